@@ -1,0 +1,81 @@
+"""Between cmind and the engine: verbs, help and failures the way a user of ``cm`` should see them.
+
+cmind calls the method ``any`` of an automation (``automation/<thing>/module.py``) with one dict and
+turns the dict that comes back into printed text and an exit status. Everything that works around
+cmind's habits on that way is here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from cmbench.errors import EXIT_BAD_REQUEST, Error, did_you_mean
+
+
+def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any]) -> dict[str, Any]:
+    """Answer one request.
+
+    ``thing`` is the automation's alias and ``verbs`` are the verbs that the engine handles for it.
+    ``automation`` is the cmind object that got the request: verbs that only its base class knows
+    (``add``, ``load`` ...) stay cmind's. Returns a CM return dict; raises nothing of its own.
+    """
+    cmind = automation.cmind
+    word = str(i.get("action", ""))
+    verb = word.replace("-", "_")
+    verb = cmind.cfg["action_substitutions"].get(verb, verb)
+    asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
+    if asks_help:
+        i["help"] = True
+    # The newer command `cmx` adds its own settings; they concern nobody behind this line.
+    i.pop("control", None)
+
+    if verb in verbs:
+        from cmbench import cli
+
+        result = cli.handle(thing, verb, cmind, i)
+    else:
+        inherited = _inherited(automation, verb)
+        if inherited is not None and not asks_help:
+            own: dict[str, Any] = inherited(i)
+            return own
+        result = _refuse(thing, word, verbs, i)
+
+    if asks_help:
+        result["skip_delayed_help"] = True
+    if result.get("return", 0) > 0:
+        keep_cmind_quiet(cmind, i)
+    return result
+
+
+def keep_cmind_quiet(cmind: Any, i: dict[str, Any]) -> None:
+    """Stop the ``cm`` command from printing, in its own form, a failure that was printed already.
+
+    ``cm`` prints the returned error when the output of the first request of the process was the
+    console, and exits with the returned code in any case. Only a request that came from a command
+    line (it carries its words in ``cmd``) may be silenced: inside a larger program, whoever called
+    us has its own failure to report.
+    """
+    if cmind.output == "con" and "cmd" in i:
+        cmind.output = ""
+
+
+def _inherited(automation: Any, verb: str) -> Any:
+    """The method of that name in cmind's base class, or None."""
+    if verb.startswith("_") or verb == "any":
+        return None
+    return getattr(super(type(automation), automation), verb, None)
+
+
+def _refuse(thing: str, word: str, verbs: Sequence[str], i: dict[str, Any]) -> dict[str, Any]:
+    guess = did_you_mean(word, verbs)
+    error = Error(
+        "unknown-verb",
+        f'"cm {word} {thing}" is not a command',
+        hint=f"{guess + ' ' if guess else ''}cm help {thing} lists the commands",
+        exit_code=EXIT_BAD_REQUEST,
+    )
+    if i.get("out") == "con":
+        print(error.render(), file=sys.stderr)
+    return {"return": error.exit_code, "error": error.message}

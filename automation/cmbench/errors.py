@@ -1,0 +1,113 @@
+"""Every failure a user can meet: one exception type, exit codes, and the one renderer.
+
+Exit codes follow the CM convention so that existing callers keep working: 1 a plain error,
+2 a native script failed, 4 something named in the request does not exist in the form asked for,
+16 nothing was found for tags, variations or versions, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+EXIT_ERROR = 1
+EXIT_SCRIPT_FAILED = 2
+EXIT_BAD_REQUEST = 4
+EXIT_NOT_FOUND = 16
+EXIT_INTERRUPTED = 130
+
+_EXIT_BY_CODE = {
+    "script-failed": EXIT_SCRIPT_FAILED,
+    "unknown-flag": EXIT_BAD_REQUEST,
+    "bad-value": EXIT_BAD_REQUEST,
+    "bad-meta": EXIT_BAD_REQUEST,
+    "script-not-found": EXIT_NOT_FOUND,
+    "variation-not-found": EXIT_NOT_FOUND,
+    "version-not-found": EXIT_NOT_FOUND,
+    "not-detected": EXIT_NOT_FOUND,
+    "entry-not-found": EXIT_NOT_FOUND,
+    "interrupted": EXIT_INTERRUPTED,
+}
+
+
+class Error(Exception):
+    """A failure with everything its reader needs.
+
+    ``code`` is a kebab-case name that tests and programs may match on. ``message`` says what
+    happened in one line. ``hint`` says what to do next. ``context`` holds lines of detail, such as
+    the last lines of a program's real output. ``doing`` names the activity (``run.sh``,
+    ``preprocess``). ``chain`` is the path of scripts from the request to the failing step and is
+    filled in by the engine on the way up; ``log`` and ``record`` are paths it adds at the end.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        context: Sequence[str] = (),
+        doing: str = "",
+        exit_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.context = tuple(context)
+        self.doing = doing
+        self.exit_code = _EXIT_BY_CODE.get(code, EXIT_ERROR) if exit_code is None else exit_code
+        self.chain: tuple[str, ...] = ()
+        self.log = ""
+        self.record = ""
+
+    def within(self, step: str) -> Error:
+        """Put ``step`` in front of the chain: called by each caller as the error passes upwards."""
+        self.chain = (step, *self.chain)
+        return self
+
+    def render(self, width: int = 80) -> str:
+        """The text a user sees; no line is longer than ``width`` unless a path or word is."""
+        lines = [f"error [{self.code}]: {self.message}"]
+        if self.chain:
+            lines += _labelled("step", " > ".join(self.chain), width)
+        if self.doing:
+            lines += _labelled("doing", self.doing, width)
+        if self.context:
+            lines.append("  cause:")
+            lines += [f"    {line}" for line in self.context]
+        if self.hint:
+            lines += _labelled("next", self.hint, width)
+        if self.log:
+            lines.append(f"  log:    {self.log}")
+        if self.record:
+            lines.append(f"  record: {self.record}")
+        return "\n".join(lines)
+
+
+def _labelled(label: str, text: str, width: int) -> list[str]:
+    import textwrap
+
+    head = f"  {label}:".ljust(10)
+    lines: list[str] = []
+    for part in text.splitlines() or [""]:
+        lines += textwrap.wrap(
+            part,
+            width,
+            initial_indent=head if not lines else " " * 10,
+            subsequent_indent=" " * 10,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """The ``count`` names in ``known`` that are closest to ``word``; empty when none is close."""
+    return difflib.get_close_matches(word, sorted(set(known)), n=count, cutoff=0.6)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence such as ``did you mean "quiet"?``, or an empty string."""
+    close = nearest(word, known)
+    return f'did you mean "{close[0]}"?' if close else ""

@@ -1,0 +1,111 @@
+"""One step on its way: what was asked, what it resolved to, and its live env and state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cmbench.env import MISSING, TracedEnv, fingerprint, substitute
+from cmbench.model import Dependency, Request, Script, Settings, VersionRange
+from cmbench.select import Choice
+
+
+@dataclass(slots=True)
+class Frame:
+    """A request resolved against one script; lives as long as the step does.
+
+    ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
+    beyond its own reads: the content of every script that ran uncached below it, facts of the
+    machine that were read, and the entries that were used.
+    """
+
+    request: Request
+    choice: Choice
+    blocks: tuple[Settings, ...]
+    version: VersionRange
+    env: TracedEnv
+    state: TracedEnv
+    adr: TracedEnv
+    const: Mapping[str, Any]
+    deps: Mapping[str, tuple[Dependency, ...]]
+    identity: str
+    parent: Frame | None
+    scripts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    entries: dict[str, None] = field(default_factory=dict)
+    os_reads: set[str] = field(default_factory=set)
+    late_updates: dict[str, Dependency] = field(default_factory=dict)
+
+    @property
+    def script(self) -> Script:
+        return self.choice.script
+
+    @property
+    def cacheable(self) -> bool:
+        request = self.request
+        wanted = self.script.cache or (self.script.can_force_cache and request.force_cache)
+        return wanted and not request.skip_cache
+
+    @property
+    def label(self) -> str:
+        """The words that name this step in messages: alias and what was asked of it."""
+        asked = [f"_{v}" for v in self.request.tags.variations]
+        return ",".join([self.script.alias, *asked])
+
+    def chain(self) -> tuple[str, ...]:
+        """Labels from the root request down to this step."""
+        above = self.parent.chain() if self.parent else ()
+        return (*above, self.label)
+
+    def note(self, key: str) -> None:
+        """Record a read by its recorded name: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``."""
+        space, colon, name = key.partition(":")
+        if not colon:
+            self.env.note(key)
+        elif space == "state":
+            self.state.note(name)
+        elif space == "adr":
+            self.adr.note(name)
+        elif space == "os":
+            self.os_reads.add(name)
+
+    def reads(self) -> dict[str, str]:
+        """Everything read from outside this step, as an entry stores it."""
+        found = dict(self.env.reads)
+        found.update({f"state:{key}": value for key, value in self.state.reads.items()})
+        found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
+        for name in self.os_reads:
+            found[f"os:{name}"] = fingerprint(name, os.environ.get(name, MISSING))
+        return found
+
+    def outer_reads(self) -> list[str]:
+        """Names of what was read from the caller, for the caller to record in turn."""
+        return [
+            *self.env.outer,
+            *(f"state:{key}" for key in self.state.outer),
+            *(f"adr:{key}" for key in self.adr.outer),
+            *(f"os:{name}" for name in self.os_reads),
+        ]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All values of one list setting (``new_env_keys`` …) over script and variations."""
+        found = (item for block in self.blocks for item in getattr(block, name))
+        return tuple(str(substitute(item, self.env)) for item in dict.fromkeys(found))
+
+    def last(self, name: str) -> str:
+        """The last non-empty value of one text setting."""
+        return next((v for b in reversed(self.blocks) if (v := getattr(b, name))), "")
+
+    def labels(self) -> tuple[str, ...]:
+        """The tags that an entry of this step carries."""
+        request = self.request
+        extra = [t for t in request.extra_cache_tags if t]
+        for key, prefix in self.script.extra_cache_tags_from_env:
+            value = self.env.get(key, "")
+            extra += [prefix + part for part in str(value).split(",") if part]
+        if request.name:
+            extra.append("name-" + request.name)
+        variations = ["_" + v for v in self.choice.variations]
+        return tuple(dict.fromkeys([*self.script.tags, *variations, *extra]))

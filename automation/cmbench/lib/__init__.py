@@ -1,0 +1,1 @@
+"""What scripts share: downloads, archives, versions, host facts."""

@@ -1,0 +1,524 @@
+"""Unpack archives that came from elsewhere: nothing outside the target, nothing half-made.
+
+Members go to a private folder beside the target, which is renamed when all of it is there. A member
+that would leave that folder (an absolute name, ``..``, a link that points out, a device) stops the
+extraction with its name. Owners, set-user bits and write permission for others are not taken over.
+"""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import fcntl
+import gzip
+import io
+import lzma
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, cast
+
+from cmbench.errors import Error
+from cmbench.lib.files import CHUNK, Progress, file_error, require_space
+from cmbench.lib.probe import which
+
+_MAGIC = (
+    (b"\x1f\x8b", "gz"),
+    (b"BZh", "bz2"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zst"),
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+)
+_SUFFIXES = {"gz": (".gz", ".gzip"), "bz2": (".bz2",), "xz": (".xz",), "zst": (".zst", ".zstd")}
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+)
+"""What the readers of the standard library raise for bytes that are not as they should be."""
+_LONGEST_PATH = 3500
+"""Longer paths cannot be resolved by the system, and so not be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What an extraction made: at ``path``, so many ``files`` of so many ``size`` bytes."""
+
+    path: Path
+    files: int
+    size: int
+
+
+def extract(
+    archive: Path,
+    target: Path,
+    *,
+    strip_folder: bool = False,
+    single_name: str = "",
+    progress: Progress | None = None,
+) -> Extracted:
+    """Unpack ``archive`` so that ``target`` is the folder of its members.
+
+    tar (also gz, bz2, xz, zst), zip, and single gz, bz2, xz, zst files, told apart by content. The
+    name of a single file is ``single_name``, else that of the archive without its suffix. With
+    ``strip_folder`` the only folder at the top of the archive is left out. Where ``target`` exists,
+    the members are put into it and take the place of files of the same name.
+    Raises Error: ``archive-unsafe``, ``archive-corrupt``, ``archive-unknown``, ``no-space`` ...
+    """
+    # Relative to the folder that the caller is in now, whatever a thread of its does later.
+    archive, target = Path(os.path.abspath(archive)), Path(os.path.abspath(target))
+    with private_folder(target) as folder:
+        writer = _Writer(archive, folder / "content")
+        try:
+            _unpack(archive, writer, single_name, progress)
+            writer.finish()
+        except _DAMAGE as problem:
+            raise _corrupt(archive, writer.member, problem) from None
+        except OSError as problem:
+            if isinstance(problem, gzip.BadGzipFile) or problem.errno is None:
+                raise _corrupt(archive, writer.member, problem) from None
+            where = archive if problem.filename == str(archive) else target
+            raise file_error(problem, where) from None
+        content = _only_folder(writer.root) if strip_folder else writer.root
+        try:
+            publish(content, target)
+        except OSError as problem:
+            raise file_error(problem, target) from None
+    return Extracted(target, writer.files, writer.size)
+
+
+def kind_of(path: Path) -> str:
+    """``tar``, ``zip``, ``gz``, ``bz2``, ``xz``, ``zst`` by content; empty for anything else."""
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(512)
+    except OSError as problem:
+        raise file_error(problem, path) from None
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    return "tar" if _is_tar_header(head) else ""
+
+
+def _is_tar_header(head: bytes) -> bool:
+    if len(head) < 512:
+        return False
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        # An archive without members is blocks of zeros.
+        return not any(head)
+    return True
+
+
+@contextmanager
+def private_folder(target: Path) -> Iterator[Path]:
+    """A new folder on the disk of ``target``, gone afterwards; sweeps those of dead runs."""
+    prefix = f".{target.name[:100]}.partial-"
+    # A folder that is there already may be the root of a disk: only inside is it the same one.
+    place = target if target.is_dir() else target.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        _sweep(place, prefix)
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+    except OSError as problem:
+        raise file_error(problem, target) from None
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # Some network file systems have no locks: nothing is swept there.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    finally:
+        _remove_tree(folder)
+        os.close(lock)
+
+
+def _sweep(parent: Path, prefix: str) -> None:
+    for path in parent.iterdir():
+        if not path.name.startswith(prefix):
+            continue
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                # Only a run that is dead lets go of its lock.
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove_tree(path)
+            finally:
+                os.close(handle)
+
+
+def _remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(content: Path, target: Path) -> None:
+    """Put the finished ``content`` at ``target``: one rename where that is free, else merged.
+
+    An empty ``target`` is not replaced: it may be the current directory of a process.
+    """
+    if target.is_dir():
+        _merge(content, target)
+    elif os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, "there is a file of that name", str(target))
+    else:
+        os.rename(content, target)
+
+
+def _merge(source: Path, target: Path) -> None:
+    for item in sorted(source.iterdir()):
+        place = target / item.name
+        both_folders = _is_folder(item) and _is_folder(place)
+        if both_folders:
+            _merge(item, place)
+        elif _is_folder(place):
+            raise IsADirectoryError(errno.EISDIR, "there is a folder of that name", str(place))
+        else:
+            if _is_folder(item):
+                place.unlink(missing_ok=True)
+            os.rename(item, place)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _only_folder(root: Path) -> Path:
+    entries = list(root.iterdir())
+    return entries[0] if len(entries) == 1 and _is_folder(entries[0]) else root
+
+
+def _unpack(archive: Path, writer: _Writer, single_name: str, progress: Progress | None) -> None:
+    kind = kind_of(archive)
+    if kind == "zip":
+        _unpack_zip(archive, writer, progress)
+    elif kind == "tar":
+        with open(archive, "rb") as raw:
+            require_space(writer.root, archive.stat().st_size)
+            _unpack_tar(_watched(raw, archive, progress), writer)
+    elif kind:
+        _unpack_compressed(archive, kind, writer, single_name, progress)
+    else:
+        raise Error(
+            "archive-unknown",
+            f"{archive} is no archive that can be unpacked",
+            hint="tar, tar.gz, tar.bz2, tar.xz, tar.zst, zip, gz, bz2, xz and zst files can",
+            context=(_first_bytes(archive),),
+        )
+
+
+def _first_bytes(archive: Path) -> str:
+    with open(archive, "rb") as stream:
+        head = stream.read(48)
+    return f"it starts with {head!r}" if head else "it is empty"
+
+
+def _unpack_compressed(
+    archive: Path, kind: str, writer: _Writer, single_name: str, progress: Progress | None
+) -> None:
+    with open(archive, "rb") as raw, _decompressed(raw, archive, kind, progress) as plain:
+        buffered = io.BufferedReader(_Readable(plain), CHUNK)
+        if _is_tar_header(buffered.peek(512)[:512]):
+            _unpack_tar(buffered, writer)
+        else:
+            name = single_name or _without_suffix(archive.name, kind)
+            writer.file(name, 0o644, lambda: buffered)
+
+
+def _without_suffix(name: str, kind: str) -> str:
+    for suffix in _SUFFIXES[kind]:
+        if name.lower().endswith(suffix) and len(name) > len(suffix):
+            return name[: -len(suffix)]
+    return name + ".out"
+
+
+@contextmanager
+def _decompressed(
+    raw: IO[bytes], archive: Path, kind: str, progress: Progress | None
+) -> Iterator[IO[bytes]]:
+    watched = _watched(raw, archive, progress)
+    if kind == "zst":
+        with _zstd(raw, archive) as stream:
+            yield stream
+        return
+    if kind == "gz":
+        opened = cast(IO[bytes], gzip.GzipFile(fileobj=watched))
+    else:
+        opened = cast(IO[bytes], (bz2.BZ2File if kind == "bz2" else lzma.LZMAFile)(watched))
+    with opened as stream:
+        yield stream
+
+
+@contextmanager
+def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
+    program = which("zstd")
+    if program is None:
+        raise Error(
+            "tool-missing",
+            f"{archive.name} is compressed with zstd, and there is no program zstd to read it",
+            hint='install the package "zstd" of your system, or: cm run script "get sys-utils-cm"',
+        )
+    with subprocess.Popen(
+        [program, "--decompress", "--stdout", "--quiet"],
+        stdin=raw,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield process.stdout
+            if process.wait() != 0:
+                raise EOFError(process.stderr.read().decode(errors="replace").strip())
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+class _Readable(io.RawIOBase):
+    """A decompressing stream as raw input, so that one buffer with ``peek`` fits them all."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        data = self._stream.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+
+class _Watched(io.RawIOBase):
+    """The archive's own bytes; tells ``progress`` how many of them have been read."""
+
+    def __init__(self, raw: IO[bytes], total: int, progress: Progress) -> None:
+        self._raw = raw
+        self._total = total
+        self._progress = progress
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._raw.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._raw.tell()
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        data = self._raw.read(len(view))
+        view[: len(data)] = data
+        self._progress(self._raw.tell(), self._total)
+        return len(data)
+
+
+def _watched(raw: IO[bytes], archive: Path, progress: Progress | None) -> IO[bytes]:
+    if progress is None:
+        return raw
+    watched = _Watched(raw, archive.stat().st_size, progress)
+    return io.BufferedReader(watched, CHUNK)
+
+
+def _unpack_tar(stream: IO[bytes], writer: _Writer) -> None:
+    with tarfile.open(fileobj=stream, mode="r|", errorlevel=1) as tar:
+        for member in tar:
+            writer.member = member.name
+            if member.isdir():
+                writer.folder(member.name, member.mode)
+            elif member.issym():
+                writer.symlink(member.name, member.linkname)
+            elif member.islnk():
+                writer.hardlink(member.name, member.linkname)
+            elif member.isreg():
+                writer.file(member.name, member.mode, _opener(tar, member), member.mtime)
+            else:
+                raise writer.unsafe("it is a device or another special file")
+    # Reading on to the end lets the decompressor check its checksum.
+    while stream.read(CHUNK):
+        pass
+
+
+def _opener(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
+    def opened() -> IO[bytes]:
+        stream = tar.extractfile(member)
+        assert stream is not None  # Only for members that are no files.
+        return stream
+
+    return opened
+
+
+def _unpack_zip(archive: Path, writer: _Writer, progress: Progress | None) -> None:
+    with zipfile.ZipFile(archive) as packed:
+        members = packed.infolist()
+        total = sum(member.file_size for member in members)
+        require_space(writer.root, total)
+        for member in members:
+            writer.member = member.filename
+            mode = member.external_attr >> 16
+            if member.is_dir():
+                writer.folder(member.filename, mode or 0o755)
+            elif stat.S_ISLNK(mode):
+                target = packed.read(member).decode("utf-8", "surrogateescape")
+                writer.symlink(member.filename, target)
+            elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+                raise writer.unsafe("it is a device or another special file")
+            else:
+                _require_readable(archive, member)
+                writer.file(member.filename, mode or 0o644, partial(packed.open, member))
+            if progress:
+                progress(writer.size, total)
+
+
+def _require_readable(archive: Path, member: zipfile.ZipInfo) -> None:
+    if member.flag_bits & 0x1:
+        raise Error(
+            "archive-encrypted",
+            f"{archive} is encrypted (member {member.filename})",
+            hint="unpack it yourself with its password and give the folder instead",
+        )
+
+
+class _Writer:
+    """Puts members below ``root`` and nowhere else."""
+
+    def __init__(self, archive: Path, root: Path) -> None:
+        self.archive = archive
+        root.mkdir()
+        self.root = Path(os.path.realpath(root))
+        self.member = ""
+        self.files = 0
+        self.size = 0
+        self._modes: dict[Path, int] = {}
+
+    def unsafe(self, why: str) -> Error:
+        """The error for the present member."""
+        return Error(
+            "archive-unsafe",
+            f'{self.archive.name}: member "{self.member}" was refused: {why}',
+            hint="do not use this archive; get it again from where it is published",
+            context=(f"archive: {self.archive}",),
+        )
+
+    def folder(self, name: str, mode: int) -> None:
+        path = self._place(name)
+        if path == self.root:
+            return
+        if not _is_folder(path):
+            path.unlink(missing_ok=True)
+            path.mkdir()
+        # Applied at the end: a read-only folder could not be filled.
+        self._modes[path] = (mode & 0o755) | 0o700
+
+    def file(
+        self, name: str, mode: int, opened: Callable[[], IO[bytes]], mtime: float | None = None
+    ) -> None:
+        self.member = name
+        path = self._free(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with opened() as source, open(os.open(path, flags, 0o600), "wb") as out:
+            while chunk := source.read(CHUNK):
+                out.write(chunk)
+                self.size += len(chunk)
+            os.fchmod(out.fileno(), (mode & 0o755) | 0o600)
+        if mtime is not None and 0 <= mtime < 2**40:
+            os.utime(path, (mtime, mtime))
+        self.files += 1
+
+    def symlink(self, name: str, target: str) -> None:
+        path = self._free(name)
+        self._check_name(target)
+        if os.path.isabs(target) or not self._is_inside(path.parent / target):
+            raise self.unsafe(f'it is a link to "{target}", outside of the folder')
+        os.symlink(target, path)
+        self.files += 1
+
+    def hardlink(self, name: str, target: str) -> None:
+        source = self._place(target)
+        if source.is_symlink() or not source.is_file():
+            raise self.unsafe(f'it is a link to "{target}", which is no file of the archive')
+        path = self._free(name)
+        if path != source:
+            os.link(source, path)
+        self.files += 1
+
+    def finish(self) -> None:
+        """Look at every link once more, now that all they may lead through is there."""
+        for folder, names, files in os.walk(self.root):
+            for name in (*names, *files):
+                path = Path(folder, name)
+                if path.is_symlink() and not self._is_inside(path):
+                    self.member = str(path.relative_to(self.root))
+                    raise self.unsafe(f'it is a link to "{os.readlink(path)}", outside')
+        for path, mode in reversed(self._modes.items()):
+            if _is_folder(path):
+                path.chmod(mode)
+
+    def _free(self, name: str) -> Path:
+        path = self._place(name)
+        if path == self.root:
+            raise self.unsafe("it has no name")
+        if _is_folder(path):
+            raise self.unsafe("there is a folder of that name already")
+        path.unlink(missing_ok=True)
+        return path
+
+    def _place(self, name: str) -> Path:
+        """Where the member ``name`` goes; the folder for it is there afterwards."""
+        self._check_name(name)
+        if name.startswith("/"):
+            raise self.unsafe("its name is absolute")
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise self.unsafe('its name contains ".."')
+        path = self.root.joinpath(*parts)
+        if not self._is_inside(path.parent):
+            raise self.unsafe("a link leads out of the folder")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise self.unsafe("a file of the archive is where its folder should be") from None
+        return path
+
+    def _check_name(self, name: str) -> None:
+        if "\0" in name or not name:
+            raise self.unsafe("its name is no valid file name")
+        if len(os.fsencode(name)) + len(os.fsencode(self.root)) > _LONGEST_PATH:
+            raise self.unsafe("its name is too long")
+
+    def _is_inside(self, path: Path) -> bool:
+        resolved = os.path.realpath(path)
+        return resolved == str(self.root) or resolved.startswith(f"{self.root}{os.sep}")
+
+
+def _corrupt(archive: Path, member: str, problem: Exception) -> Error:
+    at = f' at member "{member}"' if member else ""
+    return Error(
+        "archive-corrupt",
+        f"{archive} is damaged or cut off{at}",
+        hint=f"remove it and get it again: rm '{archive}'",
+        context=(f"{type(problem).__name__}: {problem}",),
+    )

@@ -1,0 +1,429 @@
+"""What machine this is: operating system, CPU, memory, disks, and how much of it we may use.
+
+On Linux everything is read from ``/proc``, ``/sys`` and ``/etc``, in a few milliseconds and
+without starting a process. Each function takes the ``root`` of the file tree, so that trees
+recorded on other machines can be read as well. Unknown values are empty or zero, never made up.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cmbench.lib.arm_cpus import arm_names
+from cmbench.lib.probe import probe
+
+ROOT = Path("/")
+
+_PACKAGE_MANAGERS = {
+    "debian": "apt",
+    "ubuntu": "apt",
+    "fedora": "dnf",
+    "rhel": "dnf",
+    "centos": "dnf",
+    "amzn": "yum",
+    "arch": "pacman",
+    "suse": "zypper",
+    "sles": "zypper",
+    "opensuse": "zypper",
+    "alpine": "apk",
+    "macos": "brew",
+}
+_LIBRARY_FOLDERS = ("usr/local/lib", "lib", "usr/lib", "lib64", "usr/lib64")
+
+
+@dataclass(frozen=True, slots=True)
+class OsFacts:
+    """The operating system. ``kind`` is ``linux`` or ``darwin``, ``flavor`` the distribution."""
+
+    kind: str
+    flavor: str
+    flavor_like: str
+    version: str
+    kernel: str
+    machine: str
+    bits: int
+    python_bits: int
+    glibc: str
+    node: str
+    uname: str
+    package_manager: str
+    library_folders: tuple[str, ...]
+    in_container: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One level of CPU cache: ``size`` in bytes of one instance, and how many there are."""
+
+    name: str
+    size: int
+    instances: int
+
+    def __str__(self) -> str:
+        """Total size as ``lscpu`` shows it: ``64 KiB (2 instances)``."""
+        plural = "s" if self.instances > 1 else ""
+        return f"{_kibibytes(self.size * self.instances)} ({self.instances} instance{plural})"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFacts:
+    """The processors. Counts are of what is online; ``max_mhz`` is 0 where nobody tells."""
+
+    architecture: str
+    vendor: str
+    model_name: str
+    family: str
+    model: str
+    stepping: str
+    microcode: str
+    flags: tuple[str, ...]
+    bugs: tuple[str, ...]
+    online: str
+    logical_cores: int
+    physical_cores: int
+    sockets: int
+    threads_per_core: int
+    numa_nodes: int
+    max_mhz: float
+    governor: str
+    caches: tuple[Cache, ...]
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFacts:
+    """Main memory, in bytes; ``limit`` is that of the control group, 0 for none."""
+
+    total: int
+    available: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """How many logical cores this process may use: by affinity and by control group quota.
+
+    ``quota`` is in cores and 0 for none; ``cores`` is what to start threads for.
+    """
+
+    affinity: int
+    quota: float
+    cores: int
+
+
+def os_facts(root: Path = ROOT, uname: os.uname_result | None = None) -> OsFacts:
+    """The operating system of the tree ``root``."""
+    uname = uname or os.uname()
+    release = _os_release(root) if uname.sysname == "Linux" else _macos_release()
+    flavor = release.get("ID", "").lower()
+    like = release.get("ID_LIKE", "").lower()
+    machine = uname.machine
+    return OsFacts(
+        kind=uname.sysname.lower(),
+        flavor=flavor,
+        flavor_like=like,
+        version=release.get("VERSION_ID", "").lower(),
+        kernel=uname.release,
+        machine=machine,
+        bits=64 if machine.endswith("64") or machine in ("s390x", "ppc64le") else 32,
+        python_bits=struct.calcsize("P") * 8,
+        glibc=_glibc(),
+        node=uname.nodename,
+        uname=" ".join(uname),
+        package_manager=_package_manager(flavor, like),
+        library_folders=_library_folders(root, machine) if uname.sysname == "Linux" else (),
+        in_container=any((root / mark).exists() for mark in (".dockerenv", "run/.containerenv")),
+    )
+
+
+def _os_release(root: Path) -> dict[str, str]:
+    text = _read(root / "etc/os-release") or _read(root / "usr/lib/os-release")
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
+
+
+def _macos_release() -> dict[str, str]:
+    version = platform.mac_ver()[0]
+    return {"ID": "macos", "VERSION_ID": version} if version else {}
+
+
+def _package_manager(flavor: str, like: str) -> str:
+    for name in (flavor, *like.split()):
+        if name in _PACKAGE_MANAGERS:
+            return _PACKAGE_MANAGERS[name]
+        if name.startswith("opensuse"):
+            return "zypper"
+    return ""
+
+
+def _glibc() -> str:
+    # musl knows no such name, macOS has no confstr value for it.
+    with suppress(ValueError, OSError, AttributeError):
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()
+    return ""
+
+
+def _library_folders(root: Path, machine: str) -> tuple[str, ...]:
+    triplet = f"{machine}-linux-gnu"
+    wanted = [f"{folder}/{triplet}" for folder in _LIBRARY_FOLDERS[:3]]
+    wanted += [folder.lstrip("/") for folder in _configured_folders(root)]
+    wanted += _LIBRARY_FOLDERS
+    return tuple("/" + folder for folder in dict.fromkeys(wanted) if (root / folder).is_dir())
+
+
+def _configured_folders(root: Path) -> list[str]:
+    files = [root / "etc/ld.so.conf", *sorted((root / "etc/ld.so.conf.d").glob("*.conf"))]
+    lines = (line.strip() for path in files for line in _read(path).splitlines())
+    return [line for line in lines if line.startswith("/")]
+
+
+def cpu_facts(root: Path = ROOT, machine: str = "") -> CpuFacts:
+    """The processors of the tree ``root``; ``machine`` is what ``uname -m`` says there."""
+    machine = machine or os.uname().machine
+    if sys.platform == "darwin" and root == ROOT:
+        return macos_cpu_facts(probe(["/usr/sbin/sysctl", "hw", "machdep.cpu"]).stdout, machine)
+    return _linux_cpu_facts(root, machine)
+
+
+def _linux_cpu_facts(root: Path, machine: str) -> CpuFacts:
+    blocks = _cpuinfo_blocks(_read(root / "proc/cpuinfo"))
+    first = {**blocks[-1], **blocks[0]} if blocks else {}
+    cpus = root / "sys/devices/system/cpu"
+    online = _read(cpus / "online").strip()
+    numbers = parse_list(online) or [int(b["processor"]) for b in blocks if "processor" in b]
+    cores = _core_ids(blocks, cpus, numbers)
+    physical = len(set(cores)) or len(numbers)
+    vendor, model_name = _cpu_names(first)
+    return CpuFacts(
+        architecture=machine,
+        vendor=vendor,
+        model_name=model_name,
+        family=first.get("cpu family", first.get("CPU architecture", "")),
+        model=first.get("model", first.get("CPU part", "")),
+        stepping=first.get("stepping", first.get("CPU revision", "")),
+        microcode=first.get("microcode", ""),
+        flags=tuple((first.get("flags") or first.get("Features") or "").split()),
+        bugs=tuple(first.get("bugs", "").split()),
+        online=online,
+        logical_cores=len(numbers),
+        physical_cores=physical,
+        sockets=len({package for package, _ in cores}) or min(1, len(numbers)),
+        threads_per_core=max(1, len(numbers) // physical) if physical else 0,
+        numa_nodes=len(parse_list(_read(root / "sys/devices/system/node/online"))),
+        max_mhz=_number(_read(cpus / "cpu0/cpufreq/cpuinfo_max_freq")) / 1000,
+        governor=_read(cpus / "cpu0/cpufreq/scaling_governor").strip(),
+        caches=_caches(cpus / "cpu0/cache", len(numbers)),
+        fields=first,
+    )
+
+
+def _cpuinfo_blocks(text: str) -> list[dict[str, str]]:
+    blocks = []
+    for part in text.split("\n\n"):
+        pairs = (line.partition(":") for line in part.splitlines() if ":" in line)
+        block = {key.strip(): value.strip() for key, _, value in pairs}
+        if block:
+            blocks.append(block)
+    return blocks
+
+
+def _core_ids(
+    blocks: list[dict[str, str]], cpus: Path, numbers: Iterable[int]
+) -> list[tuple[str, str]]:
+    """(package, core) of each logical core; cpuinfo has it on x86, /sys everywhere else."""
+    known = [
+        (b["physical id"], b["core id"]) for b in blocks if "physical id" in b and "core id" in b
+    ]
+    if known:
+        return known
+    found = []
+    for number in numbers:
+        topology = cpus / f"cpu{number}/topology"
+        core = _read(topology / "core_id").strip()
+        if core:
+            # Arm machines without the package in their firmware tables say -1: one socket then.
+            package = _read(topology / "physical_package_id").strip()
+            found.append(("0" if package == "-1" else package, core))
+    return found
+
+
+def _cpu_names(first: Mapping[str, str]) -> tuple[str, str]:
+    if "CPU implementer" in first:
+        vendor, name = arm_names(first["CPU implementer"], first.get("CPU part", ""))
+        return vendor, first.get("model name", name)
+    return first.get("vendor_id", ""), first.get("model name", first.get("cpu", ""))
+
+
+def _caches(folder: Path, logical_cores: int) -> tuple[Cache, ...]:
+    """Caches as the first core sees them, taken as the same for all cores."""
+    found = []
+    for index in sorted(folder.glob("index[0-9]*"), key=lambda path: path.name):
+        level, kind = _read(index / "level").strip(), _read(index / "type").strip()
+        size = _parse_size(_read(index / "size"))
+        sharing = len(parse_list(_read(index / "shared_cpu_list"))) or 1
+        suffix = {"Data": "d", "Instruction": "i"}.get(kind, "")
+        if level and size:
+            found.append(Cache(f"L{level}{suffix}", size, max(1, logical_cores // sharing)))
+    return tuple(found)
+
+
+def macos_cpu_facts(sysctl: str, machine: str) -> CpuFacts:
+    """The processors as ``sysctl hw machdep.cpu`` of macOS tells them."""
+    pairs = (line.partition(":") for line in sysctl.splitlines() if ":" in line)
+    known = {key.strip(): value.strip() for key, _, value in pairs}
+    logical = _count(known, "hw.logicalcpu")
+    physical = _count(known, "hw.physicalcpu") or logical
+    name = known.get("machdep.cpu.brand_string", "")
+    sizes = {"L1d": "hw.l1dcachesize", "L1i": "hw.l1icachesize", "L2": "hw.l2cachesize"}
+    return CpuFacts(
+        architecture=machine,
+        vendor=known.get("machdep.cpu.vendor", "Apple" if name.startswith("Apple") else ""),
+        model_name=name,
+        family=known.get("machdep.cpu.family", ""),
+        model=known.get("machdep.cpu.model", ""),
+        stepping=known.get("machdep.cpu.stepping", ""),
+        microcode="",
+        flags=tuple(known.get("machdep.cpu.features", "").lower().split()),
+        bugs=(),
+        online=f"0-{logical - 1}" if logical else "",
+        logical_cores=logical,
+        physical_cores=physical,
+        sockets=_count(known, "hw.packages") or 1,
+        threads_per_core=max(1, logical // physical) if physical else 0,
+        numa_nodes=1,
+        max_mhz=_count(known, "hw.cpufrequency_max") / 1e6,
+        governor="",
+        caches=tuple(Cache(k, _count(known, v), 1) for k, v in sizes.items() if _count(known, v)),
+        fields={},
+    )
+
+
+def memory_facts(root: Path = ROOT) -> MemoryFacts:
+    """Main memory of the tree ``root``."""
+    if sys.platform == "darwin" and root == ROOT:
+        total = int(_number(probe(["/usr/sbin/sysctl", "-n", "hw.memsize"]).stdout))
+        return MemoryFacts(total, 0, 0)
+    pairs = (line.partition(":") for line in _read(root / "proc/meminfo").splitlines())
+    known = {key: int(_number(value.split()[0])) * 1024 for key, _, value in pairs if value.split()}
+    values = [_number(_read(path)) for path in _control_files(root, "memory", _MEMORY_FILES)]
+    total = known.get("MemTotal", 0)
+    # Version 1 writes a number near 2**63 for "no limit".
+    limits = [int(value) for value in values if 0 < value < (total or 2**60)]
+    return MemoryFacts(total, known.get("MemAvailable", 0), min(limits, default=0))
+
+
+def disk_capacity(root: Path = ROOT) -> int:
+    """Bytes of all local disks that are mounted; network file systems are not touched."""
+    lines = [line.split() for line in _read(root / "proc/mounts").splitlines()]
+    points = [words[1] for words in lines if len(words) > 2 and words[0].startswith("/dev/")]
+    sizes: dict[int, int] = {}
+    for point in points or ["/"]:
+        with suppress(OSError, UnicodeError):
+            place = root / _unescape(point).lstrip("/")
+            info = os.statvfs(place)
+            sizes[os.stat(place).st_dev] = info.f_blocks * info.f_frsize
+    return sum(sizes.values())
+
+
+def usable_cores(root: Path = ROOT) -> Usable:
+    """How many logical cores this process may keep busy."""
+    try:
+        affinity = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        affinity = os.cpu_count() or 1
+    quotas = [_quota(path) for path in _control_files(root, "cpu", _CPU_FILES)]
+    quota = min((q for q in quotas if q > 0), default=0.0)
+    cores = min(affinity, max(1, int(quota))) if quota else affinity
+    return Usable(affinity, quota, cores)
+
+
+_CPU_FILES = ("cpu.max", "cpu.cfs_quota_us")
+_MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
+
+
+def _control_files(root: Path, controller: str, names: tuple[str, str]) -> list[Path]:
+    """The limit files of our control group and of all above it, in version 2 and version 1."""
+    found = []
+    mounted = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        if controllers and controller not in controllers.split(","):
+            continue
+        base = mounted if not controllers else mounted / controller
+        name = names[0] if not controllers else names[1]
+        parts = [part for part in group.split("/") if part not in ("", ".", "..")]
+        found += [base.joinpath(*parts[:depth], name) for depth in range(len(parts) + 1)]
+    return found
+
+
+def _quota(path: Path) -> float:
+    """Cores allowed by one control file; 0 for no limit."""
+    words = _read(path).split()
+    if path.name == "cpu.cfs_quota_us":
+        words += _read(path.with_name("cpu.cfs_period_us")).split()
+    if len(words) < 2 or words[0] == "max":
+        return 0.0
+    period = _number(words[1])
+    return max(0.0, _number(words[0]) / period) if period > 0 else 0.0
+
+
+def parse_list(text: str) -> list[int]:
+    """The numbers of a kernel list such as ``0-3,8,10-11``."""
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        if match:
+            numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return numbers
+
+
+def short_size(count: int) -> str:
+    """Bytes as ``free -h --si`` and ``df -h`` write them: ``25G``."""
+    size = float(count)
+    for unit in ("", "K", "M", "G"):
+        if size < 999.5:
+            return f"{size:.0f}{unit}"
+        size /= 1000
+    return f"{size:.1f}T" if size < 10 else f"{size:.0f}T"
+
+
+def _kibibytes(size: int) -> str:
+    if size >= 1 << 20:
+        return f"{size / (1 << 20):g} MiB"
+    return f"{size / 1024:g} KiB"
+
+
+def _parse_size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([KMG]?)", text.strip())
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else 0
+
+
+def _count(known: Mapping[str, str], key: str) -> int:
+    return int(_number(known.get(key, "")))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _unescape(point: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,230 @@
+"""A request to a plan: the whole tree of steps, found without running anything.
+
+Values that only a run can tell are pending, and name the step that will tell them; a dependency
+that hangs on one is shown with its question. What the cache already answers is shown as cached.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
+from cmbench.frame import Frame
+from cmbench.model import PHASES, Dependency, Node, Plan, Request
+from cmbench.resolve import Facts, Resolver
+
+
+class PlanEnv(TracedEnv):
+    """An env in which a missing key may be pending: some earlier step is going to set it."""
+
+    __slots__ = ("_promises",)
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        super().__init__(values)
+        self._promises: dict[str, Pending] = {}
+
+    def inherit(self, caller: TracedEnv) -> None:
+        """Take over the caller's promises."""
+        if isinstance(caller, PlanEnv):
+            self._promises = dict(caller._promises)
+
+    def promise(self, patterns: Iterable[str], producer: str) -> None:
+        """Say that ``producer`` will set the keys that match ``patterns``."""
+        for pattern in patterns:
+            self._promises[pattern] = Pending(producer)
+
+    def promised(self, key: str) -> Pending | None:
+        """The promise that covers ``key``, if any."""
+        hits = (p for p in self._promises if select_keys((key,), (p,)))
+        return next((self._promises[pattern] for pattern in hits), None)
+
+    def peek(self, key: str, default: Any = None) -> Any:
+        value = dict.get(self, key, MISSING)
+        if value is not MISSING:
+            return value
+        return self.promised(key) or default
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.note(key)
+        return self.peek(key, default)
+
+
+class Planner:
+    """Walks a request's tree with a resolver whose env class is ``PlanEnv``."""
+
+    def __init__(self, resolver: Resolver, facts: Facts) -> None:
+        self._resolver = resolver
+        self._facts = facts
+        self._made: dict[str, str] = {}
+        self._customize: dict[str, str] = {}
+
+    def plan(self, request: Request) -> Plan:
+        """The plan for ``request``; raises ``Error`` for whatever cannot be resolved."""
+        started = time.perf_counter()
+        root = self._step(request, None, "", "")
+        nodes = list(walk(root))
+        return Plan(
+            root=root,
+            steps=len(nodes),
+            hits=sum(node.cached == "hit" for node in nodes),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _step(self, request: Request, parent: Frame | None, phase: str, when: str) -> Node:
+        frame = self._resolver.resolve(request, parent)
+        if frame.script.host_facts:
+            self._give_facts(frame, parent)
+            return _node(frame, phase, when, "fact", "told by this machine, at every run")
+        if not frame.cacheable:
+            children = self._children(frame)
+            self._give(frame, parent)
+            return _node(frame, phase, when, "no", "runs every time", children=children)
+        entry, why = self._resolver.look_up(frame)
+        if entry is not None:
+            children = self._children(frame, dynamic_only=True)
+            if parent is not None:
+                _merge(parent.env, entry.new_env)
+            return _node(frame, phase, when, "hit", why, entry.path, children, entry.version)
+        key = frame.identity
+        if key in self._made:
+            self._give(frame, parent)
+            return _node(frame, phase, when, "above", "made by an earlier step of this plan")
+        self._made[key] = frame.label
+        children = self._children(frame)
+        self._give(frame, parent)
+        cached = "maybe" if why.startswith("unknown until") else "miss"
+        return _node(frame, phase, when, cached, why, children=children)
+
+    def _children(self, frame: Frame, dynamic_only: bool = False) -> tuple[Node, ...]:
+        found: list[Node] = []
+        for phase in PHASES:
+            if phase != "deps":
+                self._promise_own_keys(frame, phase)
+            for entry in self._resolver.dependencies(frame, phase):
+                if entry.dynamic or not dynamic_only:
+                    found += self._child(frame, entry, phase)
+        return tuple(found)
+
+    def _child(self, frame: Frame, entry: Dependency, phase: str) -> list[Node]:
+        answer, reason = decide(entry.conditions, frame.env)
+        if answer is False:
+            return []
+        when = reason if answer is None else ""
+        request = self._resolver.child(frame, entry)
+        if isinstance(request, Pending):
+            return [_open_node(entry, phase, f"tags from {request.producer}")]
+        return [self._step(request, frame, phase, when)]
+
+    def _promise_own_keys(self, frame: Frame, phase: str) -> None:
+        """Keys that this step's own code may set before ``phase`` and that the phase asks for."""
+        source = self._own_code(frame)
+        if not source or not isinstance(frame.env, PlanEnv):
+            return
+        for entry in frame.deps.get(phase, ()):
+            for condition in entry.conditions:
+                for key, _ in condition.rules:
+                    if key in source and frame.env.peek(key, MISSING) is MISSING:
+                        frame.env.promise((key,), frame.script.alias)
+
+    def _own_code(self, frame: Frame) -> str:
+        path = frame.script.path
+        if path not in self._customize:
+            self._customize[path] = _read(os.path.join(path, "customize.py")) + _read(
+                os.path.join(path, "run.sh")
+            )
+        return self._customize[path]
+
+    def _give(self, frame: Frame, parent: Frame | None) -> None:
+        """Pass what is known of the step's exports to its caller; promise the rest."""
+        if parent is None:
+            return
+        patterns = frame.texts("new_env_keys")
+        known = {
+            key: dict.__getitem__(frame.env, key)
+            for key in select_keys(dict.keys(frame.env), patterns)
+            if key in frame.env.written or key in frame.env.laid
+        }
+        _merge(parent.env, known)
+        if self._own_code(frame) and isinstance(parent.env, PlanEnv):
+            parent.env.promise((p for p in patterns if p not in known), frame.script.alias)
+
+    def _give_facts(self, frame: Frame, parent: Frame | None) -> None:
+        path = frame.script.path
+        if parent is not None:
+            for key, value in self._facts(path).new_env.items():
+                parent.env.learn(key, value, path)
+
+
+def walk(node: Node) -> Iterable[Node]:
+    """``node`` and everything below it, in the order of the run."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:
+    for key, value in new.items():
+        env[key] = merge_value(env.peek(key), value)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _node(
+    frame: Frame,
+    phase: str,
+    when: str,
+    cached: str,
+    why: str,
+    entry: str = "",
+    children: tuple[Node, ...] = (),
+    version: str = "",
+) -> Node:
+    fetches = () if cached in ("hit", "above") else frame.texts("fetches")
+    return Node(
+        tags=str(frame.request.tags) or frame.script.alias,
+        script=frame.script.alias,
+        variations=frame.choice.variations,
+        version=version or _version_text(frame),
+        phase=phase,
+        when=when,
+        cached=cached,
+        why=why,
+        fetches=tuple(re.sub(r"<<<(\w+)>>>", r"\1", text) for text in fetches),
+        entry=entry,
+        children=children,
+    )
+
+
+def _version_text(frame: Frame) -> str:
+    version = frame.version
+    if version.exact:
+        return version.exact
+    bounds = [f">={version.minimum}" if version.minimum else ""]
+    bounds.append(f"<={version.maximum}" if version.maximum else "")
+    return ",".join(b for b in bounds if b)
+
+
+def _open_node(entry: Dependency, phase: str, when: str) -> Node:
+    return Node(
+        tags=entry.tags,
+        script="",
+        variations=(),
+        version="",
+        phase=phase,
+        when=when,
+        cached="maybe",
+        why="the step to run is not known yet",
+        fetches=(),
+        entry="",
+        children=(),
+    )

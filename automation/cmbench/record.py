@@ -1,0 +1,168 @@
+"""One JSON record per run, failed ones too: what was asked, what each step did, and where."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from cmbench.env import mask, masked_env
+from cmbench.errors import Error
+from cmbench.frame import Frame
+from cmbench.index import Repository
+from cmbench.run import StepEnd
+
+FORMAT = 1
+
+
+def new_run_directory(root: str) -> str:
+    """A fresh private directory for one run; its name sorts by time."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    path = os.path.join(root, "runs", f"{stamp}-{uuid.uuid4().hex[:6]}")
+    os.makedirs(path)
+    return path
+
+
+class Recorder:
+    """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
+
+    def __init__(self, directory: str, log: IO[str] | None, command: Sequence[str]) -> None:
+        self.directory = directory
+        self.path = os.path.join(directory, "record.json")
+        self._log = log
+        self._started = time.time()
+        self._command = [mask(word) for word in command]
+        self._steps: list[dict[str, Any]] = []
+        self._open: list[dict[str, Any]] = []
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """What has been recorded of every finished step, in the order in which they ended."""
+        return self._steps
+
+    def begin(self, total: int) -> None:
+        """Nothing to keep: the number of steps follows from the steps."""
+
+    def started(self, frame: Frame, depth: int) -> None:
+        """Write a heading into the log."""
+        self._write(f"== {' > '.join(frame.chain())}")
+
+    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+        """Keep the step."""
+        outcome = end.outcome
+        self._steps.append(
+            {
+                "step": frame.label,
+                "chain": list(frame.chain()),
+                "script": frame.script.alias,
+                "script_uid": frame.script.uid,
+                "content": frame.scripts.get(frame.script.path, ""),
+                "variations": list(frame.choice.variations),
+                "status": end.status,
+                "why": end.why,
+                "seconds": round(end.seconds, 4),
+                "version": outcome.version if outcome else "",
+                "entry": outcome.entry if outcome else "",
+                "new_env": masked_env(outcome.new_env) if outcome else {},
+                **({"error": mask(end.error)} if end.error else {}),
+            }
+        )
+        self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
+
+    def progress(self, data: Mapping[str, Any]) -> None:
+        """Progress is for the moment only."""
+
+    def output(self, line: str) -> None:
+        """The step runner itself writes output into the log."""
+
+    def say(self, line: str) -> None:
+        """The step runner itself writes this into the log."""
+
+    def note(self, text: str) -> None:
+        """Keep the note in the log."""
+        self._write(f"-- {text}")
+
+    def end(self) -> None:
+        """Nothing to tidy."""
+
+    def _write(self, text: str) -> None:
+        if self._log is not None:
+            with suppress(OSError):
+                self._log.write(text + "\n")
+
+    def write(self, repositories: Sequence[Repository], error: Error | None) -> None:
+        """Write the record in one step; a full disk must not hide the run's own result."""
+        data = {
+            "format": FORMAT,
+            "run": os.path.basename(self.directory),
+            "command": self._command,
+            "started": self._started,
+            "seconds": round(time.time() - self._started, 3),
+            "status": "failed" if error else "done",
+            "error": _error(error),
+            "host": _host(),
+            "repositories": [
+                {"alias": r.alias, "path": r.path, "revision": revision(r.path)}
+                for r in repositories
+            ],
+            "steps": self._steps,
+        }
+        draft = self.path + ".new"
+        with suppress(OSError):
+            with open(draft, "w", encoding="utf-8") as stream:
+                json.dump(data, stream, indent=1, default=str)
+            os.rename(draft, self.path)
+
+
+def _error(error: Error | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {
+        "code": error.code,
+        "message": mask(error.message),
+        "chain": list(error.chain),
+        "doing": error.doing,
+        "context": [mask(line) for line in error.context],
+        "hint": error.hint,
+    }
+
+
+def _host() -> dict[str, Any]:
+    uname = os.uname()
+    load = [0.0, 0.0, 0.0]
+    with suppress(OSError):
+        load = [round(value, 2) for value in os.getloadavg()]
+    return {
+        "system": f"{uname.sysname} {uname.release}",
+        "machine": uname.machine,
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "load": load,
+    }
+
+
+def revision(path: str) -> str:
+    """The commit that a checkout is at, or an empty string; reads files, starts nothing."""
+    git = os.path.join(path, ".git")
+    with suppress(OSError):
+        with open(os.path.join(git, "HEAD"), encoding="utf-8") as stream:
+            head = stream.read().strip()
+        if not head.startswith("ref: "):
+            return head
+        return _reference(git, head[5:])
+    return ""
+
+
+def _reference(git: str, name: str) -> str:
+    with suppress(OSError), open(os.path.join(git, name), encoding="utf-8") as stream:
+        return stream.read().strip()
+    with suppress(OSError), open(os.path.join(git, "packed-refs"), encoding="utf-8") as stream:
+        for line in stream:
+            if line.rstrip().endswith(" " + name):
+                return line.split()[0]
+    return ""

@@ -1,0 +1,207 @@
+"""The dictionary that cmind hands over, from the command line or from Python, to a ``Request``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.meta import is_true, updates, version_range
+from cmbench.model import Request, RunOptions, Script, Tags
+from cmbench.resolve import STANDARD_INPUTS
+from cmbench.select import parse_tags
+
+FLAGS: Mapping[str, str] = {
+    "tags": "tags of the script, with variations as _name: --tags=get,python3,_x",
+    "quiet": "no progress lines; the script's own result and errors only",
+    "silent": "nothing but errors (-s)",
+    "verbose": "also show the output of every step (-v)",
+    "out": "json: print the result as JSON and nothing else",
+    "json": "print the result as JSON at the end (-j)",
+    "debug": "show Python tracebacks",
+    "version": "exact version wanted",
+    "version_min": "lowest version accepted",
+    "version_max": "highest version accepted",
+    "version_max_usable": "version to take when the default one is above version_max",
+    "path": "where to look for the tool or file",
+    "name": "name to register the result under, or to choose it by",
+    "env": "--env.KEY=value sets a key of the env",
+    "const": "--const.KEY=value sets a key that nothing overrides",
+    "state": "--state.key=value sets a key of the state",
+    "adr": "--adr.NAME.KEY=value changes dependencies named NAME at any depth",
+    "ad": "--ad.NAME.KEY=value changes this script's own dependencies",
+    "new": "make a new cache entry even if one fits",
+    "renew": "make the cache entry again",
+    "skip_cache": "run without the cache",
+    "force_cache": "cache scripts that only do so on request",
+    "offline": "never use the network",
+    "extra_cache_tags": "more tags for the cache entry",
+    "force_new_env_keys": "more env keys to give back",
+    "save_to_json": "write the result to this file",
+    "help": "show the inputs and variations of the script",
+}
+_ALIASES = {
+    "v": "verbose",
+    "s": "silent",
+    "q": "quiet",
+    "j": "json",
+    "h": "help",
+    "f": "force",
+    "add_deps": "ad",
+    "add_deps_recursive": "adr",
+}
+_CMIND = frozenset(
+    [
+        "action",
+        "automation",
+        "artifact",
+        "artifacts",
+        "parsed_automation",
+        "parsed_artifact",
+        "parsed_artifacts",
+        "cmd",
+        "unparsed_cmd",
+        "common",
+        "ignore_inheritance",
+        "cm_debug",
+    ]
+)
+
+
+def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller asked for, short names written out, without what cmind adds."""
+    found: dict[str, Any] = {}
+    for key, value in i.items():
+        if key not in _CMIND:
+            name = key.replace("-", "_")
+            found[_ALIASES.get(name, name)] = value
+    return found
+
+
+def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
+    """The tag query and the script name (one of both) that a call names."""
+    words = [str(i.get("tags") or "")] if not isinstance(i.get("tags"), list) else i["tags"]
+    uid = ""
+    for artifact in [i.get("artifact") or "", *(i.get("artifacts") or ())]:
+        text = str(artifact).strip()
+        if " " in text:
+            words += text.split()
+        elif text:
+            uid = text.rpartition(":")[2].rpartition(",")[2]
+    return parse_tags(",".join(str(w) for w in words if w)), uid
+
+
+def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
+    """How the run as a whole behaves."""
+    return RunOptions(
+        quiet=is_true(flags.get("quiet", False)),
+        verbose=is_true(flags.get("verbose", False)),
+        silent=is_true(flags.get("silent", False)),
+        debug=is_true(flags.get("debug", False)),
+        offline=is_true(flags.get("offline", False)),
+        out=str(flags.get("out") or ""),
+        command=tuple(str(word) for word in command),
+    )
+
+
+def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
+    """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
+    inputs = {k: v for k, v in flags.items() if k not in FLAGS}
+    _check_inputs(inputs, script)
+    return Request(
+        tags=tags,
+        uid=uid,
+        inputs=inputs,
+        env=_group(flags, "env"),
+        const=_group(flags, "const"),
+        state=_group(flags, "state"),
+        version=version_range(flags),
+        name=_text(flags, "name"),
+        path=_text(flags, "path"),
+        extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
+        force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
+        ad=updates(_named_group(flags, "ad")),
+        adr=updates(_named_group(flags, "adr")),
+        force_cache=is_true(flags.get("force_cache", False)),
+        skip_cache=is_true(flags.get("skip_cache", False)),
+        new=is_true(flags.get("new", False)),
+        renew=is_true(flags.get("renew", False)),
+    )
+
+
+def _text(flags: Mapping[str, Any], key: str) -> str:
+    value = flags.get(key, "")
+    if isinstance(value, bool):
+        raise Error("bad-value", f"--{key} needs a value", hint=f"write --{key}=VALUE")
+    return ",".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
+
+
+def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = flags.get(key) or {}
+    if not isinstance(value, dict):
+        raise Error("bad-value", f"--{key} needs a key", hint=f"write --{key}.KEY=value")
+    return {k: _plain(v) for k, v in value.items()}
+
+
+def _plain(value: Any) -> Any:
+    if value is True:
+        return "yes"
+    return "no" if value is False else value
+
+
+def _named_group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = _group(flags, key)
+    for name, entry in value.items():
+        if not isinstance(entry, dict):
+            raise Error(
+                "bad-value",
+                f"--{key}.{name} needs a key",
+                hint=f"write --{key}.{name}.KEY=value, such as --{key}.{name}.version=3.11",
+            )
+    return value
+
+
+def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
+    known = {*script.inputs, *STANDARD_INPUTS}
+    for name, value in inputs.items():
+        if name not in known:
+            raise Error(
+                "unknown-flag",
+                f"{script.alias} knows no flag --{name}",
+                hint=did_you_mean(name, [*known, *FLAGS])
+                or f'see its inputs: cm run script "{" ".join(script.tags[:3])}" --help',
+            )
+        if name in script.inputs:
+            check_input(name, value, script)
+
+
+def check_input(name: str, value: Any, script: Script) -> None:
+    """Refuse a value that the declared type or choices do not allow."""
+    spec = script.inputs[name]
+    text = str(_plain(value))
+    if spec.choices and text not in spec.choices:
+        choices = ", ".join(spec.choices)
+        raise Error(
+            "bad-value",
+            f"--{name}={text} is not possible for {script.alias}",
+            hint=did_you_mean(text, spec.choices) or f"choose one of: {choices}",
+            context=(f"choices: {choices}",),
+        )
+    wrong = (spec.type == "int" and not _is(int, text)) or (
+        spec.type == "float" and not _is(float, text)
+    )
+    if wrong:
+        raise Error("bad-value", f"--{name}={text} is not a number ({spec.type})")
+    if spec.type == "bool" and text.lower() not in _BOOLEANS:
+        raise Error("bad-value", f"--{name}={text} is neither yes nor no")
+
+
+_BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")
+
+
+def _is(kind: type[int] | type[float], text: str) -> bool:
+    try:
+        kind(text)
+    except ValueError:
+        return False
+    return True

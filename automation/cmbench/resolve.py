@@ -1,0 +1,539 @@
+"""One request to one frame: script, variations, version, settings laid over the caller's env.
+
+Planning and running share this code: a plan resolves with values that may be pending, a run
+resolves again with real ones, so both follow the same rules. ``Resolver.look_up`` decides whether
+a cache entry answers a frame, and why or why not.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cmbench.cache import Entry, Store, make_identity, relied_on_change
+from cmbench.env import (
+    MISSING,
+    Pending,
+    TracedEnv,
+    decide,
+    fingerprint,
+    select_keys,
+    substitute,
+    unresolved,
+)
+from cmbench.errors import Error
+from cmbench.frame import Frame
+from cmbench.index import Index
+from cmbench.lib import versions
+from cmbench.model import (
+    PHASES,
+    Dependency,
+    Outcome,
+    Request,
+    Script,
+    Settings,
+    Tags,
+    VersionRange,
+)
+from cmbench.select import Choice, choose, expand, parse_tags, variation_of
+
+Facts = Callable[[str], Outcome]
+"""Gives what the ``host_facts`` script at a path says of this machine."""
+
+STANDARD_INPUTS = [
+    "input",
+    "output",
+    "outdirname",
+    "outbasename",
+    "name",
+    "extra_cache_tags",
+    "skip_compile",
+    "skip_run",
+    "accept_license",
+    "skip_system_deps",
+    "git_ssh",
+    "gh_token",
+]
+_HIDDEN = [
+    "INPUT",
+    "OUTPUT",
+    "OUTBASENAME",
+    "OUTDIRNAME",
+    "NAME",
+    "EXTRA_CACHE_TAGS",
+    "RENEW_CACHE_ENTRY",
+    "DETECTED_VERSION",
+]
+_HIDDEN_STARTS = ("TMP_", "VERSION", "GIT_")
+
+
+class Resolver:
+    """Resolves requests against one index and one cache; remembers what cannot change."""
+
+    def __init__(
+        self,
+        index: Index,
+        store: Store,
+        facts: Facts,
+        env_class: type[TracedEnv] = TracedEnv,
+    ) -> None:
+        self.index = index
+        self.store = store
+        self._facts = facts
+        self._env_class = env_class
+        self._choices: dict[tuple[Tags, str], Choice] = {}
+        self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
+        self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
+        self._sound: dict[str, str] = {}
+
+    def resolve(self, request: Request, parent: Frame | None) -> Frame:
+        """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
+        choice = self._choice(request)
+        script = choice.script
+        version = self._version(request, choice)
+        blocks = self._settings(choice, version.exact)
+        env, const = self._lay_env(request, script, blocks, version, parent)
+        frame = Frame(
+            request=request,
+            choice=choice,
+            blocks=blocks,
+            version=version,
+            env=env,
+            state=_lay_state(request, blocks, parent),
+            adr=_lay_adr(request, blocks),
+            const=const,
+            deps=self._merged_dependencies(choice, version.exact, blocks),
+            identity=self._identity(request, choice, version),
+            parent=parent,
+        )
+        frame.scripts[script.path] = self.index.content(script.path).digest
+        _refuse_cycle(frame)
+        env.running = True
+        frame.state.running = True
+        return frame
+
+    def _choice(self, request: Request) -> Choice:
+        key = (request.tags, request.uid)
+        choice = self._choices.get(key)
+        if choice is None:
+            row = choose(self.index, request.tags, request.uid)
+            choice = self._choices[key] = expand(self.index.script(row.path), request.tags)
+        return choice
+
+    def _version(self, request: Request, choice: Choice) -> VersionRange:
+        asked = request.version
+        if asked.exact:
+            return asked
+        script = choice.script
+        candidates = [variation_of(script, v).settings for v in choice.variations]
+        default = next((s.default_version for s in reversed(candidates) if s.default_version), "")
+        default = default or script.settings.default_version
+        if not default:
+            return asked
+        ceiling = asked.usable or asked.maximum
+        if asked.minimum and versions.compare(default, asked.minimum) < 0:
+            default = asked.minimum
+        if asked.maximum and versions.compare(default, asked.maximum) > 0:
+            default = ceiling
+        return replace(asked, exact=default)
+
+    def _settings(self, choice: Choice, version: str) -> tuple[Settings, ...]:
+        key = (choice.script.path, choice.variations, version)
+        blocks = self._blocks.get(key)
+        if blocks is None:
+            script = choice.script
+            found = [script.settings]
+            found += [variation_of(script, name).settings for name in choice.variations]
+            if version in script.versions:
+                found.append(script.versions[version])
+            blocks = self._blocks[key] = tuple(found)
+        return blocks
+
+    def _lay_env(
+        self,
+        request: Request,
+        script: Script,
+        blocks: tuple[Settings, ...],
+        version: VersionRange,
+        parent: Frame | None,
+    ) -> tuple[TracedEnv, dict[str, Any]]:
+        prefix = script.dialect.prefix
+        env = self._env_class(visible_env(parent, request) if parent else {})
+        if parent:
+            env.inherit(parent.env)
+        for key, value in _call_env(request, version, prefix).items():
+            env.overlay(key, value)
+        const: dict[str, Any] = {}
+        for number, block in enumerate(blocks):
+            _lay_block(env, const, block, request)
+            if number:
+                const.update(block.const)
+        const.update(request.const)
+        for key, value in const.items():
+            env.overlay(key, value)
+        _resolve_references(env)
+        return env, const
+
+    def _merged_dependencies(
+        self, choice: Choice, version: str, blocks: tuple[Settings, ...]
+    ) -> Mapping[str, tuple[Dependency, ...]]:
+        key = (choice.script.path, choice.variations, version)
+        merged = self._dependencies.get(key)
+        if merged is None:
+            lists: dict[str, list[Dependency]] = {phase: [] for phase in PHASES}
+            for block in blocks:
+                for phase, entries in block.deps.items():
+                    for entry in entries:
+                        _replace_or_append(lists[phase], entry)
+            merged = {phase: tuple(found) for phase, found in lists.items() if found}
+            self._dependencies[key] = merged
+        return merged
+
+    def _identity(self, request: Request, choice: Choice, version: VersionRange) -> str:
+        script = choice.script
+        digest = self.index.content(script.path).digest
+        bounds = (version.exact, version.minimum, version.maximum, version.usable)
+        return make_identity(
+            script.uid or script.path,
+            digest,
+            choice.variations,
+            bounds,
+            request.name,
+            request.extra_cache_tags,
+        )
+
+    def look_up(self, frame: Frame) -> tuple[Entry | None, str]:
+        """The entry that answers ``frame``, or ``None``; in words why, either way."""
+        if frame.request.new or frame.request.renew:
+            return None, "a new entry was asked for"
+        if frame.request.name:
+            named = self._registered(frame)
+            if named is not None:
+                return named, f"registered as {frame.request.name}"
+        candidates = self.store.candidates(frame.identity)
+        why = "nothing like it was made before"
+        for entry in candidates:
+            why = self._mismatch(entry, frame)
+            if not why:
+                return entry, "same script, variations and inputs"
+        return None, why
+
+    def _registered(self, frame: Frame) -> Entry | None:
+        wanted = set(frame.labels())
+        for entry in self.store.entries():
+            if (
+                entry.script_uid == frame.script.uid
+                and entry.name == frame.request.name
+                and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
+                and not self._broken(entry)
+                and versions.satisfies(
+                    entry.version or "0",
+                    frame.version.minimum,
+                    frame.version.maximum,
+                    frame.version.exact,
+                )
+            ):
+                return entry
+        return None
+
+    def _mismatch(self, entry: Entry, frame: Frame) -> str:
+        """Why ``entry`` does not answer ``frame``; an empty string when it does."""
+        for key, then in entry.reads.items():
+            now = _value_now(key, frame)
+            if isinstance(now, Pending):
+                return f"unknown until {now.producer} has run ({key})"
+            if now != then:
+                return f"{key} was {_shown(then)}, is {_shown(now)}"
+        return self.unsound(entry)
+
+    def unsound(self, entry: Entry) -> str:
+        """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
+        known = self._sound.get(entry.uid)
+        if known is None:
+            known = self._sound[entry.uid] = (
+                self._broken(entry) or self._changed(entry) or self._lost_dependency(entry)
+            )
+        return known
+
+    def _broken(self, entry: Entry) -> str:
+        if not os.path.isdir(entry.path):
+            return f"its directory {entry.path} is gone"
+        return next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
+
+    def _changed(self, entry: Entry) -> str:
+        rows = self.index.rows()
+        for path, digest in entry.scripts.items():
+            if path not in rows:
+                return f"the script {os.path.basename(path)} is gone"
+            if self.index.content(path).digest != digest:
+                return f"the script {os.path.basename(path)} was edited"
+        for path, reads in entry.facts.items():
+            facts = self._facts(path).new_env
+            for key, then in reads.items():
+                if fingerprint(key, facts.get(key, MISSING)) != then:
+                    return f"{key} of this machine has changed"
+        return ""
+
+    def _lost_dependency(self, entry: Entry) -> str:
+        for uid in entry.deps:
+            dependency = self.store.entry(uid)
+            if dependency is None:
+                return f"an entry it was made with ({uid}) is gone"
+            why = self.unsound(dependency)
+            if why:
+                return f"{dependency.script}: {why}"
+        return ""
+
+    def dependencies(self, frame: Frame, phase: str) -> Iterator[Dependency]:
+        """The entries of one phase, with the updates that reach them by name."""
+        for entry in frame.deps.get(phase, ()):
+            yield self._updated(frame, entry)
+
+    def _updated(self, frame: Frame, entry: Dependency) -> Dependency:
+        if not entry.names:
+            return entry
+        sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.blocks]
+        sources += [frame.late_updates, frame.request.ad, frame.adr]
+        for source in sources:
+            for name in entry.names:
+                update = source.get(name)
+                if update and decide(update.conditions, frame.env)[0]:
+                    entry = merge_dependency(entry, update)
+        return entry
+
+    def child(self, frame: Frame, entry: Dependency) -> Request | Pending:
+        """The request that a dependency entry makes; pending when its tags are not yet known."""
+        env = frame.env
+        words = [entry.tags]
+        for prefix, keys in entry.tags_from_env_with_prefix:
+            words += [_prefixed(prefix, env.get(key)) for key in keys]
+        words += [env.get(key) or "" for key in entry.tags_from_env]
+        if entry.inherit_variation_tags:
+            words += _inherited(frame, entry)
+        for word in words:
+            if isinstance(word, Pending):
+                return word
+        text = substitute(",".join(str(w) for w in words if w), env)
+        if isinstance(text, Pending):
+            return text
+        inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
+        name = str(inputs.pop("name", ""))
+        extra = substitute(entry.extra_cache_tags, env)
+        return Request(
+            tags=parse_tags(text),
+            inputs=inputs,
+            env={**_forced(entry, env), **{k: substitute(v, env) for k, v in entry.env.items()}},
+            version=_child_version(frame, entry),
+            name=name,
+            path=str(inputs.pop("path", "")),
+            extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
+            force_new_env_keys=entry.force_new_env_keys,
+            adr=_passed_down(frame, entry),
+            force_cache=bool(entry.force_cache),
+        )
+
+
+def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
+    """What a dependency sees of its caller's env."""
+    prefix = parent.script.dialect.prefix
+    exact = {prefix + name for name in _HIDDEN}
+    exact.update(request.env)
+    starts = tuple(prefix + name for name in _HIDDEN_STARTS)
+    local = [key for block in parent.blocks for key in block.local_env_keys]
+    if local:
+        exact.update(select_keys(dict.keys(parent.env), local))
+    return {
+        key: list(value) if isinstance(value, list) else value
+        for key, value in dict.items(parent.env)
+        if key not in exact and not key.startswith(starts) and not unresolved(value)
+    }
+
+
+def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
+    """``entry`` changed by an ``ad``/``adr`` update: tags join, dicts merge, scalars replace."""
+    tags = [t for t in update.tags.split(",") if t and "<<<" not in t]
+    present = entry.tags.split(",")
+    version = entry.version
+    if update.version:
+        version = VersionRange(
+            update.version.exact or version.exact,
+            update.version.minimum or version.minimum,
+            update.version.maximum or version.maximum,
+            update.version.usable or version.usable,
+        )
+    return replace(
+        entry,
+        tags=",".join([*present, *(t for t in tags if t not in present)]),
+        env={**entry.env, **update.env},
+        version=version,
+        extra_cache_tags=",".join(
+            t for t in (entry.extra_cache_tags, update.extra_cache_tags) if t
+        ),
+        force_cache=entry.force_cache if update.force_cache is None else update.force_cache,
+        adr={**entry.adr, **update.adr},
+        inputs={**entry.inputs, **update.inputs},
+    )
+
+
+def _refuse_cycle(frame: Frame) -> None:
+    above = frame.parent
+    while above is not None:
+        if above.identity == frame.identity and above.request == frame.request:
+            raise Error(
+                "dependency-cycle",
+                f"{frame.label} depends on itself",
+                context=(" > ".join(frame.chain()),),
+                hint="remove one of the dependencies in this chain",
+            )
+        above = above.parent
+
+
+def _lay_block(env: TracedEnv, const: dict[str, Any], block: Settings, request: Request) -> None:
+    for key, value in block.default_env.items():
+        if key not in env:
+            env.overlay(key, value)
+    for key, value in block.env.items():
+        env.overlay(key, value)
+    for name, key in block.input_mapping.items():
+        if name in request.inputs:
+            const[key] = _input_text(request.inputs[name])
+            env.overlay(key, const[key])
+
+
+def _call_env(request: Request, version: VersionRange, prefix: str) -> dict[str, Any]:
+    """Env that comes with the call itself, before any meta."""
+    found: dict[str, Any] = dict(request.env)
+    if request.path:
+        found[prefix + "TMP_PATH"] = request.path
+    for name in STANDARD_INPUTS:
+        if name in request.inputs:
+            found[prefix + name.upper()] = _input_text(request.inputs[name])
+    if request.name:
+        found[prefix + "NAME"] = request.name
+    if request.extra_cache_tags:
+        found[prefix + "EXTRA_CACHE_TAGS"] = ",".join(request.extra_cache_tags)
+    bounds = {
+        "VERSION": version.exact,
+        "VERSION_MIN": version.minimum,
+        "VERSION_MAX": version.maximum,
+        "VERSION_MAX_USABLE": version.usable,
+        "TMP_PIP_VERSION_STRING": versions.pip_version_string(
+            version.exact, version.minimum, version.maximum
+        ),
+    }
+    found.update({prefix + key: value for key, value in bounds.items() if value})
+    return found
+
+
+def _input_text(value: Any) -> Any:
+    if value is True:
+        return "yes"
+    if value is False:
+        return "no"
+    return value if isinstance(value, list) else str(value)
+
+
+def _resolve_references(env: TracedEnv) -> None:
+    for _ in range(4):
+        changed = False
+        for key in list(env.laid):
+            old = env.peek(key)
+            new = substitute(old, env)
+            if new is not old and new != old:
+                env.overlay(key, new)
+                changed = True
+        if not changed:
+            return
+
+
+def _lay_state(request: Request, blocks: tuple[Settings, ...], parent: Frame | None) -> TracedEnv:
+    state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent else {})
+    for block in blocks:
+        for key, value in block.state.items():
+            state.overlay(key, copy.deepcopy(value))
+    for key, value in request.state.items():
+        state.overlay(key, copy.deepcopy(value))
+    return state
+
+
+def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
+    adr = TracedEnv(request.adr)
+    adr.running = True
+    for block in blocks:
+        for name, update in block.adr.items():
+            outer = adr.peek(name)
+            adr.overlay(name, merge_dependency(update, outer) if outer else update)
+    return adr
+
+
+def _replace_or_append(entries: list[Dependency], entry: Dependency) -> None:
+    for number, old in enumerate(entries):
+        same = (
+            set(old.names) == set(entry.names)
+            if entry.names
+            else not old.names and set(old.tags.split(",")) == set(entry.tags.split(","))
+        )
+        if same:
+            entries[number] = entry
+            return
+    entries.append(entry)
+
+
+def _prefixed(prefix: str, value: Any) -> Any:
+    if value is None or value == "":
+        return ""
+    return value if isinstance(value, Pending) else f"{prefix}{value}"
+
+
+def _inherited(frame: Frame, entry: Dependency) -> list[str]:
+    skipped = set(entry.skip_inherit_variation_groups)
+    refused = {word[2:] for word in entry.tags.split(",") if word.startswith("-_")}
+    return [
+        "_" + name
+        for name in frame.choice.variations
+        if name not in refused
+        and "," not in name
+        and variation_of(frame.script, name).group not in skipped
+    ]
+
+
+def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
+    keys = select_keys(dict.keys(env), entry.force_env_keys)
+    return {key: env[key] for key in keys}
+
+
+def _child_version(frame: Frame, entry: Dependency) -> VersionRange:
+    return entry.version or (frame.version if entry.reuse_version else entry.version)
+
+
+def _passed_down(frame: Frame, entry: Dependency) -> Mapping[str, Dependency]:
+    adr: dict[str, Dependency] = frame.adr.plain()
+    for name, update in entry.adr.items():
+        adr[name] = merge_dependency(adr[name], update) if name in adr else update
+    return adr
+
+
+def _value_now(key: str, frame: Frame) -> Any:
+    space, colon, name = key.partition(":")
+    if not colon:
+        return _print(key, frame.env.peek(key, MISSING))
+    if space == "state":
+        return fingerprint(name, frame.state.peek(name, MISSING))
+    if space == "adr":
+        return fingerprint(name, frame.adr.peek(name, MISSING))
+    if space == "os":
+        return fingerprint(name, os.environ.get(name, MISSING))
+    return MISSING
+
+
+def _print(key: str, value: Any) -> Any:
+    return value if isinstance(value, Pending) else fingerprint(key, value)
+
+
+def _shown(text: str) -> str:
+    if text == MISSING:
+        return "not set"
+    return text if text.startswith("sha256:") else f'"{text}"'

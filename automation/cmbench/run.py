@@ -1,0 +1,486 @@
+"""One step's own work: its ``customize.py`` through the CM dictionary, and its native script.
+
+This is the only place where the dictionary that ``customize.py`` sees is built from typed values
+and read back.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import ModuleType
+from typing import IO, Any, Protocol
+
+from cmbench.cache import disk_error
+from cmbench.compat import Automation, Place, os_info
+from cmbench.env import mask, masked_env, process_env
+from cmbench.errors import Error
+from cmbench.frame import Frame
+from cmbench.model import Outcome
+
+GRACE_SECONDS = 3.0
+TAIL_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How a step ended: ``done``, ``cached``, ``fact`` or ``failed``, and what came of it."""
+
+    status: str
+    seconds: float
+    why: str = ""
+    outcome: Outcome | None = None
+    error: str = ""
+
+
+class Reporter(Protocol):
+    """Who is told what happens; one registration point for terminal, plain text and silence."""
+
+    def begin(self, total: int) -> None:
+        """A run of about ``total`` steps starts."""
+
+    def started(self, frame: Frame, depth: int) -> None:
+        """A step has started."""
+
+    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+        """A step has ended."""
+
+    def progress(self, data: Mapping[str, Any]) -> None:
+        """A long piece of work moved on: label, done, total, unit."""
+
+    def output(self, line: str) -> None:
+        """A line of a step's own output, wanted by ``-v``."""
+
+    def say(self, line: str) -> None:
+        """A line that the requested script itself prints for the user."""
+
+    def note(self, text: str) -> None:
+        """Something a user should know, such as whom the run waits for."""
+
+    def end(self) -> None:
+        """The run is over; the terminal is left as it was found."""
+
+
+class StepRunner:
+    """Runs the hooks and native scripts of frames; keeps loaded modules for the process."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        log: IO[str] | None,
+        quiet: bool,
+        verbose: bool,
+        cmind: Any,
+        words: Callable[[str], tuple[str, ...]],
+        offline: bool = False,
+    ) -> None:
+        self._words = words
+        self._reporter = reporter
+        self._log = log
+        self._quiet = quiet
+        self._verbose = verbose
+        self._offline = offline
+        self._modules: dict[str, ModuleType | None] = {}
+        self.cmind = cmind
+
+    def customized(self, frame: Frame) -> bool:
+        """Whether the step has a ``customize.py``."""
+        return self._module(frame) is not None
+
+    def hook(self, frame: Frame, place: Place, name: str) -> dict[str, Any]:
+        """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
+        module = self._module(frame)
+        function = getattr(module, name, None) if module else None
+        if function is None:
+            return {}
+        answer = self._call(frame, place, f"customize.py {name}", function)
+        if not isinstance(answer, dict):
+            raise Error(
+                "bad-customize",
+                f"{name} in customize.py of {frame.script.alias} returned no dictionary",
+                hint="let it return {'return': 0}",
+                doing=f"customize.py {name}",
+            )
+        if answer.get("return", 0):
+            raise Error(
+                "customize-failed",
+                str(answer.get("error", "customize.py reported a failure without a text")),
+                hint=str(answer.get("hint", "")),
+                doing=f"customize.py {name}",
+                exit_code=int(answer["return"]),
+            )
+        return answer
+
+    def _call(
+        self, frame: Frame, place: Place, doing: str, function: Callable[[dict[str, Any]], Any]
+    ) -> Any:
+        here = os.getcwd()
+        self.set_place(frame, place)
+        try:
+            os.chdir(place.cwd)
+            with self._captured_prints(frame):
+                return function(self.hook_input(frame, place))
+        except Error as error:
+            error.doing = error.doing or doing
+            raise
+        except KeyboardInterrupt:
+            raise
+        except OSError as problem:
+            raise disk_error(problem, str(problem.filename or place.cwd)) from problem
+        except (Exception, SystemExit) as problem:
+            raise _crash(problem, frame, doing) from problem
+        finally:
+            os.chdir(here)
+
+    @contextmanager
+    def _captured_prints(self, frame: Frame) -> Iterator[None]:
+        """What ``customize.py`` prints goes into the log, of the requested step to the user too."""
+        from contextlib import redirect_stderr, redirect_stdout
+
+        line = self._line if frame.parent else self._said
+        with redirect_stdout(_LineWriter(line)), redirect_stderr(_LineWriter(self._line)):
+            yield
+
+    def _said(self, text: str) -> None:
+        self._write_log(text)
+        self._reporter.say(text)
+
+    def set_place(self, frame: Frame, place: Place) -> None:
+        """Tell a step where it is, without counting that as something it read."""
+        prefix = frame.script.dialect.prefix
+        values = {
+            "TMP_CURRENT_SCRIPT_PATH": frame.script.path,
+            "TMP_CURRENT_PATH": place.cwd,
+            "TMP_RUN_DIR": place.scratch,
+            "PROGRESS_FILE": os.path.join(place.scratch, "progress.json"),
+        }
+        if self._quiet:
+            values["QUIET"] = "yes"
+        if self._offline:
+            values["TMP_OFFLINE"] = "yes"
+        for key, value in values.items():
+            frame.env[prefix + key] = value
+
+    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
+        """The dictionary ``i`` of the CM format."""
+        request = frame.request
+        shared = {
+            "env": frame.env,
+            "state": frame.state,
+            "meta": copy.deepcopy(dict(frame.script.meta)),
+            "os_info": os_info(),
+            "recursion_spaces": "  " * len(frame.chain()),
+            "script_tags": list(frame.script.tags),
+            "variation_tags": list(frame.choice.variations),
+        }
+        run_script_input: dict[str, Any] = {
+            **shared,
+            "path": frame.script.path,
+            "customize": self._module(frame),
+        }
+        return {
+            **shared,
+            "input": dict(request.inputs),
+            "artifact": None,
+            "customize": self._module(frame),
+            "automation": Automation(self, frame, place),
+            "run_script_input": run_script_input,
+        }
+
+    def _module(self, frame: Frame) -> ModuleType | None:
+        path = os.path.join(frame.script.path, "customize.py")
+        if path not in self._modules:
+            self._modules[path] = _load(path, frame) if os.path.isfile(path) else None
+        return self._modules[path]
+
+    def words(self, frame: Frame) -> tuple[str, ...]:
+        """The env words that native programs of this step may read."""
+        return self._words(frame.script.path)
+
+    def native_script(self, frame: Frame, base: str = "") -> str:
+        """The path of the native script for this machine, or an empty string."""
+        base = base or frame.last("script_name") or "run"
+        env = frame.env
+        prefix = frame.script.dialect.prefix
+        keys = ("HOST_OS_FLAVOR", "HOST_OS_VERSION", "HOST_PLATFORM_FLAVOR")
+        flavor, version, platform = (str(env.peek(prefix + key, "")) for key in keys)
+        suffixes = [
+            (flavor, version, platform),
+            (flavor, platform),
+            (flavor, version),
+            (flavor,),
+            (platform,),
+            (),
+        ]
+        for suffix in suffixes:
+            if all(suffix):
+                path = os.path.join(frame.script.path, "-".join((base, *suffix)) + ".sh")
+                if os.path.isfile(path):
+                    return path
+        return ""
+
+    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
+        """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
+        self.set_place(frame, place)
+        for key in words:
+            frame.note(key)
+        prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
+        environment = process_env(frame.env.plain(), os.environ)
+        command = ["bash", path]
+        if prefix_lines:
+            command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
+        status, tail = self._process(command, place, environment)
+        if status:
+            repeat = _write_repeat_file(frame, place, command, environment)
+            raise Error(
+                "script-failed",
+                f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
+                context=tail,
+                doing=os.path.basename(path),
+                hint=_cause_hint(tail) or f"repeat this step alone: bash {repeat}",
+            )
+        _take_over(frame, place.cwd)
+
+    def _process(
+        self, command: list[str], place: Place, environment: Mapping[str, str]
+    ) -> tuple[int, tuple[str, ...]]:
+        tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+        def line(text: str) -> None:
+            text = mask(text)
+            if text.strip():
+                tail.append(text)
+            self._line(text)
+
+        progress = Progress(environment.get("CM_PROGRESS_FILE", ""), self._reporter)
+        status = run_process(command, place.cwd, environment, line, progress.poll)
+        return status, tuple(tail)
+
+    def _write_log(self, text: str) -> None:
+        if self._log is not None:
+            self._log.write(text + "\n")
+            self._log.flush()
+
+    def _line(self, text: str) -> None:
+        self._write_log(text)
+        if self._verbose:
+            self._reporter.output(text)
+
+
+class Progress:
+    """Passes on what a step writes into its progress file."""
+
+    def __init__(self, path: str, reporter: Reporter) -> None:
+        self._path = path
+        self._reporter = reporter
+        self._seen = 0
+
+    def poll(self) -> None:
+        """Look once."""
+        with suppress(OSError, ValueError):
+            stamp = os.stat(self._path).st_mtime_ns
+            if stamp != self._seen:
+                self._seen = stamp
+                with open(self._path, encoding="utf-8") as stream:
+                    self._reporter.progress(json.load(stream))
+
+
+class _LineWriter:
+    """A text stream that hands on whole lines."""
+
+    def __init__(self, line: Callable[[str], None]) -> None:
+        self._line = line
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for item in lines:
+            self._line(mask(item))
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back but an unfinished line."""
+
+    def isatty(self) -> bool:
+        return False
+
+
+def run_process(
+    command: list[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    line: Callable[[str], None],
+    tick: Callable[[], None] = lambda: None,
+) -> int:
+    """Run ``command`` in a process group of its own; its output goes to ``line``, line by line.
+
+    ``tick`` is called about five times a second. An interruption ends the whole group within
+    ``GRACE_SECONDS`` and passes on. Returns the exit status (negative for a signal).
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as problem:
+        raise Error(
+            "cannot-start",
+            f"cannot start {command[0]}: {problem.strerror}",
+            hint=f"install {command[0]} or put it on PATH",
+        ) from None
+    try:
+        _pump(process, line, tick)
+        return process.wait()
+    except BaseException:
+        end_group(process)
+        raise
+
+
+def _pump(
+    process: subprocess.Popen[bytes], line: Callable[[str], None], tick: Callable[[], None]
+) -> None:
+    import selectors
+
+    stream = process.stdout
+    assert stream is not None
+    os.set_blocking(stream.fileno(), False)
+    rest = b""
+    with selectors.DefaultSelector() as selector, stream:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            ready = selector.select(timeout=0.2)
+            tick()
+            data = stream.read(65536) if ready else None
+            if data:
+                *lines, rest = (rest + data).split(b"\n")
+                for item in lines:
+                    line(_visible(item))
+            elif data == b"" or process.poll() is not None:
+                break
+    if rest:
+        line(_visible(rest))
+
+
+def _visible(raw: bytes) -> str:
+    """The last state of a line that a program drew over with carriage returns."""
+    return raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process group: ask first, force after ``GRACE_SECONDS``."""
+    for wanted in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, wanted)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline and _group_alive(process):
+            time.sleep(0.05)
+    with suppress(Exception):
+        process.wait(timeout=1)
+
+
+def _group_alive(process: subprocess.Popen[bytes]) -> bool:
+    process.poll()
+    try:
+        os.killpg(process.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _load(path: str, frame: Frame) -> ModuleType:
+    import importlib.util
+
+    name = f"cm_customize_{frame.script.uid or frame.script.alias}".replace("-", "_")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as problem:
+        raise _crash(problem, frame, "loading customize.py") from problem
+    return module
+
+
+def _crash(problem: BaseException, frame: Frame, doing: str) -> Error:
+    """A Python failure of a script's own code, told by its own lines only."""
+    import traceback
+
+    own = [
+        f"customize.py:{item.lineno} in {item.name}: {item.line}"
+        for item in traceback.extract_tb(problem.__traceback__)
+        if item.filename.startswith(frame.script.path)
+    ]
+    if isinstance(problem, SyntaxError) and problem.filename:
+        own.append(
+            f"{os.path.basename(problem.filename)}:{problem.lineno}: {problem.text}".rstrip()
+        )
+    return Error(
+        "customize-crashed",
+        f"customize.py of {frame.script.alias} failed: {type(problem).__name__}: {problem}",
+        context=own,
+        doing=doing,
+        hint="correct the script, or see the whole traceback with --debug",
+    )
+
+
+def _status_text(status: int) -> str:
+    if status < 0:
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    if status > 128:
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(status - 128).name}"
+    return f"exited with status {status}"
+
+
+def _cause_hint(tail: tuple[str, ...]) -> str:
+    from cmbench.lib.causes import remedy
+
+    return remedy("\n".join(tail))
+
+
+def _take_over(frame: Frame, cwd: str) -> None:
+    """Read what a native script left for the engine, and remove those files."""
+    path = os.path.join(cwd, "tmp-run-env.out")
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            for text in stream:
+                key, equals, value = text.rstrip("\n").partition("=")
+                if equals and key.strip():
+                    frame.env[key.strip()] = value
+        os.unlink(path)
+    path = os.path.join(cwd, "tmp-run-state.json")
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8") as stream:
+            for key, value in json.load(stream).items():
+                frame.state[key] = value
+        os.unlink(path)
+
+
+def _write_repeat_file(
+    frame: Frame, place: Place, command: list[str], environment: Mapping[str, str]
+) -> str:
+    """A shell file that repeats a failed step by hand; secrets are left out."""
+    path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
+    changed = {k: v for k, v in environment.items() if os.environ.get(k) != v}
+    lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
+    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(masked_env(changed).items())]
+    lines.append(shlex.join(command))
+    with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
+        stream.write("\n".join(lines) + "\n")
+    return path

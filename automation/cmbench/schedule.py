@@ -1,0 +1,335 @@
+"""Drives a request's tree: dependencies in the order the format promises, cache, locks, records.
+
+A frame is resolved again with real values right before it runs, so a question that the plan left
+open is answered by then, and only the subtree that hangs on it is affected.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from cmbench.cache import Entry, Reliance, Staging, Store, directory_size, disk_error, reliance
+from cmbench.compat import Place
+from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
+from cmbench.errors import Error
+from cmbench.frame import Frame
+from cmbench.model import Outcome, Request, Tags
+from cmbench.resolve import Resolver
+from cmbench.run import Reporter, StepEnd, StepRunner
+
+
+class FactTeller:
+    """Runs each ``host_facts`` script at most once per process."""
+
+    def __init__(self, runner: StepRunner, scratch: str) -> None:
+        self._runner = runner
+        self._scratch = scratch
+        self._known: dict[str, Outcome] = {}
+        self.resolver: Resolver | None = None
+
+    def __call__(self, path: str) -> Outcome:
+        """What the script at ``path`` says of this machine."""
+        if path not in self._known:
+            assert self.resolver is not None
+            alias = self.resolver.index.rows()[path].alias
+            frame = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
+            place = Place(os.getcwd(), self._scratch)
+            for name in ("preprocess", "postprocess"):
+                self._runner.hook(frame, place, name)
+            self._known[path] = Outcome(exports(frame), _state_exports(frame))
+        return self._known[path]
+
+
+class Scheduler:
+    """Runs requests one after another; every step is told to all reporters."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        runner: StepRunner,
+        facts: FactTeller,
+        reporters: Sequence[Reporter],
+        run_directory: str,
+    ) -> None:
+        self._resolver = resolver
+        self._runner = runner
+        self._facts = facts
+        self._reporters = reporters
+        self._directory = run_directory
+        self._steps = 0
+
+    @property
+    def _store(self) -> Store:
+        return self._resolver.store
+
+    def run(self, request: Request) -> tuple[Frame, Outcome]:
+        """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
+        return self._step(request, None, 0)
+
+    def _step(self, request: Request, parent: Frame | None, depth: int) -> tuple[Frame, Outcome]:
+        frame = self._resolver.resolve(request, parent)
+        for reporter in self._reporters:
+            reporter.started(frame, depth)
+        started = time.perf_counter()
+        try:
+            status, why, outcome = self._perform(frame, depth)
+        except KeyboardInterrupt:
+            error = Error(
+                "interrupted",
+                "stopped by the user; what was finished is kept",
+                hint="repeat the same command to go on from here",
+            )
+            self._tell_failure(frame, depth, started, error)
+            raise error.within(frame.label) from None
+        except OSError as problem:
+            error = disk_error(problem, str(problem.filename or self._directory))
+            self._tell_failure(frame, depth, started, error)
+            raise error.within(frame.label) from problem
+        except Error as error:
+            self._tell_failure(frame, depth, started, error)
+            error.within(frame.label)
+            raise
+        end = StepEnd(status, time.perf_counter() - started, why, outcome)
+        for reporter in self._reporters:
+            reporter.finished(frame, depth, end)
+        return frame, outcome
+
+    def _tell_failure(self, frame: Frame, depth: int, started: float, error: Error) -> None:
+        end = StepEnd("failed", time.perf_counter() - started, error=error.message)
+        for reporter in self._reporters:
+            reporter.finished(frame, depth, end)
+
+    def _perform(self, frame: Frame, depth: int) -> tuple[str, str, Outcome]:
+        if frame.script.host_facts:
+            return "fact", "", self._facts(frame.script.path)
+        if not frame.cacheable:
+            with self._scratch(frame) as scratch:
+                return "done", "", self._work(frame, Place(os.getcwd(), scratch), depth)[0]
+        entry, why = self._resolver.look_up(frame)
+        if entry is not None:
+            return "cached", why, self._use(frame, entry, depth)
+        with self._store.lock(frame.identity, lambda who: self._waiting(frame.label, who)):
+            entry, why = self._resolver.look_up(frame)
+            if entry is not None:
+                return "cached", why, self._use(frame, entry, depth)
+            return "done", why, self._make(frame, depth)
+
+    def _waiting(self, what: str, who: str) -> None:
+        for reporter in self._reporters:
+            reporter.note(f"waiting for {who}, which works on {what}")
+
+    def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
+        for key in entry.reads:
+            frame.note(key)
+        for phase in frame.deps:
+            self._phase(frame, phase, depth, dynamic_only=True)
+        self._store.touch(entry)
+        return Outcome(entry.new_env, entry.new_state, entry.version, entry.uid, cached=True)
+
+    def _make(self, frame: Frame, depth: int) -> Outcome:
+        staging = self._store.stage(frame.script.alias)
+        started = time.time()
+        try:
+            with self._scratch(frame) as scratch:
+                outcome, report = self._work(frame, Place(staging.path, scratch), depth)
+            entry = self._entry(frame, staging, outcome, report, started)
+            self._store.publish(entry, self._superseded(entry))
+        except BaseException:
+            staging.discard()
+            raise
+        staging.keep()
+        return Outcome(outcome.new_env, outcome.new_state, outcome.version, entry.uid)
+
+    def _superseded(self, entry: Entry) -> list[Entry]:
+        same = self._store.candidates(entry.identity)
+        return [old for old in same if old.reads == entry.reads]
+
+    def _entry(
+        self,
+        frame: Frame,
+        staging: Staging,
+        outcome: Outcome,
+        report: Mapping[str, Any],
+        started: float,
+    ) -> Entry:
+        version = [f"version-{outcome.version}"] if outcome.version else []
+        labels = [*frame.labels(), *version, *report["tags"]]
+        return Entry(
+            uid=staging.uid,
+            identity=frame.identity,
+            script=frame.script.alias,
+            script_uid=frame.script.uid,
+            tags=tuple(dict.fromkeys(labels)),
+            variations=frame.choice.variations,
+            version=outcome.version,
+            path=staging.path,
+            reads=frame.reads(),
+            facts=_joined(frame.facts, frame.env.fact_reads),
+            scripts=dict(frame.scripts),
+            deps=tuple(frame.entries),
+            relies_on=_reliances(frame, report["relies_on"]),
+            new_env=outcome.new_env,
+            new_state=outcome.new_state,
+            name=frame.request.name,
+            created=time.time(),
+            seconds=time.time() - started,
+            size=directory_size(staging.path),
+            run=os.path.basename(self._directory),
+        )
+
+    def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
+        """The life of one step that really runs; also collects what its hooks report."""
+        report: dict[str, Any] = {"version": "", "tags": [], "relies_on": [], "skip": False}
+        self._phase(frame, "deps", depth)
+        with self._exclusive(frame):
+            self._hook(frame, place, "preprocess", report)
+        if not report["skip"]:
+            self._phase(frame, "prehook_deps", depth)
+            with self._exclusive(frame):
+                self._native(frame, place)
+            self._phase(frame, "posthook_deps", depth)
+            with self._exclusive(frame):
+                self._hook(frame, place, "postprocess", report)
+            self._phase(frame, "post_deps", depth)
+        self._settle(frame)
+        _clean(frame, place)
+        version = str(report["version"] or frame.version.exact)
+        return Outcome(exports(frame), _state_exports(frame), version), report
+
+    def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> None:
+        answer = self._runner.hook(frame, place, name)
+        report["version"] = answer.get("version") or report["version"]
+        report["tags"] += list(answer.get("add_extra_cache_tags") or ())
+        report["relies_on"] += list(answer.get("relies_on") or ())
+        report["skip"] = report["skip"] or bool(answer.get("skip"))
+
+    def _native(self, frame: Frame, place: Place) -> None:
+        self._settle(frame)
+        for old, new in frame.script.env_key_mappings.items():
+            for key in [k for k in dict.keys(frame.env) if k.startswith(old)]:
+                frame.env[new + key[len(old) :]] = frame.env[key]
+        path = self._runner.native_script(frame)
+        if path:
+            self._runner.native(frame, place, path, self._runner.words(frame))
+
+    def _settle(self, frame: Frame) -> None:
+        """Constants win over whatever a step or a dependency has set."""
+        for key, value in frame.const.items():
+            if frame.env.peek(key, MISSING) != value:
+                frame.env[key] = value
+
+    def _phase(self, frame: Frame, phase: str, depth: int, dynamic_only: bool = False) -> None:
+        for entry in self._resolver.dependencies(frame, phase):
+            if dynamic_only and not entry.dynamic:
+                continue
+            if not decide(entry.conditions, frame.env)[0]:
+                continue
+            request = self._resolver.child(frame, entry)
+            if isinstance(request, Pending):
+                raise Error("internal", f"{request!r} is pending while {frame.label} runs")
+            child, outcome = self._step(request, frame, depth + 1)
+            absorb(frame, child, outcome)
+            self._settle(frame)
+
+    @contextmanager
+    def _exclusive(self, frame: Frame) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name in sorted(frame.texts("exclusive")):
+                lock = self._store.lock(
+                    f"exclusive {name}",
+                    lambda who, name=name: self._waiting(name, who),  # type: ignore[misc]
+                )
+                stack.enter_context(lock)
+            yield
+
+    @contextmanager
+    def _scratch(self, frame: Frame) -> Iterator[str]:
+        self._steps += 1
+        path = os.path.join(self._directory, f"{self._steps:03d}-{frame.script.alias}")
+        os.makedirs(path)
+        try:
+            yield path
+        finally:
+            with suppress(OSError):
+                os.unlink(os.path.join(path, "progress.json"))
+            with suppress(OSError):
+                os.rmdir(path)
+
+
+def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
+    """Take over what a dependency gives back, and what it read, in that order of importance."""
+    for name in child.outer_reads():
+        if name not in child.request.env:
+            frame.note(name)
+    if outcome.entry:
+        frame.entries[outcome.entry] = None
+    else:
+        frame.scripts.update(child.scripts)
+        frame.entries.update(child.entries)
+        for source, reads in _joined(child.facts, child.env.fact_reads).items():
+            frame.facts.setdefault(source, {}).update(reads)
+    for key, value in outcome.new_env.items():
+        if child.script.host_facts:
+            frame.env.learn(key, value, child.script.path)
+        else:
+            frame.env[key] = merge_value(frame.env.peek(key), value)
+    for key, value in outcome.new_state.items():
+        frame.state[key] = merge_value(frame.state.peek(key), value)
+
+
+def exports(frame: Frame) -> dict[str, Any]:
+    """The env that a step gives back: what ``new_env_keys`` names and the step itself set."""
+    prefix = frame.script.dialect.prefix + "TMP_"
+    patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
+    env = frame.env
+    return {
+        key: _storable(env.peek(key))
+        for key in select_keys(dict.keys(env), patterns)
+        if (key in env.written or key in env.laid or key in env.facts)
+        and not key.startswith(prefix)
+    }
+
+
+def _state_exports(frame: Frame) -> dict[str, Any]:
+    state: TracedEnv = frame.state
+    keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
+    return {key: state.peek(key) for key in keys}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _joined(
+    one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
+
+
+def _reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
+    legacy = frame.env.peek(frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH")
+    found = []
+    for path in [*paths, *([str(legacy)] if legacy else [])]:
+        if not os.path.exists(path):
+            raise Error(
+                "bad-customize", f"{frame.script.alias} relies on {path}, which does not exist"
+            )
+        found.append(reliance(path))
+    return tuple(found)
+
+
+def _clean(frame: Frame, place: Place) -> None:
+    for name in frame.script.clean_files:
+        path = os.path.join(place.cwd, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                os.unlink(path)

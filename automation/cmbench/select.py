@@ -1,0 +1,275 @@
+"""Tags to one script and an ordered list of variations, with reasons.
+
+The order of the variation list is the order in which their settings are merged, as the CM format
+has it: requested ones first, then bases and defaults as they are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean, nearest
+from cmbench.index import Index, Row
+from cmbench.model import Script, Tags, Variation
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The selected script, its active variations in merge order, and why each is active."""
+
+    script: Script
+    variations: tuple[str, ...]
+    reasons: Mapping[str, str]
+
+
+def parse_tags(text: str | Iterable[str]) -> Tags:
+    """``get,python3,_lto,-virtual,-_debug`` to its four parts."""
+    words = text.split(",") if isinstance(text, str) else list(text)
+    wanted: list[str] = []
+    unwanted: list[str] = []
+    variations: list[str] = []
+    unwanted_variations: list[str] = []
+    for word in (str(w).strip() for w in words):
+        if word.startswith("-_"):
+            unwanted_variations.append(word[2:])
+        elif word.startswith("_"):
+            variations.append(word[1:])
+        elif word.startswith("-") and len(word) > 1:
+            unwanted.append(word[1:])
+        elif word:
+            wanted.append(word)
+    return Tags(
+        tuple(dict.fromkeys(wanted)),
+        tuple(dict.fromkeys(unwanted)),
+        tuple(dict.fromkeys(variations)),
+        tuple(dict.fromkeys(unwanted_variations)),
+    )
+
+
+def choose(index: Index, tags: Tags, uid: str = "") -> Row:
+    """The script for a query; ties go to the lowest (sort, path). Raises ``script-not-found``."""
+    if uid:
+        rows = index.by_uid(uid)
+        if not rows:
+            names = [row.alias for row in index.rows().values()]
+            raise Error("script-not-found", f'no script is named "{uid}"', hint=_hint(uid, names))
+    else:
+        if not tags.wanted:
+            raise Error("bad-value", "no tags are given", hint="name tags: --tags=get,python3")
+        rows = index.find(tags)
+        if not rows:
+            raise _no_script(index, tags)
+    fitting = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
+    if not fitting:
+        raise _no_variation(rows, tags)
+    broken = fitting[0].faults and fitting[0].faults[0]
+    if broken and not fitting[0].tags:
+        raise Error("bad-meta", broken)
+    return fitting[0]
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    return did_you_mean(word, known) or "list what exists: cm find script"
+
+
+def _no_script(index: Index, tags: Tags) -> Error:
+    known = index.tags()
+    strange = [tag for tag in tags.wanted if tag not in known]
+    text = ",".join(tags.wanted)
+    if strange:
+        close = [(tag, nearest(tag, known)) for tag in strange]
+        better = ",".join(
+            next((n[0] for t, n in close if t == tag and n), tag) for tag in tags.wanted
+        )
+        message = f'no script has the tags "{text}": "{strange[0]}" is the tag of no script'
+        hint = f"did you mean --tags={better}?" if better != text else "list: cm find script"
+        return Error("script-not-found", message, hint=hint)
+    partial = _most_shared(index, tags)
+    return Error(
+        "script-not-found",
+        f'no script has all the tags "{text}"',
+        context=[f"{row.alias}: {','.join(sorted(row.tags))}" for row in partial],
+        hint="the scripts above share most of these tags",
+    )
+
+
+def _most_shared(index: Index, tags: Tags) -> list[Row]:
+    wanted = set(tags.wanted)
+    rows = [row for row in index.rows().values() if wanted & row.tags]
+    return sorted(rows, key=lambda row: (-len(wanted & row.tags), row.path))[:3]
+
+
+def _no_variation(rows: list[Row], tags: Tags) -> Error:
+    row = rows[0]
+    missing = next(v for v in tags.variations if not row.accepts(v))
+    head = missing.partition(".")[0]
+    known = {v.removesuffix(".#") for v in row.variations}
+    close = did_you_mean(head, known)
+    shown = ", ".join("_" + v for v in sorted(row.variations)) or "none"
+    return Error(
+        "variation-not-found",
+        f'the script {row.alias} has no variation "_{missing}"',
+        hint=close or f"it has: {shown}",
+    )
+
+
+def expand(script: Script, tags: Tags, extra: Iterable[str] = ()) -> Choice:
+    """All active variations of ``script`` for a query (``extra`` come from a version block)."""
+    return _Expansion(script, tags).run(extra)
+
+
+class _Expansion:
+    """The fixpoint over bases, group defaults and default variations of one script."""
+
+    def __init__(self, script: Script, tags: Tags) -> None:
+        self.script = script
+        self.excluded = set(tags.unwanted_variations)
+        self.requested = tags.variations
+        self.active: list[str] = []
+        self.reasons: dict[str, str] = {}
+
+    def run(self, extra: Iterable[str]) -> Choice:
+        for name in self.requested:
+            self._add(name, "requested")
+        for name in extra:
+            self._add(name, "version")
+        if not self.active and self.script.default_variation:
+            self._add(self.script.default_variation, "default variation")
+        while self._grow():
+            pass
+        self._check()
+        return Choice(self.script, tuple(self._with_combined()), self.reasons)
+
+    def _add(self, name: str, reason: str, before: str = "") -> bool:
+        if name in self.excluded or name in self.active:
+            return False
+        variation = variation_of(self.script, name)
+        position = self.active.index(before) if before else len(self.active)
+        self.active.insert(position, name)
+        self.reasons[name] = reason
+        if variation.alias:
+            if variation.alias in self.excluded:
+                raise Error("bad-value", f'"_{name}" needs "_{variation.alias}", excluded here')
+            self._add(variation.alias, f"alias of _{name}")
+        return True
+
+    def _grow(self) -> bool:
+        changed = False
+        for name in list(self.active):
+            before = name if self.script.dialect.base_first else ""
+            for base in variation_of(self.script, name).base:
+                changed |= self._add(base, f"base of _{name}", before)
+        for name in [*self.active, *self._combined()]:
+            settings = variation_of(self.script, name).settings
+            for group, wanted in settings.default_variations.items():
+                if self._member(group) is None:
+                    changed |= self._add(wanted, f"default of _{name}")
+        return changed or self._group_defaults()
+
+    def _group_defaults(self) -> bool:
+        changed = False
+        for group in self._groups():
+            if self._member(group) is None:
+                defaults = [
+                    v.name
+                    for v in self.script.variations.values()
+                    if v.group == group and v.default
+                ]
+                if len(defaults) > 1:
+                    raise Error(
+                        "bad-meta",
+                        f'{self.script.alias}: group "{group}" has two defaults',
+                        context=defaults,
+                    )
+                for name in defaults:
+                    changed |= self._add(name, f"default of group {group}")
+        return changed
+
+    def _groups(self) -> list[str]:
+        return list(dict.fromkeys(v.group for v in self.script.variations.values() if v.group))
+
+    def _member(self, group: str) -> str | None:
+        for name in self.active:
+            if variation_of(self.script, name).group == group:
+                return name
+        return None
+
+    def _combined(self) -> list[str]:
+        """Combined variations (``a,b``) whose parts are all active."""
+        active = set(self.active)
+        return [
+            name
+            for name in self.script.variations
+            if "," in name and all(part.strip() in active for part in name.split(","))
+        ]
+
+    def _with_combined(self) -> list[str]:
+        combined = self._combined()
+        if not combined:
+            return self.active
+        ordered: list[str] = []
+        seen: set[str] = set()
+        for name in self.active:
+            ordered.append(name)
+            seen.add(name)
+            ordered += [c for c in combined if all(p.strip() in seen for p in c.split(","))]
+        return ordered
+
+    def _check(self) -> None:
+        for group in self._groups():
+            members = [n for n in self.active if variation_of(self.script, n).group == group]
+            if len(members) > 1:
+                raise Error(
+                    "bad-value",
+                    f"{self.script.alias}: {' and '.join('_' + m for m in members)} exclude"
+                    f' each other (group "{group}")',
+                    hint=f"name one of them: {_group_members(self.script, group)}",
+                )
+        active = set(self.active)
+        for combination in self.script.invalid_combinations:
+            if active.issuperset(c.removeprefix("_") for c in combination):
+                raise Error(
+                    "bad-value",
+                    f"{self.script.alias}: these variations do not go together: "
+                    + ", ".join("_" + c.removeprefix("_") for c in combination),
+                )
+
+
+def _group_members(script: Script, group: str) -> str:
+    return ", ".join("_" + v.name for v in script.variations.values() if v.group == group)
+
+
+def variation_of(script: Script, name: str) -> Variation:
+    """The variation ``name``, with ``#`` filled in when it is a dynamic one."""
+    known = script.variations.get(name)
+    if known is not None:
+        return known
+    head, dot, tail = name.partition(".")
+    pattern = script.variations.get(f"{head}.#") if dot and tail else None
+    if pattern is None:
+        known_names = {v.removesuffix(".#") for v in script.variations}
+        raise Error(
+            "variation-not-found",
+            f'the script {script.alias} has no variation "_{name}"',
+            hint=did_you_mean(head, known_names),
+        )
+    return replace(pattern, name=name, settings=_fill(pattern.settings, tail))
+
+
+def _fill(value: Any, suffix: str) -> Any:
+    """``value`` with every ``#`` in its texts replaced by ``suffix``."""
+    if isinstance(value, str):
+        return value.replace("#", suffix)
+    if isinstance(value, list):
+        return [_fill(item, suffix) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_fill(item, suffix) for item in value)
+    if isinstance(value, dict):
+        return {_fill(key, suffix): _fill(item, suffix) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{f.name: _fill(getattr(value, f.name), suffix) for f in fields(value)}
+        )
+    return value

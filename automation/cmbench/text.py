@@ -1,0 +1,167 @@
+"""Plans, scripts and cache entries as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterable, Sequence
+
+from cmbench.cache import Entry
+from cmbench.index import Row
+from cmbench.model import InputSpec, Node, Plan, Script
+from cmbench.plan import walk
+from cmbench.report import size_text
+from cmbench.request import FLAGS
+
+WIDTH = 80
+_WORDS = {"hit": "cached", "miss": "make", "no": "run", "maybe": "?", "above": "made above", "fact": "fact"}
+
+
+def plan_text(plan: Plan) -> str:
+    """The tree, one step a line, and the totals."""
+    lines = _tree(plan.root, "", "")
+    nodes = list(walk(plan.root))
+    counts = [
+        (sum(n.cached == "hit" for n in nodes), "from the cache"),
+        (sum(n.cached == "miss" for n in nodes), "to make"),
+        (sum(n.cached == "no" for n in nodes), "to run"),
+        (sum(n.cached == "fact" for n in nodes), "facts of this machine"),
+        (sum(n.cached in ("maybe", "above") for n in nodes), "decided on the way"),
+    ]
+    total = ", ".join(f"{number} {word}" for number, word in counts if number)
+    lines += ["", f"{len(nodes)} steps: {total}"]
+    fetches = list(dict.fromkeys(text for node in nodes for text in node.fetches))
+    if fetches:
+        lines.append("to fetch from the network:")
+        lines += [f"  {text}" for text in fetches]
+    else:
+        lines.append("nothing to fetch from the network")
+    return "\n".join(lines)
+
+
+def _tree(node: Node, lead: str, below: str) -> list[str]:
+    lines = [_plan_line(node, lead)]
+    for number, child in enumerate(node.children):
+        last = number == len(node.children) - 1
+        lines += _tree(
+            child, below + ("`- " if last else "|- "), below + ("   " if last else "|  ")
+        )
+    return lines
+
+
+def _plan_line(node: Node, lead: str) -> str:
+    name = node.script or node.tags
+    asked = [t for t in node.tags.split(",") if t.startswith("_")]
+    label = ",".join([name, *asked]) if node.script else name
+    if node.version:
+        label += f" ({node.version})"
+    state = _WORDS[node.cached]
+    if node.when:
+        state = f"{state} if {node.when}" if state != "?" else f"? {node.when}"
+    left = lead + label
+    room = WIDTH - len(state) - 2
+    if len(left) > room > 20:
+        left = left[: room - 3] + "..."
+    return f"{left.ljust(room)}  {state}" if len(left) <= room else f"{left}  {state}"
+
+
+def scripts_text(rows: Iterable[Row], titles: Sequence[str]) -> str:
+    """Scripts with their tags and what they are for."""
+    blocks = []
+    for row, title in zip(rows, titles, strict=True):
+        lines = [row.alias + (f": {title}" if title else "")]
+        lines.append("  tags " + ",".join(sorted(row.tags)))
+        if row.variations:
+            shown = ", ".join("_" + v for v in sorted(row.variations))
+            lines += textwrap.wrap(
+                f"variations {shown}", WIDTH, initial_indent="  ", subsequent_indent="    "
+            )
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks) or "no script matches"
+
+
+def help_text(script: Script) -> str:
+    """What a script is for, how it is called, its inputs and variations."""
+    tags = ",".join(script.tags[:3])
+    lines = [f"{script.alias}: {script.title}", "", f"  cm run script --tags={tags} [flags]", ""]
+    if script.inputs:
+        lines.append("Inputs:")
+        for spec in script.inputs.values():
+            lines += _input_lines(spec)
+        lines.append("")
+    if script.variations:
+        lines.append("Variations (add them to the tags as _name):")
+        lines += _variation_lines(script)
+        lines.append("")
+    if script.settings.new_env_keys:
+        lines.append("Gives back:")
+        lines += _wrapped(", ".join(script.settings.new_env_keys))
+        lines.append("")
+    lines.append("Flags of every script:")
+    for name, meaning in FLAGS.items():
+        lines += _entry(f"--{name}", meaning)
+    return "\n".join(lines)
+
+
+def _input_lines(spec: InputSpec) -> list[str]:
+    notes = [spec.description]
+    if spec.choices:
+        notes.append("one of: " + ", ".join(spec.choices))
+    if spec.default:
+        notes.append(f"default: {spec.default}")
+    if spec.unit:
+        notes.append(f"in {spec.unit}")
+    return _entry(f"--{spec.name}", "; ".join(n for n in notes if n))
+
+
+def _entry(name: str, meaning: str) -> list[str]:
+    head = f"  {name:<24}"
+    if len(head) > 26:
+        return [head, *_wrapped(meaning, 26)]
+    lines = _wrapped(meaning, 26) or [""]
+    return [head + lines[0].strip(), *lines[1:]]
+
+
+def _wrapped(text: str, indent: int = 2) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(text, WIDTH, initial_indent=space, subsequent_indent=space)
+
+
+def _variation_lines(script: Script) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for variation in script.variations.values():
+        mark = " (default)" if variation.default else ""
+        groups.setdefault(variation.group, []).append("_" + variation.name + mark)
+    lines: list[str] = []
+    for group, names in groups.items():
+        prefix = f"{group}: " if group else ""
+        lines += _wrapped(prefix + ", ".join(names))
+    return lines
+
+
+def entries_text(entries: Sequence[Entry], used: Sequence[float]) -> str:
+    """Cache entries as a table with tags and paths below each row."""
+    if not entries:
+        return "no cache entry matches"
+    lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
+    for entry, last in zip(entries, used, strict=True):
+        lines.append(
+            f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
+            f"{age(entry.created):>11}{age(last):>11}"
+        )
+        extra = [t for t in entry.tags if t.startswith(("_", "name-"))]
+        if extra:
+            lines += _wrapped(" ".join(extra), 4)
+        lines.append("    " + entry.path)
+    total = size_text(sum(entry.size for entry in entries))
+    lines.append(f"{len(entries)} entries, {total}")
+    return "\n".join(lines)
+
+
+def age(since: float) -> str:
+    """``3 min ago``."""
+    seconds = max(0.0, time.time() - since)
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name} ago"
+    return f"{seconds / 86400:.0f} d ago"

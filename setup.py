@@ -1,0 +1,47 @@
+"""Builds cmbench; everything that is data stands in pyproject.toml.
+
+The one thing that needs code: an installed cmbench is also a CM repository. cmind registers every
+installed package whose name starts with ``cm`` and that holds ``repo/cmr.yaml``, so the repository
+(its description, the thin automations and the scripts) is copied to ``cmbench/repo/``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+CHECKOUT_ONLY = shutil.ignore_patterns("__pycache__", "*.py[cod]", "tests", "tmp-*", ".*")
+
+
+class BuildWithRepository(build_py):
+    """Builds the package, and in it the CM repository."""
+
+    def run(self) -> None:
+        # An editable install uses the checkout itself, which its owner registers with
+        # `cm init repo`: a copy beside it would offer every script twice.
+        if self.editable_mode:
+            super().run()
+            return
+        package = Path(self.build_lib, "cmbench")
+        # What an earlier build left, a script that is gone since, say, would be packed again.
+        shutil.rmtree(package, ignore_errors=True)
+        super().run()
+        copy_repository(package / "repo")
+
+
+def copy_repository(target: Path) -> None:
+    """Write the CM repository of this checkout to the directory ``target``."""
+    for folder in ("automation/script", "automation/cache", "script"):
+        shutil.copytree(ROOT / folder, target / folder, ignore=CHECKOUT_ONLY)
+    # `cm pull repo` without a name updates each repository marked `git` by running git in it; in
+    # an installed package that would reach a repository of somebody else around it.
+    lines = (ROOT / "cmr.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("git:"))
+    (target / "cmr.yaml").write_text(text, encoding="utf-8")
+
+
+setup(cmdclass={"build_py": BuildWithRepository})

@@ -1,0 +1,117 @@
+"""A small world for engine tests: a repository of scripts written on the spot, and its own home."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from support import ROOT
+
+sys.path.insert(0, str(ROOT / "automation"))
+
+from cmbench import cli  # noqa: E402
+from cmbench.cache import Store  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a verb returned and printed."""
+
+    answer: dict[str, Any]
+    out: str
+    err: str
+
+    @property
+    def env(self) -> dict[str, Any]:
+        assert self.answer["return"] == 0, self.err or self.answer
+        env: dict[str, Any] = self.answer["new_env"]
+        return env
+
+    @property
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(Path(self.answer["record"]).read_text())
+        return record
+
+    @property
+    def status(self) -> dict[str, str]:
+        """Last status of every step by its label."""
+        return {step["step"]: step["status"] for step in self.record["steps"]}
+
+
+class Lab:
+    """``lab.script("get-x", tags="get,x", ...)`` then ``lab.run("get,x")``."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = root / "home"
+        self.repo = root / "repo"
+        self.home.mkdir()
+        (self.repo / "script").mkdir(parents=True)
+        self._count = 0
+
+    def script(
+        self,
+        alias: str,
+        tags: str = "",
+        customize: str = "",
+        run: str = "",
+        files: dict[str, str] | None = None,
+        **meta: Any,
+    ) -> Path:
+        """Write a script directory; a second call with the same alias replaces it."""
+        path = self.repo / "script" / alias
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        self._count += 1
+        head = {
+            "alias": alias,
+            "uid": f"{abs(hash(alias)):016x}"[:15] + "f",
+            "automation_alias": "script",
+            "automation_uid": "5b4e0237da074764",
+            "tags": (tags or alias.replace("-", ",")).split(","),
+        }
+        (path / "meta.yaml").write_text(json.dumps({**head, **meta}, indent=1))
+        if customize:
+            (path / "customize.py").write_text(customize)
+        if run:
+            (path / "run.sh").write_text("set -eu\n" + run)
+        for name, text in (files or {}).items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text(text)
+        # Times are part of what the index trusts; tests write faster than a clock ticks.
+        stamp = 1_700_000_000 + self._count
+        for item in path.rglob("*"):
+            os.utime(item, (stamp, stamp))
+        return path
+
+    @property
+    def store(self) -> Store:
+        return Store(str(self.home / "cmbench"))
+
+    def cmind(self, own: bool = False) -> Any:
+        """What the engine uses of cmind: where the home is and which repositories there are."""
+        alias = "cmbench" if own else "lab"
+        repo = SimpleNamespace(path_with_prefix=str(self.repo), meta={"alias": alias, "uid": "1"})
+        return SimpleNamespace(
+            repos_path=str(self.home), repos=SimpleNamespace(lst=[repo]), output="con"
+        )
+
+    def call(self, verb: str, thing: str = "script", own: bool = False, **flags: Any) -> Result:
+        """One verb, in this process, as the console would have it."""
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            answer = cli.handle(thing, verb, self.cmind(own), {"out": "con", **flags})
+        return Result(answer, out.getvalue(), err.getvalue())
+
+    def run(self, tags: str, **flags: Any) -> Result:
+        return self.call("run", tags=tags, **flags)
+
+    def plan(self, tags: str, **flags: Any) -> Result:
+        return self.call("plan", tags=tags, **flags)

@@ -1,0 +1,135 @@
+"""What several test modules need: this checkout, and a CM home to run ``cm`` in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+REACHES_IN = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
+UNTRACKED = {".git", ".venv", ".cm", "build", "dist", "__pycache__", "node_modules"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A process that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What it wrote to standard output under ``--out=json``."""
+        parsed: dict[str, Any] = json.loads(self.stdout)
+        return parsed
+
+    def ok(self) -> Finished:
+        """Itself; a failed process fails the test, with everything that it wrote."""
+        assert self.status == 0, f"status {self.status}\n{self.stdout}\n{self.stderr}"
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A user's home and CM home, both empty at first, and the ``cm`` that runs in them.
+
+    ``bin`` is the folder of the ``cm`` command. Packages installed beside it are not offered as CM
+    repositories unless ``installed_repositories`` is true: a developer's own installs must not
+    change what a test sees.
+    """
+
+    path: Path
+    bin: Path = Path(sys.executable).parent
+    installed_repositories: bool = False
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cm_repos(self) -> Path:
+        return self.path / "CM home"
+
+    def register(self, *repositories: Path) -> None:
+        """Make these the registered CM repositories, without a network and without ``cm``."""
+        self.cm_repos.mkdir(parents=True, exist_ok=True)
+        listed = json.dumps([str(repository) for repository in repositories])
+        (self.cm_repos / "repos.json").write_text(listed, encoding="utf-8")
+
+    def environment(self) -> dict[str, str]:
+        """This process's environment without what would reach the code under test from outside."""
+        env = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("CM_") and key not in REACHES_IN
+        }
+        user_home = self.path / "user home"
+        user_home.mkdir(parents=True, exist_ok=True)
+        env |= {"HOME": str(user_home), "CM_REPOS": str(self.cm_repos)}
+        env["PATH"] = f"{self.bin}{os.pathsep}{env.get('PATH', os.defpath)}"
+        if not self.installed_repositories:
+            env["CM_CORE_SKIP_INTERNAL_REPOS"] = "yes"
+        return env | dict(self.extra_env)
+
+    def cm(self, *words: str, cwd: Path | None = None, timeout: float = 300) -> Finished:
+        """Run the real command ``cm words...``; ``timeout`` is in seconds."""
+        return run(
+            [str(self.bin / "cm"), *words],
+            cwd=cwd or self.path,
+            env=self.environment(),
+            timeout=timeout,
+        )
+
+
+def run(
+    words: list[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 300,
+) -> Finished:
+    """Run a command without a terminal and keep what it writes."""
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def project_files() -> list[Path]:
+    """The files of this project: what git tracks or would track, or all of an unpacked sdist."""
+    listed = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT)
+    if listed.status == 0:
+        paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        paths = list(_walk(ROOT))
+    return sorted(path for path in paths if path.is_file())
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.name in UNTRACKED or path.name.endswith(".egg-info"):
+            continue
+        if path.is_dir():
+            yield from _walk(path)
+        else:
+            yield path
+
+
+def copy_checkout(target: Path) -> Path:
+    """Copy the project's files to ``target``, as a fresh clone would hold them."""
+    for path in project_files():
+        copy = target / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, copy)
+    return target
