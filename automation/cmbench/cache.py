@@ -5,6 +5,7 @@ Layout below the store's root (the version is part of the path, formats never ch
     v1/store/<script>_<uid>/      payload of one entry, at the path it keeps for ever
     v1/entries/<identity>/<uid>.json   its metadata: an entry exists when, and only when, this does
     v1/staging/<uid>.json         locked by the run that makes the entry; swept when it is dead
+    v1/staging/0-<run>.json       locked by a run while it lives; sorts before its entries
     v1/locks/                     one lock file per identity or named resource, held by ``flock``
 
 A step works at the entry's final path, so that absolute paths in what it makes stay true; nothing
@@ -14,21 +15,20 @@ can see the entry until one atomic rename puts its metadata in place.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import shutil
-import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import orphans
 
 FORMAT = 1
+DRAFT_SECONDS = 60
+_DRAFT = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Reliance:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Entry:
     """Everything known of one complete cache entry."""
 
@@ -68,6 +68,8 @@ class Entry:
 
 def make_identity(*parts: Any) -> str:
     """A key from everything that says what a step is."""
+    import hashlib
+
     text = json.dumps(parts, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -98,7 +100,7 @@ class Staging:
 
     def discard(self) -> None:
         """Remove everything made so far."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         self._release()
 
     def keep(self) -> None:
@@ -167,7 +169,7 @@ class Store:
 
     def stage(self, script: str) -> Staging:
         """A new private directory at the final path of a future entry."""
-        uid = uuid.uuid4().hex[:16]
+        uid = os.urandom(8).hex()
         path = self.place("store", f"{script}_{uid}")
         try:
             os.makedirs(self.place("staging"), exist_ok=True)
@@ -177,9 +179,25 @@ class Store:
             raise disk_error(problem, path) from None
         return Staging(self, path, uid, record)
 
-    def _claim(self, uid: str, path: str) -> int:
-        final = self.place("staging", uid + ".json")
-        draft = final + ".new"
+    @contextmanager
+    def running(self, directory: str) -> Iterator[None]:
+        """Mark the run that works in ``directory`` as alive; a later sweep sees when it died."""
+        name = "0-" + os.path.basename(directory)
+        try:
+            os.makedirs(self.place("staging"), exist_ok=True)
+            record = self._claim(name, directory)
+        except OSError as problem:
+            raise disk_error(problem, directory) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.unlink(self.place("staging", name + ".json"))
+            os.close(record)
+
+    def _claim(self, name: str, path: str) -> int:
+        final = self.place("staging", name + ".json")
+        draft = final + _DRAFT
         record = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(record, fcntl.LOCK_EX)
         os.write(record, json.dumps({"path": path, **owner()}).encode())
@@ -228,31 +246,29 @@ class Store:
             raise disk_error(problem, self._metadata(entry)) from None
         self._entries.pop(entry.uid, None)
         if os.path.dirname(entry.path) == self.place("store"):
-            shutil.rmtree(entry.path, ignore_errors=True)
+            remove_tree(entry.path)
         with suppress(OSError):
             os.rmdir(self.place("entries", entry.identity))
 
     def sweep(self) -> int:
         """Remove what dead runs left half-made; returns how many directories that were."""
-        swept = 0
         try:
-            names = os.listdir(self.place("staging"))
+            names = sorted(os.listdir(self.place("staging")))
         except OSError:
             return 0
-        for name in names:
-            swept += self._sweep_one(self.place("staging", name))
-        return swept
+        return sum(self._sweep_one(self.place("staging", name)) for name in names)
 
     def _sweep_one(self, path: str) -> int:
         try:
+            if path.endswith(_DRAFT) and time.time() - os.stat(path).st_mtime < DRAFT_SECONDS:
+                return 0
             record = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return 0
         try:
             fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(ValueError, OSError, AttributeError):
-                payload = json.loads(os.read(record, 65536)).get("path", "")
-                self._remove_unpublished(payload)
+                self._clear(json.loads(os.read(record, 65536)).get("path", ""))
             with suppress(OSError):
                 os.unlink(path)
             return 1
@@ -261,15 +277,17 @@ class Store:
         finally:
             os.close(record)
 
-    def _remove_unpublished(self, payload: str) -> None:
-        uid = payload.rpartition("_")[2]
-        if os.path.dirname(payload) == self.place("store") and self.entry(uid) is None:
-            shutil.rmtree(payload, ignore_errors=True)
+    def _clear(self, path: str) -> None:
+        """End what a dead run has left running, or remove what it has left half-made."""
+        if os.path.dirname(path) != self.place("store"):
+            orphans.end("CM_TMP_RUN_DIR", path)
+        elif self.entry(path.rpartition("_")[2]) is None:
+            remove_tree(path)
 
     @contextmanager
     def lock(self, name: str, waiting: Callable[[str], None]) -> Iterator[None]:
         """Hold the lock ``name`` across processes; ``waiting`` is told once who holds it."""
-        path = self.place("locks", hashlib.sha256(name.encode()).hexdigest()[:24])
+        path = self.place("locks", make_identity(name))
         handle = self._acquire(path, waiting)
         try:
             os.ftruncate(handle, 0)
@@ -302,7 +320,14 @@ class Store:
 
 def owner() -> dict[str, Any]:
     """Who we are, so that others can say for whom they wait."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+    return {"host": os.uname().nodename, "pid": os.getpid(), "since": time.time()}
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory tree as far as that is possible."""
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _holder(handle: int) -> str:

@@ -111,7 +111,7 @@ class _Run:
     def go(self) -> Answer:
         error: Error | None = None
         try:
-            with self._log, _interruptible():
+            with self._log, _interruptible(), self._session.store.running(self._directory):
                 return self._answer(*self._execute())
         except Error as problem:
             error = problem

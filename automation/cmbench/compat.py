@@ -22,7 +22,7 @@ VERSION_FILE = "tmp-ver.out"
 _NUMBERED = r"(?:[.-]?\d+(?:\.\d+)*)?"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Place:
     """Where a step works: its current directory and a private scratch directory."""
 

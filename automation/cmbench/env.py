@@ -8,11 +8,12 @@ step has not written itself is recorded; the recorded reads are what a cache ent
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 from cmbench.model import Condition
@@ -162,10 +163,18 @@ class TracedEnv(dict[str, Any]):
 
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
-    text: str = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)
+    text: str = (
+        value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=_plain)
+    )
     if len(text) > 200 or _SECRET.search(key) or _SECRET_IN_URL.search(text):
+        import hashlib
+
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:32]
     return text
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)
 
 
 def mask(text: str) -> str:
@@ -265,14 +274,18 @@ def _matches(value: Any, wanted: tuple[str, ...], unset_may_match: bool) -> bool
 
 def select_keys(keys: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """The ``keys`` that match one of ``patterns`` (exact names or globs), in order."""
-    exact: set[str] = set()
-    globs: list[str] = []
-    for pattern in patterns:
-        (globs.append if "*" in pattern or "?" in pattern else exact.add)(pattern)
+    match = _matcher(tuple(patterns))
+    return [key for key in keys if match(key)]
+
+
+@lru_cache(maxsize=512)
+def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
+    globs = [pattern for pattern in patterns if "*" in pattern or "?" in pattern]
+    exact = frozenset(patterns).difference(globs)
     if not globs:
-        return [key for key in keys if key in exact]
+        return exact.__contains__
     match = re.compile("|".join(fnmatch.translate(g) for g in globs)).match
-    return [key for key in keys if key in exact or match(key)]
+    return lambda key: key in exact or match(key)
 
 
 def merge_value(old: Any, new: Any) -> Any:

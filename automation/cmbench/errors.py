@@ -7,7 +7,6 @@ Exit codes follow the CM convention so that existing callers keep working: 1 a p
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 EXIT_ERROR = 1
@@ -104,6 +103,8 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The ``count`` names in ``known`` that are closest to ``word``; empty when none is close."""
+    import difflib
+
     return difflib.get_close_matches(word, sorted(set(known)), n=count, cutoff=0.6)
 
 

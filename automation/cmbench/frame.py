@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cmbench.cache import make_identity
 from cmbench.env import MISSING, TracedEnv, fingerprint, substitute
 from cmbench.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.select import Choice
@@ -30,13 +31,13 @@ class Frame:
     adr: TracedEnv
     const: Mapping[str, Any]
     deps: Mapping[str, tuple[Dependency, ...]]
-    identity: str
     parent: Frame | None
     scripts: dict[str, str] = field(default_factory=dict)
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
     entries: dict[str, None] = field(default_factory=dict)
     os_reads: set[str] = field(default_factory=set)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
+    _identity: str = ""
 
     @property
     def script(self) -> Script:
@@ -53,6 +54,21 @@ class Frame:
         """The words that name this step in messages: alias and what was asked of it."""
         asked = [f"_{v}" for v in self.request.tags.variations]
         return ",".join([self.script.alias, *asked])
+
+    @property
+    def identity(self) -> str:
+        """The key of what this step is; what it reads is checked entry by entry."""
+        if not self._identity:
+            version = self.version
+            self._identity = make_identity(
+                self.script.uid or self.script.path,
+                self.scripts[self.script.path],
+                self.choice.variations,
+                (version.exact, version.minimum, version.maximum, version.usable),
+                self.request.name,
+                self.request.extra_cache_tags,
+            )
+        return self._identity
 
     def chain(self) -> tuple[str, ...]:
         """Labels from the root request down to this step."""

@@ -7,7 +7,6 @@ damaged or read-only index only costs time.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -35,7 +34,7 @@ _SHELL_WORD = re.compile(rb"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*)")
 _ENV_WORD = re.compile(rb"\b(?:CM|MLC)_[A-Z0-9_]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Repository:
     """A registered repository; ``own`` marks this project's, whose scripts must be faultless."""
 
@@ -44,7 +43,7 @@ class Repository:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Row:
     """What the index knows of one script without its whole meta."""
 
@@ -65,7 +64,7 @@ class Row:
         return bool(dot and tail) and f"{head}.#" in self.variations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Content:
     """Digest of a script's own files and the env words that its programs may read."""
 
@@ -203,7 +202,7 @@ class Index:
 
     def _content(self, path: str) -> Content:
         files = list(_own_files(path))
-        stamp = _digest(f"{name}:{size}:{time}" for name, size, time in files)
+        stamp = "\n".join(f"{name}:{size}:{time}" for name, size, time in files)
         for known, digest, words in self._query(
             "select stamp, digest, words from contents where path = ?", (path,)
         ):
@@ -323,11 +322,9 @@ def _own_files(path: str) -> Iterator[tuple[str, int, int]]:
                     yield name, info.st_size, info.st_mtime_ns
 
 
-def _digest(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
 def _read_content(path: str, names: list[str]) -> Content:
+    import hashlib
+
     digest = hashlib.sha256()
     words: set[bytes] = set()
     for name in sorted(names):

@@ -159,7 +159,7 @@ _CONDITIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Diagnostic:
     """One fault of one meta file; ``where`` is the dotted path of the key."""
 

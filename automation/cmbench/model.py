@@ -1,5 +1,7 @@
 """The values that flow through the engine: frozen, typed, one direction, no behaviour.
 
+Comparison and ``repr`` are generated only where something uses them: every command pays for each.
+
 ``Script`` and its parts come from ``meta.yaml``; ``Request`` comes from a caller; ``Node`` and
 ``Plan`` come from the planner; ``Outcome`` comes from a finished step.
 """
@@ -19,7 +21,7 @@ Json = Any
 EMPTY: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dialect:
     """The rules by which one family of repositories reads the same file format.
 
@@ -57,7 +59,7 @@ class VersionRange:
         return bool(self.exact or self.minimum or self.maximum or self.usable)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dependency:
     """One entry of a dependency list; also an ``ad``/``adr`` update of such an entry.
 
@@ -84,7 +86,7 @@ class Dependency:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Settings:
     """What a script, a variation and a version block have in common."""
 
@@ -107,7 +109,7 @@ class Settings:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Variation:
     """One named change to a script; ``name`` may end in ``.#`` (a dynamic variation)."""
 
@@ -119,7 +121,7 @@ class Variation:
     alias: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InputSpec:
     """A declared input of a script; ``env`` is the key that it sets."""
 
@@ -132,7 +134,7 @@ class InputSpec:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Script:
     """A script directory: its identity and everything its ``meta.yaml`` says."""
 
@@ -182,7 +184,7 @@ class Tags:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Request:
     """One call of one script, from a user or from a dependency entry."""
 
@@ -205,7 +207,7 @@ class Request:
     renew: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RunOptions:
     """How one invocation behaves as a whole."""
 
@@ -218,7 +220,7 @@ class RunOptions:
     command: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node:
     """One step of a plan.
 
@@ -240,7 +242,7 @@ class Node:
     children: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """What a request would do, found without running anything."""
 
@@ -250,7 +252,7 @@ class Plan:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Outcome:
     """What a finished step gives back to its caller."""
 

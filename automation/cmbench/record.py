@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
+import sys
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
@@ -23,7 +22,7 @@ FORMAT = 1
 def new_run_directory(root: str) -> str:
     """A fresh private directory for one run; its name sorts by time."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    path = os.path.join(root, "runs", f"{stamp}-{uuid.uuid4().hex[:6]}")
+    path = os.path.join(root, "runs", f"{stamp}-{os.urandom(3).hex()}")
     os.makedirs(path)
     return path
 
@@ -141,7 +140,7 @@ def _host() -> dict[str, Any]:
         "system": f"{uname.sysname} {uname.release}",
         "machine": uname.machine,
         "cpus": os.cpu_count(),
-        "python": platform.python_version(),
+        "python": ".".join(map(str, sys.version_info[:3])),
         "load": load,
     }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cmbench.cache import Entry, Store, make_identity, relied_on_change
+from cmbench.cache import Entry, Store, relied_on_change
 from cmbench.env import (
     MISSING,
     Pending,
@@ -106,7 +106,6 @@ class Resolver:
             adr=_lay_adr(request, blocks),
             const=const,
             deps=self._merged_dependencies(choice, version.exact, blocks),
-            identity=self._identity(request, choice, version),
             parent=parent,
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
@@ -191,19 +190,6 @@ class Resolver:
             merged = {phase: tuple(found) for phase, found in lists.items() if found}
             self._dependencies[key] = merged
         return merged
-
-    def _identity(self, request: Request, choice: Choice, version: VersionRange) -> str:
-        script = choice.script
-        digest = self.index.content(script.path).digest
-        bounds = (version.exact, version.minimum, version.maximum, version.usable)
-        return make_identity(
-            script.uid or script.path,
-            digest,
-            choice.variations,
-            bounds,
-            request.name,
-            request.extra_cache_tags,
-        )
 
     def look_up(self, frame: Frame) -> tuple[Entry | None, str]:
         """The entry that answers ``frame``, or ``None``; in words why, either way."""
@@ -381,7 +367,7 @@ def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
 def _refuse_cycle(frame: Frame) -> None:
     above = frame.parent
     while above is not None:
-        if above.identity == frame.identity and above.request == frame.request:
+        if above.script.path == frame.script.path and above.request.tags == frame.request.tags:
             raise Error(
                 "dependency-cycle",
                 f"{frame.label} depends on itself",

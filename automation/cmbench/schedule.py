@@ -7,13 +7,21 @@ open is answered by then, and only the subtree that hangs on it is affected.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from cmbench.cache import Entry, Reliance, Staging, Store, directory_size, disk_error, reliance
+from cmbench.cache import (
+    Entry,
+    Reliance,
+    Staging,
+    Store,
+    directory_size,
+    disk_error,
+    reliance,
+    remove_tree,
+)
 from cmbench.compat import Place
 from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
 from cmbench.errors import Error
@@ -329,7 +337,7 @@ def _clean(frame: Frame, place: Place) -> None:
     for name in frame.script.clean_files:
         path = os.path.join(place.cwd, name)
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         else:
             with suppress(OSError):
                 os.unlink(path)

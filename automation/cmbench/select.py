@@ -15,7 +15,7 @@ from cmbench.index import Index, Row
 from cmbench.model import Script, Tags, Variation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Choice:
     """The selected script, its active variations in merge order, and why each is active."""
 

@@ -14,7 +14,14 @@ from cmbench.report import size_text
 from cmbench.request import FLAGS
 
 WIDTH = 80
-_WORDS = {"hit": "cached", "miss": "make", "no": "run", "maybe": "?", "above": "made above", "fact": "fact"}
+_WORDS = {
+    "hit": "cached",
+    "miss": "make",
+    "no": "run",
+    "maybe": "?",
+    "above": "made above",
+    "fact": "fact",
+}
 
 
 def plan_text(plan: Plan) -> str:

@@ -115,17 +115,17 @@ def kind_of(path: Path) -> str:
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
-    return "tar" if _is_tar_header(head) else ""
+    return "tar" if _is_tar_header(head, path.name) else ""
 
 
-def _is_tar_header(head: bytes) -> bool:
+def _is_tar_header(head: bytes, name: str) -> bool:
     if len(head) < 512:
         return False
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
-        # An archive without members is blocks of zeros.
-        return not any(head)
+        # An archive without members is blocks of zeros, and so may other files begin.
+        return not any(head) and (".tar" in name or name.endswith(".tgz"))
     return True
 
 
@@ -235,7 +235,7 @@ def _unpack_compressed(
 ) -> None:
     with open(archive, "rb") as raw, _decompressed(raw, archive, kind, progress) as plain:
         buffered = io.BufferedReader(_Readable(plain), CHUNK)
-        if _is_tar_header(buffered.peek(512)[:512]):
+        if _is_tar_header(buffered.peek(512)[:512], archive.name):
             _unpack_tar(buffered, writer)
         else:
             name = single_name or _without_suffix(archive.name, kind)
@@ -495,6 +495,8 @@ class _Writer:
         if ".." in parts:
             raise self.unsafe('its name contains ".."')
         path = self.root.joinpath(*parts)
+        if path == self.root:
+            return path
         if not self._is_inside(path.parent):
             raise self.unsafe("a link leads out of the folder")
         try:

@@ -235,7 +235,11 @@ def _explained(failures: list[tuple[str, AttemptError]], destination: Path) -> E
 
 def _local_path(source: str) -> Path | None:
     """The path that ``source`` names, or ``None`` for a URL of a network."""
-    parts = urlsplit(source)
+    try:
+        parts = urlsplit(source)
+    except ValueError as problem:
+        text = f"{mask_url(source)} is not a valid URL"
+        raise Error("bad-value", text, hint="check it", context=(str(problem),)) from None
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     if parts.scheme in ("http", "https"):

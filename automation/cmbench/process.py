@@ -1,0 +1,101 @@
+"""One child process in a group of its own: its output line by line, and its end within seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from cmbench.errors import Error
+
+GRACE_SECONDS = 3.0
+
+
+def run_process(
+    command: list[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    line: Callable[[str], None],
+    tick: Callable[[], None] = lambda: None,
+) -> int:
+    """Run ``command`` in a process group of its own; its output goes to ``line``, line by line.
+
+    ``tick`` is called about five times a second. An interruption ends the whole group within
+    ``GRACE_SECONDS`` and passes on. Returns the exit status (negative for a signal).
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as problem:
+        raise Error(
+            "cannot-start",
+            f"cannot start {command[0]}: {problem.strerror}",
+            hint=f"install {command[0]} or put it on PATH",
+        ) from None
+    try:
+        _pump(process, line, tick)
+        return process.wait()
+    except BaseException:
+        end_group(process)
+        raise
+
+
+def _pump(
+    process: subprocess.Popen[bytes], line: Callable[[str], None], tick: Callable[[], None]
+) -> None:
+    import selectors
+
+    stream = process.stdout
+    assert stream is not None
+    os.set_blocking(stream.fileno(), False)
+    rest = b""
+    with selectors.DefaultSelector() as selector, stream:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            ready = selector.select(timeout=0.2)
+            tick()
+            data = stream.read(65536) if ready else None
+            if data:
+                *lines, rest = (rest + data).split(b"\n")
+                for item in lines:
+                    line(_visible(item))
+            elif data == b"" or process.poll() is not None:
+                break
+    if rest:
+        line(_visible(rest))
+
+
+def _visible(raw: bytes) -> str:
+    """The last state of a line that a program drew over with carriage returns."""
+    return raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process group: ask first, force after ``GRACE_SECONDS``."""
+    for wanted in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, wanted)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline and _group_alive(process):
+            time.sleep(0.05)
+    with suppress(Exception):
+        process.wait(timeout=1)
+
+
+def _group_alive(process: subprocess.Popen[bytes]) -> bool:
+    process.poll()
+    try:
+        os.killpg(process.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
