@@ -163,9 +163,7 @@ class TracedEnv(dict[str, Any]):
 
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
-    text: str = (
-        value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=_plain)
-    )
+    text = value if isinstance(value, str) else _as_json(value)
     if len(text) > 200 or _SECRET.search(key) or _SECRET_IN_URL.search(text):
         import hashlib
 
@@ -173,7 +171,11 @@ def fingerprint(key: str, value: Any) -> str:
     return text
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=_as_plain)
+
+
+def _as_plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)
 
 

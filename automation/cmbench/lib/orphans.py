@@ -14,12 +14,11 @@ def find(key: str, directory: str) -> list[int]:
     Looks at ``/proc`` and sees only what the user may see; elsewhere nothing is found.
     """
     wanted = f"{key}={directory.rstrip('/')}/".encode()
-    found = []
-    with suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdigit() and int(name) != os.getpid() and _has(name, wanted):
-                found.append(int(name))
-    return found
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    return [int(name) for name in names if int(name) != os.getpid() and _has(name, wanted)]
 
 
 def _has(pid: str, wanted: bytes) -> bool:
