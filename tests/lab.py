@@ -17,8 +17,8 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT / "automation"))
 
-from cmbench import cli  # noqa: E402
-from cmbench.cache import Store  # noqa: E402
+from cmbench import cli
+from cmbench.cache import Store
 
 
 @dataclass(frozen=True)

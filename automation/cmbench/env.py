@@ -184,6 +184,21 @@ def mask(text: str) -> str:
     return _SECRET_IN_URL.sub(lambda m: (m[1] + "***@") if m[1] else m[3] + "***", text)
 
 
+def secrets_of(env: Mapping[str, Any]) -> set[str]:
+    """The values in ``env`` that must not be shown anywhere."""
+    return {
+        value
+        for key, value in dict.items(env)  # type: ignore[arg-type]
+        if isinstance(value, str) and len(value) >= 6 and _SECRET.search(key)
+    }
+
+
+def mask_word(word: str) -> str:
+    """A word of a command line without its secrets."""
+    key, equals, _ = word.partition("=")
+    return f"{key}=***" if equals and _SECRET.search(key) else mask(word)
+
+
 def masked_env(env: Mapping[str, Any]) -> dict[str, Any]:
     """``env`` as it may be written into records and logs."""
     return {

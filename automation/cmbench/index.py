@@ -31,6 +31,7 @@ _IGNORED = re.compile(
     r"(^|/)(__pycache__|tests|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
 )
 _SHELL_WORD = re.compile(rb"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*)")
+_OS_WORD = re.compile(rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]")
 _ENV_WORD = re.compile(rb"\b(?:CM|MLC)_[A-Z0-9_]+")
 
 
@@ -66,7 +67,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Content:
-    """Digest of a script's own files and the env words that its programs may read."""
+    """Digest of a script's own files and the env words that its programs may read.
+
+    A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at.
+    """
 
     digest: str
     words: tuple[str, ...]
@@ -331,7 +335,9 @@ def _read_content(path: str, names: list[str]) -> Content:
         with open(os.path.join(path, name), "rb") as stream:
             data = stream.read()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        if name not in META_FILES and name != "customize.py":
+        if name == "customize.py":
+            words |= {b"os:" + word for word in _OS_WORD.findall(data)}
+        elif name not in META_FILES:
             words |= _words(name, data)
     return Content(digest.hexdigest()[:32], tuple(sorted(w.decode() for w in words)))
 

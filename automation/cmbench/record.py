@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from cmbench.env import mask, masked_env
+from cmbench.env import mask, mask_word, masked_env
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.index import Repository
@@ -35,7 +35,7 @@ class Recorder:
         self.path = os.path.join(directory, "record.json")
         self._log = log
         self._started = time.time()
-        self._command = [mask(word) for word in command]
+        self._command = [mask_word(word) for word in command]
         self._steps: list[dict[str, Any]] = []
         self._open: list[dict[str, Any]] = []
 

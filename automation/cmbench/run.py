@@ -11,7 +11,7 @@ import json
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol
 
 from cmbench.cache import disk_error
 from cmbench.compat import Automation, Place, os_info
-from cmbench.env import mask, masked_env, process_env
+from cmbench.env import mask, masked_env, process_env, secrets_of
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import Outcome
@@ -86,6 +86,7 @@ class StepRunner:
         self._verbose = verbose
         self._offline = offline
         self._modules: dict[str, ModuleType | None] = {}
+        self._secrets: set[str] = set()
         self.cmind = cmind
 
     def customized(self, frame: Frame) -> bool:
@@ -121,6 +122,7 @@ class StepRunner:
     ) -> Any:
         here = os.getcwd()
         self.set_place(frame, place)
+        self._note(frame, [word for word in self.words(frame) if word.startswith("os:")])
         try:
             os.chdir(place.cwd)
             with self._captured_prints(frame):
@@ -137,6 +139,10 @@ class StepRunner:
         finally:
             os.chdir(here)
 
+    def _note(self, frame: Frame, words: Iterable[str]) -> None:
+        for word in words:
+            frame.note(word)
+
     @contextmanager
     def _captured_prints(self, frame: Frame) -> Iterator[None]:
         """What ``customize.py`` prints goes into the log, of the requested step to the user too."""
@@ -146,7 +152,14 @@ class StepRunner:
         with redirect_stdout(_LineWriter(line)), redirect_stderr(_LineWriter(self._line)):
             yield
 
+    def _mask(self, text: str) -> str:
+        text = mask(text)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
     def _said(self, text: str) -> None:
+        text = self._mask(text)
         self._write_log(text)
         self._reporter.say(text)
 
@@ -165,6 +178,7 @@ class StepRunner:
             values["TMP_OFFLINE"] = "yes"
         for key, value in values.items():
             frame.env[prefix + key] = value
+        self._secrets |= secrets_of(frame.env)
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
@@ -227,8 +241,7 @@ class StepRunner:
     def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
-        for key in words:
-            frame.note(key)
+        self._note(frame, words)
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
         environment = process_env(frame.env.plain(), os.environ)
         command = ["bash", path]
@@ -254,7 +267,7 @@ class StepRunner:
         tail: deque[str] = deque(maxlen=TAIL_LINES)
 
         def line(text: str) -> None:
-            text = mask(text)
+            text = self._mask(text)
             if text.strip():
                 tail.append(text)
             self._line(text)
@@ -269,6 +282,7 @@ class StepRunner:
             self._log.flush()
 
     def _line(self, text: str) -> None:
+        text = self._mask(text)
         self._write_log(text)
         if self._verbose:
             self._reporter.output(text)
@@ -302,7 +316,7 @@ class _LineWriter:
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
         for item in lines:
-            self._line(mask(item))
+            self._line(item)
         return len(text)
 
     def flush(self) -> None:

@@ -1,0 +1,294 @@
+"""Python interpreters of this machine: which there are, what they can do, what is installed.
+
+Each question is answered by the interpreter itself. Ours and the one of a benchmark are different.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cmbench.lib.probe import ProbeResult, is_executable, probe
+from cmbench.lib.versions import describe_range, in_series, misfit, parse
+
+# `-I` and no empty entry in `sys.path`: no module of the current directory is ever imported.
+_DESCRIBE = """
+import importlib.util, json, os, platform, struct, sys, sysconfig
+def here(name):
+    return importlib.util.find_spec(name) is not None
+mark = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+print(json.dumps({
+    "version": platform.python_version(),
+    "executable": sys.executable or "",
+    "base_executable": getattr(sys, "_base_executable", None) or sys.executable or "",
+    "implementation": platform.python_implementation(),
+    "bits": struct.calcsize("P") * 8,
+    "ext_suffix": sysconfig.get_config_var("EXT_SUFFIX") or "",
+    "virtual": sys.prefix != getattr(sys, "base_prefix", sys.prefix),
+    "can_make_venv": here("venv") and here("ensurepip"),
+    "has_pip": here("pip"),
+    "externally_managed": os.path.isfile(mark),
+    "prefix": sys.prefix,
+}))
+"""
+
+_INSTALLED = """
+import json, sys
+sys.path[:] = [p for p in sys.path if p]
+from importlib import metadata
+def modules(files):
+    found = set()
+    for file in files:
+        parts = file.parts
+        if parts[0].endswith((".dist-info", ".egg-info", ".data")) or parts[0] == "..":
+            continue
+        if len(parts) == 1 and parts[0].endswith((".py", ".so", ".pyd")):
+            found.add(parts[0].partition(".")[0])
+        elif parts[-1] == "__init__.py":
+            found.add(".".join(parts[:-1]))
+    return sorted(m for m in found if not any(m.startswith(o + ".") for o in found))
+try:
+    it = metadata.distribution(sys.argv[1])
+except metadata.PackageNotFoundError:
+    print("null")
+else:
+    top = (it.read_text("top_level.txt") or "").split()
+    print(json.dumps({
+        "name": it.metadata["Name"] or sys.argv[1],
+        "version": it.version,
+        "folder": str(getattr(it, "_path", "")),
+        "modules": modules(it.files or ()) or top,
+    }))
+"""
+
+_IMPORT = """
+import sys
+sys.path[:] = [p for p in sys.path if p]
+import importlib
+importlib.import_module(sys.argv[1])
+"""
+
+_NAME = re.compile(r"python(?:3(?:\.(?P<minor>\d+))?)?")
+_NOT_FOR_IMPORT = re.compile(r"_.*|.*-stubs|tests?|docs?|examples?|benchmarks?|scripts?|setup")
+
+
+@dataclass(frozen=True, slots=True)
+class Python:
+    """What an interpreter says of itself. ``path`` is where to start it."""
+
+    path: str
+    version: str
+    base_executable: str
+    implementation: str
+    bits: int
+    ext_suffix: str
+    virtual: bool
+    can_make_venv: bool
+    has_pip: bool
+    externally_managed: bool
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The versions that a caller accepts; ``exact`` may be a series such as 3.10."""
+
+    minimum: str = ""
+    maximum: str = ""
+    exact: str = ""
+
+    def misfit(self, version: str) -> str:
+        """Why ``version`` is not accepted; empty when it is."""
+        exact = "" if self.exact and in_series(version, self.exact) else self.exact
+        return misfit(version, self.minimum, self.maximum, exact)
+
+    def __str__(self) -> str:
+        return describe_range(self.minimum, self.maximum, self.exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that may be the wanted Python, and what was found out about it."""
+
+    found_as: str
+    python: Python | None
+    reason: str
+
+    @property
+    def line(self) -> str:
+        """One line for a report."""
+        path = self.python.path if self.python else self.found_as
+        version = f" ({self.python.version})" if self.python else ""
+        return f"{path}{version}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The outcome of a search: the chosen one, if any, and all that were seen."""
+
+    chosen: Python | None
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """An installed package. ``record`` is the file that changes when the package does."""
+
+    name: str
+    version: str
+    record: str
+    modules: tuple[str, ...]
+
+
+def describe(path: str | Path) -> tuple[Python | None, str]:
+    """The Python at ``path``, or why it is none."""
+    result = probe([path, "-I", "-c", _DESCRIBE])
+    told = _answer(result)
+    if not isinstance(told, dict):
+        # The first line is a launcher's own complaint, or Python 2's about the option.
+        said = next((line for line in result.output.splitlines() if line.strip()), result.problem)
+        return None, f"does not run as Python 3: {said.strip() or 'it says nothing'}"
+    executable = told.pop("executable")
+    # A launcher such as a pyenv shim chooses by the current directory: take what it leads to.
+    usable = os.path.isabs(executable) and is_executable(Path(executable))
+    return Python(path=executable if usable else str(path), **told), ""
+
+
+def search(folders: Iterable[Path], bounds: Bounds) -> Search:
+    """Look for a Python within ``bounds``, in the order in which a shell would.
+
+    ``python3`` of each folder in order, then ``python``, then ``python3.N`` from the newest on.
+    The search ends at the first that fits; the names of the rest are reported all the same.
+    """
+    return choose(candidates_in(folders), bounds)
+
+
+def candidates_in(folders: Iterable[Path]) -> list[Path]:
+    """Files in ``folders`` that are called like a Python 3, the preferred first."""
+    found: list[tuple[int, int, int, Path]] = []
+    seen: set[tuple[str, str]] = set()
+    for number, folder in enumerate(folders):
+        for path in _pythons_of(folder):
+            key = (os.path.realpath(folder), os.path.realpath(path))
+            if key not in seen:
+                seen.add(key)
+                found.append((*_preference(path.name), number, path))
+    return [path for *_, path in sorted(found)]
+
+
+def _pythons_of(folder: Path) -> list[Path]:
+    try:
+        names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]
+    except OSError:
+        return []
+    paths = [folder / name for name in sorted(names, key=_preference)]
+    return [path for path in paths if is_executable(path)]
+
+
+def _preference(name: str) -> tuple[int, int]:
+    match = _NAME.fullmatch(name)
+    minor = match["minor"] if match else None
+    if minor is not None:
+        return 2, -int(minor)
+    return (0 if name == "python3" else 1), 0
+
+
+def choose(paths: Sequence[Path], bounds: Bounds) -> Search:
+    """The first of ``paths`` that is a Python within ``bounds``."""
+    chosen: Python | None = None
+    candidates: list[Candidate] = []
+    seen: set[str] = set()
+    for path in paths:
+        python = None
+        reason = "not needed, an earlier one fits"
+        if chosen is None:
+            python, reason = _examine(path, bounds)
+            chosen = None if reason else python
+        if python is None or python.path not in seen:
+            candidates.append(Candidate(str(path), python, reason or "chosen"))
+        seen.update([python.path] if python else ())
+    return Search(chosen, tuple(candidates))
+
+
+def _examine(path: Path, bounds: Bounds) -> tuple[Python | None, str]:
+    reason = _misfit_by_name(path.name, bounds)
+    if reason:
+        return None, reason
+    python, reason = describe(path)
+    return python, reason or bounds.misfit(python.version if python else "")
+
+
+def _misfit_by_name(name: str, bounds: Bounds) -> str:
+    """Why a ``python3.N`` cannot fit, told by its name alone."""
+    match = _NAME.fullmatch(name)
+    if not match or match["minor"] is None:
+        return ""
+    release = (3, int(match["minor"]))
+    low, high, exact = (
+        parse(text).release[:2] for text in (bounds.minimum, bounds.maximum, bounds.exact)
+    )
+    wrong = (
+        (low and release < low)
+        or (len(high) == 2 and release > high)
+        or (exact and release[: len(exact)] != exact)
+    )
+    return f"by its name a 3.{release[1]}" if wrong else ""
+
+
+def installed(python: str, name: str) -> Distribution | None:
+    """The package ``name`` (extras and case do not matter) as ``python`` has it."""
+    told = _answer(probe([python, "-c", _INSTALLED, bare_name(name)]))
+    if not isinstance(told, dict):
+        return None
+    folder = Path(told["folder"])
+    records = (folder / "RECORD", folder / "METADATA", folder / "PKG-INFO", folder)
+    record = next((str(path) for path in records if path.is_file()), "")
+    return Distribution(told["name"], told["version"], record, tuple(told["modules"]))
+
+
+def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:
+    """``None`` when ``python`` can import ``module``, else what it said."""
+    result = probe([python, "-c", _IMPORT, module], timeout=timeout)
+    return None if result.ok else result
+
+
+def import_name(distribution: Distribution) -> str:
+    """The module by which to prove a package; empty for one without (stubs, data, plug-ins)."""
+    names = [name for name in distribution.modules if _for_import(name)]
+    wanted = normal_name(distribution.name).replace("-", "")
+    for name in names:
+        if re.sub(r"[._-]", "", name).lower() == wanted:
+            return name
+    return min(names, key=len, default="")
+
+
+def _for_import(name: str) -> bool:
+    first = name.partition(".")[0]
+    valid = all(part.isidentifier() for part in name.split("."))
+    return valid and not _NOT_FOR_IMPORT.fullmatch(first)
+
+
+def bare_name(requirement: str) -> str:
+    """``ray[default]`` without its extras."""
+    return requirement.partition("[")[0].strip()
+
+
+def normal_name(name: str) -> str:
+    """A package name as the index compares it."""
+    return re.sub(r"[-_.]+", "-", bare_name(name)).lower()
+
+
+def _answer(result: ProbeResult) -> Any:
+    """What an interpreter printed last, as JSON; ``None`` when it failed."""
+    lines = result.stdout.strip().splitlines()
+    if not result.ok or not lines:
+        return None
+    try:
+        return json.loads(lines[-1])
+    except ValueError:
+        return None

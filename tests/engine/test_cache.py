@@ -1,0 +1,278 @@
+"""When a cache entry is used again, when not, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lab import Lab
+
+READ = """
+def preprocess(i):
+    env = i['env']
+    env['OUT'] = env.get('LEVEL', 'none')
+    return {'return': 0, 'version': '1.0'}
+"""
+
+
+@pytest.fixture
+def reader(lab: Lab) -> Lab:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        customize=READ,
+        input_mapping={"level": "LEVEL", "other": "OTHER"},
+    )
+    return lab
+
+
+def why(lab: Lab, **flags: object) -> str:
+    return str(lab.run("get,x", **flags).record["steps"][-1]["why"])
+
+
+def test_an_input_that_matters_splits_and_others_do_not(reader: Lab) -> None:
+    assert reader.run("get,x", level="a").env["OUT"] == "a"
+    assert reader.run("get,x", level="b").env["OUT"] == "b"
+    assert reader.run("get,x", level="a").answer["cached"]
+    assert reader.run("get,x", level="a", other="z").answer["cached"]
+    assert reader.run("get,x", level="a", env={"UNREAD": "1"}).answer["cached"]
+    assert reader.run("get,x").env["OUT"] == "none"
+    assert len(reader.store.entries()) == 3
+
+
+def test_an_edited_script_never_returns_its_old_result(reader: Lab) -> None:
+    assert reader.run("get,x").env["OUT"] == "none"
+    reader.script("get-x", cache=True, new_env_keys=["OUT"], customize=READ.replace("none", "new"))
+    assert reader.run("get,x").env["OUT"] == "new"
+
+
+def test_an_edited_uncached_dependency_counts_too(lab: Lab) -> None:
+    lab.script("c-dep", new_env_keys=["D"], env={"D": "1"})
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        deps=[{"tags": "c,dep"}],
+        customize=READ.replace("LEVEL", "D"),
+    )
+    assert lab.run("get,x").env["OUT"] == "1"
+    lab.script("c-dep", new_env_keys=["D"], env={"D": "2"})
+    assert "c-dep was edited" in why(lab)
+    assert lab.run("get,x").env["OUT"] == "2"
+
+
+def test_what_a_dependency_read_counts_for_its_caller(lab: Lab) -> None:
+    lab.script("get-dep", cache=True, new_env_keys=["OUT"], customize=READ)
+    lab.script("get-x", cache=True, new_env_keys=["OUT"], deps=[{"tags": "get,dep"}])
+    assert lab.run("get,x", env={"LEVEL": "1"}).env["OUT"] == "1"
+    assert lab.run("get,x", env={"LEVEL": "2"}).env["OUT"] == "2"
+    assert lab.run("get,x", env={"LEVEL": "1"}).answer["cached"]
+
+
+def test_a_removed_dependency_entry_makes_its_users_stale(lab: Lab) -> None:
+    lab.script(
+        "get-dep",
+        cache=True,
+        new_env_keys=["D_PATH"],
+        customize="""
+import os
+def preprocess(i):
+    i['env']['D_PATH'] = os.getcwd()
+    return {'return': 0}
+""",
+    )
+    lab.script("get-x", cache=True, new_env_keys=["D_PATH"], deps=[{"tags": "get,dep"}])
+    first = lab.run("get,x").env["D_PATH"]
+    assert Path(first).is_dir()
+    assert lab.call("delete", "cache", tags="get,dep", force=True).answer["removed"]
+    assert not Path(first).exists()
+    assert "is gone" in why(lab)
+    assert Path(lab.run("get,x").env["D_PATH"]).is_dir()
+
+
+def test_an_entry_relies_on_files_outside(lab: Lab, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("1")
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["T"],
+        customize=f"""
+def preprocess(i):
+    i['env']['T'] = open({str(tool)!r}).read()
+    return {{'return': 0, 'relies_on': [{str(tool)!r}]}}
+""",
+    )
+    assert lab.run("get,x").env["T"] == "1"
+    assert lab.run("get,x").answer["cached"]
+    tool.write_text("22")
+    assert "has changed" in why(lab)
+    assert lab.run("get,x").env["T"] == "22"
+    tool.unlink()
+    assert lab.run("get,x").answer["return"] == 1
+
+
+def test_facts_of_the_machine_count_where_they_are_read(lab: Lab, tmp_path: Path) -> None:
+    fact = tmp_path / "driver"
+    fact.write_text("535")
+    lab.script(
+        "detect-driver",
+        host_facts=True,
+        new_env_keys=["DRIVER*"],
+        customize=f"""
+def preprocess(i):
+    i['env']['DRIVER'] = open({str(fact)!r}).read()
+    i['env']['DRIVER_OTHER'] = open({str(fact)!r}).read()
+    return {{'return': 0}}
+""",
+    )
+    deps = [{"tags": "detect,driver"}]
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        deps=deps,
+        customize=READ.replace("LEVEL", "DRIVER"),
+    )
+    lab.script("get-y", cache=True, new_env_keys=["OUT"], deps=deps, customize=READ)
+    lab.run("get,x")
+    lab.run("get,y")
+    assert lab.run("get,x").answer["cached"]
+    fact.write_text("550")
+    assert lab.run("get,y").answer["cached"]
+    assert "DRIVER of this machine has changed" in why(lab)
+    assert lab.run("get,x").env["OUT"] == "550"
+
+
+def test_a_native_script_reads_every_word_it_names(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        run='echo "OUT=${LEVEL:-none}$(bash "$CM_TMP_CURRENT_SCRIPT_PATH/src/tool.sh")" '
+        "> tmp-run-env.out",
+        files={"src/tool.sh": 'echo "$CM_DEEP"'},
+    )
+    assert lab.run("get,x").env["OUT"] == "none"
+    assert lab.run("get,x", env={"LEVEL": "a"}).env["OUT"] == "a"
+    assert lab.run("get,x", env={"LEVEL": "a", "CM_DEEP": "b"}).env["OUT"] == "ab"
+    assert lab.run("get,x", env={"UNNAMED": "1"}).answer["cached"]
+
+
+def test_variables_of_the_process_that_a_script_reads(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        customize="""
+import os
+def preprocess(i):
+    i['env']['OUT'] = os.environ.get('SOME_HOME', 'unset')
+    return {'return': 0}
+""",
+    )
+    assert lab.run("get,x").env["OUT"] == "unset"
+    monkeypatch.setenv("SOME_HOME", "/there")
+    assert lab.run("get,x").env["OUT"] == "/there"
+    assert lab.run("get,x").answer["cached"]
+
+
+def test_a_name_registers_and_chooses(reader: Lab) -> None:
+    made = reader.run("get,x", name="mine", level="a")
+    assert "name-mine" in reader.store.entries()[0].tags
+    again = reader.run("get,x", name="mine")
+    assert again.answer["cached"]
+    assert again.env == made.env
+    assert reader.run("get,x", name="yours").env["OUT"] == "none"
+
+
+def test_default_variation_and_requested_one_are_not_confused(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["DEVICE"],
+        variations={
+            "cpu": {"group": "d", "default": True, "env": {"DEVICE": "cpu"}},
+            "cuda": {"group": "d", "env": {"DEVICE": "cuda"}},
+        },
+    )
+    assert lab.run("get,x,_cuda").env["DEVICE"] == "cuda"
+    assert lab.run("get,x").env["DEVICE"] == "cpu"
+    assert lab.run("get,x,_cpu").answer["cached"]
+    assert lab.run("get,x,_cpu").env["DEVICE"] == "cpu"
+
+
+def test_new_and_renew(reader: Lab) -> None:
+    first = reader.run("get,x").answer["entry"]
+    assert reader.run("get,x", renew=True).answer["entry"] != first
+    assert len(reader.store.entries()) == 1
+    assert reader.run("get,x", skip_cache=True).answer["entry"] == ""
+
+
+def test_secrets_stay_out_of_entries_records_and_logs(lab: Lab) -> None:
+    secret = "hunter2hunter2"
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        customize="""
+def preprocess(i):
+    token = i['env'].get('CM_HF_TOKEN')
+    print('using https://user:' + token + '@example.org/x?token=' + token)
+    print('plainly', token)
+    i['env']['OUT'] = 'ok'
+    return {'return': 0}
+""",
+    )
+    result = lab.run("get,x", env={"CM_HF_TOKEN": secret}, cmd=[f"--env.CM_HF_TOKEN={secret}"])
+    assert result.env["OUT"] == "ok"
+    for path in lab.home.rglob("*"):
+        if path.is_file():
+            assert secret not in path.read_text(errors="replace"), path
+
+
+def test_unreadable_metadata_costs_only_that_entry(reader: Lab) -> None:
+    reader.run("get,x", level="a")
+    reader.run("get,x", level="b")
+    broken = next((reader.home / "cmbench/v1/entries").rglob("*.json"))
+    broken.write_text(broken.read_text()[:40])
+    assert len(reader.store.entries()) == 1
+    assert reader.run("get,x", level="a").env["OUT"] == "a"
+    assert reader.run("get,x", level="b").env["OUT"] == "b"
+
+
+def test_show_and_remove(reader: Lab) -> None:
+    reader.run("get,x", level="a")
+    shown = reader.call("show", "cache", tags="get,x")
+    assert "get-x" in shown.out
+    assert "1 entries" in shown.out
+    assert reader.call("show", "cache", tags="get,y").out.strip() == "no cache entry matches"
+    assert reader.call("delete", "cache").answer["return"] == 4
+    refused = reader.call("show", "cache", tag="get,x")
+    assert "--tag" in refused.err
+    assert 'did you mean "tags"?' in refused.err
+    removed = reader.call("delete", "cache", tags="get,x", force=True)
+    assert len(removed.answer["removed"]) == 1
+    store = reader.home / "cmbench/v1/store"
+    assert list(store.iterdir()) == []
+
+
+def test_a_damaged_index_is_only_slow(reader: Lab) -> None:
+    reader.run("get,x")
+    database = reader.home / "cmbench/index.db"
+    database.write_bytes(b"not a database" * 100)
+    assert reader.run("get,x").answer["return"] == 0
+    assert reader.call("search", tags="get,x").answer["list"][0]["alias"] == "get-x"
+
+
+def test_entries_hold_no_path_of_the_place_where_they_were_made(reader: Lab) -> None:
+    entry = reader.run("get,x").answer["entry"]
+    text = json.dumps([str(p) for p in Path(reader.home).rglob("*") if p.is_dir()])
+    assert entry in text
+    assert os.listdir(reader.home / "cmbench/v1/staging") == []
