@@ -28,6 +28,8 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
     asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
     if asks_help:
         i["help"] = True
+        if verb in verbs and not (i.get("tags") or i.get("artifact")):
+            verb = "help"  # of nothing in particular: the commands themselves
     # The newer command `cmx` adds its own settings; they concern nobody behind this line.
     i.pop("control", None)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import IO, Any
+from typing import Any
 
 from cmbench import request as requests_in
 from cmbench.cache import Entry, Store, disk_error
@@ -21,6 +21,7 @@ from cmbench.record import Recorder, new_run_directory
 from cmbench.report import Silent, choose_reporter
 from cmbench.resolve import Resolver
 from cmbench.run import StepRunner
+from cmbench.runlog import RunLog
 from cmbench.schedule import FactTeller, Scheduler
 from cmbench.select import choose, parse_tags
 
@@ -99,10 +100,7 @@ class _Run:
         self._script = script
         self._options: RunOptions = session.options
         self._directory = new_run_directory(session.root)
-        # The log is opened here and closed in go(), which every way out of a run passes.
-        self._log: IO[str] = open(  # noqa: SIM115
-            os.path.join(self._directory, "log.txt"), "w", encoding="utf-8"
-        )
+        self._log = RunLog(os.path.join(self._directory, "log.txt"))
         self._recorder = Recorder(self._directory, self._log, _command(session))
         out = "json" if self._options.out == "json" else str(session.i.get("out") or "")
         options = self._options
@@ -111,7 +109,7 @@ class _Run:
     def go(self) -> Answer:
         error: Error | None = None
         try:
-            with self._log, _interruptible(), self._session.store.running(self._directory):
+            with _interruptible(), self._session.store.running(self._directory):
                 return self._answer(*self._execute())
         except Error as problem:
             error = problem
@@ -126,9 +124,10 @@ class _Run:
             raise error from problem
         finally:
             self._reporter.end()
+            self._log.close()
             self._recorder.write(self._session.repositories, error)
             if error is not None:
-                error.log = self._log.name
+                error.log = self._log.path
                 error.record = self._recorder.path
 
     def _execute(self) -> tuple[Any, Any]:

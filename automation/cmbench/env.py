@@ -184,11 +184,11 @@ def mask(text: str) -> str:
     return _SECRET_IN_URL.sub(lambda m: (m[1] + "***@") if m[1] else m[3] + "***", text)
 
 
-def secrets_of(env: Mapping[str, Any]) -> set[str]:
+def secrets_of(env: TracedEnv) -> set[str]:
     """The values in ``env`` that must not be shown anywhere."""
     return {
         value
-        for key, value in dict.items(env)  # type: ignore[arg-type]
+        for key, value in env.plain().items()
         if isinstance(value, str) and len(value) >= 6 and _SECRET.search(key)
     }
 

@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 
 from cmbench.env import mask, mask_word, masked_env
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.index import Repository
 from cmbench.run import StepEnd
+from cmbench.runlog import RunLog
 
 FORMAT = 1
 
@@ -30,7 +31,7 @@ def new_run_directory(root: str) -> str:
 class Recorder:
     """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
 
-    def __init__(self, directory: str, log: IO[str] | None, command: Sequence[str]) -> None:
+    def __init__(self, directory: str, log: RunLog | None, command: Sequence[str]) -> None:
         self.directory = directory
         self.path = os.path.join(directory, "record.json")
         self._log = log
@@ -91,8 +92,7 @@ class Recorder:
 
     def _write(self, text: str) -> None:
         if self._log is not None:
-            with suppress(OSError):
-                self._log.write(text + "\n")
+            self._log.line(text)
 
     def write(self, repositories: Sequence[Repository], error: Error | None) -> None:
         """Write the record in one step; a full disk must not hide the run's own result."""

@@ -115,7 +115,7 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         env=_group(flags, "env"),
         const=_group(flags, "const"),
         state=_group(flags, "state"),
-        version=version_range(flags),
+        version=version_range({key: _text(flags, key) for key in _VERSIONS}),
         name=_text(flags, "name"),
         path=_text(flags, "path"),
         extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
@@ -127,6 +127,9 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         new=is_true(flags.get("new", False)),
         renew=is_true(flags.get("renew", False)),
     )
+
+
+_VERSIONS = ("version", "version_min", "version_max", "version_max_usable")
 
 
 def _text(flags: Mapping[str, Any], key: str) -> str:

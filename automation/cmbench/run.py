@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import ModuleType
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from cmbench.cache import disk_error
 from cmbench.compat import Automation, Place, os_info
@@ -23,6 +23,7 @@ from cmbench.env import mask, masked_env, process_env, secrets_of
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import Outcome
+from cmbench.runlog import RunLog
 
 TAIL_LINES = 15
 
@@ -72,7 +73,7 @@ class StepRunner:
     def __init__(
         self,
         reporter: Reporter,
-        log: IO[str] | None,
+        log: RunLog | None,
         quiet: bool,
         verbose: bool,
         cmind: Any,
@@ -278,8 +279,7 @@ class StepRunner:
 
     def _write_log(self, text: str) -> None:
         if self._log is not None:
-            self._log.write(text + "\n")
-            self._log.flush()
+            self._log.line(text)
 
     def _line(self, text: str) -> None:
         text = self._mask(text)

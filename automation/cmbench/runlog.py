@@ -1,0 +1,24 @@
+"""The full log of one run, always on disk; a disk that is full must not hide the real failure."""
+
+from __future__ import annotations
+
+import os
+
+
+class RunLog:
+    """Whole lines, written at once; what cannot be written is dropped."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def line(self, text: str) -> None:
+        """Add one line."""
+        try:
+            os.write(self._handle, (text + "\n").encode("utf-8", "replace"))
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._handle)

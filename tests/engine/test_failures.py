@@ -1,0 +1,231 @@
+"""What a user is told when something goes wrong: what, in which step of which chain, what next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, Result
+
+
+def refused(result: Result, code: str, *words: str) -> str:
+    """Assert that a call failed with ``code`` and that its text holds all ``words``."""
+    assert result.answer["return"] != 0
+    assert result.answer["code"] == code
+    assert "Traceback" not in result.err
+    for word in words:
+        assert word in result.err, result.err
+    return result.err
+
+
+@pytest.fixture
+def tools(lab: Lab) -> Lab:
+    lab.script(
+        "get-tool",
+        cache=True,
+        input_mapping={"device": "DEVICE", "count": "COUNT", "fast": "FAST"},
+        input_description={
+            "device": {"desc": "where to run", "choices": ["cpu", "cuda"]},
+            "count": {"desc": "how many", "type": "int"},
+            "fast": {"desc": "hurry", "type": "bool"},
+        },
+        variations={"large": {}, "small.#": {}},
+    )
+    return lab
+
+
+def test_unknown_flag(tools: Lab) -> None:
+    refused(tools.run("get,tool", devise="cpu"), "unknown-flag", "--devise", '"device"')
+    refused(tools.run("get,tool", versoin="1"), "unknown-flag", '"version"')
+    refused(tools.run("get,tool", zzz="1"), "unknown-flag", "--help")
+
+
+def test_bad_values(tools: Lab) -> None:
+    refused(tools.run("get,tool", device="cdua"), "bad-value", "--device=cdua", '"cuda"')
+    refused(tools.run("get,tool", count="many"), "bad-value", "--count=many", "number")
+    refused(tools.run("get,tool", fast="perhaps"), "bad-value", "neither yes nor no")
+    refused(tools.run("get,tool", env="X"), "bad-value", "--env.KEY=value")
+    refused(tools.run("get,tool", adr={"python": "x"}), "bad-value", "--adr.python.KEY=value")
+    refused(tools.run("get,tool", version=True), "bad-value", "--version=VALUE")
+
+
+def test_unknown_tag_and_unknown_variation(tools: Lab) -> None:
+    refused(tools.run("get,tol"), "script-not-found", '"tol"', "--tags=get,tool?")
+    refused(tools.run("get,tool,_lage"), "variation-not-found", '"_lage"', '"large"')
+    refused(tools.run("get,tool,_small"), "variation-not-found", "_small")
+    refused(tools.run(""), "bad-value", "no tags")
+    refused(tools.call("run", artifact="get-tol"), "script-not-found", '"get-tool"')
+
+
+def test_tags_that_exist_but_not_together(tools: Lab) -> None:
+    tools.script("detect-os", tags="detect,os")
+    refused(tools.run("get,os"), "script-not-found", "no script has all the tags", "get-tool")
+
+
+def test_misspelt_keys_are_errors_in_our_repository_and_forgiven_elsewhere(lab: Lab) -> None:
+    lab.script("get-x", dpes=[], variations={"a": {"groop": "g"}})
+    text = refused(lab.call("run", tags="get,x", own=True), "bad-meta", "2 faults")
+    assert 'dpes: unknown key, did you mean "deps"?' in text
+    assert 'variations.a.groop: unknown key, did you mean "group"?' in text
+    assert lab.run("get,x").answer["return"] == 0
+
+
+def test_yaml_that_does_not_parse_names_file_line_and_column(lab: Lab) -> None:
+    path = lab.script("get-x")
+    (path / "meta.yaml").write_text("alias: get-x\nuid: '1\ntags: [get, x]\n")
+    text = refused(lab.call("run", artifact="get-x"), "bad-meta", "meta.yaml:")
+    assert "not valid YAML" in text
+
+
+def test_a_failing_hook_tells_its_own_line_and_the_chain(lab: Lab) -> None:
+    lab.script("c-bad", customize="def preprocess(i):\n    return {}['gone']\n")
+    lab.script("p-mid", deps=[{"tags": "c,bad"}])
+    lab.script("p-top", deps=[{"tags": "p,mid"}])
+    text = refused(lab.run("p,top"), "customize-crashed", "KeyError", "p-top > p-mid > c-bad")
+    assert "customize.py:2 in preprocess" in text
+
+
+def test_hooks_that_cannot_be_loaded_or_answer_nonsense(lab: Lab) -> None:
+    lab.script("c-syntax", customize="def preprocess(i)\n")
+    refused(lab.run("c,syntax"), "customize-crashed", "SyntaxError", "customize.py:1")
+    lab.script("c-import", customize="import no_such_module_anywhere\n")
+    refused(lab.run("c,import"), "customize-crashed", "no_such_module_anywhere")
+    lab.script("c-exit", customize="import sys\ndef preprocess(i):\n    sys.exit(3)\n")
+    refused(lab.run("c,exit"), "customize-crashed", "SystemExit")
+    lab.script("c-none", customize="def preprocess(i):\n    pass\n")
+    refused(lab.run("c,none"), "bad-customize", "{'return': 0}")
+    lab.script(
+        "c-error",
+        customize="""
+def preprocess(i):
+    return {'return': 7, 'error': 'no licence', 'hint': 'buy one'}
+""",
+    )
+    failed = lab.run("c,error")
+    refused(failed, "customize-failed", "no licence", "buy one")
+    assert failed.answer["return"] == 7
+
+
+def test_a_failing_native_script_shows_its_last_lines_and_how_to_repeat(lab: Lab) -> None:
+    lab.script(
+        "c-bad",
+        cache=True,
+        input_mapping={"word": "WORD"},
+        run='for n in $(seq 40); do echo "line $n $WORD"; done; exit 3',
+    )
+    failed = lab.run("c,bad", word="it's")
+    text = refused(failed, "script-failed", "exited with status 3", "line 40 it's")
+    assert "line 20" not in text
+    assert failed.answer["return"] == 2
+    assert "line 1 it's" in Path(failed.answer["log"]).read_text()
+    assert lab.store.entries() == []
+    assert list((lab.home / "cmbench/v1/store").iterdir()) == []
+    repeat = next((lab.home / "cmbench/runs").rglob("c-bad.sh"))
+    os.makedirs(repeat.read_text().splitlines()[1].removeprefix("cd "), exist_ok=True)
+    again = subprocess.run(["bash", repeat], capture_output=True, text=True)
+    assert again.returncode == 3
+    assert "line 40 it's" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "remedy"),
+    [
+        ("error: externally-managed-environment", "install python-venv"),
+        ("OSError: [Errno 28] No space left on device", "CM_REPOS"),
+        ("fatal: Could not resolve host: example.org", "proxy"),
+        ("x.c:1:10: fatal error: Python.h: No such file or directory", "python3-dev"),
+        ("/lib/libc.so.6: version `GLIBC_2.38' not found", "older version"),
+    ],
+)
+def test_known_causes(lab: Lab, output: str, remedy: str) -> None:
+    lab.script(
+        "c-bad", files={"text": output}, run='cat "$CM_TMP_CURRENT_SCRIPT_PATH/text"; exit 1'
+    )
+    refused(lab.run("c,bad"), "script-failed", remedy)
+
+
+def test_every_failure_leaves_a_record(lab: Lab) -> None:
+    lab.script("c-bad", run="exit 1")
+    lab.script("p-top", deps=[{"tags": "c,bad"}])
+    failed = lab.run("p,top")
+    record = failed.record
+    assert record["status"] == "failed"
+    assert record["error"]["code"] == "script-failed"
+    assert record["error"]["chain"] == ["p-top", "c-bad"]
+    assert [step["status"] for step in record["steps"]] == ["failed", "failed"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path], capture_output=True
+    )
+    if mount.returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def test_a_full_disk_is_one_clear_error_and_nothing_half_made(lab: Lab, small_disk: Path) -> None:
+    lab.script("get-big", cache=True, run="dd if=/dev/zero of=big bs=1k count=1500")
+    lab.script(
+        "get-py",
+        cache=True,
+        customize="""
+def preprocess(i):
+    with open('big', 'wb') as f:
+        f.write(b'0' * 1500000)
+    return {'return': 0}
+""",
+    )
+    lab.script("get-small", cache=True, run="echo 1 > small")
+    lab.home = small_disk
+    refused(lab.run("get,big"), "script-failed", "No space left on device", "CM_REPOS")
+    refused(lab.run("get,py"), "no-space", "CM_REPOS")
+    assert lab.run("get,small").answer["return"] == 0
+    assert len(lab.store.entries()) == 1
+    filler = small_disk / "filler"
+    subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=4k"], capture_output=True)
+    refused(lab.run("get,small", new=True), "no-space", "CM_REPOS")
+    filler.unlink()
+    assert lab.run("get,small").answer["cached"]
+
+
+def test_a_read_only_cache_still_answers_or_says_so(lab: Lab) -> None:
+    lab.script("get-x", cache=True, run="true")
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    lab.run("get,x")
+    (lab.home / "cmbench").chmod(0o500)
+    refused(lab.run("get,x"), "not-writable", "CM_REPOS")
+
+
+def test_a_missing_bash_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.script("c-run", run="true")
+    monkeypatch.setenv("PATH", str(lab.home))
+    refused(lab.run("c,run"), "cannot-start", "bash")
+
+
+def test_an_error_inside_the_engine_is_no_traceback(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.script("c-any")
+    monkeypatch.setattr("cmbench.schedule.exports", lambda frame: 1 / 0)
+    refused(lab.run("c,any"), "internal", "--debug")
+    with pytest.raises(ZeroDivisionError):
+        lab.run("c,any", debug=True)
+
+
+def test_removing_the_home_underneath(lab: Lab) -> None:
+    lab.script("get-x", cache=True, run="true")
+    lab.run("get,x")
+    shutil.rmtree(lab.home)
+    assert lab.run("get,x").answer["cached"] is False
