@@ -65,6 +65,11 @@ class Entry:
     size: int = 0
     run: str = ""
 
+    @property
+    def key(self) -> str:
+        """What names this entry in the store and in the entries that were made with it."""
+        return f"{self.identity}/{self.uid}"
+
 
 def make_identity(*parts: Any) -> str:
     """A key from everything that says what a step is."""
@@ -99,8 +104,9 @@ class Staging:
         self._record = record
 
     def discard(self) -> None:
-        """Remove everything made so far."""
-        remove_tree(self.path)
+        """Remove everything made so far, unless it has just become an entry."""
+        if not self._store.published(self.uid):
+            remove_tree(self.path)
         self._release()
 
     def keep(self) -> None:
@@ -136,12 +142,18 @@ class Store:
                 found += self._read_directory(item.path)
         return sorted(found, key=lambda entry: -entry.created)
 
-    def entry(self, uid: str) -> Entry | None:
-        """The entry ``uid``, or ``None`` when it is gone."""
-        known = self._entries.get(uid)
-        if known is not None:
-            return known if os.path.isfile(self._metadata(known)) else None
-        return next((entry for entry in self.entries() if entry.uid == uid), None)
+    def entry(self, key: str) -> Entry | None:
+        """The entry of that key, or ``None`` when it is gone."""
+        path = self.place("entries", key + ".json")
+        return self._read(path) if os.path.isfile(path) else None
+
+    def published(self, uid: str) -> bool:
+        """Whether an entry ``uid`` is visible."""
+        try:
+            identities = os.listdir(self.place("entries"))
+        except OSError:
+            return False
+        return any(os.path.isfile(self.place("entries", i, uid + ".json")) for i in identities)
 
     def _read_directory(self, path: str) -> list[Entry]:
         try:
@@ -281,7 +293,7 @@ class Store:
         """End what a dead run has left running, or remove what it has left half-made."""
         if os.path.dirname(path) != self.place("store"):
             orphans.end("CM_TMP_RUN_DIR", path)
-        elif self.entry(path.rpartition("_")[2]) is None:
+        elif not self.published(path.rpartition("_")[2]):
             remove_tree(path)
 
     @contextmanager

@@ -174,9 +174,14 @@ class _Run:
         for key, title in self._script.print_env_at_the_end.items():
             if key in outcome.new_env:
                 print(f"{title}: {outcome.new_env[key]}")
+        if self._script.host_facts:
+            for key, value in outcome.new_env.items():
+                print(f"{key}={value}")
+            return
         steps = [s for s in self._recorder.steps if s["status"] != "fact"]
         cached = sum(step["status"] == "cached" for step in steps)
-        print(f"{len(steps)} steps, {cached} from the cache; record: {self._recorder.path}")
+        noun = "step" if len(steps) == 1 else "steps"
+        print(f"{len(steps)} {noun}, {cached} from the cache; record: {self._recorder.path}")
 
 
 def _command(session: Session) -> Sequence[str]:
@@ -322,7 +327,7 @@ def _entries(session: Session) -> list[Entry]:
         for entry in session.store.entries()
         if wanted <= set(entry.tags)
         and not unwanted & set(entry.tags)
-        and (not uid or uid in (entry.uid, entry.script))
+        and (not uid or uid in (entry.key, entry.uid, entry.script))
     ]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
+from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import PHASES, Dependency, Node, Plan, Request
 from cmbench.resolve import Facts, Resolver
@@ -76,26 +77,33 @@ class Planner:
 
     def _step(self, request: Request, parent: Frame | None, phase: str, when: str) -> Node:
         frame = self._resolver.resolve(request, parent)
+        try:
+            return self._resolved_step(frame, parent, phase, when)
+        except Error as error:
+            error.within(frame.label)
+            raise
+
+    def _resolved_step(self, frame: Frame, parent: Frame | None, phase: str, when: str) -> Node:
         if frame.script.host_facts:
             self._give_facts(frame, parent)
             return _node(frame, phase, when, "fact", "told by this machine, at every run")
         if not frame.cacheable:
             children = self._children(frame)
-            self._give(frame, parent)
+            self._give(frame, parent, when)
             return _node(frame, phase, when, "no", "runs every time", children=children)
         entry, why = self._resolver.look_up(frame)
         if entry is not None:
             children = self._children(frame, dynamic_only=True)
             if parent is not None:
-                _merge(parent.env, entry.new_env)
+                _merge(parent.env, _doubted(entry.new_env, when, frame))
             return _node(frame, phase, when, "hit", why, entry.path, children, entry.version)
         key = frame.identity
         if key in self._made:
-            self._give(frame, parent)
+            self._give(frame, parent, when)
             return _node(frame, phase, when, "above", "made by an earlier step of this plan")
         self._made[key] = frame.label
         children = self._children(frame)
-        self._give(frame, parent)
+        self._give(frame, parent, when)
         cached = "maybe" if why.startswith("unknown until") else "miss"
         return _node(frame, phase, when, cached, why, children=children)
 
@@ -138,7 +146,7 @@ class Planner:
             )
         return self._customize[path]
 
-    def _give(self, frame: Frame, parent: Frame | None) -> None:
+    def _give(self, frame: Frame, parent: Frame | None, when: str) -> None:
         """Pass what is known of the step's exports to its caller; promise the rest."""
         if parent is None:
             return
@@ -148,7 +156,7 @@ class Planner:
             for key in select_keys(dict.keys(frame.env), patterns)
             if key in frame.env.written or key in frame.env.laid
         }
-        _merge(parent.env, known)
+        _merge(parent.env, _doubted(known, when, frame))
         if self._own_code(frame) and isinstance(parent.env, PlanEnv):
             parent.env.promise((p for p in patterns if p not in known), frame.script.alias)
 
@@ -169,6 +177,11 @@ def walk(node: Node) -> Iterable[Node]:
 def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:
     for key, value in new.items():
         env[key] = merge_value(env.peek(key), value)
+
+
+def _doubted(new: Mapping[str, Any], when: str, frame: Frame) -> Mapping[str, Any]:
+    """What a step gives back; open as long as it is open whether the step runs."""
+    return dict.fromkeys(new, Pending(frame.script.alias)) if when else new
 
 
 def _read(path: str) -> str:

@@ -60,6 +60,9 @@ class Plain(Silent):
     def begin(self, total: int) -> None:
         self._total = total
 
+    def started(self, frame: Frame, depth: int) -> None:
+        self._last_progress = time.monotonic()
+
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         if end.status != "fact":
             self.say(step_line(frame, depth, end))
@@ -79,6 +82,9 @@ class Live(Silent):
 
     def __init__(self, out: IO[str], verbose: bool = False) -> None:
         super().__init__(out, verbose)
+        self._chain: list[tuple[str, float]] = []
+        self._progress: Mapping[str, Any] | None = None
+        self._note = ""
         from rich.console import Console
         from rich.live import Live as Area
 
@@ -91,9 +97,6 @@ class Live(Silent):
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._chain: list[tuple[str, float]] = []
-        self._progress: Mapping[str, Any] | None = None
-        self._note = ""
 
     def begin(self, total: int) -> None:
         self._area.start()

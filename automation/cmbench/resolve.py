@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -185,8 +185,7 @@ class Resolver:
             lists: dict[str, list[Dependency]] = {phase: [] for phase in PHASES}
             for block in blocks:
                 for phase, entries in block.deps.items():
-                    for entry in entries:
-                        _replace_or_append(lists[phase], entry)
+                    lists[phase] = _with_replacements(lists[phase], entries)
             merged = {phase: tuple(found) for phase, found in lists.items() if found}
             self._dependencies[key] = merged
         return merged
@@ -201,7 +200,11 @@ class Resolver:
                 return named, f"registered as {frame.request.name}"
         candidates = self.store.candidates(frame.identity)
         why = "nothing like it was made before"
+        unwanted = set(frame.request.tags.unwanted)
         for entry in candidates:
+            if unwanted & set(entry.tags):
+                why = f"the one there is carries a tag that is not wanted: {','.join(unwanted)}"
+                continue
             why = self._mismatch(entry, frame)
             if not why:
                 return entry, "same script, variations and inputs"
@@ -264,10 +267,10 @@ class Resolver:
         return ""
 
     def _lost_dependency(self, entry: Entry) -> str:
-        for uid in entry.deps:
-            dependency = self.store.entry(uid)
+        for key in entry.deps:
+            dependency = self.store.entry(key)
             if dependency is None:
-                return f"an entry it was made with ({uid}) is gone"
+                return f"an entry it was made with ({key}) is gone"
             why = self.unsound(dependency)
             if why:
                 return f"{dependency.script}: {why}"
@@ -455,17 +458,24 @@ def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
     return adr
 
 
-def _replace_or_append(entries: list[Dependency], entry: Dependency) -> None:
-    for number, old in enumerate(entries):
-        same = (
-            set(old.names) == set(entry.names)
-            if entry.names
-            else not old.names and set(old.tags.split(",")) == set(entry.tags.split(","))
-        )
-        if same:
-            entries[number] = entry
-            return
-    entries.append(entry)
+def _with_replacements(
+    entries: list[Dependency], changes: Sequence[Dependency]
+) -> list[Dependency]:
+    """``entries`` with each change in the place of the entry it names, or at the end."""
+    result = list(entries)
+    for change in changes:
+        places = [n for n, old in enumerate(entries) if _same_place(old, change)]
+        if places:
+            result[places[0]] = change
+        else:
+            result.append(change)
+    return result
+
+
+def _same_place(old: Dependency, new: Dependency) -> bool:
+    if new.names or old.names:
+        return set(old.names) == set(new.names)
+    return set(old.tags.split(",")) == set(new.tags.split(","))
 
 
 def _prefixed(prefix: str, value: Any) -> Any:

@@ -137,7 +137,7 @@ class Scheduler:
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
-        return Outcome(entry.new_env, entry.new_state, entry.version, entry.uid, cached=True)
+        return Outcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
 
     def _make(self, frame: Frame, depth: int) -> Outcome:
         staging = self._store.stage(frame.script.alias)
@@ -151,7 +151,7 @@ class Scheduler:
             staging.discard()
             raise
         staging.keep()
-        return Outcome(outcome.new_env, outcome.new_state, outcome.version, entry.uid)
+        return Outcome(outcome.new_env, outcome.new_state, outcome.version, entry.key)
 
     def _superseded(self, entry: Entry) -> list[Entry]:
         same = self._store.candidates(entry.identity)
@@ -306,6 +306,8 @@ def exports(frame: Frame) -> dict[str, Any]:
 def _state_exports(frame: Frame) -> dict[str, Any]:
     state: TracedEnv = frame.state
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
+    for key in keys:
+        state.note(key)
     return {key: state.peek(key) for key in keys}
 
 

@@ -36,7 +36,7 @@ def plan_text(plan: Plan) -> str:
         (sum(n.cached in ("maybe", "above") for n in nodes), "decided on the way"),
     ]
     total = ", ".join(f"{number} {word}" for number, word in counts if number)
-    lines += ["", f"{len(nodes)} steps: {total}"]
+    lines += ["", f"{len(nodes)} {'step' if len(nodes) == 1 else 'steps'}: {total}"]
     fetches = list(dict.fromkeys(text for node in nodes for text in node.fetches))
     if fetches:
         lines.append("to fetch from the network:")
@@ -161,7 +161,8 @@ def entries_text(entries: Sequence[Entry], used: Sequence[float]) -> str:
             lines += _wrapped(" ".join(extra), 4)
         lines.append("    " + entry.path)
     total = size_text(sum(entry.size for entry in entries))
-    lines.append(f"{len(entries)} entries, {total}")
+    noun = "entry" if len(entries) == 1 else "entries"
+    lines.append(f"{len(entries)} {noun}, {total}")
     return "\n".join(lines)
 
 

@@ -21,7 +21,8 @@ class CAutomation(Automation):
         """Answer any verb with the engine: from cmind's request to a CM return dict."""
         # Pulled or registered, it meets Pythons that pip would have refused.
         if sys.version_info < (3, 10):  # noqa: UP036
-            return {"return": 1, "error": f"cmbench needs Python 3.10 or newer, not {sys.version}"}
+            found = f"{sys.executable} is {sys.version.split()[0]}"
+            return {"return": 1, "error": f"cmbench needs Python 3.10 or newer and {found}"}
         # A checkout that was only pulled or registered carries the engine beside this directory.
         in_checkout = os.path.isdir(os.path.join(_AUTOMATION_DIR, "cmbench"))
         if in_checkout and _AUTOMATION_DIR not in sys.path:

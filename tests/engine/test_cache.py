@@ -251,7 +251,7 @@ def test_show_and_remove(reader: Lab) -> None:
     reader.run("get,x", level="a")
     shown = reader.call("show", "cache", tags="get,x")
     assert "get-x" in shown.out
-    assert "1 entries" in shown.out
+    assert "1 entry" in shown.out
     assert reader.call("show", "cache", tags="get,y").out.strip() == "no cache entry matches"
     assert reader.call("delete", "cache").answer["return"] == 4
     refused = reader.call("show", "cache", tag="get,x")
@@ -274,5 +274,5 @@ def test_a_damaged_index_is_only_slow(reader: Lab) -> None:
 def test_entries_hold_no_path_of_the_place_where_they_were_made(reader: Lab) -> None:
     entry = reader.run("get,x").answer["entry"]
     text = json.dumps([str(p) for p in Path(reader.home).rglob("*") if p.is_dir()])
-    assert entry in text
+    assert entry.rpartition("/")[2] in text
     assert os.listdir(reader.home / "cmbench/v1/staging") == []

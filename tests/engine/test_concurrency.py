@@ -6,41 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from lab import Lab
-
-CALL = """
-import sys
-sys.path[:0] = {paths!r}
-from pathlib import Path
-from lab import Lab
-lab = Lab.__new__(Lab)
-lab.home, lab.repo, lab._count = Path({home!r}), Path({repo!r}), 0
-result = lab.run({tags!r}, **{flags!r})
-print(result.out)
-print(result.err, file=sys.stderr)
-sys.exit(result.answer['return'])
-"""
-
-
-def start(lab: Lab, tags: str, **flags: object) -> subprocess.Popen[str]:
-    """A run in a process of its own."""
-    code = CALL.format(
-        paths=[str(Path(__file__).resolve().parents[1])],
-        home=str(lab.home),
-        repo=str(lab.repo),
-        tags=tags,
-        flags=flags,
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+from lab import Lab, start
 
 
 def wait_for(path: Path, seconds: float = 20) -> None:

@@ -122,9 +122,7 @@ class Candidate:
     @property
     def line(self) -> str:
         """One line for a report."""
-        path = self.python.path if self.python else self.found_as
-        version = f" ({self.python.version})" if self.python else ""
-        return f"{path}{version}: {self.reason}"
+        return f"{self.python.path if self.python else self.found_as}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +131,16 @@ class Search:
 
     chosen: Python | None
     candidates: tuple[Candidate, ...]
+    not_needed: tuple[str, ...]
+
+    @property
+    def report(self) -> list[str]:
+        """Lines that say what was seen and why it was chosen or not."""
+        lines = [candidate.line for candidate in self.candidates]
+        if self.not_needed:
+            lines += ["not looked at, since that one fits:"]
+            lines += [f"  {path}" for path in self.not_needed]
+        return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +171,7 @@ def search(folders: Iterable[Path], bounds: Bounds) -> Search:
     """Look for a Python within ``bounds``, in the order in which a shell would.
 
     ``python3`` of each folder in order, then ``python``, then ``python3.N`` from the newest on.
-    The search ends at the first that fits; the names of the rest are reported all the same.
+    The search ends at the first that fits; the rest is reported by name.
     """
     return choose(candidates_in(folders), bounds)
 
@@ -200,19 +208,17 @@ def _preference(name: str) -> tuple[int, int]:
 
 def choose(paths: Sequence[Path], bounds: Bounds) -> Search:
     """The first of ``paths`` that is a Python within ``bounds``."""
-    chosen: Python | None = None
     candidates: list[Candidate] = []
     seen: set[str] = set()
-    for path in paths:
-        python = None
-        reason = "not needed, an earlier one fits"
-        if chosen is None:
-            python, reason = _examine(path, bounds)
-            chosen = None if reason else python
+    for number, path in enumerate(paths):
+        python, reason = _examine(path, bounds)
+        if python is not None and not reason:
+            candidates.append(Candidate(str(path), python, f"{python.version}, chosen"))
+            return Search(python, tuple(candidates), tuple(map(str, paths[number + 1 :])))
         if python is None or python.path not in seen:
-            candidates.append(Candidate(str(path), python, reason or "chosen"))
+            candidates.append(Candidate(str(path), python, reason))
         seen.update([python.path] if python else ())
-    return Search(chosen, tuple(candidates))
+    return Search(None, tuple(candidates), ())
 
 
 def _examine(path: Path, bounds: Bounds) -> tuple[Python | None, str]:

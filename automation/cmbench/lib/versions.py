@@ -116,6 +116,18 @@ def pip_version_string(version: str = "", minimum: str = "", maximum: str = "") 
     return ",".join(bound for bound in bounds if bound)
 
 
+def satisfies_pip(version: str, bounds: str) -> bool:
+    """Whether pip would take ``version`` for ``bounds`` such as ``==2.1`` (2.1.0+cpu is one)."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion
+
+    try:
+        return SpecifierSet(bounds).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        # Whatever pip makes of such a version, only the very same one is sure to fit.
+        return not bounds or bounds == f"=={version}"
+
+
 def describe_range(minimum: str = "", maximum: str = "", exact: str = "") -> str:
     """The bounds in words for a message: ``at least 3.8, at most 3.12``."""
     if exact:

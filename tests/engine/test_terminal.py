@@ -1,0 +1,127 @@
+"""What is printed: on a terminal, without one, and under --quiet, -s, -v and --out=json."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import time
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, command
+
+PROGRESS = r"""
+for n in 1 2 3 4 5; do
+  new="$CM_PROGRESS_FILE.new"
+  echo "{\"label\": \"measuring\", \"done\": $n, \"total\": 5, \"unit\": \"s\"}" > "$new"
+  mv "$new" "$CM_PROGRESS_FILE"
+  sleep 0.3
+done
+echo native words
+"""
+
+
+@pytest.fixture
+def talker(lab: Lab) -> Lab:
+    lab.script("get-x", cache=True, run=PROGRESS)
+    lab.script(
+        "app-talk",
+        deps=[{"tags": "get,x"}],
+        new_env_keys=["ANSWER"],
+        env={"ANSWER": "42"},
+        print_env_at_the_end={"ANSWER": "The answer"},
+        customize="""
+def postprocess(i):
+    print('the table')
+    return {'return': 0}
+""",
+    )
+    return lab
+
+
+def test_plain_lines(talker: Lab) -> None:
+    lines = talker.run("app,talk").out.splitlines()
+    assert lines[0].split()[0] == "ok"
+    assert lines[0].endswith("  get-x")
+    assert "the table" in lines
+    assert "The answer: 42" in lines
+    assert lines[-1].startswith("2 steps, 0 from the cache; record: ")
+    assert "native words" not in "\n".join(lines)
+    assert talker.run("app,talk").out.startswith("cached")
+
+
+def test_quiet_silent_verbose(talker: Lab) -> None:
+    assert talker.run("app,talk", quiet=True).out == "the table\n"
+    assert talker.run("app,talk", s=True).out == ""
+    assert "native words" in talker.run("get,x", new=True, v=True).out
+
+
+def test_json(talker: Lab) -> None:
+    result = talker.run("app,talk", out="json")
+    assert result.out == ""
+    assert result.answer["new_env"] == {"ANSWER": "42"}
+    assert '"ANSWER": "42"' in talker.run("app,talk", j=True).out
+
+
+def test_the_log_holds_everything(talker: Lab) -> None:
+    result = talker.run("app,talk", s=True)
+    log = Path(result.answer["record"]).with_name("log.txt").read_text()
+    for word in ("== app-talk > get-x", "native words", "the table", "app-talk: done"):
+        assert word in log
+
+
+def test_a_live_view_on_a_terminal_leaves_it_clean(talker: Lab) -> None:
+    pytest.importorskip("rich")
+    text = _on_a_terminal(command(talker, "app,talk"))
+    assert "measuring" in text
+    assert "5 s" in text
+    assert "app-talk" in text
+    assert "the table" in text
+    assert text.count("\x1b[?25l") == text.count("\x1b[?25h"), "the cursor is shown again"
+    assert "2 steps" in text.splitlines()[-1]
+
+
+def _on_a_terminal(words: list[str], seconds: float = 30) -> str:
+    """Everything that a program prints on a terminal of 80 columns."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(COLUMNS="80", LINES="24", TERM="xterm")
+        os.execv(words[0], words)
+    data = b""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.5)[0]:
+            try:
+                chunk = os.read(terminal, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            data += chunk
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, data.decode()
+    return data.decode()
+
+
+def test_find_and_help_fit_into_80_columns(talker: Lab) -> None:
+    talker.script(
+        "get-many",
+        name="Many inputs and variations",
+        input_mapping={"a_rather_long_input_name_for_a_table": "A", "b": "B"},
+        input_description={
+            "b": {
+                "desc": "what b is for, with a description that needs more than one line",
+                "choices": ["one", "two", "three", "four", "five", "six"],
+                "default": "one",
+            },
+            "a_rather_long_input_name_for_a_table": {"desc": "x", "unit": "ms"},
+        },
+        variations={f"variation-{n}": {} for n in range(30)},
+    )
+    for result in (talker.call("search", tags="get"), talker.run("get,many", help=True)):
+        assert max(map(len, result.out.splitlines())) <= 80, result.out
+        assert "variation-29" in result.out
+    assert "Many inputs" in talker.call("show", tags="get,many").out
