@@ -25,6 +25,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import orphans
+from cmbench.values import immutable
 
 FORMAT = 1
 DRAFT_SECONDS = 60
@@ -40,7 +41,7 @@ class Reliance:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Entry:
     """Everything known of one complete cache entry."""
 

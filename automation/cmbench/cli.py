@@ -16,7 +16,6 @@ from cmbench.cache import Entry, Store, disk_error
 from cmbench.errors import Error, did_you_mean
 from cmbench.index import Index, Repository
 from cmbench.model import Request, RunOptions, Script
-from cmbench.plan import PlanEnv, Planner
 from cmbench.record import Recorder, new_run_directory
 from cmbench.report import Silent, choose_reporter
 from cmbench.resolve import Resolver
@@ -142,11 +141,19 @@ class _Run:
             self._options.offline,
         )
         facts = FactTeller(runner, self._directory)
-        plan = _plan(session, self._request, facts)
-        self._reporter.begin(plan.steps)
+        self._reporter.begin(self._foresee(facts))
         facts.resolver = resolver = Resolver(session.index, session.store, facts)
         reporters = [self._reporter, self._recorder]
         return Scheduler(resolver, runner, facts, reporters, self._directory).run(self._request)
+
+    def _foresee(self, facts: FactTeller) -> int:
+        """The number of steps; refuses before anything runs what cannot be resolved."""
+        script = self._script
+        blocks = [script.settings, *(v.settings for v in script.variations.values())]
+        if not any(block.deps for block in blocks):
+            return 1
+        steps: int = _plan(self._session, self._request, facts).steps
+        return steps
 
     def _answer(self, frame: Any, outcome: Any) -> Answer:
         self._reporter.end()
@@ -222,6 +229,8 @@ def _interruptible() -> Iterator[None]:
 
 
 def _plan(session: Session, request: Request, facts: FactTeller) -> Any:
+    from cmbench.plan import PlanEnv, Planner
+
     facts.resolver = resolver = Resolver(session.index, session.store, facts, PlanEnv)
     return Planner(resolver, facts).plan(request)
 

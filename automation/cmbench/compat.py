@@ -11,18 +11,17 @@ import re
 import struct
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cmbench.errors import EXIT_NOT_FOUND, Error
 from cmbench.frame import Frame
-from cmbench.lib import versions
+from cmbench.values import immutable
 
 VERSION_FILE = "tmp-ver.out"
 _NUMBERED = r"(?:[.-]?\d+(?:\.\d+)*)?"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Place:
     """Where a step works: its current directory and a private scratch directory."""
 
@@ -100,6 +99,8 @@ class Automation:
         )
         if answer.get("return"):
             return answer
+        from cmbench.lib import versions
+
         version = str(answer.get("version", ""))
         wanted = self._frame.version
         if not version:

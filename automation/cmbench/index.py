@@ -13,12 +13,12 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error
 from cmbench.meta import META_FILES, check, parse_script, read_meta
 from cmbench.model import Script, Tags
+from cmbench.values import immutable
 
 _SCHEMA = """
 create table if not exists scripts(
@@ -35,7 +35,7 @@ _OS_WORD = re.compile(rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]")
 _ENV_WORD = re.compile(rb"\b(?:CM|MLC)_[A-Z0-9_]+")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Repository:
     """A registered repository; ``own`` marks this project's, whose scripts must be faultless."""
 
@@ -44,7 +44,7 @@ class Repository:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Row:
     """What the index knows of one script without its whole meta."""
 
@@ -65,7 +65,7 @@ class Row:
         return bool(dot and tail) and f"{head}.#" in self.variations
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Content:
     """Digest of a script's own files and the env words that its programs may read.
 

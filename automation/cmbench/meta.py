@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
@@ -23,6 +22,7 @@ from cmbench.model import (
     Variation,
     VersionRange,
 )
+from cmbench.values import immutable
 
 META_FILES = ("meta.yaml", "meta.json", "_cm.yaml", "_cm.json")
 
@@ -159,7 +159,7 @@ _CONDITIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Diagnostic:
     """One fault of one meta file; ``where`` is the dotted path of the key."""
 

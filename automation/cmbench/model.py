@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cmbench.values import immutable
+
 PHASES = ("deps", "prehook_deps", "posthook_deps", "post_deps")
 """The four kinds of dependencies, in the order in which they run."""
 
@@ -21,7 +23,7 @@ Json = Any
 EMPTY: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Dialect:
     """The rules by which one family of repositories reads the same file format.
 
@@ -59,7 +61,7 @@ class VersionRange:
         return bool(self.exact or self.minimum or self.maximum or self.usable)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Dependency:
     """One entry of a dependency list; also an ``ad``/``adr`` update of such an entry.
 
@@ -86,7 +88,7 @@ class Dependency:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Settings:
     """What a script, a variation and a version block have in common."""
 
@@ -109,7 +111,7 @@ class Settings:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Variation:
     """One named change to a script; ``name`` may end in ``.#`` (a dynamic variation)."""
 
@@ -121,7 +123,7 @@ class Variation:
     alias: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class InputSpec:
     """A declared input of a script; ``env`` is the key that it sets."""
 
@@ -134,7 +136,7 @@ class InputSpec:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Script:
     """A script directory: its identity and everything its ``meta.yaml`` says."""
 
@@ -184,7 +186,7 @@ class Tags:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Request:
     """One call of one script, from a user or from a dependency entry."""
 
@@ -207,7 +209,7 @@ class Request:
     renew: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class RunOptions:
     """How one invocation behaves as a whole."""
 
@@ -220,7 +222,7 @@ class RunOptions:
     command: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Node:
     """One step of a plan.
 
@@ -242,7 +244,7 @@ class Node:
     children: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """What a request would do, found without running anything."""
 
@@ -252,7 +254,7 @@ class Plan:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Outcome:
     """What a finished step gives back to its caller."""
 

@@ -27,7 +27,6 @@ from cmbench.env import (
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.index import Index
-from cmbench.lib import versions
 from cmbench.model import (
     PHASES,
     Dependency,
@@ -132,6 +131,8 @@ class Resolver:
         default = default or script.settings.default_version
         if not default:
             return asked
+        from cmbench.lib import versions
+
         ceiling = asked.usable or asked.maximum
         if asked.minimum and versions.compare(default, asked.minimum) < 0:
             default = asked.minimum
@@ -211,6 +212,8 @@ class Resolver:
         return None, why
 
     def _registered(self, frame: Frame) -> Entry | None:
+        from cmbench.lib import versions
+
         wanted = set(frame.labels())
         for entry in self.store.entries():
             if (
@@ -404,6 +407,10 @@ def _call_env(request: Request, version: VersionRange, prefix: str) -> dict[str,
         found[prefix + "NAME"] = request.name
     if request.extra_cache_tags:
         found[prefix + "EXTRA_CACHE_TAGS"] = ",".join(request.extra_cache_tags)
+    if not version:
+        return found
+    from cmbench.lib import versions
+
     bounds = {
         "VERSION": version.exact,
         "VERSION_MIN": version.minimum,

@@ -13,7 +13,6 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -24,11 +23,12 @@ from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import Outcome
 from cmbench.runlog import RunLog
+from cmbench.values import immutable
 
 TAIL_LINES = 15
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class StepEnd:
     """How a step ended: ``done``, ``cached``, ``fact`` or ``failed``, and what came of it."""
 

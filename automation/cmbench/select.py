@@ -7,15 +7,16 @@ has it: requested ones first, then bases and defaults as they are found.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.index import Index, Row
 from cmbench.model import Script, Tags, Variation
+from cmbench.values import immutable
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Choice:
     """The selected script, its active variations in merge order, and why each is active."""
 

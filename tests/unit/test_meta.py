@@ -33,7 +33,7 @@ def test_whatever_a_meta_holds_is_checked_without_a_crash(meta: dict[str, Any]) 
         parse_script(meta, "/x", "r")
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "just text", "a: [", "\0", "a: &a [*a]", "1: 2"])
+@pytest.mark.parametrize("text", ["", "- a\n", "just text", "a: [", "\0", "1: 2"])
 def test_odd_files_are_told_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.yaml").write_text(text)
     if text == "1: 2":

@@ -60,11 +60,15 @@ _LONGEST_PATH = 3500
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What an extraction made: at ``path``, so many ``files`` of so many ``size`` bytes."""
+    """What an extraction made: at ``path``, so many ``files`` of so many ``size`` bytes.
+
+    ``single`` is the file where the archive was one compressed file and no folder of files.
+    """
 
     path: Path
     files: int
     size: int
+    single: Path | None
 
 
 def extract(
@@ -102,7 +106,8 @@ def extract(
             publish(content, target)
         except OSError as problem:
             raise file_error(problem, target) from None
-    return Extracted(target, writer.files, writer.size)
+    single = target / writer.single if writer.single else None
+    return Extracted(target, writer.files, writer.size, single)
 
 
 def kind_of(path: Path) -> str:
@@ -238,8 +243,8 @@ def _unpack_compressed(
         if _is_tar_header(buffered.peek(512)[:512], archive.name):
             _unpack_tar(buffered, writer)
         else:
-            name = single_name or _without_suffix(archive.name, kind)
-            writer.file(name, 0o644, lambda: buffered)
+            writer.single = single_name or _without_suffix(archive.name, kind)
+            writer.file(writer.single, 0o644, lambda: buffered)
 
 
 def _without_suffix(name: str, kind: str) -> str:
@@ -410,6 +415,7 @@ class _Writer:
         root.mkdir()
         self.root = Path(os.path.realpath(root))
         self.member = ""
+        self.single = ""
         self.files = 0
         self.size = 0
         self._modes: dict[Path, int] = {}

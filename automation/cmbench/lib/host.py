@@ -8,9 +8,7 @@ recorded on other machines can be read as well. Unknown values are empty or zero
 from __future__ import annotations
 
 import os
-import platform
 import re
-import struct
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,45 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cmbench.lib.arm_cpus import arm_names
+from cmbench.lib.osfacts import OsFacts, os_facts
 from cmbench.lib.probe import probe
 
 ROOT = Path("/")
-
-_PACKAGE_MANAGERS = {
-    "debian": "apt",
-    "ubuntu": "apt",
-    "fedora": "dnf",
-    "rhel": "dnf",
-    "centos": "dnf",
-    "amzn": "yum",
-    "arch": "pacman",
-    "suse": "zypper",
-    "sles": "zypper",
-    "opensuse": "zypper",
-    "alpine": "apk",
-    "macos": "brew",
-}
-_LIBRARY_FOLDERS = ("usr/local/lib", "lib", "usr/lib", "lib64", "usr/lib64")
-
-
-@dataclass(frozen=True, slots=True)
-class OsFacts:
-    """The operating system. ``kind`` is ``linux`` or ``darwin``, ``flavor`` the distribution."""
-
-    kind: str
-    flavor: str
-    flavor_like: str
-    version: str
-    kernel: str
-    machine: str
-    bits: int
-    python_bits: int
-    glibc: str
-    node: str
-    uname: str
-    package_manager: str
-    library_folders: tuple[str, ...]
-    in_container: bool
+__all__ = ["OsFacts", "os_facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,72 +81,6 @@ class Usable:
     affinity: int
     quota: float
     cores: int
-
-
-def os_facts(root: Path = ROOT, uname: os.uname_result | None = None) -> OsFacts:
-    """The operating system of the tree ``root``."""
-    uname = uname or os.uname()
-    release = _os_release(root) if uname.sysname == "Linux" else _macos_release()
-    flavor = release.get("ID", "").lower()
-    like = release.get("ID_LIKE", "").lower()
-    machine = uname.machine
-    return OsFacts(
-        kind=uname.sysname.lower(),
-        flavor=flavor,
-        flavor_like=like,
-        version=release.get("VERSION_ID", "").lower(),
-        kernel=uname.release,
-        machine=machine,
-        bits=64 if machine.endswith("64") or machine in ("s390x", "ppc64le") else 32,
-        python_bits=struct.calcsize("P") * 8,
-        glibc=_glibc(),
-        node=uname.nodename,
-        uname=" ".join(uname),
-        package_manager=_package_manager(flavor, like),
-        library_folders=_library_folders(root, machine) if uname.sysname == "Linux" else (),
-        in_container=any((root / mark).exists() for mark in (".dockerenv", "run/.containerenv")),
-    )
-
-
-def _os_release(root: Path) -> dict[str, str]:
-    text = _read(root / "etc/os-release") or _read(root / "usr/lib/os-release")
-    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
-
-
-def _macos_release() -> dict[str, str]:
-    version = platform.mac_ver()[0]
-    return {"ID": "macos", "VERSION_ID": version} if version else {}
-
-
-def _package_manager(flavor: str, like: str) -> str:
-    for name in (flavor, *like.split()):
-        if name in _PACKAGE_MANAGERS:
-            return _PACKAGE_MANAGERS[name]
-        if name.startswith("opensuse"):
-            return "zypper"
-    return ""
-
-
-def _glibc() -> str:
-    # musl knows no such name, macOS has no confstr value for it.
-    with suppress(ValueError, OSError, AttributeError):
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()
-    return ""
-
-
-def _library_folders(root: Path, machine: str) -> tuple[str, ...]:
-    triplet = f"{machine}-linux-gnu"
-    wanted = [f"{folder}/{triplet}" for folder in _LIBRARY_FOLDERS[:3]]
-    wanted += [folder.lstrip("/") for folder in _configured_folders(root)]
-    wanted += _LIBRARY_FOLDERS
-    return tuple("/" + folder for folder in dict.fromkeys(wanted) if (root / folder).is_dir())
-
-
-def _configured_folders(root: Path) -> list[str]:
-    files = [root / "etc/ld.so.conf", *sorted((root / "etc/ld.so.conf.d").glob("*.conf"))]
-    lines = (line.strip() for path in files for line in _read(path).splitlines())
-    return [line for line in lines if line.startswith("/")]
 
 
 def cpu_facts(root: Path = ROOT, machine: str = "") -> CpuFacts:

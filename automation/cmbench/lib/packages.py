@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -32,6 +31,8 @@ def install_command(manager: str, packages: Iterable[str], *, as_root: bool = Fa
 
     It begins with ``sudo`` where root is needed, unless the caller is root already (``as_root``).
     """
+    import shlex
+
     known = MANAGERS.get(manager)
     wanted = shlex.join(dict.fromkeys(packages))
     if known is None or not wanted:

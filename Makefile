@@ -1,0 +1,75 @@
+# make benchmark   from a fresh clone to a first result
+# make test        formatting, lint, types and tests: what CI runs
+# make format      rewrite the sources the way `make test` wants them
+# make clean       remove what the other targets made, results and cache included
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+# Relative, because a path with a blank in it cannot be the name of a target.
+VENV := .venv
+BIN := $(VENV)/bin
+export CM_REPOS ?= $(CURDIR)/.cm
+
+INSTALLED := $(VENV)/.installed
+INSTALLED_FOR_TEST := $(VENV)/.installed-for-test
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+.PHONY: help benchmark test format check pytest register clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+# The scripts find the Python of .venv first, as in an activated environment: what they install goes
+# there and nothing on the machine outside this checkout changes.
+benchmark: register
+	PATH="$(CURDIR)/$(BIN):$$PATH" cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios \
+	  --model=resnet50 --backend=onnxruntime --device=cpu --quiet
+
+test: check pytest
+
+check: $(INSTALLED_FOR_TEST)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@for src in script/*/src; do \
+	  if [ -d "$$src" ]; then echo "mypy $$src"; MYPYPATH="$$src" $(BIN)/mypy "$$src"; fi; \
+	done
+
+pytest: $(INSTALLED_FOR_TEST)
+	$(BIN)/pytest
+
+format: $(INSTALLED_FOR_TEST)
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+# The checkout itself is registered, not a copy of it, so that an edited script is the one that runs.
+register: $(INSTALLED)
+	@if ! grep -qsF '"$(CURDIR)"' "$(CM_REPOS)/repos.json"; then $(BIN)/cm init repo; fi
+
+# The installs are editable: only a change of what is installed beside the sources needs a new one.
+$(INSTALLED): setup.py pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) .
+	@touch $@
+
+$(INSTALLED_FOR_TEST): setup.py pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) '.[test]'
+	@touch $(INSTALLED) $@
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "make: no $(PYTHON) found; name one of 3.10 or newer: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "make: cmbench needs Python 3.10 or newer and $(PYTHON) is $$("$(PYTHON)" -V 2>&1);" \
+	    "try: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: $(PYTHON) cannot make virtual environments;" \
+	    "on Debian and Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
+
+clean:
+	rm -rf .venv .cm build dist automation/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,322 @@
+"""Rules of this house that no general tool checks: layers, sizes, words, script habits."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from support import ROOT, project_files, run
+
+ENGINE = ROOT / "automation" / "cmbench"
+
+# Each layer may import those before it and nothing after it.
+LAYERS = (
+    "errors",
+    "values",
+    "model",
+    "lib",
+    "meta",
+    "index",
+    "env",
+    "select",
+    "cache",
+    "frame",
+    "resolve",
+    "plan",
+    "compat",
+    "process",
+    "runlog",
+    "run",
+    "schedule",
+    "record",
+    "report",
+    "request",
+    "text",
+    "cli",
+    "adapter",
+)
+# What scripts share stays usable without the engine around it.
+ALLOWED = {"lib": {"errors", "lib"}}
+
+MODULE_LINES = 600
+FUNCTION_LINES = 80
+ADAPTER_LINES = 150
+COMPLEXITY = 10
+
+# `cm version` must not pay for what only a download or a progress bar needs.
+HEAVY = ("requests", "rich", "jsonschema", "urllib.request", "asyncio", "numpy")
+
+# Places outside the project and hosts that a mirror may replace. In pieces: this file must pass.
+FORBIDDEN = (
+    ".." + "/shared",
+    "/wo" + "rk/",
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "npmjs" + ".org",
+    "deb." + "debian.org",
+)
+
+META_KEYS = [
+    *("alias", "uid", "automation_alias", "automation_uid", "name", "category", "tags"),
+    *("cache", "can_force_cache", "host_facts", "exclusive", "fetches"),
+    *("default_env", "env", "input_mapping", "input_description"),
+    *("new_env_keys", "new_state_keys", "local_env_keys"),
+    *("deps", "prehook_deps", "posthook_deps", "post_deps"),
+    *("default_version", "versions", "variations", "variation_groups_order"),
+    *("print_env_at_the_end",),
+]
+DEPENDENCY_KEYS = ("deps", "prehook_deps", "posthook_deps", "post_deps")
+INPUT_TYPES = {"str", "int", "float", "bool", "path"}
+
+SOURCES = [path for path in project_files() if path.suffix == ".py"]
+ENGINE_MODULES = [path for path in SOURCES if path.is_relative_to(ENGINE)]
+SCRIPTS = sorted({path.parent for path in (ROOT / "script").glob("*/meta.yaml")})
+METAS: dict[str, dict[str, Any]] = {
+    script.name: yaml.safe_load((script / "meta.yaml").read_text(encoding="utf-8"))
+    for script in SCRIPTS
+}
+
+each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+# ---------------------------------------------------------------- the engine's layers
+
+
+def layer_of(path: Path) -> str:
+    """``automation/cmbench/lib/download.py`` and ``.../plan.py`` belong to ``lib`` and ``plan``."""
+    return path.relative_to(ENGINE).parts[0].removesuffix(".py")
+
+
+def imported_layers(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, layer) for each import of the engine's own modules, wherever in the file it stands."""
+    package = ("cmbench", *path.relative_to(ENGINE).parent.parts)
+    for node in ast.walk(parsed(path)):
+        for module in imported_modules(node, package):
+            head, _, rest = module.partition(".")
+            if head == "cmbench" and rest:
+                yield getattr(node, "lineno", 0), rest.split(".")[0]
+
+
+def imported_modules(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
+    """Full dotted names that an import statement reaches; ``package`` resolves relative ones."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name
+    elif isinstance(node, ast.ImportFrom):
+        above = package[: len(package) - node.level + 1] if node.level else ()
+        base = ".".join((*above, *(node.module or "").split("."))).strip(".")
+        for alias in node.names:
+            yield f"{base}.{alias.name}"
+
+
+def test_every_engine_module_has_its_layer() -> None:
+    found = {layer_of(path) for path in ENGINE_MODULES} - {"__init__"}
+    assert found <= set(LAYERS), "name the new module in LAYERS, after what it needs"
+
+
+def test_imports_of_the_engine_go_downwards() -> None:
+    wrong = []
+    for path in ENGINE_MODULES:
+        layer = layer_of(path)
+        if layer == "__init__":
+            continue
+        allowed = ALLOWED.get(layer, set(LAYERS[: LAYERS.index(layer) + 1]))
+        wrong += [
+            f"{relative(path)}:{line}: {layer} must not import {target}"
+            for line, target in imported_layers(path)
+            if target in LAYERS and target not in allowed
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_relative_and_nested_imports_are_seen() -> None:
+    node = ast.parse("from ..plan import Plan").body[0]
+    assert list(imported_modules(node, ("cmbench", "lib"))) == ["cmbench.plan.Plan"]
+    node = ast.parse("from . import plan").body[0]
+    assert list(imported_modules(node, ("cmbench",))) == ["cmbench.plan"]
+
+
+def test_harness_code_imports_nothing_of_the_engine() -> None:
+    wrong = [
+        f"{relative(path)}:{node.lineno}"
+        for path in (ROOT / "script").glob("*/src/**/*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and any(name.split(".")[0] == "cmbench" for name in imported_modules(node, ()))
+    ]
+    assert not wrong, "another interpreter runs this code: " + ", ".join(wrong)
+
+
+def test_the_command_line_starts_without_heavy_modules() -> None:
+    code = f"import sys; import cmbench.cli; print([m for m in {HEAVY!r} if m in sys.modules])"
+    env = os.environ | {"PYTHONPATH": str(ENGINE.parent)}
+    done = run([sys.executable, "-S", "-c", _with_site_packages(code)], env=env)
+    assert done.ok().stdout.strip() == "[]"
+
+
+def _with_site_packages(code: str) -> str:
+    """``code`` with today's module path, but without what ``.pth`` files import on their own."""
+    return f"import sys; sys.path += {[path for path in sys.path if path]!r}; {code}"
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def test_modules_are_short() -> None:
+    lines = {
+        relative(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in SOURCES
+        if not path.is_relative_to(ROOT / "tests")
+    }
+    assert not {name: count for name, count in lines.items() if count > MODULE_LINES}
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{relative(path)}:{node.lineno} {node.name}"
+        for path in SOURCES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_functions_are_simple() -> None:
+    done = run(
+        [
+            *(sys.executable, "-m", "ruff", "check", "--isolated", "--output-format=concise"),
+            *("--select=C901", f"--config=lint.mccabe.max-complexity={COMPLEXITY}"),
+            *(str(path) for path in SOURCES),
+        ]
+    )
+    done.ok()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "automation").glob("*/module.py")), ids=relative)
+def test_automations_for_cmind_stay_thin(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= ADAPTER_LINES
+
+
+# ---------------------------------------------------------------- words
+
+
+def mirror_hosts() -> set[str]:
+    """Hosts of package indexes that this machine is set up to use, in the common variables."""
+    names = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "npm_config_registry")
+    addresses = " ".join(os.environ.get(name, "") for name in names).split()
+    hosts = {urlsplit(address).hostname or "" for address in addresses}
+    return hosts - {"", "localhost", "127.0.0.1"}
+
+
+def test_files_name_no_place_outside_the_project() -> None:
+    words = re.compile("|".join(re.escape(word) for word in {*FORBIDDEN, *mirror_hosts()}))
+    found = []
+    for path in project_files():
+        text = path.read_bytes().decode("utf-8", errors="ignore")
+        found += [
+            f"{relative(path)}:{text.count(chr(10), 0, match.start()) + 1}: {match.group()}"
+            for match in words.finditer(text)
+        ]
+    assert not found, "\n".join(found)
+
+
+# ---------------------------------------------------------------- scripts
+
+
+def dependencies(block: Any) -> Iterator[dict[str, Any]]:
+    """Every dependency entry in a meta file, those of its variations and versions included."""
+    if isinstance(block, dict):
+        for key, value in block.items():
+            if key in DEPENDENCY_KEYS:
+                yield from value
+            else:
+                yield from dependencies(value)
+    elif isinstance(block, list):
+        for value in block:
+            yield from dependencies(value)
+
+
+def offers(meta: dict[str, Any], variation: str) -> bool:
+    """Whether the script has that variation, or a dynamic one (``name.#``) that it fills in."""
+    known = meta.get("variations") or {}
+    return variation in known or f"{variation.partition('.')[0]}.#" in known
+
+
+def resolves(tags: list[str]) -> bool:
+    wanted = {tag for tag in tags if not tag.startswith(("_", "-"))}
+    variations = [tag[1:] for tag in tags if tag.startswith("_")]
+    return any(
+        wanted <= set(meta["tags"]) and all(offers(meta, name) for name in variations)
+        for meta in METAS.values()
+    )
+
+
+def test_identities_are_unique() -> None:
+    uids = [meta["uid"] for meta in METAS.values()]
+    assert len(uids) == len(set(uids))
+    tag_sets = [frozenset(meta["tags"]) for meta in METAS.values()]
+    assert len(tag_sets) == len(set(tag_sets))
+
+
+@each_script
+def test_meta_has_its_identity(script: Path) -> None:
+    meta = METAS[script.name]
+    assert meta["alias"] == script.name
+    assert isinstance(meta["uid"], str), "quote a uid that is all digits"
+    assert re.fullmatch("[0-9a-f]{16}", meta["uid"])
+    assert (meta["automation_alias"], meta["automation_uid"]) == ("script", "5b4e0237da074764")
+    assert meta["name"]
+    assert meta["tags"]
+
+
+@each_script
+def test_meta_keys_stand_in_the_house_order(script: Path) -> None:
+    keys = list(METAS[script.name])
+    assert not set(keys) - set(META_KEYS), "a key that META_KEYS does not know"
+    assert keys == [key for key in META_KEYS if key in keys]
+
+
+@each_script
+def test_every_input_is_described(script: Path) -> None:
+    meta = METAS[script.name]
+    mapped = meta.get("input_mapping") or {}
+    described = meta.get("input_description") or {}
+    assert set(mapped) == set(described)
+    for name, about in described.items():
+        assert about.get("desc"), name
+        assert about.get("type") in INPUT_TYPES, name
+
+
+@each_script
+def test_every_dependency_names_a_script_of_ours(script: Path) -> None:
+    lost = [
+        entry["tags"]
+        for entry in dependencies(METAS[script.name])
+        if "<<<" not in entry.get("tags", "")
+        and entry.get("tags")
+        and not resolves([tag.strip() for tag in entry["tags"].split(",")])
+    ]
+    assert not lost, lost
+
+
+@each_script
+def test_every_script_has_its_page(script: Path) -> None:
+    assert (script / "README.md").is_file()
