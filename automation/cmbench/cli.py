@@ -290,21 +290,19 @@ def _show_help(script: Script, i: Mapping[str, Any]) -> Answer:
 
 
 def help_script(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm help script``."""
+    """``cm help script``: the verbs."""
     return _show_verbs("script", i)
 
 
 def help_cache(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm help cache``."""
+    """``cm help cache``: the verbs."""
     return _show_verbs("cache", i)
 
 
 def _show_verbs(thing: str, i: Mapping[str, Any]) -> Answer:
-    verbs = {name: (function.__doc__ or "") for (t, name), function in _VERBS.items() if t == thing}
     if i.get("out") == "con":
-        for text in verbs.values():
-            print("  " + text.strip().replace("`", "").rstrip("."))
-    return {"return": 0, "verbs": list(verbs)}
+        print("\n".join(f"  {usage:<38}{meaning}" for usage, meaning in _USAGE[thing]))
+    return {"return": 0, "verbs": [name for of, name in _VERBS if of == thing]}
 
 
 def show_cache(cmind: Any, i: dict[str, Any]) -> Answer:
@@ -370,6 +368,20 @@ def _confirm(entries: Sequence[Entry]) -> None:
         raise Error("interrupted", "nothing was removed")
 
 
+_USAGE: Mapping[str, Sequence[tuple[str, str]]] = {
+    "script": (
+        ("cm run script --tags=detect,os", "run a script and all it needs"),
+        ('cm run script "detect os"', "the same, shorter"),
+        ("cm run script --tags=detect,os --help", "its inputs, variations and flags"),
+        ("cm plan script --tags=detect,os", "what a run would do; runs nothing"),
+        ("cm find script --tags=get", "the scripts with these tags"),
+        ("cm show script --tags=detect,os", "what a script is for"),
+    ),
+    "cache": (
+        ("cm show cache [--tags=get,python3]", "what is kept, its size and last use"),
+        ("cm rm cache --tags=get,python3 [-f]", "remove entries; -f does not ask"),
+    ),
+}
 _VERBS: Mapping[tuple[str, str], Callable[[Any, dict[str, Any]], Answer]] = {
     ("script", "run"): run_script,
     ("script", "plan"): plan_script,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
     from dataclasses import dataclass
 
-    def immutable(*, frozen, slots, eq, repr):
+    def immutable(*, frozen, slots, eq, repr):  # noqa: A002
         """``dataclass`` without the guards that a type checker has already checked."""
         return dataclass(slots=slots, eq=eq, repr=repr)
 
