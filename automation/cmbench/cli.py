@@ -174,21 +174,21 @@ class _Run:
         return answer
 
     def _print_end(self, frame: Any, outcome: Any, answer: Answer) -> None:
+        from cmbench.text import closing_text
+
         if self._session.flags.get("json"):
             print(json.dumps(answer, indent=2, default=str))
-        if self._options.quiet or self._options.silent:
+        if self._options.silent:
             return
-        for key, title in self._script.print_env_at_the_end.items():
-            if key in outcome.new_env:
-                print(f"{title}: {outcome.new_env[key]}")
         if self._script.host_facts:
-            for key, value in outcome.new_env.items():
-                print(f"{key}={value}")
+            print("\n".join(f"{key}={value}" for key, value in outcome.new_env.items()))
             return
-        steps = [s for s in self._recorder.steps if s["status"] != "fact"]
-        cached = sum(step["status"] == "cached" for step in steps)
-        noun = "step" if len(steps) == 1 else "steps"
-        print(f"{len(steps)} {noun}, {cached} from the cache; record: {self._recorder.path}")
+        if not self._options.quiet:
+            for key, title in self._script.print_env_at_the_end.items():
+                if key in outcome.new_env:
+                    print(f"{title}: {outcome.new_env[key]}")
+        if not self._options.quiet or len(self._recorder.steps) > 1:
+            print(closing_text(self._recorder.steps, self._recorder.path))
 
 
 def _command(session: Session) -> Sequence[str]:

@@ -109,6 +109,6 @@ def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence such as ``did you mean "quiet"?``, or an empty string."""
-    close = nearest(word, known)
-    return f'did you mean "{close[0]}"?' if close else ""
+    """A sentence such as ``did you mean "mode" or "model"?``, or an empty string."""
+    close = [f'"{name}"' for name in nearest(word, known, 2)]
+    return f"did you mean {' or '.join(close)}?" if close else ""

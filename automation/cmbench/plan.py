@@ -124,14 +124,22 @@ class Planner:
         when = reason if answer is None else ""
         request = self._resolver.child(frame, entry)
         if isinstance(request, Pending):
-            return [_open_node(entry, phase, f"tags from {request.producer}")]
-        return [self._step(request, frame, phase, when)]
+            why = "the step to run is not known yet"
+            return [_open_node(entry, phase, f"tags from {request.producer}", why)]
+        try:
+            return [self._step(request, frame, phase, when)]
+        except Error as error:
+            if not when:
+                raise
+            return [_open_node(entry, phase, when, f"if so: {error.message}")]
 
     def _promise_own_keys(self, frame: Frame, phase: str) -> None:
         """Keys that this step's own code may set before ``phase`` and that the phase asks for."""
         source = self._own_code(frame)
         if not source or not isinstance(frame.env, PlanEnv):
             return
+        if phase != "prehook_deps":
+            frame.env.promise(frame.texts("new_env_keys"), frame.script.alias)
         for entry in frame.deps.get(phase, ()):
             for condition in entry.conditions:
                 for key, _ in condition.rules:
@@ -227,7 +235,7 @@ def _version_text(frame: Frame) -> str:
     return ",".join(b for b in bounds if b)
 
 
-def _open_node(entry: Dependency, phase: str, when: str) -> Node:
+def _open_node(entry: Dependency, phase: str, when: str, why: str) -> Node:
     return Node(
         tags=entry.tags,
         script="",
@@ -236,7 +244,7 @@ def _open_node(entry: Dependency, phase: str, when: str) -> Node:
         phase=phase,
         when=when,
         cached="maybe",
-        why="the step to run is not known yet",
+        why=why,
         fetches=(),
         entry="",
         children=(),

@@ -13,7 +13,7 @@ from cmbench.select import parse_tags
 
 FLAGS: Mapping[str, str] = {
     "tags": "tags of the script, with variations as _name: --tags=get,python3,_x",
-    "quiet": "no progress lines; the script's own result and errors only",
+    "quiet": "no progress lines: the result, what was made or reused, errors",
     "silent": "nothing but errors (-s)",
     "verbose": "also show the output of every step (-v)",
     "out": "json: print the result as JSON and nothing else",

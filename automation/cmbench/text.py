@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from cmbench.cache import Entry
 from cmbench.index import Row
@@ -70,6 +71,22 @@ def _plan_line(node: Node, lead: str) -> str:
     if len(left) > room > 20:
         left = left[: room - 3] + "..."
     return f"{left.ljust(room)}  {state}" if len(left) <= room else f"{left}  {state}"
+
+
+def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
+    """How many steps a run had, what came from the cache, what was made, and its record."""
+    counted = [step for step in steps if step["status"] != "fact"]
+    cached = [step["step"] for step in counted if step["status"] == "cached"]
+    made = [step["step"] for step in counted if step["entry"] and step["status"] == "done"]
+    noun = "step" if len(counted) == 1 else "steps"
+    lines = [f"{len(counted)} {noun}, {len(cached)} from the cache, {len(made)} made for it"]
+    for title, names in (("cached: ", cached), ("made:   ", made)):
+        if names:
+            text = ", ".join(dict.fromkeys(names))
+            lines += textwrap.wrap(
+                text, WIDTH, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False
+            )
+    return "\n".join([*lines, f"record: {record}"])
 
 
 def scripts_text(rows: Iterable[Row], titles: Sequence[str]) -> str:

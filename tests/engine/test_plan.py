@@ -156,3 +156,21 @@ def preprocess(i):
     root = lab.plan("build,app").answer["plan"]["root"]
     assert root["children"][1]["when"] == "tags from get-x"
     assert lab.run("build,app").env["DONE"] == "b"
+
+
+def test_a_branch_that_cannot_be_resolved_is_shown_not_fatal(lab: Lab) -> None:
+    customize = "def preprocess(i):\n    i['env']['CM_NEED'] = i['env'].get('WANT', 'no')\n"
+    lab.script(
+        "get-x",
+        customize=customize + "    return {'return': 0}\n",
+        post_deps=[
+            {"tags": "no,such", "enable_if_env": {"CM_NEED": ["yes"]}},
+            {"tags": "get,x", "enable_if_env": {"CM_NEED": ["yes"]}},
+        ],
+    )
+    root = lab.plan("get,x").answer["plan"]["root"]
+    assert [node["when"] for node in root["children"]] == ["CM_NEED from get-x"] * 2
+    assert root["children"][0]["why"].startswith("if so: no script has the tags")
+    assert root["children"][1]["why"] == "if so: get-x depends on itself"
+    assert lab.run("get,x").answer["return"] == 0
+    assert lab.run("get,x", env={"WANT": "yes"}).answer["code"] == "script-not-found"

@@ -278,7 +278,7 @@ def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
         raise Error(
             "tool-missing",
             f"{archive.name} is compressed with zstd, and there is no program zstd to read it",
-            hint='install the package "zstd" of your system, or: cm run script "get sys-utils-cm"',
+            hint='install zstd; this shows how on your system:\ncm run script "get sys-utils-cm"',
         )
     with subprocess.Popen(
         [program, "--decompress", "--stdout", "--quiet"],

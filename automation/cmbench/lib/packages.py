@@ -16,7 +16,7 @@ class PackageManager:
 
 
 MANAGERS = {
-    "apt": PackageManager("DEBIAN_FRONTEND=noninteractive apt-get install -y", "apt-get update -y"),
+    "apt": PackageManager("DEBIAN_FRONTEND=noninteractive apt-get install -y", "apt-get update"),
     "dnf": PackageManager("dnf install -y", "dnf makecache -y"),
     "yum": PackageManager("yum install -y", "yum makecache -y"),
     "pacman": PackageManager("pacman -S --noconfirm --needed", "pacman -Sy"),
@@ -29,7 +29,7 @@ MANAGERS = {
 def install_command(manager: str, packages: Iterable[str], *, as_root: bool = False) -> str:
     """One shell command that installs ``packages``; empty for an unknown package manager.
 
-    It begins with ``sudo`` where root is needed, unless the caller is root already (``as_root``).
+    It uses ``sudo`` where root is needed, unless the caller is root already (``as_root``).
     """
     import shlex
 
@@ -37,5 +37,7 @@ def install_command(manager: str, packages: Iterable[str], *, as_root: bool = Fa
     wanted = shlex.join(dict.fromkeys(packages))
     if known is None or not wanted:
         return ""
-    both = f"{known.update} && {known.install} {wanted}"
-    return both if as_root or not known.needs_root else f"sudo sh -c {shlex.quote(both)}"
+    sudo = "" if as_root or not known.needs_root else "sudo "
+    # Without a terminal apt asks nothing anyway, and a person who runs the command may be asked.
+    install = known.install.removeprefix("DEBIAN_FRONTEND=noninteractive ")
+    return f"{sudo}{known.update} && {sudo}{install} {wanted}"

@@ -73,6 +73,9 @@ import importlib
 importlib.import_module(sys.argv[1])
 """
 
+TIMEOUT = 60.0
+"""Seconds for an answer: an interpreter on a cold network disk takes its time."""
+
 _NAME = re.compile(r"python(?:3(?:\.(?P<minor>\d+))?)?")
 _NOT_FOR_IMPORT = re.compile(r"_.*|.*-stubs|tests?|docs?|examples?|benchmarks?|scripts?|setup")
 
@@ -155,7 +158,7 @@ class Distribution:
 
 def describe(path: str | Path) -> tuple[Python | None, str]:
     """The Python at ``path``, or why it is none."""
-    result = probe([path, "-I", "-c", _DESCRIBE])
+    result = probe([path, "-I", "-c", _DESCRIBE], timeout=TIMEOUT)
     told = _answer(result)
     if not isinstance(told, dict):
         # The first line is a launcher's own complaint, or Python 2's about the option.
@@ -173,7 +176,7 @@ def search(folders: Iterable[Path], bounds: Bounds) -> Search:
     ``python3`` of each folder in order, then ``python``, then ``python3.N`` from the newest on.
     The search ends at the first that fits; the rest is reported by name.
     """
-    return choose(candidates_in(folders), bounds)
+    return choose(candidates_in(folders), bounds, by_name=True)
 
 
 def candidates_in(folders: Iterable[Path]) -> list[Path]:
@@ -206,12 +209,15 @@ def _preference(name: str) -> tuple[int, int]:
     return (0 if name == "python3" else 1), 0
 
 
-def choose(paths: Sequence[Path], bounds: Bounds) -> Search:
-    """The first of ``paths`` that is a Python within ``bounds``."""
+def choose(paths: Sequence[Path], bounds: Bounds, *, by_name: bool = False) -> Search:
+    """The first of ``paths`` that is a Python within ``bounds``.
+
+    With ``by_name`` a ``python3.N`` that its name rules out is not started.
+    """
     candidates: list[Candidate] = []
     seen: set[str] = set()
     for number, path in enumerate(paths):
-        python, reason = _examine(path, bounds)
+        python, reason = _examine(path, bounds, by_name)
         if python is not None and not reason:
             candidates.append(Candidate(str(path), python, f"{python.version}, chosen"))
             return Search(python, tuple(candidates), tuple(map(str, paths[number + 1 :])))
@@ -221,8 +227,8 @@ def choose(paths: Sequence[Path], bounds: Bounds) -> Search:
     return Search(None, tuple(candidates), ())
 
 
-def _examine(path: Path, bounds: Bounds) -> tuple[Python | None, str]:
-    reason = _misfit_by_name(path.name, bounds)
+def _examine(path: Path, bounds: Bounds, by_name: bool) -> tuple[Python | None, str]:
+    reason = _misfit_by_name(path.name, bounds) if by_name else ""
     if reason:
         return None, reason
     python, reason = describe(path)
@@ -248,7 +254,7 @@ def _misfit_by_name(name: str, bounds: Bounds) -> str:
 
 def installed(python: str, name: str) -> Distribution | None:
     """The package ``name`` (extras and case do not matter) as ``python`` has it."""
-    told = _answer(probe([python, "-c", _INSTALLED, bare_name(name)]))
+    told = _answer(probe([python, "-c", _INSTALLED, bare_name(name)], timeout=TIMEOUT))
     if not isinstance(told, dict):
         return None
     folder = Path(told["folder"])

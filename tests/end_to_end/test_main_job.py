@@ -1,0 +1,111 @@
+"""The main job from an empty home, as its user types it: real packages, LoadGen, ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import ROOT, Home
+
+JOB = (
+    "script",
+    "--tags=run-mlperf,inference,_tiny,_all-scenarios",
+    "--model=resnet50",
+    "--backend=onnxruntime",
+    "--device=cpu",
+    "--quiet",
+)
+SHORT = "--min_duration=2000"
+SCENARIOS = {"SingleStream", "MultiStream", "Server", "Offline"}
+pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
+
+
+def kept(plan: dict[str, Any]) -> dict[str, str]:
+    """What a plan says of every step that the cache may hold."""
+    found: dict[str, str] = {}
+    pending = [plan["root"]]
+    while pending:
+        node = pending.pop()
+        pending += node["children"]
+        if node["cached"] not in ("no", "fact"):
+            found[node["tags"]] = node["cached"]
+    return found
+
+
+def start(home: Home, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(home.bin / "cm"), "run", *words],
+        env=home.environment(),
+        cwd=home.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def job_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("job"))
+    home.register(ROOT)
+    return home
+
+
+def test_a_killed_first_run_leaves_nothing_that_looks_whole(job_home: Home) -> None:
+    run = start(job_home, *JOB, SHORT)
+    store = job_home.cm_repos / "cmbench/v1/store"
+    deadline = time.monotonic() + 120
+    while not list(store.glob("get-generic-python-lib_*")):
+        assert time.monotonic() < deadline
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.05)
+    time.sleep(1)
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    shown = job_home.cm("show", "cache", "--out=json").ok().json["list"]
+    assert {entry["script"] for entry in shown} <= {"get-python3", "install-python-venv"}
+    for entry in shown:
+        assert Path(entry["path"]).is_dir()
+
+
+def test_the_first_whole_run(job_home: Home) -> None:
+    plan = job_home.cm("plan", *JOB, "--out=json").ok().json["plan"]
+    assert "miss" in kept(plan).values()
+    results = job_home.path / "results"
+    done = job_home.cm("run", *JOB, SHORT, f"--results_dir={results}", timeout=400).ok()
+    lines = done.stdout.splitlines()
+    assert max(len(line) for line in lines if str(results) not in line and "record" not in line) <= 80
+    assert "no MLPerf submission result" in " ".join(lines)
+    assert any(line.startswith("made:") for line in lines)
+    [path] = results.rglob("results.json")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    rows = {row["scenario"]: row for row in found["results"]}
+    assert set(rows) == SCENARIOS
+    for name, row in rows.items():
+        assert row["validity"] == "VALID", row
+        assert row["accuracy"] >= 97, name
+    logs = list(results.rglob("mlperf_log_detail.txt"))
+    assert len(logs) == 8
+    record = json.loads(Path(lines[-1].removeprefix("record: ")).read_text(encoding="utf-8"))
+    assert record["status"] == "done"
+
+
+def test_the_second_run_takes_everything_but_the_measuring_from_the_cache(job_home: Home) -> None:
+    plan = job_home.cm("plan", *JOB, "--out=json").ok().json["plan"]
+    assert set(kept(plan).values()) == {"hit"}
+    shown = job_home.cm("plan", *JOB).ok().stdout
+    assert "nothing to fetch from the network" in shown
+    done = job_home.cm("run", *JOB, SHORT, "--out=json", timeout=300).ok().json
+    assert set(done["new_state"]) == {"cm-mlperf-inference-results"}
+    record = json.loads(Path(done["record"]).read_text(encoding="utf-8"))
+    made = {step["step"] for step in record["steps"] if step["status"] == "done"}
+    assert {name.split(",")[0] for name in made} == {
+        "app-mlperf-inference",
+        "run-mlperf-inference-app",
+    }
