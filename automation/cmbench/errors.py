@@ -76,7 +76,7 @@ class Error(Exception):
             lines.append("  cause:")
             lines += [f"    {line}" for line in self.context]
         if self.hint:
-            lines += _labelled("next", self.hint, width)
+            lines += _labelled("next", self.hint.replace(": cm ", ":\ncm "), width)
         if self.log:
             lines.append(f"  log:    {self.log}")
         if self.record:
@@ -90,6 +90,10 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
     head = f"  {label}:".ljust(10)
     lines: list[str] = []
     for part in text.splitlines() or [""]:
+        if part.startswith("cm "):
+            # A command stays on one line: it is there to be copied.
+            lines.append(" " * 10 + part if lines else head + part)
+            continue
         lines += textwrap.wrap(
             part,
             width,

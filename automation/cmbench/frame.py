@@ -37,6 +37,7 @@ class Frame:
     entries: dict[str, None] = field(default_factory=dict)
     os_reads: set[str] = field(default_factory=set)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
+    cwd: str = ""
     _identity: str = ""
 
     @property

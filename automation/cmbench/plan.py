@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
+from cmbench.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import PHASES, Dependency, Node, Plan, Request
@@ -220,7 +220,7 @@ def _node(
         when=when,
         cached=cached,
         why=why,
-        fetches=tuple(re.sub(r"<<<(\w+)>>>", r"\1", text) for text in fetches),
+        fetches=tuple(mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches),
         entry=entry,
         children=children,
     )

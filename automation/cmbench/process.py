@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from cmbench.errors import Error
 
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 2.0
 
 
 def run_process(
@@ -19,12 +19,11 @@ def run_process(
     cwd: str,
     environment: Mapping[str, str],
     line: Callable[[str], None],
-    tick: Callable[[], None] = lambda: None,
 ) -> int:
     """Run ``command`` in a process group of its own; its output goes to ``line``, line by line.
 
-    ``tick`` is called about five times a second. An interruption ends the whole group within
-    ``GRACE_SECONDS`` and passes on. Returns the exit status (negative for a signal).
+    An interruption ends the whole group, by force after ``GRACE_SECONDS``, and passes on.
+    Returns the exit status (negative for a signal).
     """
     try:
         process = subprocess.Popen(
@@ -43,16 +42,14 @@ def run_process(
             hint=f"install {command[0]} or put it on PATH",
         ) from None
     try:
-        _pump(process, line, tick)
+        _pump(process, line)
         return process.wait()
     except BaseException:
         end_group(process)
         raise
 
 
-def _pump(
-    process: subprocess.Popen[bytes], line: Callable[[str], None], tick: Callable[[], None]
-) -> None:
+def _pump(process: subprocess.Popen[bytes], line: Callable[[str], None]) -> None:
     import selectors
 
     stream = process.stdout
@@ -63,7 +60,6 @@ def _pump(
         selector.register(stream, selectors.EVENT_READ)
         while True:
             ready = selector.select(timeout=0.2)
-            tick()
             data = stream.read(65536) if ready else None
             if data:
                 *lines, rest = (rest + data).split(b"\n")
@@ -82,10 +78,10 @@ def _visible(raw: bytes) -> str:
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process group: ask first, force after ``GRACE_SECONDS``."""
-    for wanted in (signal.SIGTERM, signal.SIGKILL):
+    for wanted, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 0.5)):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, wanted)
-        deadline = time.monotonic() + GRACE_SECONDS
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and _group_alive(process):
             time.sleep(0.05)
     with suppress(Exception):

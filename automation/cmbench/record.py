@@ -31,6 +31,8 @@ def new_run_directory(root: str) -> str:
 class Recorder:
     """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
 
+    watches = False
+
     def __init__(self, directory: str, log: RunLog | None, command: Sequence[str]) -> None:
         self.directory = directory
         self.path = os.path.join(directory, "record.json")

@@ -16,6 +16,8 @@ _WIDTH = 80
 class Silent:
     """Says nothing but what the requested script prints for its user."""
 
+    watches = False
+
     def __init__(self, out: IO[str] | None, verbose: bool = False) -> None:
         self._out = out
         self._verbose = verbose
@@ -52,6 +54,8 @@ class Silent:
 class Plain(Silent):
     """One line per finished step that did something, and one every ten seconds of long work."""
 
+    watches = True
+
     def __init__(self, out: IO[str], verbose: bool = False) -> None:
         super().__init__(out, verbose)
         self._total = 0
@@ -79,6 +83,8 @@ class Plain(Silent):
 
 class Live(Silent):
     """Finished steps scroll by; below them the running chain, its time and a progress bar."""
+
+    watches = True
 
     def __init__(self, out: IO[str], verbose: bool = False) -> None:
         super().__init__(out, verbose)

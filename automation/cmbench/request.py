@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.meta import is_true, updates, version_range
-from cmbench.model import Request, RunOptions, Script, Tags
+from cmbench.model import InputSpec, Request, RunOptions, Script, Tags
 from cmbench.resolve import STANDARD_INPUTS
 from cmbench.select import parse_tags
 
@@ -108,6 +109,7 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
     """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
     inputs = {k: v for k, v in flags.items() if k not in FLAGS}
     _check_inputs(inputs, script)
+    inputs = {k: _absolute(v, script.inputs.get(k)) for k, v in inputs.items()}
     return Request(
         tags=tags,
         uid=uid,
@@ -117,7 +119,7 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         state=_group(flags, "state"),
         version=version_range({key: _text(flags, key) for key in _VERSIONS}),
         name=_text(flags, "name"),
-        path=_text(flags, "path"),
+        path=os.pathsep.join(_full(p) for p in _text(flags, "path").split(os.pathsep) if p),
         extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
         force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
         ad=updates(_named_group(flags, "ad")),
@@ -137,6 +139,16 @@ def _text(flags: Mapping[str, Any], key: str) -> str:
     if isinstance(value, bool):
         raise Error("bad-value", f"--{key} needs a value", hint=f"write --{key}=VALUE")
     return ",".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
+
+
+def _absolute(value: Any, spec: InputSpec | None) -> Any:
+    """A path as the user means it, from the directory that the user is in."""
+    is_path = spec is not None and spec.type == "path" and isinstance(value, str) and value
+    return _full(value) if is_path else value
+
+
+def _full(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:

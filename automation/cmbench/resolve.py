@@ -220,7 +220,7 @@ class Resolver:
                 entry.script_uid == frame.script.uid
                 and entry.name == frame.request.name
                 and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
-                and not self._broken(entry)
+                and not self.unsound(entry)
                 and versions.satisfies(
                     entry.version or "0",
                     frame.version.minimum,
@@ -245,10 +245,24 @@ class Resolver:
         """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
         known = self._sound.get(entry.uid)
         if known is None:
-            known = self._sound[entry.uid] = (
-                self._broken(entry) or self._changed(entry) or self._lost_dependency(entry)
+            known = self._sound[entry.uid] = self._broken(entry) or (
+                self._superseded(entry)
+                if entry.name
+                else self._changed(entry) or self._lost_dependency(entry)
             )
         return known
+
+    def _superseded(self, entry: Entry) -> str:
+        """Why a registered entry no longer stands: what it was made with, or a newer one.
+
+        An edited script does not undo a registration: it is the user's choice, not a result.
+        """
+        if any(self.store.entry(key) is None for key in entry.deps):
+            return "an entry it was made with is gone"
+        for other in self.store.entries():
+            if other.created > entry.created and _same_registration(other, entry):
+                return f"a newer one is registered as {entry.name}"
+        return ""
 
     def _broken(self, entry: Entry) -> str:
         if not os.path.isdir(entry.path):
@@ -326,6 +340,15 @@ class Resolver:
             adr=_passed_down(frame, entry),
             force_cache=bool(entry.force_cache),
         )
+
+
+def _same_registration(one: Entry, other: Entry) -> bool:
+    return (one.script_uid, one.name, one.variations, one.version) == (
+        other.script_uid,
+        other.name,
+        other.variations,
+        other.version,
+    )
 
 
 def visible_env(parent: Frame, request: Request) -> dict[str, Any]:

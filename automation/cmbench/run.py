@@ -10,6 +10,9 @@ import copy
 import json
 import os
 import signal
+import sys
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,7 +43,9 @@ class StepEnd:
 
 
 class Reporter(Protocol):
-    """Who is told what happens; one registration point for terminal, plain text and silence."""
+    """Who is told what happens; ``watches`` says whether it shows progress at all."""
+
+    watches: bool
 
     def begin(self, total: int) -> None:
         """A run of about ``total`` steps starts."""
@@ -88,6 +93,7 @@ class StepRunner:
         self._offline = offline
         self._modules: dict[str, ModuleType | None] = {}
         self._secrets: set[str] = set()
+        self._progress = Progress(reporter)
         self.cmind = cmind
 
     def customized(self, frame: Frame) -> bool:
@@ -180,6 +186,7 @@ class StepRunner:
         for key, value in values.items():
             frame.env[prefix + key] = value
         self._secrets |= secrets_of(frame.env)
+        self._progress.watch(values["PROGRESS_FILE"])
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
@@ -273,8 +280,7 @@ class StepRunner:
                 tail.append(text)
             self._line(text)
 
-        progress = Progress(environment.get("CM_PROGRESS_FILE", ""), self._reporter)
-        status = run_process(command, place.cwd, environment, line, progress.poll)
+        status = run_process(command, place.cwd, environment, line)
         return status, tuple(tail)
 
     def _write_log(self, text: str) -> None:
@@ -289,21 +295,30 @@ class StepRunner:
 
 
 class Progress:
-    """Passes on what a step writes into its progress file."""
+    """Passes on what a step writes into its progress file, while anybody wants to see it."""
 
-    def __init__(self, path: str, reporter: Reporter) -> None:
-        self._path = path
+    def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
+        self._path = ""
         self._seen = 0
+        self._thread: threading.Thread | None = None
 
-    def poll(self) -> None:
-        """Look once."""
-        with suppress(OSError, ValueError):
-            stamp = os.stat(self._path).st_mtime_ns
-            if stamp != self._seen:
-                self._seen = stamp
-                with open(self._path, encoding="utf-8") as stream:
-                    self._reporter.progress(json.load(stream))
+    def watch(self, path: str) -> None:
+        """Look at ``path`` about five times a second from now on."""
+        self._path = path
+        if self._thread is None and self._reporter.watches:
+            self._thread = threading.Thread(target=self._look, daemon=True)
+            self._thread.start()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(0.2)
+            with suppress(OSError, ValueError):
+                stamp = os.stat(self._path).st_mtime_ns
+                if stamp != self._seen:
+                    self._seen = stamp
+                    with open(self._path, encoding="utf-8") as stream:
+                        self._reporter.progress(json.load(stream))
 
 
 class _LineWriter:
@@ -334,9 +349,11 @@ def _load(path: str, frame: Frame) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as problem:
+        del sys.modules[name]
         raise _crash(problem, frame, "loading customize.py") from problem
     return module
 

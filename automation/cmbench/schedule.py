@@ -117,7 +117,8 @@ class Scheduler:
             return "fact", "", self._facts(frame.script.path)
         if not frame.cacheable:
             with self._scratch(frame) as scratch:
-                return "done", "", self._work(frame, Place(os.getcwd(), scratch), depth)[0]
+                place = Place(_working_directory(frame), scratch)
+                return "done", "", self._work(frame, place, depth)[0]
         entry, why = self._resolver.look_up(frame)
         if entry is not None:
             return "cached", why, self._use(frame, entry, depth)
@@ -192,6 +193,7 @@ class Scheduler:
 
     def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
         """The life of one step that really runs; also collects what its hooks report."""
+        frame.cwd = place.cwd
         report: dict[str, Any] = {"version": "", "tags": [], "relies_on": [], "skip": False}
         self._phase(frame, "deps", depth)
         with self._exclusive(frame):
@@ -269,6 +271,11 @@ class Scheduler:
                 os.rmdir(path)
 
 
+def _working_directory(frame: Frame) -> str:
+    """Where an uncached step works: in the entry that is being made, else where the user is."""
+    return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
+
+
 def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
     """Take over what a dependency gives back, and what it read, in that order of importance."""
     for name in child.outer_reads():
@@ -324,7 +331,8 @@ def _joined(
 
 
 def _reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
-    legacy = frame.env.peek(frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH")
+    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
+    legacy = frame.env.peek(key) if key in frame.env.written else None
     found = []
     for path in [*paths, *([str(legacy)] if legacy else [])]:
         if not os.path.exists(path):

@@ -192,6 +192,42 @@ def test_a_name_registers_and_chooses(reader: Lab) -> None:
     assert reader.run("get,x", name="yours").env["OUT"] == "none"
 
 
+def test_a_newer_registration_counts_and_an_edited_script_does_not_undo_one(lab: Lab) -> None:
+    def write(tail: str = "") -> None:
+        lab.script(
+            "get-reg",
+            cache=True,
+            new_env_keys=["OUT"],
+            customize=READ + tail,
+            input_mapping={"level": "LEVEL"},
+        )
+
+    write()
+    lab.script(
+        "get-x", cache=True, new_env_keys=["OUT"], deps=[{"tags": "get,reg", "names": ["r"]}]
+    )
+    chosen = {"adr": {"r": {"name": "n"}}}
+    lab.run("get,reg", name="n", level="1")
+    assert lab.run("get,x", **chosen).env["OUT"] == "1"
+    lab.run("get,reg", name="n", level="2", new=True)
+    assert lab.run("get,x", **chosen).env["OUT"] == "2"
+    write("# edited")
+    assert lab.run("get,x", **chosen).answer["cached"]
+    assert lab.run("get,reg", name="n").env["OUT"] == "2"
+
+
+def test_a_file_of_another_step_is_none_of_this_ones(lab: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("1")
+    key = "CM_GET_DEPENDENT_CACHED_PATH"
+    lab.script("get-file", new_env_keys=[key], env={key: str(file)})
+    lab.script("get-x", cache=True)
+    lab.script("p-top", deps=[{"tags": "get,file"}, {"tags": "get,x"}])
+    lab.run("p,top")
+    file.write_text("changed")
+    assert lab.run("p,top").status["get-x"] == "cached"
+
+
 def test_default_variation_and_requested_one_are_not_confused(lab: Lab) -> None:
     lab.script(
         "get-x",

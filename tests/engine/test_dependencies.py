@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from lab import Lab
@@ -176,6 +177,27 @@ def test_lists_of_search_paths_grow_without_repeats(lab: Lab) -> None:
     lab.script("c-two", new_env_keys=["+PATH"], env={"+PATH": ["/b", "/c"]})
     lab.script("p-parent", new_env_keys=["+PATH"], deps=[{"tags": "c,one"}, {"tags": "c,two"}])
     assert lab.run("p,parent").env["+PATH"] == ["/a", "/b", "/c"]
+
+
+def test_an_uncached_dependency_works_in_the_entry_of_its_caller(lab: Lab) -> None:
+    lab.script(
+        "c-where",
+        new_env_keys=["WHERE"],
+        customize="""
+from __future__ import annotations
+import os
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class Place:
+    path: str
+def preprocess(i):
+    i['env']['WHERE'] = Place(os.getcwd()).path
+    return {'return': 0}
+""",
+    )
+    lab.script("get-x", cache=True, new_env_keys=["WHERE"], deps=[{"tags": "c,where"}])
+    assert lab.run("get,x").env["WHERE"] == lab.store.entries()[0].path
+    assert lab.run("c,where").env["WHERE"] == os.getcwd()
 
 
 def test_a_script_that_depends_on_itself_is_refused(lab: Lab) -> None:

@@ -1,0 +1,68 @@
+"""Facts about processors, memory and disks, as env keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cmbench.lib import host
+
+# Fields of /proc/cpuinfo that are handed on as they are.
+RAW_FIELDS = {
+    "wp": "WRITE_PROTECT_SUPPORT",
+    "fpu": "FPU_SUPPORT",
+    "fpu_exception": "FPU_EXCEPTION_SUPPORT",
+    "TLB size": "TLB_SIZE",
+    "clflush size": "CFLUSH_SIZE",
+}
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env, state = i["env"], i["state"]
+    cpu = host.cpu_facts()
+    memory = host.memory_facts()
+    usable = host.usable_cores()
+    found = cpu_keys(cpu)
+    found["CM_HOST_CPU_USABLE_CORES"] = str(usable.cores)
+    if memory.total:
+        found["CM_HOST_CPU_MEMSIZE"] = str(memory.total)
+        found["CM_HOST_MEMORY_CAPACITY"] = host.short_size(memory.total)
+    found["CM_HOST_DISK_CAPACITY"] = host.short_size(host.disk_capacity())
+    env.update({key: value for key, value in found.items() if value})
+    state["host_device_raw_info"] = {
+        "cpu": {**cpu.fields, "flags": list(cpu.flags)},
+        "memory": {"total": memory.total, "limit": memory.limit},
+        "usable": {
+            "affinity": usable.affinity,
+            "quota": usable.quota,
+            "cores": usable.cores,
+        },
+    }
+    return {"return": 0}
+
+
+def cpu_keys(cpu: host.CpuFacts) -> dict[str, str]:
+    per_socket = cpu.physical_cores // cpu.sockets if cpu.sockets else 0
+    counts = {
+        "TOTAL_CORES": cpu.logical_cores,
+        "TOTAL_LOGICAL_CORES": cpu.logical_cores,
+        "TOTAL_PHYSICAL_CORES": cpu.physical_cores,
+        "PHYSICAL_CORES_PER_SOCKET": per_socket,
+        "SOCKETS": cpu.sockets,
+        "THREADS_PER_CORE": cpu.threads_per_core,
+        "NUMA_NODES": cpu.numa_nodes,
+    }
+    texts = {
+        "ARCHITECTURE": cpu.architecture,
+        "VENDOR_ID": cpu.vendor,
+        "MODEL_NAME": cpu.model_name,
+        "FAMILY": cpu.family,
+        "MICROCODE": cpu.microcode,
+        "BUGS": " ".join(cpu.bugs),
+        "GOVERNOR": cpu.governor,
+        "ON_LINE_CPUS_LIST": cpu.online,
+        "MAX_MHZ": f"{cpu.max_mhz:.4f}" if cpu.max_mhz else "",
+        **{name: str(count) for name, count in counts.items() if count},
+        **{f"{cache.name.upper()}_CACHE_SIZE": str(cache) for cache in cpu.caches},
+        **{name: cpu.fields.get(field, "") for field, name in RAW_FIELDS.items()},
+    }
+    return {f"CM_HOST_CPU_{name}": value for name, value in texts.items()}

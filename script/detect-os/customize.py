@@ -1,0 +1,37 @@
+"""Facts about the operating system, as env keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cmbench.lib.osfacts import os_facts
+from cmbench.lib.packages import MANAGERS
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env, state = i["env"], i["state"]
+    facts = os_facts()
+    found = {
+        "CM_HOST_OS_TYPE": facts.kind,
+        "CM_HOST_OS_FLAVOR": facts.flavor,
+        "CM_HOST_OS_FLAVOR_LIKE": facts.flavor_like,
+        "CM_HOST_OS_VERSION": facts.version,
+        "CM_HOST_OS_KERNEL_VERSION": facts.kernel,
+        "CM_HOST_OS_MACHINE": facts.machine,
+        "CM_HOST_OS_BITS": str(facts.bits),
+        "CM_HOST_OS_GLIBC_VERSION": facts.glibc,
+        "CM_HOST_OS_PACKAGE_MANAGER": facts.package_manager,
+        "CM_HOST_PLATFORM_FLAVOR": facts.machine,
+        "CM_HOST_PYTHON_BITS": str(facts.python_bits),
+        "CM_HOST_SYSTEM_NAME": facts.node,
+        "CM_RUN_INSIDE_DOCKER": "yes" if facts.in_container else "",
+    }
+    manager = MANAGERS.get(facts.package_manager)
+    if manager is not None:
+        found["CM_HOST_OS_PACKAGE_MANAGER_INSTALL_CMD"] = manager.install
+        found["CM_HOST_OS_PACKAGE_MANAGER_UPDATE_CMD"] = manager.update
+    env.update({key: value for key, value in found.items() if value})
+    env["+CM_HOST_OS_DEFAULT_LIBRARY_PATH"] = list(facts.library_folders)
+    state["os_uname_machine"] = facts.machine
+    state["os_uname_all"] = facts.uname
+    return {"return": 0}

@@ -1,0 +1,82 @@
+"""Download one file through cmbench's own downloader."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.download import download
+from cmbench.lib.files import ProgressFile, human_size
+from cmbench.lib.urls import file_name, mask_url
+
+NO = ("no", "false", "off", "0")
+YES = ("yes", "true", "on", "1")
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env = i["env"]
+    local = env.get("CM_DOWNLOAD_LOCAL_FILE_PATH")
+    path = use_local(env, Path(local)) if local else fetch(env)
+    env["CM_DOWNLOAD_DOWNLOADED_PATH"] = str(path)
+    env["CM_GET_DEPENDENT_CACHED_PATH"] = str(path)
+    final = env.get("CM_DOWNLOAD_FINAL_ENV_NAME")
+    if final:
+        env[final] = str(path)
+    return {"return": 0}
+
+
+def use_local(env: dict[str, Any], given: Path) -> Path:
+    """A file of the user's own, used where it is."""
+    path = Path(os.path.abspath(given.expanduser()))
+    if not path.exists():
+        raise Error(
+            "file-not-found",
+            f"there is no {path}",
+            hint="check the path given with --local_path",
+        )
+    if path.is_dir():
+        return path
+    download(str(path), path, size=wanted_size(env), checksum=wanted_checksum(env))
+    return path
+
+
+def fetch(env: dict[str, Any]) -> Path:
+    urls = addresses(env)
+    if not urls:
+        raise Error("bad-value", "no URL to download from", hint="give one with --url=...")
+    folder = Path(env.get("CM_DOWNLOAD_PATH") or os.getcwd()).expanduser()
+    name = env.get("CM_DOWNLOAD_FILENAME") or file_name(urls[0])
+    target = folder / (env.get("CM_DOWNLOAD_RENAME_FILE") or name)
+    done = download(
+        urls,
+        target,
+        size=wanted_size(env),
+        checksum=wanted_checksum(env),
+        progress=ProgressFile(env.get("CM_PROGRESS_FILE"), target.name),
+        offline=str(env.get("CM_TMP_OFFLINE", "")).lower() in YES,
+        verify=str(env.get("CM_VERIFY_SSL", "yes")).lower() not in NO,
+    )
+    print(f"{target.name}: {human_size(done.size)} {origin(done.source)}")
+    return done.path
+
+
+def origin(source: str) -> str:
+    return "was here already" if source == "present" else f"from {mask_url(source)}"
+
+
+def addresses(env: dict[str, Any]) -> list[str]:
+    keys = ("CM_DOWNLOAD_URL", *(f"CM_DOWNLOAD_URL{number}" for number in range(1, 5)))
+    return [str(env[key]).strip() for key in keys if env.get(key)]
+
+
+def wanted_checksum(env: dict[str, Any]) -> str:
+    return str(env.get("CM_DOWNLOAD_CHECKSUM") or "").strip()
+
+
+def wanted_size(env: dict[str, Any]) -> int | None:
+    text = str(env.get("CM_DOWNLOAD_SIZE") or "").strip()
+    if text and not text.isdigit():
+        raise Error("bad-value", f'"{text}" is not a size in bytes', hint="give a whole number")
+    return int(text) if text else None

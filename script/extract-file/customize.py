@@ -1,0 +1,96 @@
+"""Unpack one archive through cmbench's own extractor."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.archives import extract
+from cmbench.lib.files import (
+    ProgressFile,
+    file_checksum,
+    human_size,
+    parse_checksum,
+    verify_listed,
+)
+
+YES = ("yes", "true", "on", "1")
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env = i["env"]
+    archive = find_archive(env)
+    folder = Path(env.get("CM_EXTRACT_PATH") or os.getcwd()).expanduser()
+    extra = str(env.get("CM_EXTRACT_TO_FOLDER") or "")
+    name = str(env.get("CM_EXTRACT_EXTRACTED_FILENAME") or "")
+    target = Path(os.path.abspath(folder / extra))
+    done = extract(
+        archive,
+        target,
+        strip_folder=is_yes(env.get("CM_EXTRACT_STRIP_FOLDER")),
+        single_name=name,
+        progress=ProgressFile(env.get("CM_PROGRESS_FILE"), f"unpacking {archive.name}"),
+    )
+    print(f"{archive.name}: {done.files} files, {human_size(done.size)}, in {target}")
+    path = result(target, name) if name else done.single or target
+    check(env, path)
+    if is_yes(env.get("CM_EXTRACT_REMOVE_EXTRACTED")):
+        archive.unlink()
+    env["CM_EXTRACT_EXTRACTED_PATH"] = str(path)
+    env["CM_GET_DEPENDENT_CACHED_PATH"] = str(path)
+    final = env.get("CM_EXTRACT_FINAL_ENV_NAME")
+    if final:
+        env[final] = str(path)
+    return {"return": 0}
+
+
+def is_yes(value: Any) -> bool:
+    return str(value).lower() in YES
+
+
+def find_archive(env: dict[str, Any]) -> Path:
+    given = str(env.get("CM_EXTRACT_FILEPATH") or "")
+    if not given:
+        raise Error("bad-value", "no archive to unpack", hint="name it with --input=/path/archive")
+    path = Path(os.path.abspath(Path(given).expanduser()))
+    if not path.is_file():
+        raise Error(
+            "file-not-found",
+            f"there is no archive {path}",
+            hint="check the path given with --input",
+        )
+    return path
+
+
+def result(target: Path, wanted: str) -> Path:
+    """The file or folder of the archive that the caller named."""
+    path = target / wanted
+    if not path.exists():
+        inside = ", ".join(sorted(item.name for item in target.iterdir())[:10])
+        raise Error(
+            "file-not-found",
+            f"the archive has no {wanted}",
+            hint="correct CM_EXTRACT_EXTRACTED_FILENAME, or leave it out",
+            context=[f"it has: {inside}"],
+        )
+    return path
+
+
+def check(env: dict[str, Any], path: Path) -> None:
+    """Compare what was unpacked with the checksum or the list of checksums, where given."""
+    listing = env.get("CM_EXTRACT_EXTRACTED_CHECKSUM_FILE")
+    if listing:
+        verify_listed(path, path / str(listing))
+    text = env.get("CM_EXTRACT_EXTRACTED_CHECKSUM")
+    if text:
+        wanted = parse_checksum(str(text))
+        found = file_checksum(path, wanted.algorithm) if path.is_file() else "a folder"
+        if found != wanted.value:
+            raise Error(
+                "checksum-mismatch",
+                f"{path} is not what was expected",
+                hint="get the archive again, or correct the checksum",
+                context=[f"expected {wanted}", f"got      {wanted.algorithm}:{found}"],
+            )

@@ -1,0 +1,259 @@
+"""See whether the chosen Python has a fitting version; install it if not; prove it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import Any, NamedTuple
+
+from cmbench.errors import Error
+from cmbench.lib import pythons
+from cmbench.lib.versions import satisfies_pip
+
+YES = ("yes", "true", "on", "1")
+LAST_LINES = 12
+NOISE = re.compile(r"\s*$|Looking in (indexes|links): |WARNING: Location ")
+LONG_LIST = re.compile(r"\(from versions: .{200,}?((?:, [^,)]+){12})\)")
+
+
+class Wanted(NamedTuple):
+    """A package, its version bounds as pip writes them, and where it is to be installed."""
+
+    name: str
+    bounds: str
+    url: str
+    python: str
+    force: bool
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    wanted = read_wanted(i)
+    present = pythons.installed(wanted.python, wanted.name)
+    reason = why_install(wanted, present)
+    if reason:
+        print(f"{wanted.name}: {reason}")
+        install(i, wanted, present)
+        present = proven(wanted)
+    assert present is not None
+    if i["env"].get("CM_GENERIC_PYTHON_PACKAGE_IMPORT") != "no":
+        prove_import(wanted, present)
+    export(i["env"], wanted, present)
+    return {
+        "return": 0,
+        "version": present.version,
+        "relies_on": [present.record] if present.record else [],
+    }
+
+
+def read_wanted(i: dict[str, Any]) -> Wanted:
+    env = i["env"]
+    name = str(env.get("CM_GENERIC_PYTHON_PACKAGE_NAME", "")).strip()
+    if not name:
+        raise Error(
+            "bad-value",
+            "no Python package is named",
+            hint="name it:\ncm run script --tags=get,generic-python-lib,_package.NAME",
+        )
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?", name):
+        raise Error(
+            "bad-value",
+            f'"{name}" is not the name of a Python package',
+            hint="give bounds apart from the name: --version=1.2, --version_min=1, --version_max=2",
+        )
+    python = str(env.get("CM_PYTHON_BIN_WITH_PATH", ""))
+    if not python:
+        raise Error(
+            "bad-value",
+            "_custom-python needs the path of a Python",
+            hint="give it: --env.CM_PYTHON_BIN_WITH_PATH=/path/to/python3",
+        )
+    return Wanted(
+        name,
+        str(env.get("CM_TMP_PIP_VERSION_STRING", "")),
+        str(env.get("CM_GENERIC_PYTHON_PIP_URL", "")).strip(),
+        python,
+        is_yes(env.get("CM_TMP_PYTHON_PACKAGE_FORCE_INSTALL")),
+    )
+
+
+def is_yes(value: Any) -> bool:
+    return str(value).lower() in YES
+
+
+def why_install(wanted: Wanted, present: pythons.Distribution | None) -> str:
+    """Why something has to be installed; empty when what is there will do."""
+    if present is None:
+        return "not there yet"
+    if wanted.force:
+        return f"{present.version} is there, a new install was asked for"
+    if not satisfies_pip(present.version, wanted.bounds):
+        return f"{present.version} is there, {wanted.bounds} is wanted"
+    # Only pip knows whether the packages that an extra stands for are there.
+    return f"{present.version} is there, its extras are looked at" if "[" in wanted.name else ""
+
+
+def install(i: dict[str, Any], wanted: Wanted, present: pythons.Distribution | None) -> None:
+    env = i["env"]
+    python = installable(wanted)
+    if is_yes(env.get("CM_TMP_OFFLINE")) and not is_local(env, wanted):
+        raise Error(
+            "offline",
+            f"{wanted.name}{wanted.bounds} is not installed, and the network is switched off",
+            hint="run this once with a network (without --offline), or give a folder of package "
+            "files: --find_links=/folder",
+        )
+    arguments = os.path.join(env["CM_TMP_RUN_DIR"], "pip-arguments.txt")
+    log = os.path.join(env["CM_TMP_RUN_DIR"], "pip.log")
+    with open(arguments, "w", encoding="utf-8") as out:
+        out.write("\n".join(pip_arguments(env, wanted, present)) + "\n")
+    env["CM_TMP_PIP_ARGUMENTS"] = arguments
+    env["CM_TMP_PIP_LOG"] = log
+    try:
+        i["automation"].run_native_script(
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": "install"}
+        )
+        os.unlink(log)
+    except Error as error:
+        raise pip_failed(wanted, python, log) from error
+    finally:
+        # An index URL may hold a password.
+        os.unlink(arguments)
+
+
+def installable(wanted: Wanted) -> pythons.Python:
+    """The Python to install for; raises Error where pip must not or cannot do it."""
+    python, problem = pythons.describe(wanted.python)
+    if python is None:
+        raise Error(
+            "not-detected",
+            f"{wanted.python} {problem}",
+            hint='choose another one:\ncm run script "get python3" --path=/folder',
+        )
+    # PIP_BREAK_SYSTEM_PACKAGES is pip's own way to say that a user knows what this means.
+    allowed = python.virtual or is_yes(os.environ.get("PIP_BREAK_SYSTEM_PACKAGES"))
+    if python.externally_managed and not allowed:
+        raise Error(
+            "externally-managed",
+            f"{python.path} belongs to the system, which does not allow pip to install "
+            f"{wanted.name} there",
+            hint="make an environment, and add --adr.python.name=mlperf to your command:\n"
+            'cm run script "install python-venv" --name=mlperf',
+        )
+    if not python.has_pip:
+        raise Error(
+            "pip-missing",
+            f"{python.path} has no pip, and {wanted.name} has to be installed",
+            hint="make an environment, and add --adr.python.name=mlperf to your command:\n"
+            'cm run script "install python-venv" --name=mlperf',
+        )
+    return python
+
+
+def is_local(env: dict[str, Any], wanted: Wanted) -> bool:
+    """Whether pip can do without a network."""
+    links = str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL", ""))
+    return any(text.startswith(("/", "file:")) for text in (wanted.url, links))
+
+
+def pip_arguments(
+    env: dict[str, Any], wanted: Wanted, present: pythons.Distribution | None
+) -> list[str]:
+    """The words after `pip install`."""
+    words = shlex.split(str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA", "")))
+    if is_yes(env.get("CM_TMP_OFFLINE")):
+        words.append("--no-index")
+    if is_yes(env.get("CM_GENERIC_PYTHON_DEV_VERSION")):
+        words.append("--pre")
+    if wanted.force and present is not None:
+        words += ["--upgrade", "--force-reinstall", "--no-deps"]
+    elif env.get("CM_GENERIC_PYTHON_PACKAGE_INSTALL_DEPS") == "no":
+        words.append("--no-deps")
+    for option, key in (
+        ("--index-url", "CM_GENERIC_PYTHON_PIP_INDEX_URL"),
+        ("--extra-index-url", "CM_GENERIC_PYTHON_PIP_EXTRA_INDEX_URL"),
+        ("--find-links", "CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL"),
+    ):
+        value = str(env.get(key, "")).strip()
+        words += [option, value] if value else []
+    return [*words, wanted.url or wanted.name + wanted.bounds]
+
+
+def pip_failed(wanted: Wanted, python: pythons.Python, log: str) -> Error:
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            text = stream.read()
+    except OSError:
+        text = ""
+    known = {
+        "name": wanted.name,
+        "version": python.version,
+        "python": python.path,
+        "prefix": python.prefix,
+    }
+    return Error(
+        "pip-failed",
+        f"pip could not install {wanted.name}{wanted.bounds} for Python {python.version}",
+        hint=remedy(text).strip().format(**known) or f"the whole output of pip: {log}",
+        context=last_words(text),
+        doing=f"{python.path} -m pip install",
+        exit_code=2,
+    )
+
+
+def remedy(text: str) -> str:
+    """What to do about the first known cause in pip's output; empty when there is none."""
+    import yaml
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pip-remedies.yaml")
+    with open(path, encoding="utf-8") as stream:
+        known = yaml.safe_load(stream)
+    return next((item["remedy"] for item in known if re.search(item["match"], text)), "")
+
+
+def last_words(text: str) -> list[str]:
+    """The last lines that pip wrote; a list of a hundred versions is cut to the newest."""
+    lines = [line.rstrip() for line in text.splitlines() if not NOISE.match(line)]
+    return [LONG_LIST.sub(r"(from versions: ...\1)", line) for line in lines[-LAST_LINES:]]
+
+
+def proven(wanted: Wanted) -> pythons.Distribution:
+    """What is installed now; raises Error unless it is what was wanted."""
+    found = pythons.installed(wanted.python, wanted.name)
+    if found is None or not (wanted.url or satisfies_pip(found.version, wanted.bounds)):
+        there = f"{found.version} is there" if found else "it is not there"
+        raise Error(
+            "install-failed",
+            f"pip reported success for {wanted.name}{wanted.bounds}, but {there}",
+            hint=f"see what pip thinks: {wanted.python} -m pip show {wanted.name}",
+        )
+    return found
+
+
+def prove_import(wanted: Wanted, present: pythons.Distribution) -> None:
+    module = pythons.import_name(present)
+    failed = pythons.import_problem(wanted.python, module) if module else None
+    if failed is None:
+        return
+    library = re.search(r"ImportError: (lib\S+?): cannot open shared object", failed.output)
+    hint = "install it again with --force_install, or another version with --version"
+    if library:
+        hint = f"it needs {library[1]} of the system: install the package that has it"
+    elif re.search(r"GLIBC(XX)?_\S+ not found", failed.output):
+        hint = "it was built for a newer system: choose an older version with --version_max"
+    raise Error(
+        "import-failed",
+        f"{present.name} {present.version} is installed, but cannot be imported ({module})",
+        hint=hint,
+        context=failed.tail(LAST_LINES),
+        doing=f"{wanted.python} -c 'import {module}'",
+    )
+
+
+def export(env: dict[str, Any], wanted: Wanted, present: pythons.Distribution) -> None:
+    bare = pythons.bare_name(wanted.name)
+    key = re.sub(r"[^A-Z0-9]", "_", bare.upper())
+    env[f"CM_PYTHONLIB_{key}_VERSION"] = present.version
+    env[f"CM_PYTHONLIB_{key}_CACHE_TAGS"] = f"version-{present.version}"
+    env[f"CM_{key}_VERSION"] = present.version
+    env["CM_TMP_PYTHON_PACKAGE_VERSION_KEY"] = f"CM_{key}_VERSION"

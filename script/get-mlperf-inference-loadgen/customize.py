@@ -1,0 +1,120 @@
+"""Check that LoadGen can be installed here; prove that the one installed is that of the round."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.packages import install_command
+from cmbench.lib.probe import ProbeResult, probe, which
+from cmbench.lib.pythons import installed
+
+PACKAGE = "mlcommons-loadgen"
+NEEDED = (
+    "ConstructFastSUT",
+    "ConstructQSL",
+    "DestroyFastSUT",
+    "DestroyQSL",
+    "LogOutputSettings",
+    "LogSettings",
+    "QuerySampleResponse",
+    "QuerySamplesComplete",
+    "StartTestWithLogSettings",
+    "TestMode",
+    "TestScenario",
+    "TestSettings",
+)
+READY_MADE = {("linux", "x86_64"), ("darwin", "arm64")}
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env = i["env"]
+    if env.get("CM_VERSION"):
+        raise Error(
+            "bad-value",
+            "LoadGen is chosen by the round, not by --version",
+            hint="name the round, as in --tags=get,loadgen,_r5.1, or one version of the package "
+            f"with --adr.loadgen-package.version={env['CM_VERSION']}",
+        )
+    platform = (env["CM_HOST_OS_TYPE"], env["CM_HOST_OS_MACHINE"])
+    if platform not in READY_MADE and installed(env["CM_PYTHON_BIN_WITH_PATH"], PACKAGE) is None:
+        print(f"LoadGen is compiled here: there is no ready-made one for {' '.join(platform)}")
+        require_compiler(env)
+    return {"return": 0}
+
+
+def require_compiler(env: dict[str, Any]) -> None:
+    if which("g++") or which("c++"):
+        return
+    manager = env.get("CM_HOST_OS_PACKAGE_MANAGER", "")
+    packages = {"apt": ["g++", "python3-dev"], "brew": ["gcc"]}
+    command = install_command(
+        manager, packages.get(manager, ["gcc-c++", "python3-devel"]), as_root=os.geteuid() == 0
+    )
+    raise Error(
+        "tool-missing",
+        "LoadGen has to be compiled on this machine, and there is no C++ compiler",
+        hint=command or "install g++ and the headers of Python",
+    )
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env = i["env"]
+    python = env["CM_PYTHON_BIN_WITH_PATH"]
+    package = installed(python, PACKAGE)
+    if package is None:
+        raise Error("install-failed", f"{python} has no {PACKAGE} after its installation")
+    told = examine(python)
+    require_round(env, told, package.version)
+    env["CM_MLPERF_INFERENCE_LOADGEN_VERSION"] = package.version
+    env["CM_MLPERF_INFERENCE_LOADGEN_PATH"] = told["path"]
+    return {"return": 0, "version": package.version, "relies_on": [told["path"]]}
+
+
+def examine(python: str) -> dict[str, Any]:
+    """What LoadGen says of itself, in the Python that will run it."""
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "src", "check_loadgen.py")
+    result = probe([python, program, *NEEDED], timeout=60)
+    try:
+        told = json.loads(result.stdout.strip().splitlines()[-1]) if result.ok else None
+    except (ValueError, IndexError):
+        told = None
+    if not isinstance(told, dict):
+        raise broken(result)
+    if told["missing"] or told["status"]:
+        raise Error(
+            "loadgen-unsuitable",
+            f"the LoadGen at {told['path']} is not the one that benchmarks need",
+            hint=f"another package may be in its place: {python} -m pip uninstall mlperf-loadgen",
+            context=[f"it lacks {', '.join(told['missing'])}" if told["missing"] else
+                     f"its own configuration cannot be read (status {told['status']})"],
+        )  # fmt: skip
+    return told
+
+
+def broken(result: ProbeResult) -> Error:
+    return Error(
+        "import-failed",
+        "LoadGen is installed, but does not work",
+        hint="install it again:\ncm run script "
+        f"--tags=get,generic-python-lib,_package.{PACKAGE} --force_install",
+        context=result.tail(8) or [result.problem],
+        doing=" ".join(result.command[:2]),
+    )
+
+
+def require_round(env: dict[str, Any], told: dict[str, Any], version: str) -> None:
+    """The seeds decide: a run with those of another round is refused by the checker."""
+    wanted = env["CM_MLPERF_INFERENCE_LOADGEN_QSL_SEED"]
+    if told["qsl_seed"] == wanted:
+        return
+    wanted_round = env["CM_MLPERF_INFERENCE_LOADGEN_ROUND"]
+    raise Error(
+        "loadgen-wrong-round",
+        f"LoadGen {version} does not have the seeds of round {wanted_round}",
+        hint="leave out --adr.loadgen-package.version, or choose the round that this version "
+        "belongs to, as in _r5.1",
+        context=[f"seed of {wanted_round}: {wanted}", f"seed found:   {told['qsl_seed']}"],
+    )

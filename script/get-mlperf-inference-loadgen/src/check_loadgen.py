@@ -1,0 +1,31 @@
+"""Says what the LoadGen of this Python is: where, what it offers, and the seeds of which round.
+
+Usage: check_loadgen.py NAME... prints one JSON object; the names are those that must be there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+
+
+def main(names: list[str]) -> int:
+    import mlperf_loadgen
+
+    settings = mlperf_loadgen.TestSettings()
+    # An empty file: what is read then is the configuration compiled into LoadGen.
+    with tempfile.NamedTemporaryFile(suffix=".conf") as empty:
+        status = settings.FromConfig(empty.name, "resnet50", "Offline")
+    told = {
+        "path": mlperf_loadgen.__file__,
+        "missing": [name for name in names if not hasattr(mlperf_loadgen, name)],
+        "status": int(status),
+        "qsl_seed": str(settings.qsl_rng_seed),
+    }
+    print(json.dumps(told))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,124 @@
+"""Choose a Python 3, prove that it runs, and say why it was chosen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.pythons import Bounds, Python, Search, choose, search
+from cmbench.lib.versions import parse
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env = i["env"]
+    bounds = Bounds(
+        env.get("CM_VERSION_MIN", ""), env.get("CM_VERSION_MAX", ""), env.get("CM_VERSION", "")
+    )
+    found = find(i, bounds)
+    if found.chosen is None:
+        raise nothing_fits(found, bounds)
+    print("\n".join(found.report))
+    python = found.chosen
+    tags = [f"version-{python.version}", "virtual" if python.virtual else "non-virtual"]
+    export(i, python, tags)
+    relies_on = [python.path, os.path.join(python.prefix, "pyvenv.cfg")]
+    return {
+        "return": 0,
+        "version": python.version,
+        "add_extra_cache_tags": tags,
+        "relies_on": relies_on if python.virtual else relies_on[:1],
+    }
+
+
+def find(i: dict[str, Any], bounds: Bounds) -> Search:
+    """Look where the caller says: one file, the folders of --path, or PATH."""
+    env = i["env"]
+    given = env.get("CM_TMP_PATH", "")
+    registered = "virtual" in str(env.get("CM_EXTRA_CACHE_TAGS", "")).split(",")
+    custom = any(tag.startswith("custom-path.") for tag in i["variation_tags"])
+    if env.get("CM_NAME") and not (given or registered or custom):
+        # The engine looks for a registered name before it runs this.
+        raise not_registered(env["CM_NAME"], bounds)
+    if given:
+        return search_given(given, bounds)
+    if env.get("CM_PYTHON_BIN_WITH_PATH"):
+        return choose([absolute(env["CM_PYTHON_BIN_WITH_PATH"])], bounds)
+    folders = i["automation"].get_default_path_list(i)
+    # A relative folder in PATH would make the current directory decide what is run.
+    return search([Path(folder) for folder in folders if os.path.isabs(folder)], bounds)
+
+
+def search_given(given: str, bounds: Bounds) -> Search:
+    places = [absolute(text) for text in given.split(os.pathsep) if text]
+    missing = [str(place) for place in places if not place.exists()]
+    if missing:
+        raise Error("bad-value", f"--path: {missing[0]} does not exist", hint="check the path")
+    if all(place.is_file() for place in places):
+        return choose(places, bounds)
+    return search([place for place in places if place.is_dir()], bounds)
+
+
+def absolute(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise Error(
+            "bad-value",
+            f"{text} is not an absolute path",
+            hint=f"give the whole path: --path=$PWD/{text}",
+        )
+    return path
+
+
+def not_registered(name: str, bounds: Bounds) -> Error:
+    version = f" --version={bounds.exact}" if bounds.exact else ""
+    asked = "" if str(bounds) == "any version" else f" of version {bounds}"
+    return Error(
+        "not-detected",
+        f'no Python{asked} is registered under the name "{name}"',
+        hint="make an environment of that name:\n"
+        f'cm run script "install python-venv" --name={name}{version}',
+    )
+
+
+def nothing_fits(found: Search, bounds: Bounds) -> Error:
+    wanted = "" if str(bounds) == "any version" else f" ({bounds})"
+    return Error(
+        "not-detected",
+        f"no Python 3 that fits was found{wanted}",
+        hint="install one, or name the folder it is in:\n"
+        'cm run script "get python3" --path=/folder/with/python3',
+        context=[candidate.line for candidate in found.candidates]
+        or ["there is no python3 in any folder of PATH"],
+    )
+
+
+def export(i: dict[str, Any], python: Python, tags: list[str]) -> None:
+    env = i["env"]
+    release = (*parse(python.version).release, 0, 0)
+    folder = os.path.dirname(python.path)
+    env.update(
+        {
+            "CM_PYTHON_BIN_WITH_PATH": python.path,
+            "CM_PYTHON_BIN": os.path.basename(python.path),
+            "CM_PYTHON_BIN_PATH": folder,
+            "CM_PYTHON_VERSION": python.version,
+            "CM_PYTHON_MAJOR_VERSION": str(release[0]),
+            "CM_PYTHON_MINOR_VERSION": str(release[1]),
+            "CM_PYTHON_PATCH_VERSION": str(release[2]),
+            "CM_PYTHON_CACHE_TAGS": ",".join(tags),
+            "CM_PYTHON_IMPLEMENTATION": python.implementation,
+            "CM_PYTHON_BITS": str(python.bits),
+            "CM_PYTHON_EXT_SUFFIX": python.ext_suffix,
+            "CM_PYTHON_VIRTUAL": yes_no(python.virtual),
+            "CM_PYTHON_CAN_MAKE_VENV": yes_no(python.can_make_venv),
+        }
+    )
+    # An environment goes first, as if it were activated.
+    if python.virtual or folder not in i["automation"].get_default_path_list(i):
+        env["+PATH"] = [folder]
+
+
+def yes_no(value: bool) -> str:
+    return "yes" if value else "no"

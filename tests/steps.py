@@ -1,0 +1,126 @@
+"""One step of a script without the engine around it: its hooks called with a hand-made ``i``."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from support import ROOT
+
+sys.path.insert(0, str(ROOT / "automation"))
+
+from cmbench.errors import Error
+
+SCRIPTS = ROOT / "script"
+
+
+def load(alias: str) -> ModuleType:
+    """The ``customize.py`` of a script, loaded anew."""
+    path = SCRIPTS / alias / "customize.py"
+    spec = importlib.util.spec_from_file_location(f"customize_of_{alias.replace('-', '_')}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass
+class Automation:
+    """The part of ``i['automation']`` that these scripts use; native scripts really run."""
+
+    script: Path
+    cwd: Path
+    updates: dict[str, Any] = field(default_factory=dict)
+
+    def get_default_path_list(self, _: Mapping[str, Any]) -> list[str]:
+        return [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+
+    def update_deps(self, i: Mapping[str, Any]) -> dict[str, Any]:
+        self.updates.update(i["update_deps"])
+        return {"return": 0}
+
+    def run_native_script(self, i: Mapping[str, Any]) -> dict[str, Any]:
+        path = self.script / f"{i['script_name']}.sh"
+        env = {**os.environ, **{key: str(value) for key, value in i["env"].items()}}
+        done = subprocess.run(
+            ["bash", str(path)], cwd=self.cwd, env=env, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise Error("script-failed", f"{path.name} failed", context=done.stdout.splitlines())
+        return {"return": 0}
+
+
+@dataclass
+class Step:
+    """A script with its env, ready to be called; ``cwd`` stands for the cache entry."""
+
+    alias: str
+    cwd: Path
+    env: dict[str, Any]
+    variations: tuple[str, ...] = ()
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.cwd.mkdir(parents=True, exist_ok=True)
+        scratch = self.cwd.with_name(self.cwd.name + " scratch")
+        scratch.mkdir(exist_ok=True)
+        self.env.setdefault("CM_TMP_RUN_DIR", str(scratch))
+        self.automation = Automation(SCRIPTS / self.alias, self.cwd)
+        self.module = load(self.alias)
+
+    def call(self, hook: str) -> dict[str, Any]:
+        """Call ``preprocess`` or ``postprocess`` in the step's folder."""
+        here = os.getcwd()
+        os.chdir(self.cwd)
+        try:
+            answer: dict[str, Any] = getattr(self.module, hook)(
+                {
+                    "env": self.env,
+                    "state": self.state,
+                    "automation": self.automation,
+                    "variation_tags": list(self.variations),
+                    "run_script_input": {},
+                    "input": {},
+                }
+            )
+        finally:
+            os.chdir(here)
+        assert answer["return"] == 0
+        return answer
+
+
+def tool(path: Path, text: str) -> Path:
+    """An executable shell script at ``path``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+def fake_python(path: Path, version: str, **changes: Any) -> Path:
+    """A file that answers as a Python of ``version`` would, and has no package."""
+    told = {
+        "version": version,
+        "executable": str(path),
+        "base_executable": str(path),
+        "implementation": "CPython",
+        "bits": 64,
+        "ext_suffix": f".cpython-{version.replace('.', '')[:3]}-x86_64-linux-gnu.so",
+        "virtual": False,
+        "can_make_venv": True,
+        "has_pip": True,
+        "externally_managed": False,
+        "prefix": str(path.parent.parent),
+        **changes,
+    }
+    answer = json.dumps(told).replace("'", r"\u0027")
+    return tool(path, f"""if [ "$1" = -I ]; then echo '{answer}'; else echo null; fi\n""")

@@ -1,0 +1,119 @@
+"""Asking tools: found in absolute folders only, stopped in time, always an answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cmbench.lib.probe import NOT_STARTED, probe, search_path, which
+
+
+def tool(path: Path, text: str, mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(mode)
+    return path
+
+
+def test_what_a_tool_says_is_kept(tmp_path: Path) -> None:
+    path = tool(tmp_path / "say", 'echo "v1.2 $1 $EXTRA $LC_ALL"; echo more >&2; pwd; exit 3')
+    result = probe([path, "a b"], env={"EXTRA": "set"})
+    assert result.status == 3
+    assert result.stdout == "v1.2 a b set C\n/\n"
+    assert result.stderr == "more\n"
+    assert result.problem == "exit status 3: more"
+    assert not result.ok
+    assert probe([tool(tmp_path / "fine", "echo 1")]).problem == ""
+
+
+def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
+    assert "\ufffd" in probe([tool(tmp_path / "say", r"printf '\377\376'")]).stdout
+
+
+def test_a_tool_that_hangs_is_stopped_with_its_children(tmp_path: Path) -> None:
+    path = tool(tmp_path / "hang", f"echo started; sleep 300 & echo $! > {tmp_path}/pid; wait")
+    result = probe([path], timeout=0.3)
+    assert result.timed_out
+    assert not result.ok
+    assert result.stdout == "started\n"
+    assert result.problem == "no answer within 0 s"
+    child = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not running(child):
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the child of the tool is still running")
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_child_that_left_the_group_cannot_hold_us(tmp_path: Path) -> None:
+    path = tool(tmp_path / "leave", "echo here; setsid sleep 5 & sleep 300")
+    started = time.monotonic()
+    result = probe([path], timeout=0.3)
+    assert result.timed_out
+    assert result.stdout == "here\n"
+    assert time.monotonic() - started < 4
+
+
+def test_an_interrupt_takes_the_tool_along(tmp_path: Path) -> None:
+    path = tool(tmp_path / "hang", f"echo $$ > {tmp_path}/pid; exec sleep 300")
+    main = threading.get_ident()
+    timer = threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        probe([path], timeout=60)
+    timer.join()
+    assert not running(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("name", ["/nowhere/tool", "no-such-tool-anywhere", "./tool"])
+def test_a_tool_that_is_not_there_is_a_result(name: str) -> None:
+    result = probe([name])
+    assert result.status == NOT_STARTED
+    assert "tool" in result.problem
+
+
+def test_a_file_that_cannot_run_is_a_result(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("no program at all")
+    path.chmod(0o755)
+    assert probe([path]).status == NOT_STARTED
+
+
+def test_nothing_is_taken_from_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool(tmp_path / "here/evil", f"touch {tmp_path}/ran")
+    good = tool(tmp_path / "good/evil", "echo good")
+    monkeypatch.chdir(tmp_path / "here")
+    path = f".::here:../here:{tmp_path}/good"
+    assert which("evil", path) == good
+    assert probe(["evil"], path=path).stdout == "good\n"
+    assert probe(["./evil"], path=path).status == NOT_STARTED
+    assert which("evil", ".:") is None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_search_path_is_in_order_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/b:/a/:rel:/b/../b:/a")
+    assert search_path() == [Path("/b"), Path("/a")]
+
+
+def test_which_wants_files_that_may_run(tmp_path: Path) -> None:
+    (tmp_path / "one/tool").mkdir(parents=True)
+    tool(tmp_path / "two/tool", "", mode=0o644)
+    last = tool(tmp_path / "three/tool", "")
+    path = os.pathsep.join(str(tmp_path / name) for name in ("one", "two", "three"))
+    assert which("tool", path) == last
