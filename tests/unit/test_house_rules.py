@@ -41,6 +41,8 @@ LAYERS = (
     "report",
     "request",
     "text",
+    "session",
+    "verbs",
     "cli",
     "adapter",
 )

@@ -1,0 +1,48 @@
+"""What every verb works with: the user's repositories, the index, the store, the call itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from cmbench import request as requests_in
+from cmbench.cache import Store
+from cmbench.index import Index, Repository
+from cmbench.model import Request, Script
+from cmbench.select import choose
+
+OWN_ALIAS = "cmbench"
+Answer = dict[str, Any]
+"""What cmind gets back: ``return`` is 0 or the exit code, ``error`` a text, the rest is data."""
+
+
+class Session:
+    """One call of one verb: the registered repositories, the index and the store of this user."""
+
+    def __init__(self, cmind: Any, i: Mapping[str, Any], write: bool) -> None:
+        self.cmind = cmind
+        self.i = i
+        self.flags = requests_in.flags_of(i)
+        self.options = requests_in.options_of(self.flags, i.get("cmd") or ())
+        self.root = os.path.join(cmind.repos_path, "cmbench")
+        self.repositories = [
+            Repository(
+                alias=str(repo.meta.get("alias", repo.path_with_prefix)),
+                path=repo.path_with_prefix,
+                own=repo.meta.get("alias") == OWN_ALIAS,
+            )
+            for repo in cmind.repos.lst
+        ]
+        self.index = Index(self.repositories, os.path.join(self.root, "index.db"), write)
+        self.store = Store(self.root)
+
+    def words(self, path: str) -> tuple[str, ...]:
+        """Env words of a script's native programs."""
+        return self.index.content(path).words
+
+    def script(self) -> tuple[Request, Script]:
+        """The requested script and the checked request."""
+        tags, uid = requests_in.tags_of(self.i)
+        script = self.index.script(choose(self.index, tags, uid).path)
+        return requests_in.request_of(self.flags, tags, uid, script), script

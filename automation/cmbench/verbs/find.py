@@ -1,0 +1,53 @@
+"""``cm find script`` and ``cm show script``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cmbench import request as requests_in
+from cmbench.errors import Error
+from cmbench.model import Script
+from cmbench.select import choose
+from cmbench.session import Answer, Session
+
+
+def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
+    """``cm find script``."""
+    session = Session(cmind, i, write=False)
+    tags, uid = requests_in.tags_of(i)
+    rows = session.index.by_uid(uid) if uid else session.index.find(tags)
+    rows = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
+    if not rows:
+        choose(session.index, tags, uid)
+    found = [
+        {"alias": r.alias, "uid": r.uid, "path": r.path, "repo": r.repo, "tags": sorted(r.tags)}
+        for r in rows
+    ]
+    if i.get("out") == "con":
+        from cmbench.text import scripts_text
+
+        print(scripts_text(rows, [_title(session, row.path) for row in rows]))
+    return {"return": 0, "list": found}
+
+
+def _title(session: Session, path: str) -> str:
+    try:
+        return session.index.script(path).title
+    except Error as error:
+        return error.message
+
+
+def show_script(cmind: Any, i: dict[str, Any]) -> Answer:
+    """``cm show script``: what one script is for, its inputs and variations."""
+    session = Session(cmind, i, write=False)
+    tags, uid = requests_in.tags_of(i)
+    return show_help(session.index.script(choose(session.index, tags, uid).path), i)
+
+
+def show_help(script: Script, i: Mapping[str, Any]) -> Answer:
+    if i.get("out") == "con":
+        from cmbench.text import help_text
+
+        print(help_text(script))
+    return {"return": 0, "meta": dict(script.meta), "path": script.path}
