@@ -332,6 +332,10 @@ def is_true(value: Any) -> bool:
     return str(value).strip().lower() in ("1", "yes", "on", "true")
 
 
+def _is_false(value: Any) -> bool:
+    return str(value).strip().lower() in ("0", "no", "off", "false", "none", "")
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     if value is None or value == "":
         return ()
@@ -379,7 +383,7 @@ def _variation(name: str, block: Mapping[str, Any]) -> Variation:
         name=name,
         settings=_settings(block),
         group=str(block.get("group") or ""),
-        default=is_true(block.get("default", False)),
+        default="default" in block and not _is_false(block["default"]),
         base=_texts(block.get("base")),
         alias=str(block.get("alias") or ""),
     )

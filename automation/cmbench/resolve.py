@@ -37,7 +37,7 @@ from cmbench.model import (
     Tags,
     VersionRange,
 )
-from cmbench.select import Choice, choose, expand, parse_tags, variation_of
+from cmbench.select import Choice, choose, expand, merge_order, parse_tags, variation_of
 
 Facts = Callable[[str], Outcome]
 """Gives what the ``host_facts`` script at a path says of this machine."""
@@ -146,7 +146,7 @@ class Resolver:
         if blocks is None:
             script = choice.script
             found = [script.settings]
-            found += [variation_of(script, name).settings for name in choice.variations]
+            found += [variation_of(script, name).settings for name in merge_order(choice)]
             if version in script.versions:
                 found.append(script.versions[version])
             blocks = self._blocks[key] = tuple(found)

@@ -138,10 +138,12 @@ class _Expansion:
             self._add(name, "version")
         if not self.active and self.script.default_variation:
             self._add(self.script.default_variation, "default variation")
-        while self._grow():
-            pass
-        self._check()
-        return Choice(self.script, tuple(self._with_combined()), self.reasons)
+        self._grow()
+        self._check_groups()
+        if self._add_group_defaults():
+            self._grow()
+        self._check_combinations()
+        return Choice(self.script, tuple(self.active), self.reasons)
 
     def _add(self, name: str, reason: str, before: str = "") -> bool:
         if name in self.excluded or name in self.active:
@@ -156,71 +158,68 @@ class _Expansion:
             self._add(variation.alias, f"alias of _{name}")
         return True
 
-    def _grow(self) -> bool:
-        changed = False
-        for name in list(self.active):
-            before = name if self.script.dialect.base_first else ""
-            for base in variation_of(self.script, name).base:
-                changed |= self._add(base, f"base of _{name}", before)
-        for name in [*self.active, *self._combined()]:
-            settings = variation_of(self.script, name).settings
-            for group, wanted in settings.default_variations.items():
-                if self._member(group) is None:
-                    changed |= self._add(wanted, f"default of _{name}")
-        return changed or self._group_defaults()
+    def _grow(self) -> None:
+        """Bases and default variations of every active variation, those found on the way too."""
+        combined: set[str] = set()
+        done: set[str] = set()
+        while waiting := [name for name in self.active if name not in done]:
+            name = waiting[0]
+            done.add(name)
+            self._add_bases(name)
+            self._add_defaults(name)
+            for other in combinations(self.script, self.active):
+                if other not in combined:
+                    combined.add(other)
+                    self._add_defaults(other)
 
-    def _group_defaults(self) -> bool:
+    def _add_bases(self, name: str) -> None:
+        before = name if self.script.dialect.base_first else ""
+        for base in variation_of(self.script, name).base:
+            if base in self.script.variations or not self._has_dynamic(base):
+                self._add(base, f"base of _{name}", before)
+
+    def _has_dynamic(self, name: str) -> bool:
+        """Whether a dynamic variation of the same kind (``bs.8`` for ``bs.64``) is active."""
+        start = name.partition(".")[0] + "."
+        return any(other.startswith(start) for other in self.active)
+
+    def _add_defaults(self, name: str) -> None:
+        defaults = variation_of(self.script, name).settings.default_variations
+        for group, wanted in defaults.items():
+            if not self._members(group):
+                self._add(wanted, f"default of _{name}")
+
+    def _add_group_defaults(self) -> bool:
         changed = False
         for group in self._groups():
-            if self._member(group) is None:
-                defaults = [
-                    v.name
-                    for v in self.script.variations.values()
-                    if v.group == group and v.default
-                ]
-                if len(defaults) > 1:
-                    raise Error(
-                        "bad-meta",
-                        f'{self.script.alias}: group "{group}" has two defaults',
-                        context=defaults,
-                    )
-                for name in defaults:
-                    changed |= self._add(name, f"default of group {group}")
+            defaults = [
+                v.name for v in self.script.variations.values() if v.group == group and v.default
+            ]
+            if len(defaults) > 1:
+                raise Error(
+                    "bad-meta",
+                    f'{self.script.alias}: group "{group}" has two defaults',
+                    context=defaults,
+                )
+            if defaults and not self._members(group):
+                changed |= self._add(defaults[0], f"default of group {group}")
         return changed
 
     def _groups(self) -> list[str]:
         return list(dict.fromkeys(v.group for v in self.script.variations.values() if v.group))
 
-    def _member(self, group: str) -> str | None:
+    def _members(self, group: str) -> list[str]:
+        """Active members of a group; several of one dynamic variation count as one."""
+        found = {}
         for name in self.active:
             if variation_of(self.script, name).group == group:
-                return name
-        return None
+                kind = name if name in self.script.variations else name.partition(".")[0] + ".#"
+                found[kind] = name
+        return list(found.values())
 
-    def _combined(self) -> list[str]:
-        """Combined variations (``a,b``) whose parts are all active."""
-        active = set(self.active)
-        return [
-            name
-            for name in self.script.variations
-            if "," in name and all(part.strip() in active for part in name.split(","))
-        ]
-
-    def _with_combined(self) -> list[str]:
-        combined = self._combined()
-        if not combined:
-            return self.active
-        ordered: list[str] = []
-        seen: set[str] = set()
-        for name in self.active:
-            ordered.append(name)
-            seen.add(name)
-            ordered += [c for c in combined if all(p.strip() in seen for p in c.split(","))]
-        return ordered
-
-    def _check(self) -> None:
+    def _check_groups(self) -> None:
         for group in self._groups():
-            members = [n for n in self.active if variation_of(self.script, n).group == group]
+            members = self._members(group)
             if len(members) > 1:
                 raise Error(
                     "bad-value",
@@ -228,6 +227,8 @@ class _Expansion:
                     f' each other (group "{group}")',
                     hint=f"name one of them: {_group_members(self.script, group)}",
                 )
+
+    def _check_combinations(self) -> None:
         active = set(self.active)
         for combination in self.script.invalid_combinations:
             if active.issuperset(c.removeprefix("_") for c in combination):
@@ -236,6 +237,40 @@ class _Expansion:
                     f"{self.script.alias}: these variations do not go together: "
                     + ", ".join("_" + c.removeprefix("_") for c in combination),
                 )
+        valid = self.script.valid_combinations
+        if valid and not any(
+            active.issuperset(c.removeprefix("_") for c in combination) for combination in valid
+        ):
+            raise Error(
+                "bad-value",
+                f"{self.script.alias}: {', '.join('_' + a for a in self.active)} is none of the"
+                " combinations that are possible",
+                context=[", ".join("_" + c.removeprefix("_") for c in v) for v in valid],
+            )
+
+
+def combinations(script: Script, active: Iterable[str]) -> list[str]:
+    """Combined variations (``a,b``) whose parts are all active, those of fewer parts first."""
+    present = set(active)
+    found = [
+        name
+        for name in script.variations
+        if "," in name and present.issuperset(part.strip() for part in name.split(","))
+    ]
+    return sorted(found, key=lambda name: name.count(","))
+
+
+def merge_order(choice: Choice) -> list[str]:
+    """The variations in the order in which their settings are laid over each other.
+
+    Combined ones apply after each single one in the CM dialect, so they come after the first and
+    after the last; they win over every single one.
+    """
+    combined = combinations(choice.script, choice.variations)
+    singles = list(choice.variations)
+    if not combined or len(singles) < 2:
+        return singles + combined
+    return [singles[0], *combined, *singles[1:], *combined]
 
 
 def _group_members(script: Script, group: str) -> str:
