@@ -1,0 +1,10 @@
+#!/bin/bash
+set -euo pipefail
+
+# Neither the user's directory nor compiled files in this one may get in the way.
+cd "${CM_TMP_RUN_DIR}"
+export PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH="${CM_TMP_CURRENT_SCRIPT_PATH}/src${PYTHONPATH:+:${PYTHONPATH}}"
+
+# The harness takes this shell's place, so that a signal reaches it and not only the shell.
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m mlperf_harness session "${CM_MLPERF_HARNESS_CONFIG}"

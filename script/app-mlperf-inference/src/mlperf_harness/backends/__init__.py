@@ -1,0 +1,27 @@
+"""The registered backends; a new one is one module and one line here."""
+
+from __future__ import annotations
+
+import importlib
+
+from ..errors import HarnessError
+from .base import Backend
+
+# Name to "module:class": a backend's libraries are imported only when it is used.
+BACKENDS = {
+    "onnxruntime": "onnx_runtime:OnnxRuntime",
+    "null": "null:Null",
+}
+
+
+def create(name: str, device: str) -> Backend:
+    """The backend ``name`` on ``device``; raises HarnessError when that does not exist here."""
+    if name not in BACKENDS:
+        raise HarnessError(f"no backend {name}; there are: {', '.join(BACKENDS)}")
+    module, _, attribute = BACKENDS[name].partition(":")
+    try:
+        make = getattr(importlib.import_module(f".{module}", __name__), attribute)
+    except ImportError as error:
+        raise HarnessError(f"backend {name} cannot be used: {error}") from error
+    backend: Backend = make(device)
+    return backend

@@ -1,0 +1,82 @@
+"""ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnxruntime
+
+from ..errors import HarnessError
+from ..settings import ModelSpec, TensorSpec
+from .base import Array, Feeds, Predictor, check_signature
+
+PROVIDERS = {"cpu": "CPUExecutionProvider"}
+DTYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32"}
+
+
+class OnnxPredictor:
+    """Calls a session; sessions of one thread may be shared between callers."""
+
+    def __init__(self, session: Any, outputs: Sequence[str]) -> None:
+        self._run = session.run
+        self._outputs = list(outputs)
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``."""
+        results: Sequence[Array] = self._run(self._outputs, feeds)
+        return results
+
+
+class OnnxRuntime:
+    """The ``onnxruntime`` backend."""
+
+    def __init__(self, device: str) -> None:
+        if device not in PROVIDERS:
+            known = ", ".join(PROVIDERS)
+            raise HarnessError(f"onnxruntime has no device {device}; there are: {known}")
+        self._provider = PROVIDERS[device]
+        available = onnxruntime.get_available_providers()
+        if self._provider not in available:
+            raise HarnessError(
+                f"this onnxruntime has no {self._provider}; it has {', '.join(available)}"
+            )
+
+    def open(
+        self, model: ModelSpec, outputs: Sequence[str], callers: int, threads: int
+    ) -> list[Predictor]:
+        """See ``base.Backend``. Callers with one thread share one session and its weights."""
+        sessions = [self._session(model, threads) for _ in range(callers if threads > 1 else 1)]
+        wanted = [t for t in model.outputs if t.name in outputs]
+        check_signature("input", model.inputs, _tensors(sessions[0].get_inputs()))
+        check_signature("output", wanted, _tensors(sessions[0].get_outputs()))
+        return [OnnxPredictor(sessions[n % len(sessions)], outputs) for n in range(callers)]
+
+    def _session(self, model: ModelSpec, threads: int) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        try:
+            session = onnxruntime.InferenceSession(model.path, options, providers=[self._provider])
+        except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
+            reason = str(error).strip().splitlines()[0]
+            raise HarnessError(f"onnxruntime cannot open {model.path}: {reason}") from error
+        used = session.get_providers()
+        if used[:1] != [self._provider]:
+            raise HarnessError(f"asked for {self._provider}, but the session uses {used}")
+        return session
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return {"onnxruntime": str(onnxruntime.__version__)}
+
+
+def _tensors(infos: Sequence[Any]) -> list[TensorSpec]:
+    return [
+        TensorSpec(
+            info.name,
+            DTYPES.get(info.type, info.type),
+            tuple(size if isinstance(size, int) else -1 for size in info.shape[1:]),
+        )
+        for info in infos
+    ]

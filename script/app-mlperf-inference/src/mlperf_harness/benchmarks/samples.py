@@ -1,0 +1,63 @@
+"""Samples of one array, loaded as one contiguous block in LoadGen's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .base import Array
+
+
+class SampleStore:
+    """Copies the samples of a (memory-mapped) array that a run asks for.
+
+    LoadGen issues Offline samples in the order in which it had them loaded. Kept in that order,
+    most batches are plain slices, which cost nothing to make.
+    """
+
+    def __init__(self, source: Array) -> None:
+        self._source = source
+        self._row_of = np.full(len(source), -1, dtype=np.int64)
+        self.loaded: Array = source[:0]
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load these samples; an index that comes twice (MultiStream) keeps its first row."""
+        wanted = np.asarray(indices, dtype=np.int64)
+        self.loaded = np.ascontiguousarray(self._source[wanted])
+        self._row_of[wanted[::-1]] = np.arange(len(wanted))[::-1]
+
+    def unload(self) -> None:
+        """Forget the loaded samples."""
+        self._row_of.fill(-1)
+        self.loaded = self._source[:0]
+
+    def rows(self, indices: Sequence[int] | Array) -> npt.NDArray[np.int64]:
+        """Where these samples lie; IndexError when one of them was not loaded."""
+        rows = self._row_of[np.asarray(indices, dtype=np.int64)]
+        if rows.size and rows.min() < 0:
+            missing = np.asarray(indices)[rows < 0][0]
+            raise IndexError(f"sample {missing} was issued but never loaded")
+        return rows
+
+
+class SampleReader:
+    """Reads batches from a store: a view where the rows are in order, else a gathered copy."""
+
+    def __init__(
+        self, store: SampleStore, capacity: int, sample_shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._store = store
+        self._buffer = np.empty((capacity, *sample_shape), dtype=dtype)
+
+    def read(self, indices: Sequence[int] | Array) -> Array:
+        """The samples as [n, *sample_shape], valid until the next call."""
+        rows = self._store.rows(indices)
+        count, first = len(rows), int(rows[0])
+        if count == 1 or bool((np.diff(rows) == 1).all()):
+            return self._store.loaded[first : first + count]
+        target = self._buffer[:count]
+        np.take(self._store.loaded, rows, axis=0, out=target, mode="clip")
+        return target

@@ -1,0 +1,56 @@
+"""The records of a calibration; the measuring itself is in ``calibrate``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .settings import ModelSpec, Overrides, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to calibrate: the parts of a session's settings that speed depends on."""
+
+    benchmark: str
+    backend: str
+    device: str
+    model: ModelSpec
+    dataset: str
+    overrides: Overrides
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Measured throughput of one shape, and the median seconds of one batch in it."""
+
+    shape: Shape
+    samples_per_s: float
+    batch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Measured time of one stream query on one caller."""
+
+    shape: Shape
+    median_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The best throughput point, the Server point, and the latency of each stream.
+
+    ``service_times`` maps a batch size (as text, for JSON) to seconds, in the Server's layout.
+    """
+
+    cores: int
+    sample_count: int
+    offline: Point
+    server: Point
+    streams: dict[str, Latency]
+    server_limit_s: float
+    service_times: dict[str, float]
+    points: tuple[Point, ...]
+    versions: dict[str, str]
+    seconds: float

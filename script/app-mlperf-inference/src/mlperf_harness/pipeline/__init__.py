@@ -1,0 +1,1 @@
+"""From LoadGen's queries to its answers: queue, batcher, workers, completion."""

@@ -1,0 +1,83 @@
+"""Between LoadGen's issue thread and the workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from .batcher import Batch, DeadlinePolicy, cut
+
+
+class WorkQueue(Protocol):
+    """Takes queries from LoadGen and hands batches to workers."""
+
+    def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """Called by LoadGen's issue thread; must return at once."""
+
+    def next(self) -> Batch | None:
+        """Called by a worker: the next batch, waiting for it, or None when there is no more."""
+
+    def close(self, workers: int) -> None:
+        """Let each of ``workers`` get a None after everything that was put before."""
+
+
+class CutQueue:
+    """Offline: one huge query is cut into batches at once and spread over the workers."""
+
+    def __init__(self, batch: int) -> None:
+        self._batch = batch
+        self._queue: SimpleQueue[Batch | None] = SimpleQueue()
+
+    def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """See ``WorkQueue``."""
+        for batch in cut(ids, indices, self._batch):
+            self._queue.put(batch)
+
+    def next(self) -> Batch | None:
+        """See ``WorkQueue``."""
+        return self._queue.get()
+
+    def close(self, workers: int) -> None:
+        """See ``WorkQueue``."""
+        for _ in range(workers):
+            self._queue.put(None)
+
+
+class JoiningQueue:
+    """Server: single queries arrive at random times, and a worker takes several together."""
+
+    def __init__(self, policy: DeadlinePolicy) -> None:
+        self._policy = policy
+        self._queue: SimpleQueue[tuple[int, int, float] | None] = SimpleQueue()
+
+    def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """See ``WorkQueue``."""
+        now = time.perf_counter()
+        for query, index in zip(ids, indices, strict=True):
+            self._queue.put((query, index, now))
+
+    def next(self) -> Batch | None:
+        """See ``WorkQueue``; the policy says how many of the waiting queries are joined."""
+        first = self._queue.get()
+        if first is None:
+            return None
+        ids, indices = [first[0]], [first[1]]
+        age = time.perf_counter() - first[2]
+        for _ in range(self._policy.take(1 + self._queue.qsize(), age) - 1):
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                break  # another worker was faster
+            if item is None:
+                self._queue.put(None)
+                break
+            ids.append(item[0])
+            indices.append(item[1])
+        return Batch(ids, indices)
+
+    def close(self, workers: int) -> None:
+        """See ``WorkQueue``."""
+        for _ in range(workers):
+            self._queue.put(None)

@@ -1,0 +1,108 @@
+"""The two ways to work: in LoadGen's own thread, or in a pool of workers behind a queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from .batcher import Batch, cut
+from .completion import Completer
+from .failures import Failures
+from .inference import Inference
+from .queue import WorkQueue
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one caller has done; summed up for the outcome of the run."""
+
+    batches: int = 0
+    samples: int = 0
+
+
+class Caller:
+    """Runs batches and answers them, whatever happens."""
+
+    def __init__(self, inference: Inference, completer: Completer, failures: Failures) -> None:
+        self._inference = inference
+        self._completer = completer
+        self._failures = failures
+        self.tally = Tally()
+
+    @property
+    def capacity(self) -> int:
+        """The most samples of one batch."""
+        return self._completer.capacity
+
+    def serve(self, batch: Batch) -> None:
+        """Answer a batch; without data once anything in this run has failed."""
+        if self._failures:
+            self._completer.answer_empty(batch.ids)
+            return
+        try:
+            self._inference.run(batch.indices, self._completer.results)
+        except Exception as error:  # whatever it is, LoadGen must get its answer
+            self._failures.record("running the model", error)
+            self._completer.answer_empty(batch.ids)
+            return
+        self._completer.answer(batch.ids)
+        self.tally.batches += 1
+        self.tally.samples += len(batch.ids)
+
+
+class Pipeline(Protocol):
+    """What LoadGen's system under test hands its queries to."""
+
+    def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """Take queries; called in LoadGen's thread."""
+
+    def close(self) -> Tally:
+        """Stop when everything is answered; returns what was done."""
+
+
+class DirectPipeline:
+    """Streams: answered in the issuing thread, because a hand-over costs more than it gives."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """See ``Pipeline``."""
+        for batch in cut(ids, indices, self._caller.capacity):
+            self._caller.serve(batch)
+
+    def close(self) -> Tally:
+        """See ``Pipeline``."""
+        return self._caller.tally
+
+
+class PooledPipeline:
+    """Offline and Server: one thread for each caller behind a queue."""
+
+    def __init__(self, queue: WorkQueue, callers: Sequence[Caller]) -> None:
+        self._queue = queue
+        self._callers = callers
+        self._threads = [
+            threading.Thread(target=self._work, args=(caller,), name=f"worker-{n}", daemon=True)
+            for n, caller in enumerate(callers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, caller: Caller) -> None:
+        while (batch := self._queue.next()) is not None:
+            caller.serve(batch)
+
+    def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
+        """See ``Pipeline``."""
+        self._queue.put(ids, indices)
+
+    def close(self) -> Tally:
+        """See ``Pipeline``."""
+        self._queue.close(len(self._threads))
+        for thread in self._threads:
+            thread.join()
+        tallies = [caller.tally for caller in self._callers]
+        return Tally(sum(t.batches for t in tallies), sum(t.samples for t in tallies))

@@ -1,0 +1,31 @@
+"""Telling the caller how far we are, through a file that is replaced as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from . import records
+
+
+class Progress:
+    """Writes to the file named by CM_PROGRESS_FILE; silent when there is none."""
+
+    def __init__(self, path: str | None = None) -> None:
+        name = os.environ.get("CM_PROGRESS_FILE", "") if path is None else path
+        self._path = Path(name) if name else None
+
+    def report(self, label: str, done_s: float, total_s: float) -> None:
+        """Say that ``done_s`` of about ``total_s`` seconds of ``label`` are over."""
+        if self._path is None:
+            return
+        # The whole may take longer than thought, and progress must not run past its end.
+        record = {
+            "label": label,
+            "done": round(min(done_s, total_s), 1),
+            "total": round(total_s, 1),
+            "unit": "s",
+        }
+        with contextlib.suppress(OSError):  # a measurement does not fail for want of a display
+            records.write(self._path, record)

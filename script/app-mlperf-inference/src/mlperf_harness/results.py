@@ -1,0 +1,268 @@
+"""The result tree: where runs are made, when they become visible, and what is said about them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import records
+from .errors import HarnessError
+from .host import HostFacts
+from .settings import ACCURACY, PERFORMANCE, Shape, Targets
+from .verdict import Fault
+
+RESULT_FILE = "result.json"
+REPORTS = ("results.json", "summary.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One performance run. All but the last are kept as attempts/performance-<number>."""
+
+    number: int
+    validity: str
+    value: float | None
+    targets: Targets
+    faults: tuple[Fault, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What surrounded a run: libraries, time, and the load average before and after it."""
+
+    measured_at: str
+    versions: dict[str, str]
+    load_before: float | None
+    load_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceResult:
+    """The last attempt at a scenario; ``value`` is in ``unit``, latencies are in ms."""
+
+    fingerprint: str
+    scenario: str
+    style: str
+    validity: str
+    metric: str
+    meaning: str
+    unit: str
+    value: float | None
+    faults: tuple[Fault, ...]
+    targets: Targets
+    shape: Shape
+    queries: int | None
+    duration_s: float | None
+    latencies_ms: dict[str, float]
+    attempts: tuple[Attempt, ...]
+    circumstances: Circumstances
+    log_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyResult:
+    """The accuracy of all samples in a scenario, and the target it is held against."""
+
+    fingerprint: str
+    scenario: str
+    metric: str
+    unit: str
+    value: float
+    reference: float
+    target: float
+    reached: bool
+    faults: tuple[Fault, ...]
+    samples: int
+    duplicates: int
+    seconds: float
+    circumstances: Circumstances
+    log_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """A scenario: the figures that count first, then all that is known of how they came about.
+
+    What was not measured is None. ``value`` is in ``unit``, ``accuracy`` and its target in
+    ``accuracy_unit``.
+    """
+
+    scenario: str
+    metric: str | None
+    value: float | None
+    unit: str | None
+    validity: str | None
+    reasons: tuple[str, ...]
+    accuracy: float | None
+    accuracy_target: float | None
+    accuracy_unit: str | None
+    accuracy_reached: bool | None
+    performance_run: PerformanceResult | None
+    accuracy_run: AccuracyResult | None
+
+
+def scenario_result(
+    scenario: str, run: PerformanceResult | None, figure: AccuracyResult | None
+) -> ScenarioResult:
+    """Join both sides of a scenario, as far as they were measured."""
+    return ScenarioResult(
+        scenario=scenario,
+        metric=run.metric if run else None,
+        value=run.value if run else None,
+        unit=run.unit if run else None,
+        validity=run.validity if run else None,
+        reasons=tuple(fault.text for side in (run, figure) if side for fault in side.faults),
+        accuracy=figure.value if figure else None,
+        accuracy_target=figure.target if figure else None,
+        accuracy_unit=figure.unit if figure else None,
+        accuracy_reached=figure.reached if figure else None,
+        performance_run=run,
+        accuracy_run=figure,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the whole is not accepted: the scenario and mode, the broken rule, and the advice."""
+
+    scenario: str
+    mode: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """results.json: the scenarios and modes of one call, and everything needed to judge them."""
+
+    format: int
+    benchmark: str
+    form: str
+    backend: str
+    device: str
+    style: str
+    division: str
+    round: str
+    sut: str
+    modes: tuple[str, ...]
+    model: dict[str, Any]
+    dataset: dict[str, Any]
+    host: HostFacts
+    versions: dict[str, str]
+    calibration: dict[str, Any]
+    results: tuple[ScenarioResult, ...]
+    problems: tuple[Problem, ...]
+    folder: str
+    seconds: float
+
+
+@contextmanager
+def private_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A hidden folder of this process; what is still there at the end is removed."""
+    folder = parent / f".{name}.{os.getpid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(folders: Iterable[Path]) -> None:
+    """Remove those hidden folders whose process is gone: what killed sessions have left."""
+    for folder in folders:
+        owner = folder.name.rpartition(".")[2]
+        if folder.is_dir() and owner.isdigit() and not _alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Tree:
+    """``RESULTS/<style>_results/<SUT>/<benchmark>/<scenario>/<mode>``.
+
+    A run is made in a hidden folder beside its place and renamed when it is complete, so that a
+    run that was killed leaves nothing that could be taken for a result.
+    """
+
+    def __init__(self, results_dir: Path, style: str, sut: str, benchmark: str) -> None:
+        self.root = results_dir / f"{style}_results" / sut / benchmark
+
+    def scenario(self, scenario: str) -> Path:
+        """The folder of a scenario."""
+        return self.root / scenario.lower()
+
+    def place(self, scenario: str, mode: str) -> Path:
+        """Where the complete run of a scenario in a mode lies."""
+        return self.scenario(scenario) / mode
+
+    def prepare(self) -> None:
+        """Make the folder, without the report of an earlier call and the remains of killed ones."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        for name in REPORTS:
+            (self.root / name).unlink(missing_ok=True)
+        sweep(self.root.glob("*/.*.*"))
+
+    def publish(self, folder: Path, scenario: str, mode: str) -> Path:
+        """Move a complete run to its place; what was there before makes room."""
+        place = self.place(scenario, mode)
+        old = place.with_name(f".{mode}.old.{os.getpid()}")
+        if place.exists():
+            place.rename(old)
+        folder.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+        return place
+
+    def keep_attempt(self, folder: Path, scenario: str, mode: str, number: int) -> Path:
+        """Move a run that does not count, but explains why, out of the way."""
+        kept = self.scenario(scenario) / "attempts" / f"{mode}-{number}"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(exist_ok=True)
+        folder.rename(kept)
+        return kept
+
+    def forget_attempts(self, scenario: str, mode: str) -> None:
+        """Remove the attempts of an earlier session."""
+        for kept in self.scenario(scenario).glob(f"attempts/{mode}-*"):
+            shutil.rmtree(kept, ignore_errors=True)
+
+    def performance(self, scenario: str) -> PerformanceResult | None:
+        """What is known of a scenario's speed; a file of another format counts as not there."""
+        result: PerformanceResult | None = _load(
+            PerformanceResult, self.place(scenario, PERFORMANCE), "run_1"
+        )
+        return result
+
+    def accuracy(self, scenario: str) -> AccuracyResult | None:
+        """What is known of a scenario's accuracy; a file of another format counts as not there."""
+        result: AccuracyResult | None = _load(AccuracyResult, self.place(scenario, ACCURACY), ".")
+        return result
+
+
+def _load(cls: type[Any], place: Path, logs: str) -> Any:
+    try:
+        data = records.read_json(place / RESULT_FILE)
+        return records.decode(cls, {**data, "log_dir": str((place / logs).resolve())})
+    except (HarnessError, TypeError):
+        return None
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def write_accuracy_text(folder: Path, line: str) -> None:
+    """accuracy.txt as submission checkers read it: the figure, and the hash of the whole log."""
+    log = (folder / "mlperf_log_accuracy.json").read_bytes()
+    text = f"{line}\nhash={hashlib.sha256(log).hexdigest()}\n"
+    (folder / "accuracy.txt").write_text(text, encoding="utf-8")

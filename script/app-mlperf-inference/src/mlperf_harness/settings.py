@@ -1,0 +1,195 @@
+"""What a session and each of its runs are told, and the user.conf that LoadGen gets from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import HarnessError
+
+SINGLE_STREAM = "SingleStream"
+MULTI_STREAM = "MultiStream"
+SERVER = "Server"
+OFFLINE = "Offline"
+SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
+STREAMS = (SINGLE_STREAM, MULTI_STREAM)
+
+PERFORMANCE = "performance"
+ACCURACY = "accuracy"
+MODES = (PERFORMANCE, ACCURACY)
+
+MULTI_STREAM_SAMPLES = 8
+
+# What stands for this harness in the name of a system under test.
+IMPLEMENTATION = "cmbench"
+
+# Milliseconds that a performance run lasts at least; None leaves the round's own ten minutes.
+STYLES: dict[str, int | None] = {"test": 10_000, "fast": 120_000, "valid": None}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """An input or output of a model: ``shape`` is that of one sample, without the batch."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracySpec:
+    """The reference figure of a model and the least that a run must reach, both in ``unit``."""
+
+    metric: str
+    unit: str
+    reference: float
+    target: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model file, its signature, and what a submission has to say about its weights."""
+
+    name: str
+    path: str
+    sha256: str
+    precision: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    label_offset: int
+    accuracy: AccuracySpec
+    starting_weights: str = ""
+    retraining: str = "no"
+    weight_transformations: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the user fixed by hand; None leaves the choice to the harness. Latencies are in ms."""
+
+    offline_target_qps: float | None = None
+    server_target_qps: float | None = None
+    singlestream_target_latency: float | None = None
+    multistream_target_latency: float | None = None
+    min_duration: int | None = None
+    min_query_count: int | None = None
+    max_query_count: int | None = None
+    performance_sample_count: int | None = None
+    batch_size: int | None = None
+    threads: int | None = None
+    num_workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """One call of the harness: what to measure, how long, and where the results go.
+
+    ``reuse`` keeps VALID runs of the same settings that the results hold already. ``answer`` is a
+    file for a second copy of results.json, at a place that the caller knows beforehand.
+    """
+
+    benchmark: str
+    form: str
+    backend: str
+    device: str
+    model: ModelSpec
+    dataset: str
+    results_dir: str
+    hw_name: str
+    round: str
+    scenarios: tuple[str, ...] = SCENARIOS
+    modes: tuple[str, ...] = MODES
+    style: str = "test"
+    division: str = "closed"
+    reuse: bool = False
+    answer: str = ""
+    overrides: Overrides = field(default_factory=Overrides)
+
+    def __post_init__(self) -> None:
+        for name, values, known in (
+            ("scenarios", self.scenarios, SCENARIOS),
+            ("modes", self.modes, MODES),
+            ("style", (self.style,), tuple(STYLES)),
+            ("division", (self.division,), ("closed", "open")),
+        ):
+            wrong = [value for value in values if value not in known]
+            if wrong or not values:
+                found = wrong[0] if wrong else "nothing"
+                raise HarnessError(f"{name}: expected one of {', '.join(known)}; found {found}")
+
+    def sut(self, backend_version: str) -> str:
+        """The name of the system under test: machine, implementation, device, backend."""
+        machine = re.sub(r"[^A-Za-z0-9._]+", "_", self.hw_name) or "machine"
+        version = f"-v{backend_version}" if backend_version else ""
+        return f"{machine}-{IMPLEMENTATION}-{self.device}-{self.backend}{version}-default_config"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a machine is divided: callers of the model, threads of each, most samples in a batch."""
+
+    workers: int
+    threads: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What LoadGen is told to expect: samples/s (Offline, Server) or ms per query (streams)."""
+
+    qps: float | None = None
+    latency_ms: float | None = None
+    min_duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """One LoadGen run: one scenario in one mode, in a process of its own.
+
+    ``service_times`` maps a batch size (as text, for JSON) to the seconds the backend needs for
+    it; the Server batcher reads it. ``folder`` is private to the run until it is complete.
+    """
+
+    benchmark: str
+    backend: str
+    device: str
+    model: ModelSpec
+    dataset: str
+    scenario: str
+    mode: str
+    style: str
+    shape: Shape
+    targets: Targets
+    overrides: Overrides
+    folder: str
+    service_times: dict[str, float] = field(default_factory=dict)
+
+
+def user_conf(run: RunSettings, loadgen_key: str, sample_count: int) -> str:
+    """The user.conf of a run: only keys that differ from the round's built-in mlperf.conf.
+
+    ``loadgen_key`` is the model's name in mlperf.conf and ``sample_count`` the number of samples
+    that performance runs keep loaded. Latencies and durations are in milliseconds.
+    """
+    given = run.overrides
+    short = run.style != "valid"
+    offline_minimum = 1 if short and run.scenario == OFFLINE else None
+    values: dict[str, Any] = {
+        "target_qps": run.targets.qps,
+        "target_latency": run.targets.latency_ms,
+        "min_duration": run.targets.min_duration_ms,
+        "min_query_count": given.min_query_count or offline_minimum,
+        "max_query_count": given.max_query_count,
+        "performance_sample_count_override": sample_count,
+    }
+    return "".join(
+        f"{loadgen_key}.{run.scenario}.{key} = {_number(value)}\n"
+        for key, value in values.items()
+        if value is not None
+    )
+
+
+def _number(value: float | int) -> str:
+    """LoadGen reads plain decimal numbers only, never an exponent."""
+    return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")

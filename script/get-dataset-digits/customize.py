@@ -1,0 +1,21 @@
+"""Hand out the paths and sizes of the digits that src/make_dataset.py has written."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Set where the two parts lie, from the facts file that the program left behind."""
+    env = i["env"]
+    root = os.getcwd()
+    with open(os.path.join(root, "dataset.json"), encoding="utf-8") as file:
+        facts = json.load(file)
+    env["CM_DATASET_PATH"] = os.path.join(root, "val")
+    env["CM_DATASET_SIZE"] = str(facts["parts"]["val"]["count"])
+    env["CM_DATASET_TRAIN_PATH"] = os.path.join(root, "train")
+    env["CM_DATASET_TRAIN_SIZE"] = str(facts["parts"]["train"]["count"])
+    env["CM_DATASET_VER"] = facts["version"]
+    return {"return": 0, "version": facts["version"]}

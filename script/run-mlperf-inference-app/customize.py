@@ -1,0 +1,59 @@
+"""Refuse early what does not exist yet; at the end show the table and judge it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cmbench.errors import Error
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what cannot be before anything is installed."""
+    env = i["env"]
+    if env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS") and env.get("CM_MLPERF_LOADGEN_SCENARIO"):
+        raise Error(
+            "bad-value",
+            f"--scenario={env['CM_MLPERF_LOADGEN_SCENARIO']} and the variation _all-scenarios "
+            "contradict each other",
+            hint="leave out one of the two",
+        )
+    if env.get("CM_MLPERF_FORM") != "tiny":
+        model = env["CM_MLPERF_MODEL"]
+        raise Error(
+            "not-available",
+            f"the full {model} benchmark is not supported yet: its model and its data set "
+            "come with a later version",
+            hint="add the variation _tiny, which runs everything on a small model and real data: "
+            f"cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios --model={model}",
+        )
+    return {"return": 0}
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Print the table; raises Error when a rule is broken, after the results are shown."""
+    with open(i["env"]["CM_MLPERF_INFERENCE_RESULTS_SUMMARY"], encoding="utf-8") as file:
+        print(file.read(), end="")
+    results = i["state"]["cm-mlperf-inference-results"]
+    problems = results["problems"]
+    if problems:
+        raise refused(problems, results["folder"])
+    return {"return": 0}
+
+
+def refused(problems: list[dict[str, Any]], folder: str) -> Error:
+    """The error for results that are not accepted: each broken rule, and what to do about it."""
+    first = problems[0]
+    count = len({(problem["scenario"], problem["mode"]) for problem in problems})
+    runs = "one run is" if count == 1 else f"{count} runs are"
+    return Error(
+        "result-not-accepted",
+        f"{runs} not accepted: {first['scenario']} {first['mode']}, rule: {first['fault']['rule']}",
+        context=[
+            *(
+                f"{problem['scenario']} {problem['mode']}: {problem['fault']['text']}"
+                for problem in problems
+            ),
+            f"all results were kept in {folder}",
+        ],
+        hint=first["fault"]["advice"],
+    )

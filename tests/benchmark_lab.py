@@ -1,0 +1,102 @@
+"""The tiny benchmark for tests: its programs, its data, its model, and settings to run it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from support import ROOT, run
+
+SCRIPT = ROOT / "script"
+HARNESS = SCRIPT / "app-mlperf-inference" / "src"
+MODEL = SCRIPT / "get-ml-model-resnet50" / "tiny"
+DIGITS = SCRIPT / "get-dataset-digits" / "src" / "make_dataset.py"
+PREPROCESS = SCRIPT / "get-preprocessed-dataset-imagenet" / "src" / "preprocess.py"
+
+for folder in (HARNESS, ROOT / "automation"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def module_of(path: Path) -> ModuleType:
+    """A Python file that is no module of a package, such as a customize.py."""
+    name = f"{path.parent.name}_{path.stem}".replace("-", "_")
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Removed when the tests end: data that no test changes is made once for all of them."""
+    return tempfile.TemporaryDirectory(prefix="benchmark-lab-")
+
+
+@cache
+def digits() -> Path:
+    """The data set as its script writes it."""
+    out = Path(_scratch().name) / "digits"
+    out.mkdir()
+    run([sys.executable, str(DIGITS), "--out", str(out)]).ok()
+    return out
+
+
+@cache
+def arrays(part: str = "val") -> Path:
+    """The preprocessed arrays of a part (``val`` or ``train``)."""
+    out = Path(_scratch().name) / f"arrays-{part}"
+    if out.exists():  # asked for by name and by default
+        return out
+    out.mkdir()
+    images = digits() / part / f"{part}_map.txt"
+    words = ["--map", str(images), "--side", "28", "--name", "digits", "--out", str(out)]
+    run([sys.executable, str(PREPROCESS), *words]).ok()
+    return out
+
+
+def model(**changes: Any) -> dict[str, Any]:
+    """The shipped model as the harness's settings describe it."""
+    facts = json.loads((MODEL / "model.json").read_text(encoding="utf-8"))
+    keys = ("name", "sha256", "precision", "inputs", "outputs", "label_offset", "accuracy")
+    return {**{key: facts[key] for key in keys}, "path": str(MODEL / facts["file"]), **changes}
+
+
+def settings(results: Path, **changes: Any) -> dict[str, Any]:
+    """Session settings for runs of a third of a second in one narrow shape."""
+    overrides = {"min_duration": 300, "threads": 1, "num_workers": 2, "batch_size": 8}
+    return {
+        "benchmark": "resnet50",
+        "form": "tiny",
+        "backend": "onnxruntime",
+        "device": "cpu",
+        "model": model(),
+        "dataset": str(arrays()),
+        "results_dir": str(results),
+        "hw_name": "lab",
+        "round": "6.1",
+        "overrides": overrides | changes.pop("overrides", {}),
+        **changes,
+    }
+
+
+def harness_command(program: str, config: Path) -> list[str]:
+    """The command line of one of the harness's programs."""
+    return [sys.executable, "-m", "mlperf_harness", program, str(config)]
+
+
+def harness_environment() -> dict[str, str]:
+    """The environment that finds the harness."""
+    return {**os.environ, "PYTHONPATH": str(HARNESS), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,0 +1,120 @@
+"""From env keys to the harness's settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlperf_harness import records
+from mlperf_harness.settings import Overrides, SessionSettings
+
+import benchmark_lab as lab
+
+customize = lab.module_of(lab.SCRIPT / "app-mlperf-inference" / "customize.py")
+
+
+def env(**changes: str) -> dict[str, str]:
+    return {
+        "CM_MLPERF_MODEL": "resnet50",
+        "CM_MLPERF_FORM": "tiny",
+        "CM_MLPERF_BACKEND": "onnxruntime",
+        "CM_MLPERF_DEVICE": "cpu",
+        "CM_MLPERF_INFERENCE_VERSION": "6.1",
+        "CM_MLPERF_LOADGEN_MODE": "all",
+        "CM_MLPERF_RUN_STYLE": "test",
+        "CM_MLPERF_SUBMISSION_DIVISION": "closed",
+        "CM_DATASET_PREPROCESSED_PATH": "/data",
+        "CM_ML_MODEL_FACTS_FILE_WITH_PATH": str(lab.MODEL / "model.json"),
+        "CM_ML_MODEL_FILE_WITH_PATH": "/model.onnx",
+        "CM_ML_MODEL_STARTING_WEIGHTS_FILENAME": "model.onnx",
+        "CM_ML_MODEL_RETRAINING": "no",
+        "CM_ML_MODEL_WEIGHT_TRANSFORMATIONS": "no",
+        **changes,
+    }
+
+
+def settings(**changes: str) -> SessionSettings:
+    return records.decode(SessionSettings, customize.session(env(**changes), "/answer.json"))
+
+
+def test_nothing_given_is_one_test_run_of_offline() -> None:
+    found = settings()
+    assert found.scenarios == ("Offline",)
+    assert found.modes == ("performance", "accuracy")
+    assert (found.style, found.division, found.round) == ("test", "closed", "6.1")
+    assert found.reuse is False
+    assert found.overrides == Overrides()
+    assert found.hw_name
+    assert found.results_dir == str(Path.home() / "mlperf-inference-results")
+
+
+@pytest.mark.parametrize(
+    ("category", "scenarios"),
+    [
+        ("", ("SingleStream", "MultiStream", "Server", "Offline")),
+        ("edge", ("SingleStream", "MultiStream", "Offline")),
+        ("datacenter", ("Server", "Offline")),
+    ],
+)
+def test_all_scenarios_are_those_of_the_category(category: str, scenarios: Any) -> None:
+    found = settings(
+        CM_MLPERF_LOADGEN_ALL_SCENARIOS="yes", CM_MLPERF_SUBMISSION_SYSTEM_TYPE=category
+    )
+    assert found.scenarios == scenarios
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"CM_MLPERF_LOADGEN_MODE": "fun"}, "--mode=fun is not known"),
+        (
+            {
+                "CM_MLPERF_LOADGEN_ALL_SCENARIOS": "on",
+                "CM_MLPERF_SUBMISSION_SYSTEM_TYPE": "fog",
+            },
+            "--category=fog is not known",
+        ),
+        ({"CM_NUM_THREADS": "two"}, "--threads=two: a whole number above zero is needed"),
+        ({"CM_NUM_THREADS": "1.5"}, "--threads=1.5: a whole number above zero is needed"),
+        ({"CM_MLPERF_LOADGEN_TARGET_QPS": "-3"}, "--offline_target_qps=-3: a number above zero"),
+    ],
+)
+def test_wrong_values_are_named(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(customize.Error, match=message) as caught:
+        settings(**changes)
+    assert caught.value.code == "bad-value"
+
+
+@given(st.sampled_from(sorted(customize.OVERRIDES)), st.integers(1, 10**6))
+def test_every_override_has_its_key(name: str, value: int) -> None:
+    keys, number = customize.OVERRIDES[name]
+    found = settings(**{keys[0]: str(value)}).overrides
+    assert getattr(found, name) == number(str(value))
+    assert {field for field in Overrides.__slots__ if getattr(found, field) is not None} == {name}
+
+
+def test_a_common_target_gives_way_to_the_special_one() -> None:
+    found = settings(
+        CM_MLPERF_LOADGEN_TARGET_QPS="10", CM_MLPERF_LOADGEN_SERVER_TARGET_QPS="4"
+    ).overrides
+    assert (found.offline_target_qps, found.server_target_qps) == (10, 4)
+
+
+def test_rerun_no_keeps_what_is_there() -> None:
+    assert settings(CM_RERUN="no").reuse is True
+    assert settings(CM_RERUN="yes").reuse is False
+
+
+def test_settings_are_written_and_results_are_given_back(tmp_path: Path) -> None:
+    step: dict[str, Any] = {"env": env(CM_TMP_RUN_DIR=str(tmp_path)), "state": {}}
+    assert customize.preprocess(step) == {"return": 0}
+    written = records.read(SessionSettings, Path(step["env"]["CM_MLPERF_HARNESS_CONFIG"]))
+    records.write(Path(written.answer), {"folder": "/results/x", "problems": []})
+    assert customize.postprocess(step) == {"return": 0}
+    assert step["env"]["CM_MLPERF_INFERENCE_RESULTS_JSON"] == "/results/x/results.json"
+    assert step["state"]["cm-mlperf-inference-results"]["folder"] == "/results/x"
+    assert json.loads(Path(written.answer).read_text())["problems"] == []
