@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -115,3 +116,31 @@ class Lab:
 
     def plan(self, tags: str, **flags: Any) -> Result:
         return self.call("plan", tags=tags, **flags)
+
+
+_CALL = """
+import sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+from lab import Lab
+lab = Lab.__new__(Lab)
+lab.home, lab.repo = Path({home!r}), Path({repo!r})
+from cmbench import cli
+answer = cli.handle('script', 'run', lab.cmind(), {{'out': 'con', 'tags': {tags!r}, **{flags!r}}})
+sys.exit(answer['return'])
+"""
+
+
+def command(lab: Lab, tags: str, **flags: Any) -> list[str]:
+    """The command line of a run in a process of its own."""
+    code = _CALL.format(
+        paths=[str(ROOT / "tests")], home=str(lab.home), repo=str(lab.repo), tags=tags, flags=flags
+    )
+    return [sys.executable, "-c", code]
+
+
+def start(lab: Lab, tags: str, **flags: Any) -> subprocess.Popen[str]:
+    """Start such a run."""
+    return subprocess.Popen(
+        command(lab, tags, **flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
