@@ -17,7 +17,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.meta import META_FILES, check, parse_script, read_meta
-from cmbench.model import Script, Tags
+from cmbench.model import CM, MLC, Dialect, Script, Tags
 from cmbench.values import immutable
 
 _SCHEMA = """
@@ -28,7 +28,7 @@ create table if not exists contents(path text primary key, stamp text, digest te
 pragma user_version = 1;
 """
 _IGNORED = re.compile(
-    r"(^|/)(__pycache__|tests|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
+    r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
 )
 _SHELL_WORD = re.compile(rb"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*)")
 _OS_WORD = re.compile(rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]")
@@ -42,6 +42,11 @@ class Repository:
     alias: str
     path: str
     own: bool = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """Repositories of MLC carry a ``meta.yaml`` at their root, those of CM do not."""
+        return MLC if os.path.isfile(os.path.join(self.path, "meta.yaml")) else CM
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -133,7 +138,7 @@ class Index:
                     context=row.faults,
                     hint="correct the keys named above",
                 )
-            script = parse_script(self._meta(path), path, row.repo)
+            script = parse_script(self._meta(path), path, row.repo, self._owner(path).dialect)
             self._scripts[path] = script
         return script
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.model import (
+    CM,
     PHASES,
     Condition,
     Dependency,
+    Dialect,
     InputSpec,
     Script,
     Settings,
@@ -48,6 +50,8 @@ SETTINGS_KEYS = frozenset(
         "default_version",
         "script_name",
         "fetches",
+        "privileges",
+        "licence",
         "exclusive",
         "warnings",
         "update_meta_if_env",
@@ -286,7 +290,7 @@ def _check_inputs(meta: Mapping[str, Any]) -> list[Diagnostic]:
     return found
 
 
-def parse_script(meta: Mapping[str, Any], path: str, repo: str) -> Script:
+def parse_script(meta: Mapping[str, Any], path: str, repo: str, dialect: Dialect = CM) -> Script:
     """Typed form of a checked meta. ``path`` is the script directory, ``repo`` its repository."""
     variations = {
         str(name): _variation(str(name), block or {})
@@ -324,6 +328,7 @@ def parse_script(meta: Mapping[str, Any], path: str, repo: str) -> Script:
         env_key_mappings=meta.get("env_key_mappings") or {},
         sort=int(meta.get("sort") or 0),
         meta=meta,
+        dialect=dialect,
     )
 
 
@@ -375,6 +380,9 @@ def _settings(block: Mapping[str, Any]) -> Settings:
         fetches=tuple(str(item) for item in block.get("fetches") or ()),
         exclusive=tuple(str(item) for item in block.get("exclusive") or ()),
         warnings=tuple(str(item) for item in block.get("warnings") or ()),
+        conditional=tuple(
+            (conditions(item), _settings(item)) for item in block.get("update_meta_if_env") or ()
+        ),
     )
 
 

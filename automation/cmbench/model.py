@@ -27,16 +27,25 @@ EMPTY: Mapping[str, Any] = {}
 class Dialect:
     """The rules by which one family of repositories reads the same file format.
 
-    ``prefix`` starts every env key of the engine. ``base_first`` says whether the base of a
-    variation is merged before the variation that names it (so that the derived one wins).
+    ``prefix`` starts every env key of the engine. ``base_first``: the base of a variation is
+    merged before the variation that names it, so that the derived one wins. ``inputs_are_const``:
+    no variation overrides an input. ``top_level_rules``: ``const`` and ``update_meta_if_env`` of
+    the script itself count, not only those of variations. ``version_first``: the block of the
+    version is merged before the variations. ``combined_last``: combined variations come once,
+    after all single ones.
     """
 
     name: str
     prefix: str
     base_first: bool
+    inputs_are_const: bool
+    top_level_rules: bool
+    version_first: bool
+    combined_last: bool
 
 
-CM = Dialect(name="cm", prefix="CM_", base_first=False)
+CM = Dialect("cm", "CM_", False, True, False, False, False)
+MLC = Dialect("mlc", "MLC_", True, False, True, True, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +118,7 @@ class Settings:
     fetches: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    conditional: tuple[tuple[tuple[Condition, ...], Settings], ...] = ()
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

@@ -10,12 +10,12 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from cmbench.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
 from cmbench.errors import Error
 from cmbench.frame import Frame
-from cmbench.model import PHASES, Dependency, Node, Plan, Request
+from cmbench.model import PHASES, Dependency, Node, Plan, Request, Tags
 from cmbench.resolve import Facts, Resolver
 
 
@@ -54,12 +54,23 @@ class PlanEnv(TracedEnv):
         return self.peek(key, default)
 
 
+class Watcher(Protocol):
+    """Who wants to see the frames behind the nodes of a plan, such as an explanation."""
+
+    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
+        """Settings are laid, nothing else has happened; ``asked`` is the caller's entry."""
+
+    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
+        """The step and all below it are planned; there is no frame where the step is open."""
+
+
 class Planner:
     """Walks a request's tree with a resolver whose env class is ``PlanEnv``."""
 
-    def __init__(self, resolver: Resolver, facts: Facts) -> None:
+    def __init__(self, resolver: Resolver, facts: Facts, watcher: Watcher | None = None) -> None:
         self._resolver = resolver
         self._facts = facts
+        self._watcher = watcher
         self._made: dict[str, str] = {}
         self._customize: dict[str, str] = {}
 
@@ -75,13 +86,25 @@ class Planner:
             seconds=time.perf_counter() - started,
         )
 
-    def _step(self, request: Request, parent: Frame | None, phase: str, when: str) -> Node:
+    def _step(
+        self,
+        request: Request,
+        parent: Frame | None,
+        phase: str,
+        when: str,
+        asked: Dependency | None = None,
+    ) -> Node:
         frame = self._resolver.resolve(request, parent)
         try:
-            return self._resolved_step(frame, parent, phase, when)
+            if self._watcher is not None:
+                self._watcher.resolved(frame, asked)
+            node = self._resolved_step(frame, parent, phase, when)
         except Error as error:
             error.within(frame.label)
             raise
+        if self._watcher is not None:
+            self._watcher.planned(node, frame, asked)
+        return node
 
     def _resolved_step(self, frame: Frame, parent: Frame | None, phase: str, when: str) -> Node:
         if frame.script.host_facts:
@@ -125,13 +148,22 @@ class Planner:
         request = self._resolver.child(frame, entry)
         if isinstance(request, Pending):
             why = "the step to run is not known yet"
-            return [_open_node(entry, phase, f"tags from {request.producer}", why)]
+            return [self._open(entry, phase, f"tags from {request.producer}", why)]
+        if when and request.tags in _tags_above(frame):
+            why = "it leads back to a step above, which a run may enter again"
+            return [self._open(entry, phase, when, why)]
         try:
-            return [self._step(request, frame, phase, when)]
+            return [self._step(request, frame, phase, when, entry)]
         except Error as error:
             if not when:
                 raise
-            return [_open_node(entry, phase, when, f"if so: {error.message}")]
+            return [self._open(entry, phase, when, f"if so: {error.message}")]
+
+    def _open(self, entry: Dependency, phase: str, when: str, why: str) -> Node:
+        node = _open_node(entry, phase, when, why)
+        if self._watcher is not None:
+            self._watcher.planned(node, None, entry)
+        return node
 
     def _promise_own_keys(self, frame: Frame, phase: str) -> None:
         """Keys that this step's own code may set before ``phase`` and that the phase asks for."""
@@ -173,6 +205,11 @@ class Planner:
         if parent is not None:
             for key, value in self._facts(path).new_env.items():
                 parent.env.learn(key, value, path)
+
+
+def _tags_above(frame: Frame) -> list[Tags]:
+    own = [frame.request.tags]
+    return own + _tags_above(frame.parent) if frame.parent else own
 
 
 def walk(node: Node) -> Iterable[Node]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from cmbench.cache import Entry, Store, relied_on_change
+from cmbench.entry import damage
 from cmbench.env import (
     MISSING,
     Pending,
@@ -27,8 +28,10 @@ from cmbench.env import (
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.index import Index
+from cmbench.merge import merge_dependency, with_replacements
 from cmbench.model import (
     PHASES,
+    Condition,
     Dependency,
     Outcome,
     Request,
@@ -38,6 +41,9 @@ from cmbench.model import (
     VersionRange,
 )
 from cmbench.select import Choice, choose, expand, merge_order, parse_tags, variation_of
+
+REPEATS = 3
+"""How often one script may stand in a chain with the same tags."""
 
 Facts = Callable[[str], Outcome]
 """Gives what the ``host_facts`` script at a path says of this machine."""
@@ -94,7 +100,7 @@ class Resolver:
         script = choice.script
         version = self._version(request, choice)
         blocks = self._settings(choice, version.exact)
-        env, const = self._lay_env(request, script, blocks, version, parent)
+        env, const, blocks = self._lay_env(request, script, blocks, version, parent)
         frame = Frame(
             request=request,
             choice=choice,
@@ -104,7 +110,7 @@ class Resolver:
             state=_lay_state(request, blocks, parent),
             adr=_lay_adr(request, blocks),
             const=const,
-            deps=self._merged_dependencies(choice, version.exact, blocks),
+            deps=self._merged_dependencies(choice, version.exact),
             parent=parent,
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
@@ -146,9 +152,10 @@ class Resolver:
         if blocks is None:
             script = choice.script
             found = [script.settings]
-            found += [variation_of(script, name).settings for name in merge_order(choice)]
-            if version in script.versions:
-                found.append(script.versions[version])
+            versioned = [script.versions[version]] if version in script.versions else []
+            varied = [variation_of(script, name).settings for name in merge_order(choice)]
+            first = script.dialect.version_first
+            found += versioned + varied if first else varied + versioned
             blocks = self._blocks[key] = tuple(found)
         return blocks
 
@@ -159,34 +166,45 @@ class Resolver:
         blocks: tuple[Settings, ...],
         version: VersionRange,
         parent: Frame | None,
-    ) -> tuple[TracedEnv, dict[str, Any]]:
-        prefix = script.dialect.prefix
+    ) -> tuple[TracedEnv, dict[str, Any], tuple[Settings, ...]]:
+        """Env and constants, and the blocks with those that turned out to apply."""
+        dialect = script.dialect
         env = self._env_class(visible_env(parent, request) if parent else {})
         if parent:
             env.inherit(parent.env)
-        for key, value in _call_env(request, version, prefix).items():
+        for key, value in call_env(request, version, dialect.prefix).items():
             env.overlay(key, value)
         const: dict[str, Any] = {}
+        conditional: list[tuple[tuple[Condition, ...], Settings]] = []
         for number, block in enumerate(blocks):
-            _lay_block(env, const, block, request)
-            if number:
+            mapped = _lay_block(env, block, request)
+            if dialect.inputs_are_const:
+                const.update(mapped)
+            if number or dialect.top_level_rules:
                 const.update(block.const)
+                conditional = [*block.conditional, *conditional]
+            for conditions, settings in conditional:
+                if decide(conditions, env)[0]:
+                    _lay_block(env, settings, request)
+        applied = [settings for conditions, settings in conditional if decide(conditions, env)[0]]
+        for settings in applied:
+            const.update(settings.const)
         const.update(request.const)
         for key, value in const.items():
             env.overlay(key, value)
         _resolve_references(env)
-        return env, const
+        return env, const, (*blocks, *applied)
 
     def _merged_dependencies(
-        self, choice: Choice, version: str, blocks: tuple[Settings, ...]
+        self, choice: Choice, version: str
     ) -> Mapping[str, tuple[Dependency, ...]]:
         key = (choice.script.path, choice.variations, version)
         merged = self._dependencies.get(key)
         if merged is None:
             lists: dict[str, list[Dependency]] = {phase: [] for phase in PHASES}
-            for block in blocks:
+            for block in self._settings(choice, version):
                 for phase, entries in block.deps.items():
-                    lists[phase] = _with_replacements(lists[phase], entries)
+                    lists[phase] = with_replacements(lists[phase], entries)
             merged = {phase: tuple(found) for phase, found in lists.items() if found}
             self._dependencies[key] = merged
         return merged
@@ -234,11 +252,11 @@ class Resolver:
     def _mismatch(self, entry: Entry, frame: Frame) -> str:
         """Why ``entry`` does not answer ``frame``; an empty string when it does."""
         for key, then in entry.reads.items():
-            now = _value_now(key, frame)
+            now = value_now(key, frame)
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"
             if now != then:
-                return f"{key} was {_shown(then)}, is {_shown(now)}"
+                return f"{key} was {shown_value(then)}, is {shown_value(now)}"
         return self.unsound(entry)
 
     def unsound(self, entry: Entry) -> str:
@@ -265,23 +283,31 @@ class Resolver:
         return ""
 
     def _broken(self, entry: Entry) -> str:
-        if not os.path.isdir(entry.path):
-            return f"its directory {entry.path} is gone"
-        return next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
+        why = damage(entry)
+        return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 
     def _changed(self, entry: Entry) -> str:
         rows = self.index.rows()
-        for path, digest in entry.scripts.items():
+        for made_by, digest in entry.scripts.items():
+            path = self._script_here(entry, made_by)
             if path not in rows:
                 return f"the script {os.path.basename(path)} is gone"
             if self.index.content(path).digest != digest:
                 return f"the script {os.path.basename(path)} was edited"
-        for path, reads in entry.facts.items():
-            facts = self._facts(path).new_env
+        for made_by, reads in entry.facts.items():
+            path = self._script_here(entry, made_by)
+            facts = self._facts(path).new_env if path in rows else {}
             for key, then in reads.items():
                 if fingerprint(key, facts.get(key, MISSING)) != then:
                     return f"{key} of this machine has changed"
         return ""
+
+    def _script_here(self, entry: Entry, path: str) -> str:
+        """Where a script is in this home, for an entry that was made in another one."""
+        if path in self.index.rows() or (self.store.owns(entry) and not entry.imported):
+            return path
+        found = self.index.by_uid(os.path.basename(path))
+        return found[0].path if found and path not in repr(entry.new_env) else path
 
     def _lost_dependency(self, entry: Entry) -> str:
         for key in entry.deps:
@@ -367,36 +393,14 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
     }
 
 
-def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
-    """``entry`` changed by an ``ad``/``adr`` update: tags join, dicts merge, scalars replace."""
-    tags = [t for t in update.tags.split(",") if t and "<<<" not in t]
-    present = entry.tags.split(",")
-    version = entry.version
-    if update.version:
-        version = VersionRange(
-            update.version.exact or version.exact,
-            update.version.minimum or version.minimum,
-            update.version.maximum or version.maximum,
-            update.version.usable or version.usable,
-        )
-    return replace(
-        entry,
-        tags=",".join([*present, *(t for t in tags if t not in present)]),
-        env={**entry.env, **update.env},
-        version=version,
-        extra_cache_tags=",".join(
-            t for t in (entry.extra_cache_tags, update.extra_cache_tags) if t
-        ),
-        force_cache=entry.force_cache if update.force_cache is None else update.force_cache,
-        adr={**entry.adr, **update.adr},
-        inputs={**entry.inputs, **update.inputs},
-    )
-
-
 def _refuse_cycle(frame: Frame) -> None:
+    """Refuse a chain that cannot end; a script may meet itself again with another env."""
+    again = 0
     above = frame.parent
     while above is not None:
-        if above.script.path == frame.script.path and above.request.tags == frame.request.tags:
+        same = above.script.path == frame.script.path and above.request.tags == frame.request.tags
+        again += same
+        if again == REPEATS or (same and frame.cacheable and above.identity == frame.identity):
             raise Error(
                 "dependency-cycle",
                 f"{frame.label} depends on itself",
@@ -406,19 +410,24 @@ def _refuse_cycle(frame: Frame) -> None:
         above = above.parent
 
 
-def _lay_block(env: TracedEnv, const: dict[str, Any], block: Settings, request: Request) -> None:
+def _lay_block(env: TracedEnv, block: Settings, request: Request) -> dict[str, Any]:
+    """Lay one block over ``env``; returns the keys that inputs have set."""
     for key, value in block.default_env.items():
         if key not in env:
             env.overlay(key, value)
     for key, value in block.env.items():
         env.overlay(key, value)
-    for name, key in block.input_mapping.items():
-        if name in request.inputs:
-            const[key] = _input_text(request.inputs[name])
-            env.overlay(key, const[key])
+    mapped = {
+        key: _input_text(request.inputs[name])
+        for name, key in block.input_mapping.items()
+        if name in request.inputs
+    }
+    for key, value in mapped.items():
+        env.overlay(key, value)
+    return mapped
 
 
-def _call_env(request: Request, version: VersionRange, prefix: str) -> dict[str, Any]:
+def call_env(request: Request, version: VersionRange, prefix: str) -> dict[str, Any]:
     """Env that comes with the call itself, before any meta."""
     found: dict[str, Any] = dict(request.env)
     if request.path:
@@ -488,26 +497,6 @@ def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
     return adr
 
 
-def _with_replacements(
-    entries: list[Dependency], changes: Sequence[Dependency]
-) -> list[Dependency]:
-    """``entries`` with each change in the place of the entry it names, or at the end."""
-    result = list(entries)
-    for change in changes:
-        places = [n for n, old in enumerate(entries) if _same_place(old, change)]
-        if places:
-            result[places[0]] = change
-        else:
-            result.append(change)
-    return result
-
-
-def _same_place(old: Dependency, new: Dependency) -> bool:
-    if new.names or old.names:
-        return set(old.names) == set(new.names)
-    return set(old.tags.split(",")) == set(new.tags.split(","))
-
-
 def _prefixed(prefix: str, value: Any) -> Any:
     if value is None or value == "":
         return ""
@@ -542,7 +531,8 @@ def _passed_down(frame: Frame, entry: Dependency) -> Mapping[str, Dependency]:
     return adr
 
 
-def _value_now(key: str, frame: Frame) -> Any:
+def value_now(key: str, frame: Frame) -> Any:
+    """The fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
     space, colon, name = key.partition(":")
     if not colon:
         return _print(key, frame.env.peek(key, MISSING))
@@ -559,7 +549,8 @@ def _print(key: str, value: Any) -> Any:
     return value if isinstance(value, Pending) else fingerprint(key, value)
 
 
-def _shown(text: str) -> str:
+def shown_value(text: str) -> str:
+    """A fingerprint as a message shows it."""
     if text == MISSING:
         return "not set"
     return text if text.startswith("sha256:") else f'"{text}"'

@@ -268,7 +268,7 @@ def merge_order(choice: Choice) -> list[str]:
     """
     combined = combinations(choice.script, choice.variations)
     singles = list(choice.variations)
-    if not combined or len(singles) < 2:
+    if not combined or len(singles) < 2 or choice.script.dialect.combined_last:
         return singles + combined
     return [singles[0], *combined, *singles[1:], *combined]
 

@@ -1,0 +1,274 @@
+"""What a plan says about itself: reasons, misses, needs, origins of values, graphs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from lab import Lab, Result
+
+SETS = """
+def preprocess(i):
+    i['env']['{key}'] = '{value}'
+    return {{'return': 0}}
+"""
+
+
+def refused(result: Result, code: str, *texts: str) -> None:
+    assert result.answer["code"] == code, result.err
+    for text in texts:
+        assert text in result.err
+
+
+def lines(result: Result) -> list[str]:
+    assert result.answer["return"] == 0, result.err
+    assert all(len(line) <= 80 for line in result.out.splitlines()), result.out
+    return result.out.splitlines()
+
+
+def origins(result: Result) -> list[tuple[str, str, str]]:
+    assert result.answer["return"] == 0, result.err
+    lines(result)
+    return [
+        (o["step"], o["where"], o["value"] if o["in_force"] else f"({o['value']})")
+        for o in result.answer["explain"]["origins"]
+    ]
+
+
+@pytest.fixture
+def app(lab: Lab) -> Lab:
+    """An app that detects or installs a tool, with settings at every level."""
+    lab.script(
+        "install-tool",
+        cache=True,
+        new_env_keys=["TOOL_*"],
+        env={"TOOL_PATH": "/opt/tool"},
+        fetches=["https://example.org/tool.tgz"],
+        licence="the tool's own licence",
+        privileges=["root, to load its driver"],
+        required_disk_space=1500,
+    )
+    lab.script(
+        "get-tool",
+        cache=True,
+        new_env_keys=["TOOL_*"],
+        customize=SETS.format(key="REQUIRE_INSTALL", value="yes"),
+        prehook_deps=[{"tags": "install,tool", "enable_if_env": {"REQUIRE_INSTALL": ["yes"]}}],
+    )
+    lab.script(
+        "run-app",
+        default_env={"MODE": "safe"},
+        input_mapping={"mode": "MODE", "device": "DEVICE"},
+        deps=[
+            {"tags": "get,tool", "names": ["tool"], "env": {"LEVEL": "3"}},
+            {"tags": "use,tool", "enable_if_env": {"DEVICE": ["gpu"]}},
+        ],
+        variations={
+            "gpu": {"group": "device", "env": {"DEVICE": "gpu"}},
+            "cpu": {"group": "device", "default": True, "env": {"DEVICE": "cpu"}},
+        },
+    )
+    lab.script("use-tool", customize="def preprocess(i):\n    i['env'].get('TOOL_PATH')\n")
+    return lab
+
+
+def test_both_arms_and_all_needs_are_shown(app: Lab) -> None:
+    result = app.plan("run,app")
+    text = lines(result)
+    assert text[0].split() == ["run-app", "run"]
+    assert text[1].split() == ["`-", "get-tool", "detect,", "make"]
+    assert "else: install-tool" in text[2]
+    assert text[2].endswith("make if REQUIRE_INSTALL from get-tool")
+    assert "  https://example.org/tool.tgz, no checksum" in text
+    assert "network: example.org" in text
+    assert any(line.startswith("disk:    about 1.5 GB") for line in text)
+    assert "licence: install-tool: the tool's own licence" in text
+    assert "root:    install-tool: root, to load its driver" in text
+    totals = result.answer["plan"]["totals"]
+    assert totals["disk_bytes"] == 1_500_000_000
+    assert totals["licences"] == ["the tool's own licence"]
+    tool = result.answer["plan"]["root"]["children"][0]
+    assert tool["arms"] == {"detect": "get-tool", "acquire": ["install,tool"]}
+    assert tool["asked"] == "a dependency of run-app (named tool)"
+
+
+def test_what_is_cached_needs_nothing(app: Lab) -> None:
+    assert app.run("run,app").answer["return"] == 0
+    result = app.plan("run,app")
+    assert "nothing to fetch from the network" in lines(result)
+    assert result.answer["plan"]["totals"]["downloads"] == 0
+    assert result.answer["plan"]["root"]["children"][0]["cached"] == "hit"
+
+
+def test_size_and_time_are_those_of_last_time(lab: Lab) -> None:
+    lab.script("make-file", cache=True, run="head -c 3000000 /dev/zero >file; sleep 0.3")
+    lab.run("make,file")
+    (lab.repo / "script/make-file/run.sh").write_text("head -c 3000000 /dev/zero >file; true")
+    text = lines(lab.plan("make,file"))
+    assert "disk:    about 3.0 MB" in text
+    assert lab.plan("make,file").answer["plan"]["totals"]["seconds"] >= 0.3
+
+
+def test_code_that_can_call_sudo_is_named(lab: Lab) -> None:
+    lab.script("a-b", run="# sudo is not used\ntrue")
+    assert not [line for line in lines(lab.plan("a,b")) if line.startswith("root:")]
+    lab.script("a-b", run='"$X" && sudo apt-get update')
+    assert "root:    a-b: can call sudo, if you allow it" in lines(lab.plan("a,b"))
+
+
+def test_json_holds_reasons_and_nothing_else_is_printed(app: Lab) -> None:
+    data = json.loads(app.plan("run,app", json=True).out)
+    assert data["root"]["variation_reasons"] == {"cpu": "default of group device"}
+    assert data["root"]["children"][0]["misses"] == ["this script has made no entry yet"]
+
+
+# ---------------------------------------------------------------- why
+
+
+def test_why_names_variations_conditions_and_versions(app: Lab) -> None:
+    text = "\n".join(lines(app.plan("run,app,_gpu", why=True, version="2.0")))
+    assert ". with: _gpu: requested" in text
+    assert ". version: asked for by the command" in text
+    assert "DEVICE=gpu (DEVICE is gpu)" in text
+    assert ". no hit: this script has made no entry yet" in text
+
+
+def misses(lab: Lab, tags: str, **flags: Any) -> list[str]:
+    found: list[str] = lab.plan(tags, **flags).answer["plan"]["root"]["misses"]
+    return found
+
+
+def test_every_difference_to_an_entry_is_told(lab: Lab) -> None:
+    read = "def preprocess(i):\n    e = i['env']\n    e.get('A'), e.get('B')\n    return {'return': 0}"
+    made = {"cache": True, "customize": read, "input_mapping": {"a": "A", "b": "B"}}
+    lab.script("c-x", **made, variations={"v": {}})
+    assert misses(lab, "c,x", a="1") == ["this script has made no entry yet"]
+    lab.run("c,x", a="1")
+    assert misses(lab, "c,x", a="1") == []
+    found = misses(lab, "c,x", a="2", b="3")
+    assert [text.partition(": ")[2] for text in found] == [
+        'A was "1", is "2"',
+        'B was not set, is "3"',
+    ]
+    assert misses(lab, "c,x", a="1", new=True) == ["a new entry was asked for"]
+    (other,) = misses(lab, "c,x,_v", a="1")
+    assert other.endswith("has the variations none, wanted are _v")
+    (bound,) = misses(lab, "c,x", a="1", version="3")
+    assert "other bounds of the version" in bound
+    (named,) = misses(lab, "c,x", a="1", name="mine")
+    assert named.endswith("has the name (none)")
+    lab.script("c-x", **{**made, "customize": read + " # edited"}, variations={"v": {}})
+    (edited,) = misses(lab, "c,x", a="1")
+    assert edited.endswith("the script was edited since")
+
+
+# ---------------------------------------------------------------- explain
+
+
+def test_default_input_and_caller(app: Lab) -> None:
+    assert origins(app.plan("run,app", explain="MODE")) == [
+        ("run-app", "default_env of the script", "safe")
+    ]
+    assert origins(app.plan("run,app", explain="MODE", mode="fast")) == [
+        ("run-app", "default_env of the script", "(safe)"),
+        ("run-app", "input --mode on the command line", "fast"),
+    ]
+    assert origins(app.plan("run,app", explain="mode", env={"MODE": "x"})) == [
+        ("run-app", "--env.MODE on the command line", "x"),
+        ("run-app", "default_env of the script", "(safe)"),
+    ]
+
+
+def test_variation_const_and_condition(app: Lab) -> None:
+    found = origins(app.plan("run,app,_gpu", explain="DEVICE", const={"DEVICE": "tpu"}))
+    assert found[:2] == [
+        ("run-app,_gpu", "env of variation _gpu (requested)", "(gpu)"),
+        ("run-app,_gpu", "--const.DEVICE on the command line", "tpu"),
+    ]
+    assert ("run-app,_gpu", "a dependency hangs on it", "") in found
+
+
+def test_dependency_entry_and_updates_by_name(app: Lab) -> None:
+    ours = "env of the dependency in the meta of run-app"
+    assert ("get-tool", ours, "3") in origins(app.plan("run,app", explain="LEVEL"))
+    given = app.plan("run,app", explain="LEVEL", adr={"tool": {"env": {"LEVEL": "9"}}})
+    assert ("get-tool", "--adr.tool on the command line", "9") in origins(given)
+
+
+def test_what_a_step_gives_back_or_will_give_back(app: Lab) -> None:
+    before = origins(app.plan("run,app,_gpu", explain="TOOL_PATH"))
+    assert ("get-tool", "will be set by install-tool when it has run", "") in before
+    assert ("use-tool", "its code reads it", "") in before
+    app.run("run,app,_gpu")
+    after = origins(app.plan("run,app,_gpu", explain="TOOL_PATH"))
+    assert ("run-app,_gpu", "given back by the cached entry of get-tool", "/opt/tool") in after
+
+
+def test_code_that_can_set_it_and_references(lab: Lab) -> None:
+    lab.script(
+        "a-b",
+        env={"BASE": "/x", "FULL": "<<<BASE>>>/y"},
+        customize=SETS.format(key="BASE", value="z"),
+    )
+    assert origins(lab.plan("a,b", explain="FULL")) == [
+        ("a-b", "env of the script", "<<<BASE>>>/y"),
+        ("a-b", "with its references filled in", "/x/y"),
+    ]
+    assert ("a-b", "its code can set it", "") in origins(lab.plan("a,b", explain="BASE"))
+
+
+def test_versions_have_origins(lab: Lab) -> None:
+    lab.script("a-b", default_version="1.4")
+    default = origins(lab.plan("a,b", explain="CM_VERSION"))
+    assert default == [
+        ("a-b", "version default_version of the script or variation", "1.4"),
+    ]
+    asked = origins(lab.plan("a,b", explain="CM_VERSION", version="2"))
+    assert asked == [("a-b", "version asked for by the command", "2")]
+
+
+def test_secrets_stay_secret(lab: Lab) -> None:
+    lab.script("a-b", input_mapping={"key": "MY_TOKEN"})
+    result = lab.plan("a,b", explain="MY_TOKEN", key="verysecret")
+    assert "verysecret" not in result.out + json.dumps(result.answer)
+    assert origins(result) == [("a-b", "input --key on the command line", "***")]
+
+
+def test_wrong_uses_are_refused(app: Lab) -> None:
+    refused(app.plan("run,app", explain="MODEE"), "bad-value", 'did you mean "MODE"')
+    refused(app.plan("run,app", explain=True), "bad-value", "--explain=KEY")
+    refused(app.plan("run,app", dot=True, mermaid=True), "bad-value", "exclude each other")
+    refused(app.run("run,app", why=True), "unknown-flag", "cm plan script")
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def test_mermaid(app: Lab) -> None:
+    text = app.plan("run,app", mermaid=True).out
+    assert text.startswith("flowchart LR\n")
+    assert '  n0["run-app<br/>_cpu<br/>[run]"]:::no' in text
+    assert '  n1 -. "if REQUIRE_INSTALL from get-tool" .-> n2' in text
+    assert "classDef miss" in text
+
+
+def test_dot(app: Lab) -> None:
+    text = app.plan("run,app", dot=True).out
+    assert text.startswith("digraph plan {\n")
+    assert "n0 -> n1;" in text
+    if shutil.which("dot"):
+        done = subprocess.run(["dot", "-Tsvg"], input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_equal_steps_are_one_node_of_a_graph(lab: Lab) -> None:
+    lab.script("get-x", cache=True)
+    lab.script("use-x", deps=[{"tags": "get,x"}])
+    lab.script("top-x", deps=[{"tags": "get,x"}, {"tags": "use,x"}])
+    text = lab.plan("top,x", mermaid=True).out
+    assert text.count('["get-x') == 1
+    assert text.count("-->") == 3
