@@ -9,7 +9,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.meta import is_true, updates, version_range
 from cmbench.model import InputSpec, Request, RunOptions, Script, Tags
-from cmbench.resolve import STANDARD_INPUTS
+from cmbench.resolve import STANDARD_INPUTS, USER
 from cmbench.select import parse_tags
 
 FLAGS: Mapping[str, str] = {
@@ -38,6 +38,11 @@ FLAGS: Mapping[str, str] = {
     "offline": "never use the network",
     "extra_cache_tags": "more tags for the cache entry",
     "force_new_env_keys": "more env keys to give back",
+    "explain": "plan: --explain=KEY says where the value of an env key comes from",
+    "why": "plan: say for every step why it is there and why it is (not) cached",
+    "dot": "plan: print the graph for Graphviz",
+    "mermaid": "plan: print the graph for Mermaid",
+    "lock": "run: pin repositories, scripts, versions and files; written if not there",
     "save_to_json": "write the result to this file",
     "help": "show the inputs and variations of the script",
 }
@@ -123,7 +128,7 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
         force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
         ad=updates(_named_group(flags, "ad")),
-        adr=updates(_named_group(flags, "adr")),
+        adr={USER + k: v for k, v in updates(_named_group(flags, "adr")).items()},
         force_cache=is_true(flags.get("force_cache", False)),
         skip_cache=is_true(flags.get("skip_cache", False)),
         new=is_true(flags.get("new", False)),

@@ -42,6 +42,8 @@ from cmbench.model import (
 )
 from cmbench.select import Choice, choose, expand, merge_order, parse_tags, variation_of
 
+USER = "!"
+"""Starts the names of updates that the user has asked for: no script overrides those."""
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
 
@@ -334,6 +336,10 @@ class Resolver:
                 update = source.get(name)
                 if update and decide(update.conditions, frame.env)[0]:
                     entry = merge_dependency(entry, update)
+        for name in entry.names:
+            update = frame.adr.get(USER + name)
+            if update and decide(update.conditions, frame.env)[0]:
+                entry = merge_dependency(entry, update)
         return entry
 
     def child(self, frame: Frame, entry: Dependency) -> Request | Pending:
@@ -488,12 +494,14 @@ def _lay_state(request: Request, blocks: tuple[Settings, ...], parent: Frame | N
 
 
 def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
+    """Updates for dependencies at any depth: the script's own win over those of its callers."""
     adr = TracedEnv(request.adr)
-    adr.running = True
     for block in blocks:
         for name, update in block.adr.items():
-            outer = adr.peek(name)
-            adr.overlay(name, merge_dependency(update, outer) if outer else update)
+            adr.note(name)
+            before = adr.peek(name)
+            adr.overlay(name, merge_dependency(before, update) if before else update)
+    adr.running = True
     return adr
 
 

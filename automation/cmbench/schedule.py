@@ -17,7 +17,6 @@ from cmbench.cache import (
     Reliance,
     Staging,
     Store,
-    directory_size,
     disk_error,
     reliance,
     remove_tree,
@@ -166,8 +165,14 @@ class Scheduler:
         report: Mapping[str, Any],
         started: float,
     ) -> Entry:
+        from cmbench.payload import outputs_of, survey
+
         version = [f"version-{outcome.version}"] if outcome.version else []
         labels = [*frame.labels(), *version, *report["tags"]]
+        outputs = outputs_of(staging.path, outcome.new_env)
+        size, files = survey(staging.path, outputs)
+        if files:
+            self._store.keep_files(staging.uid, files)
         return Entry(
             uid=staging.uid,
             identity=frame.identity,
@@ -187,8 +192,9 @@ class Scheduler:
             name=frame.request.name,
             created=time.time(),
             seconds=time.time() - started,
-            size=directory_size(staging.path),
+            size=size,
             run=os.path.basename(self._directory),
+            outputs=outputs,
         )
 
     def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
@@ -298,16 +304,22 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
 
 
 def exports(frame: Frame) -> dict[str, Any]:
-    """The env that a step gives back: what ``new_env_keys`` names and the step itself set."""
+    """The env that a step gives back: what ``new_env_keys`` names and the step itself set.
+
+    A value that settings or inputs have set counts as read: it is part of the result.
+    """
     prefix = frame.script.dialect.prefix + "TMP_"
     patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
     env = frame.env
-    return {
-        key: _storable(env.peek(key))
+    keys = [
+        key
         for key in select_keys(dict.keys(env), patterns)
         if (key in env.written or key in env.laid or key in env.facts)
         and not key.startswith(prefix)
-    }
+    ]
+    for key in keys:
+        env.note(key)
+    return {key: _storable(env.peek(key)) for key in keys}
 
 
 def _state_exports(frame: Frame) -> dict[str, Any]:

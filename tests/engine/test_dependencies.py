@@ -232,3 +232,28 @@ def test_script_prefix_lines_are_sourced_before_the_native_script(lab: Lab) -> N
         run="echo GOT=$WHO > tmp-run-env.out",
     )
     assert lab.run("p,native").env["GOT"] == "venv"
+
+
+def test_updates_of_a_script_win_over_its_callers_and_the_users_over_all(lab: Lab) -> None:
+    lab.script("c-leaf", new_env_keys=["LEAF"], input_mapping={"colour": "LEAF"}, cache=True)
+    lab.script(
+        "c-mid",
+        cache=True,
+        new_env_keys=["LEAF"],
+        deps=[{"tags": "c,leaf", "names": ["leaf"]}],
+        variations={"green": {"adr": {"leaf": {"colour": "green"}}}},
+    )
+    for colour in ("red", "blue"):
+        lab.script(
+            f"p-{colour}",
+            new_env_keys=["LEAF"],
+            deps=[{"tags": "c,mid", "names": ["mid"]}],
+            adr={"leaf": {"colour": colour}},
+        )
+    assert lab.run("p,red").env["LEAF"] == "red"
+    assert lab.run("p,blue").env["LEAF"] == "blue"
+    assert lab.run("p,red").status["c-mid"] == "cached"
+    assert lab.run("p,red", adr={"mid": {"tags": "_green"}}).env["LEAF"] == "green"
+    chosen = {"mid": {"tags": "_green"}, "leaf": {"colour": "white"}}
+    assert lab.run("p,red", adr=chosen).env["LEAF"] == "white"
+    assert lab.run("p,red", adr={"mid": {"tags": "_green"}}).env["LEAF"] == "green"
