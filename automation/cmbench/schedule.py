@@ -308,14 +308,15 @@ def exports(frame: Frame) -> dict[str, Any]:
 
     A value that settings or inputs have set counts as read: it is part of the result.
     """
-    prefix = frame.script.dialect.prefix + "TMP_"
+    prefix = frame.script.dialect.prefix
+    of_the_engine = (prefix + "TMP_", prefix + "PROGRESS_FILE", prefix + "QUIET")
     patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
     env = frame.env
     keys = [
         key
         for key in select_keys(dict.keys(env), patterns)
         if (key in env.written or key in env.laid or key in env.facts)
-        and not key.startswith(prefix)
+        and not key.startswith(of_the_engine)
     ]
     for key in keys:
         env.note(key)
