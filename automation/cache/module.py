@@ -9,7 +9,10 @@ from typing import Any
 from cmind.automation import Automation
 
 THING = "cache"
-VERBS = ("show", "search", "delete", "help")
+VERBS = (
+    *("show", "search", "delete", "why", "pin", "unpin", "verify", "gc", "du"),
+    *("export", "bundle", "import", "help"),
+)
 
 _AUTOMATION_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

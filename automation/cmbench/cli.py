@@ -6,6 +6,7 @@ A new verb is a function ``(cmind, i) -> Answer`` in a module of ``cmbench.verbs
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -20,10 +21,27 @@ VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("script", "plan"): ("plan", "plan_script"),
     ("script", "search"): ("find", "find_script"),
     ("script", "show"): ("find", "show_script"),
+    ("script", "add"): ("author", "add_script"),
+    ("script", "lint"): ("author", "lint_script"),
+    ("script", "test"): ("author", "test_script"),
+    ("script", "doc"): ("author", "doc_script"),
+    ("script", "complete"): ("complete", "complete_script"),
+    ("script", "diff"): ("replay", "diff_script"),
+    ("script", "replay"): ("replay", "replay_script"),
+    ("script", "doctor"): ("doctor", "doctor_script"),
     ("script", "help"): ("help", "help_script"),
     ("cache", "show"): ("cache", "show_cache"),
     ("cache", "search"): ("cache", "show_cache"),
     ("cache", "delete"): ("cache", "remove_cache"),
+    ("cache", "pin"): ("cache", "pin_cache"),
+    ("cache", "unpin"): ("cache", "unpin_cache"),
+    ("cache", "why"): ("cache", "why_cache"),
+    ("cache", "verify"): ("upkeep", "verify_cache"),
+    ("cache", "gc"): ("upkeep", "gc_cache"),
+    ("cache", "du"): ("upkeep", "du_cache"),
+    ("cache", "export"): ("bundle", "export_cache"),
+    ("cache", "bundle"): ("bundle", "export_cache"),
+    ("cache", "import"): ("bundle", "import_cache"),
     ("cache", "help"): ("help", "help_cache"),
 }
 """(thing, verb) to (module in ``cmbench.verbs``, function)."""
@@ -36,9 +54,15 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
         module, function = VERBS[thing, verb]
         do = getattr(import_module(f"cmbench.verbs.{module}"), function)
         answer: Answer = do(cmind, i)
+        if console:
+            sys.stdout.flush()
         return answer
     except Error as error:
         return _failure(error, console)
+    except BrokenPipeError:
+        # Whoever read the output, such as `head`, has seen enough. Nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return {"return": 0}
     except OSError as problem:
         return _failure(disk_error(problem, str(problem.filename or "")), console)
 

@@ -329,6 +329,8 @@ def process_env(env: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, st
         if key.startswith("+") and len(key) > 1:
             name, separator = (key[1:], os.pathsep) if _is_name(key[1]) else (key[2:], key[1])
             items = [str(v) for v in value] if isinstance(value, list | tuple) else [str(value)]
+            if not name or "\0" in name + "".join(items) or "=" in name:
+                continue
             before = result.get(name, "")
             result[name] = separator.join([*items, before] if before else items)
     return result

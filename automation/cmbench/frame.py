@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cmbench.cache import make_identity
-from cmbench.env import MISSING, TracedEnv, fingerprint, substitute
+from cmbench.env import MISSING, TracedEnv, fingerprint, select_keys, substitute
 from cmbench.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.select import Choice
+
+OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
+"""Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
 
 
 @dataclass(slots=True)
@@ -95,7 +98,18 @@ class Frame:
         found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
         for name in self.os_reads:
             found[f"os:{name}"] = fingerprint(name, os.environ.get(name, MISSING))
+        for pattern in self.texts("new_env_keys"):
+            if "*" in pattern or "?" in pattern:
+                found[f"laid:{pattern}"] = self.laid(pattern)
+        prefix = self.script.dialect.prefix
+        for key in self.env.written:
+            if not key.startswith(tuple(prefix + name for name in OF_THE_ENGINE)):
+                found[f"const:{key}"] = fingerprint(key, self.const.get(key, MISSING))
         return found
+
+    def laid(self, pattern: str) -> str:
+        """Which keys that match ``pattern`` the settings and the call have set."""
+        return " ".join(sorted(select_keys(self.env.laid, (pattern,))))
 
     def outer_reads(self) -> list[str]:
         """Names of what was read from the caller, for the caller to record in turn."""

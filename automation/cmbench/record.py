@@ -33,11 +33,19 @@ class Recorder:
 
     watches = False
 
-    def __init__(self, directory: str, log: RunLog | None, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        log: RunLog | None,
+        command: Sequence[str],
+        flags: Mapping[str, Any] | None = None,
+    ) -> None:
         self.directory = directory
+        self._flags = masked_flags(flags or {})
         self.path = os.path.join(directory, "record.json")
         self._log = log
         self._started = time.time()
+        self._directory = os.getcwd()
         self._command = [mask_word(word) for word in command]
         self._steps: list[dict[str, Any]] = []
         self._open: list[dict[str, Any]] = []
@@ -69,6 +77,7 @@ class Recorder:
                 "why": end.why,
                 "seconds": round(end.seconds, 4),
                 "version": outcome.version if outcome else "",
+                "reads": frame.reads(),
                 "entry": outcome.entry if outcome else "",
                 "new_env": masked_env(outcome.new_env) if outcome else {},
                 **({"error": mask(end.error)} if end.error else {}),
@@ -102,11 +111,13 @@ class Recorder:
             "format": FORMAT,
             "run": os.path.basename(self.directory),
             "command": self._command,
+            "flags": self._flags,
+            "directory": self._directory,
             "started": self._started,
             "seconds": round(time.time() - self._started, 3),
             "status": "failed" if error else "done",
             "error": _error(error),
-            "host": _host(),
+            "host": host_facts(),
             "repositories": [
                 {"alias": r.alias, "path": r.path, "revision": revision(r.path)}
                 for r in repositories
@@ -118,6 +129,62 @@ class Recorder:
             with open(draft, "w", encoding="utf-8") as stream:
                 json.dump(data, stream, indent=1, default=str)
             os.rename(draft, self.path)
+
+
+def masked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of a call as a record may hold them; ``***`` stands for what is secret."""
+    plain = {k: masked_flags(v) for k, v in flags.items() if isinstance(v, Mapping)}
+    return {**masked_env({k: v for k, v in flags.items() if k not in plain}), **plain}
+
+
+def find_record(root: str, word: str) -> str:
+    """The path of the record that ``word`` names: a file, a run's directory, or a run's id.
+
+    ``last`` is the newest run. Raises ``entry-not-found``.
+    """
+    runs = os.path.join(root, "runs")
+    names = sorted(os.listdir(runs), reverse=True) if os.path.isdir(runs) else []
+    recorded = [n for n in names if os.path.isfile(os.path.join(runs, n, "record.json"))]
+    if os.path.isfile(word):
+        return os.path.abspath(word)
+    if os.path.isfile(os.path.join(word, "record.json")):
+        return os.path.abspath(os.path.join(word, "record.json"))
+    matching = recorded[:1] if word == "last" else [n for n in recorded if word and word in n]
+    if len(matching) == 1:
+        return os.path.join(runs, matching[0], "record.json")
+    many = f'"{word}" names {len(matching)} runs'
+    raise Error(
+        "entry-not-found",
+        many if matching else f'there is no record "{word}"',
+        hint="name a record.json, or one run by its id",
+        context=[f"the newest runs in {runs}:", *(matching or recorded)[:5]],
+    )
+
+
+def load_record(path: str) -> dict[str, Any]:
+    """The record at ``path``; raises ``bad-value`` where it is none."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+    except ValueError as problem:
+        raise Error("bad-value", f"{path} is not JSON: {problem}") from problem
+    if not isinstance(data, dict) or "steps" not in data or "run" not in data:
+        raise Error("bad-value", f"{path} is not the record of a run")
+    if data.get("format") != FORMAT:
+        raise Error("bad-value", f"{path} has the format {data.get('format')}, known is {FORMAT}")
+    return data
+
+
+def own_times(steps: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Seconds that each step of a record took, its dependencies not counted."""
+    below: dict[tuple[str, ...], float] = {}
+    found = []
+    for step in steps:
+        # A step ends after all below it, so what they took is known by now.
+        chain = tuple(step["chain"])
+        found.append(max(0.0, step["seconds"] - below.pop(chain, 0.0)))
+        below[chain[:-1]] = below.get(chain[:-1], 0.0) + step["seconds"]
+    return found
 
 
 def _error(error: Error | None) -> dict[str, Any] | None:
@@ -133,7 +200,8 @@ def _error(error: Error | None) -> dict[str, Any] | None:
     }
 
 
-def _host() -> dict[str, Any]:
+def host_facts() -> dict[str, Any]:
+    """What a record says of the machine; ``load`` is of the moment."""
     uname = os.uname()
     load = [0.0, 0.0, 0.0]
     with suppress(OSError):

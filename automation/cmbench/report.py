@@ -41,8 +41,13 @@ class Silent:
 
     def say(self, line: str) -> None:
         """Show a line of the requested script."""
-        if self._out is not None:
+        if self._out is None:
+            return
+        try:
             print(line, file=self._out, flush=True)
+        except BrokenPipeError:
+            # Nobody reads any more (``| head``); the run itself goes on.
+            self._out = None
 
     def note(self, text: str) -> None:
         """Nothing is shown."""

@@ -42,7 +42,7 @@ FLAGS: Mapping[str, str] = {
     "why": "plan: say for every step why it is there and why it is (not) cached",
     "dot": "plan: print the graph for Graphviz",
     "mermaid": "plan: print the graph for Mermaid",
-    "lock": "run: pin repositories, scripts, versions and files; written if not there",
+    "lock": "pin repositories, scripts, versions and files; a run writes the file",
     "save_to_json": "write the result to this file",
     "help": "show the inputs and variations of the script",
 }

@@ -548,6 +548,10 @@ def value_now(key: str, frame: Frame) -> Any:
         return fingerprint(name, frame.state.peek(name, MISSING))
     if space == "adr":
         return fingerprint(name, frame.adr.peek(name, MISSING))
+    if space == "const":
+        return fingerprint(name, frame.const.get(name, MISSING))
+    if space == "laid":
+        return frame.laid(name)
     if space == "os":
         return fingerprint(name, os.environ.get(name, MISSING))
     return MISSING

@@ -24,7 +24,7 @@ from cmbench.cache import (
 from cmbench.compat import Place
 from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
 from cmbench.errors import Error
-from cmbench.frame import Frame
+from cmbench.frame import OF_THE_ENGINE, Frame
 from cmbench.model import Outcome, Request, Tags
 from cmbench.resolve import Resolver
 from cmbench.run import Reporter, StepEnd, StepRunner
@@ -309,7 +309,7 @@ def exports(frame: Frame) -> dict[str, Any]:
     A value that settings or inputs have set counts as read: it is part of the result.
     """
     prefix = frame.script.dialect.prefix
-    of_the_engine = (prefix + "TMP_", prefix + "PROGRESS_FILE", prefix + "QUIET")
+    of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
     patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
     env = frame.env
     keys = [
@@ -318,7 +318,7 @@ def exports(frame: Frame) -> dict[str, Any]:
         if (key in env.written or key in env.laid or key in env.facts)
         and not key.startswith(of_the_engine)
     ]
-    for key in keys:
+    for key in [*keys, *(p for p in patterns if "*" not in p and "?" not in p)]:
         env.note(key)
     return {key: _storable(env.peek(key)) for key in keys}
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench import request as requests_in
-from cmbench.cache import Store
+from cmbench.cache import FORMAT, Store
+from cmbench.errors import Error
 from cmbench.index import Index, Repository
 from cmbench.model import Request, Script
 from cmbench.select import choose
@@ -15,6 +16,20 @@ from cmbench.select import choose
 OWN_ALIAS = "cmbench"
 Answer = dict[str, Any]
 """What cmind gets back: ``return`` is 0 or the exit code, ``error`` a text, the rest is data."""
+
+
+def _shared(own: str) -> str:
+    """The folder of a store to read from besides ``own``, named by ``CMBENCH_SHARED``."""
+    path = os.environ.get("CMBENCH_SHARED", "")
+    if path and not os.path.isdir(os.path.join(path, f"v{FORMAT}")):
+        raise Error(
+            "bad-value",
+            f"CMBENCH_SHARED={path} holds no cache of cmbench",
+            hint="name the folder cmbench of a CM home: export CMBENCH_SHARED=/path/CM/cmbench",
+        )
+    if not path or os.path.realpath(path) == os.path.realpath(own):
+        return ""
+    return os.path.abspath(path)
 
 
 class Session:
@@ -35,7 +50,7 @@ class Session:
             for repo in cmind.repos.lst
         ]
         self.index = Index(self.repositories, os.path.join(self.root, "index.db"), write)
-        self.store = Store(self.root)
+        self.store = Store(self.root, _shared(self.root))
 
     def words(self, path: str) -> tuple[str, ...]:
         """Env words of a script's native programs."""

@@ -1,4 +1,4 @@
-"""Plans, scripts and cache entries as text for a terminal of 80 columns."""
+"""Scripts and cache entries as text for a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -9,68 +9,11 @@ from typing import Any
 
 from cmbench.cache import Entry
 from cmbench.index import Row
-from cmbench.model import InputSpec, Node, Plan, Script
-from cmbench.plan import walk
+from cmbench.model import InputSpec, Script
 from cmbench.report import size_text
 from cmbench.request import FLAGS
 
 WIDTH = 80
-_WORDS = {
-    "hit": "cached",
-    "miss": "make",
-    "no": "run",
-    "maybe": "?",
-    "above": "made above",
-    "fact": "fact",
-}
-
-
-def plan_text(plan: Plan) -> str:
-    """The tree, one step a line, and the totals."""
-    lines = _tree(plan.root, "", "")
-    nodes = list(walk(plan.root))
-    counts = [
-        (sum(n.cached == "hit" for n in nodes), "from the cache"),
-        (sum(n.cached == "miss" for n in nodes), "to make"),
-        (sum(n.cached == "no" for n in nodes), "to run"),
-        (sum(n.cached == "fact" for n in nodes), "facts of this machine"),
-        (sum(n.cached in ("maybe", "above") for n in nodes), "decided on the way"),
-    ]
-    total = ", ".join(f"{number} {word}" for number, word in counts if number)
-    lines += ["", f"{len(nodes)} {'step' if len(nodes) == 1 else 'steps'}: {total}"]
-    fetches = list(dict.fromkeys(text for node in nodes for text in node.fetches))
-    if fetches:
-        lines.append("to fetch from the network:")
-        lines += [f"  {text}" for text in fetches]
-    else:
-        lines.append("nothing to fetch from the network")
-    return "\n".join(lines)
-
-
-def _tree(node: Node, lead: str, below: str) -> list[str]:
-    lines = [_plan_line(node, lead)]
-    for number, child in enumerate(node.children):
-        last = number == len(node.children) - 1
-        lines += _tree(
-            child, below + ("`- " if last else "|- "), below + ("   " if last else "|  ")
-        )
-    return lines
-
-
-def _plan_line(node: Node, lead: str) -> str:
-    name = node.script or node.tags
-    asked = [t for t in node.tags.split(",") if t.startswith("_")]
-    label = ",".join([name, *asked]) if node.script else name
-    if node.version:
-        label += f" ({node.version})"
-    state = _WORDS[node.cached]
-    if node.when:
-        state = f"{state} if {node.when}" if state != "?" else f"? {node.when}"
-    left = lead + label
-    room = WIDTH - len(state) - 2
-    if len(left) > room > 20:
-        left = left[: room - 3] + "..."
-    return f"{left.ljust(room)}  {state}" if len(left) <= room else f"{left}  {state}"
 
 
 def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
@@ -163,12 +106,13 @@ def _variation_lines(script: Script) -> list[str]:
     return lines
 
 
-def entries_text(entries: Sequence[Entry], used: Sequence[float]) -> str:
+def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequence[str] = ()) -> str:
     """Cache entries as a table with tags and paths below each row."""
     if not entries:
         return "no cache entry matches"
     lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
-    for entry, last in zip(entries, used, strict=True):
+    notes = marks or [""] * len(entries)
+    for entry, last, note in zip(entries, used, notes, strict=True):
         lines.append(
             f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
             f"{age(entry.created):>11}{age(last):>11}"
@@ -176,7 +120,7 @@ def entries_text(entries: Sequence[Entry], used: Sequence[float]) -> str:
         extra = [t for t in entry.tags if t.startswith(("_", "name-"))]
         if extra:
             lines += _wrapped(" ".join(extra), 4)
-        lines.append("    " + entry.path)
+        lines.append("    " + entry.path + (f"  ({note})" if note else ""))
     total = size_text(sum(entry.size for entry in entries))
     noun = "entry" if len(entries) == 1 else "entries"
     lines.append(f"{len(entries)} {noun}, {total}")

@@ -9,7 +9,21 @@ from typing import Any
 from cmind.automation import Automation
 
 THING = "script"
-VERBS = ("run", "plan", "search", "show", "help")
+VERBS = (
+    "run",
+    "plan",
+    "search",
+    "show",
+    "add",
+    "lint",
+    "test",
+    "doc",
+    "complete",
+    "diff",
+    "replay",
+    "doctor",
+    "help",
+)
 
 _AUTOMATION_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

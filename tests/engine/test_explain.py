@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lab import Lab, Result
+from support import Home, run
 
 SETS = """
 def preprocess(i):
@@ -113,6 +114,17 @@ def test_size_and_time_are_those_of_last_time(lab: Lab) -> None:
     assert lab.plan("make,file").answer["plan"]["totals"]["seconds"] >= 0.3
 
 
+def test_time_is_that_of_the_step_itself(lab: Lab) -> None:
+    lab.script("a-b", cache=True, run="sleep 0.5")
+    lab.script("c-d", deps=[{"tags": "a,b"}])
+    lab.run("c,d")
+    lab.call("delete", "cache", all=True, force=True)
+    plan = lab.plan("c,d").answer["plan"]
+    assert plan["root"]["seconds"] < 0.3
+    assert 0.5 <= plan["totals"]["seconds"] < 2
+    assert plan["totals"]["steps_of_unknown_time"] == 0
+
+
 def test_code_that_can_call_sudo_is_named(lab: Lab) -> None:
     lab.script("a-b", run="# sudo is not used\ntrue")
     assert not [line for line in lines(lab.plan("a,b")) if line.startswith("root:")]
@@ -143,7 +155,9 @@ def misses(lab: Lab, tags: str, **flags: Any) -> list[str]:
 
 
 def test_every_difference_to_an_entry_is_told(lab: Lab) -> None:
-    read = "def preprocess(i):\n    e = i['env']\n    e.get('A'), e.get('B')\n    return {'return': 0}"
+    read = (
+        "def preprocess(i):\n    e = i['env']\n    e.get('A'), e.get('B')\n    return {'return': 0}"
+    )
     made = {"cache": True, "customize": read, "input_mapping": {"a": "A", "b": "B"}}
     lab.script("c-x", **made, variations={"v": {}})
     assert misses(lab, "c,x", a="1") == ["this script has made no entry yet"]
@@ -175,7 +189,7 @@ def test_default_input_and_caller(app: Lab) -> None:
     ]
     assert origins(app.plan("run,app", explain="MODE", mode="fast")) == [
         ("run-app", "default_env of the script", "(safe)"),
-        ("run-app", "input --mode on the command line", "fast"),
+        ("run-app", "--mode on the command line", "fast"),
     ]
     assert origins(app.plan("run,app", explain="mode", env={"MODE": "x"})) == [
         ("run-app", "--env.MODE on the command line", "x"),
@@ -189,11 +203,11 @@ def test_variation_const_and_condition(app: Lab) -> None:
         ("run-app,_gpu", "env of variation _gpu (requested)", "(gpu)"),
         ("run-app,_gpu", "--const.DEVICE on the command line", "tpu"),
     ]
-    assert ("run-app,_gpu", "a dependency hangs on it", "") in found
+    assert len(found) == 2
 
 
 def test_dependency_entry_and_updates_by_name(app: Lab) -> None:
-    ours = "env of the dependency in the meta of run-app"
+    ours = "the dependency in the meta of run-app"
     assert ("get-tool", ours, "3") in origins(app.plan("run,app", explain="LEVEL"))
     given = app.plan("run,app", explain="LEVEL", adr={"tool": {"env": {"LEVEL": "9"}}})
     assert ("get-tool", "--adr.tool on the command line", "9") in origins(given)
@@ -202,7 +216,6 @@ def test_dependency_entry_and_updates_by_name(app: Lab) -> None:
 def test_what_a_step_gives_back_or_will_give_back(app: Lab) -> None:
     before = origins(app.plan("run,app,_gpu", explain="TOOL_PATH"))
     assert ("get-tool", "will be set by install-tool when it has run", "") in before
-    assert ("use-tool", "its code reads it", "") in before
     app.run("run,app,_gpu")
     after = origins(app.plan("run,app,_gpu", explain="TOOL_PATH"))
     assert ("run-app,_gpu", "given back by the cached entry of get-tool", "/opt/tool") in after
@@ -218,7 +231,7 @@ def test_code_that_can_set_it_and_references(lab: Lab) -> None:
         ("a-b", "env of the script", "<<<BASE>>>/y"),
         ("a-b", "with its references filled in", "/x/y"),
     ]
-    assert ("a-b", "its code can set it", "") in origins(lab.plan("a,b", explain="BASE"))
+    assert ("a-b", "its own code can set it", "") in origins(lab.plan("a,b", explain="BASE"))
 
 
 def test_versions_have_origins(lab: Lab) -> None:
@@ -231,11 +244,27 @@ def test_versions_have_origins(lab: Lab) -> None:
     assert asked == [("a-b", "version asked for by the command", "2")]
 
 
+def test_names_given_to_dependencies(app: Lab) -> None:
+    found = origins(app.plan("run,app", explain="CM_NAME", adr={"tool": {"name": "mine"}}))
+    assert found == [("get-tool", "--name: --adr.tool on the command line", "mine")]
+
+
+def test_who_reads_it_and_how_to_set_it(app: Lab) -> None:
+    result = app.plan("run,app,_gpu", explain="TOOL_PATH")
+    text = lines(result)
+    assert "is <from install-tool> for use-tool" in text
+    assert text[-1] == "to set it: --env.TOOL_PATH=VALUE"
+    assert lines(app.plan("run,app", explain="MODE"))[-1] == "to set it: --mode=VALUE"
+    app.script("use-it", customize="def preprocess(i):\n    i['env'].get('LONELY')\n")
+    text = lines(app.plan("use,it", explain="LONELY"))
+    assert text[:2] == ["LONELY: nothing sets it", "is not set for use-it"]
+
+
 def test_secrets_stay_secret(lab: Lab) -> None:
     lab.script("a-b", input_mapping={"key": "MY_TOKEN"})
     result = lab.plan("a,b", explain="MY_TOKEN", key="verysecret")
     assert "verysecret" not in result.out + json.dumps(result.answer)
-    assert origins(result) == [("a-b", "input --key on the command line", "***")]
+    assert origins(result) == [("a-b", "--key on the command line", "***")]
 
 
 def test_wrong_uses_are_refused(app: Lab) -> None:
@@ -243,6 +272,14 @@ def test_wrong_uses_are_refused(app: Lab) -> None:
     refused(app.plan("run,app", explain=True), "bad-value", "--explain=KEY")
     refused(app.plan("run,app", dot=True, mermaid=True), "bad-value", "exclude each other")
     refused(app.run("run,app", why=True), "unknown-flag", "cm plan script")
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(home: Home) -> None:
+    home.cm("find", "script").ok()  # the first command of a home prints more, by cmind itself
+    for words in ("find script", "help script", "run script --tags=detect,os"):
+        shell = ["bash", "-c", f"cm {words} | true; exit ${{PIPESTATUS[0]}}"]
+        done = run(shell, cwd=home.path, env=home.environment())
+        assert (done.status, done.stderr) == (0, ""), words
 
 
 # ---------------------------------------------------------------- graphs

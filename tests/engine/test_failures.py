@@ -149,6 +149,18 @@ def test_known_causes(lab: Lab, output: str, remedy: str) -> None:
     refused(lab.run("c,bad"), "script-failed", remedy)
 
 
+def test_the_known_cause_is_found_far_above_the_last_lines(lab: Lab) -> None:
+    lab.script(
+        "c-bad", run='echo "Bus error (core dumped)"; for n in $(seq 40); do echo $n; done; exit 3'
+    )
+    failed = lab.run("c,bad")
+    refused(failed, "script-failed", "further up in its log", "--shm-size", "repeat this step")
+    lab.script("c-bad", customize="import no_such_module\n")
+    assert "PACKAGE" not in refused(lab.run("c,bad"), "customize-crashed")
+    lab.script("c-bad", customize="def preprocess(i):\n    raise MemoryError('no more')\n")
+    refused(lab.run("c,bad"), "customize-crashed", "not enough memory")
+
+
 def test_every_failure_leaves_a_record(lab: Lab) -> None:
     lab.script("c-bad", run="exit 1")
     lab.script("p-top", deps=[{"tags": "c,bad"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -113,9 +115,9 @@ def actions(rng: random.Random) -> Action:
     level = str(rng.randrange(LEVELS))
     tags = rng.choice(["get,base", "get,mid", "get,high"])
     choice = rng.random()
-    if choice < 0.45:
+    if choice < 0.3:
         return lambda lab: lab.run("p,top", level=level)
-    if choice < 0.65:
+    if choice < 0.55:
         return lambda lab: lab.run("p,top", level=level, new=True)
     if choice < 0.75:
         return lambda lab: lab.run(tags, renew=True, env={"LEVEL": level})
@@ -145,11 +147,14 @@ def assert_whole(lab: Lab) -> int:
     return len(entries)
 
 
+def staged(lab: Lab) -> list[str]:
+    return [n for n in os.listdir(lab.store.place("staging")) if not n.endswith(".new")]
+
+
 def assert_swept(lab: Lab) -> None:
     """Nothing is on the disk that belongs to no entry and to nobody who lives."""
     store = lab.store
-    staging = [n for n in os.listdir(store.place("staging")) if not n.endswith(".new")]
-    assert staging == []
+    assert staged(lab) == []
     uids = {entry.uid for entry in store.entries()}
     payloads = {name.rpartition("_")[2] for name in os.listdir(store.place("store"))}
     assert payloads == uids
@@ -166,7 +171,39 @@ class Tally:
     met: int = 0
     half_made: int = 0
     partners: int = 0
+    late: int = 0
     entries: list[int] = field(default_factory=list)
+
+
+def assert_survived(lab: Lab, level: str, tally: Tally) -> None:
+    """What is to be seen after a kill, and what the next run makes of it."""
+    tally.moments += 1
+    tally.entries.append(assert_whole(lab))
+    uids = {entry.uid for entry in lab.store.entries()}
+    with suppress(OSError):
+        made = os.listdir(lab.store.place("store"))
+        tally.half_made += any(name.rpartition("_")[2] not in uids for name in made)
+    again = lab.run("p,top", level=level)
+    assert again.answer["return"] == 0, again.err
+    assert (again.env["HIGH"], again.env["BASE"]) == (level, level)
+    assert_whole(lab)
+    tally.late += swept_late(lab)
+    assert_swept(lab)
+
+
+def swept_late(lab: Lab) -> bool:
+    """Whether the next run found locks of the dead still held, for a moment, and left them.
+
+    A program that is just being started holds the files of its parent until it has begun: killed
+    in that instant, the parent seems to live on. A later sweep finds it dead.
+    """
+    deadline = time.monotonic() + 5
+    late = False
+    while time.monotonic() < deadline and staged(lab):
+        late = True
+        time.sleep(0.05)
+        lab.store.sweep()
+    return late
 
 
 def one_moment(lab: Lab, rng: random.Random, longest: float, tally: Tally) -> None:
@@ -179,24 +216,15 @@ def one_moment(lab: Lab, rng: random.Random, longest: float, tally: Tally) -> No
     with suppress(ProcessLookupError):
         os.kill(pids[0], signal.SIGKILL)
     statuses = [ended(pid) for pid in pids]
-    tally.moments += 1
     tally.met += statuses[0] == -signal.SIGKILL
     tally.partners += len(statuses) - 1
     assert all(status in fine for status in statuses[1:]), statuses
     assert statuses[0] in (*fine, -signal.SIGKILL), statuses
-    tally.entries.append(assert_whole(lab))
-    with suppress(OSError):
-        names = os.listdir(lab.store.place("staging"))
-        tally.half_made += any(not n.startswith(("0-", "gone-")) for n in names)
-    level = str(rng.randrange(LEVELS))
-    again = lab.run("p,top", level=level)
-    assert again.answer["return"] == 0, again.err
-    assert (again.env["HIGH"], again.env["BASE"]) == (level, level)
-    assert_whole(lab)
-    assert_swept(lab)
+    assert_survived(lab, str(rng.randrange(LEVELS)), tally)
 
 
 def test_killed_at_random_moments(lab: Lab) -> None:
+    """KILLS counts what met a living process; more are tried."""
     rng = random.Random(SEED)
     workload(lab)
     times = []
@@ -204,19 +232,145 @@ def test_killed_at_random_moments(lab: Lab) -> None:
         started = time.perf_counter()
         assert lab.run("p,top", level=str(level)).answer["return"] == 0
         times.append(time.perf_counter() - started)
-    longest = 1.3 * statistics.median(times)
+    longest = 1.2 * statistics.median(times)
     tally = Tally()
-    print(f"seed {SEED}")  # Shown where the test fails.
-    for _ in range(KILLS):
-        print(f"moment {tally.moments}")
+    while tally.met < KILLS and tally.moments < 10 * KILLS:
+        print(f"seed {SEED}, moment {tally.moments}")
         one_moment(lab, rng, longest, tally)
     print(
-        f"seed {SEED}: {tally.moments} moments, {tally.met} met a living process, "
-        f"{tally.half_made} left something half-made, {tally.partners} with a second process, "
+        f"seed {SEED}: {tally.met} of {tally.moments} kills met a living process, "
+        f"{tally.half_made} left something half-made, {tally.partners} had a second process, "
+        f"{tally.late} were swept by the run after the next, "
         f"{statistics.mean(tally.entries):.1f} entries seen on average"
     )
-    assert tally.met >= KILLS * 0.3
+    assert tally.met == KILLS
     assert tally.half_made >= KILLS * 0.05
+
+
+class Fuse:
+    """Ends this process by force right before its ``left``-th touch of a file below ``home``."""
+
+    def __init__(self, home: Path, left: int) -> None:
+        self.home = str(home)
+        self.left = left
+        self.seen = 0
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "fcntl.flock" or (
+            event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime")
+            and isinstance(args[0], str)
+            and args[0].startswith(self.home)
+        ):
+            self.seen += 1
+            if self.seen == self.left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fused(lab: Lab, work: Action, left: int) -> int:
+    """Do ``work`` with a fuse in a process of its own."""
+
+    def go() -> int:
+        # An audit hook cannot be taken off again; this process ends anyway.
+        sys.addaudithook(Fuse(lab.home, left))
+        return int(work(lab).answer["return"])
+
+    return ended(fork(go))
+
+
+WORKS: dict[str, Action] = {
+    "make": lambda lab: lab.run("p,top", level="1"),
+    "renew": lambda lab: lab.run("get,base", renew=True, env={"LEVEL": "1"}),
+    "remove": lambda lab: lab.call("delete", "cache", all=True, force=True),
+    "gc": lambda lab: lab.call("gc", "cache", yes=True, max_size="0", keep_runs="0s"),
+    "pin": lambda lab: lab.call("pin", "cache", all=True),
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_killed_before_each_touch_of_a_file(lab: Lab, name: str) -> None:
+    """One after the other before every open, rename, remove, lock ... that the work does."""
+    rng = random.Random(SEED)
+    workload(lab)
+    work = WORKS[name]
+    tally = Tally()
+    touch = 0
+    step = 1 if KILLS >= 500 else 7
+    while True:
+        touch += rng.randint(1, 2 * step - 1)
+        lab.call("delete", "cache", all=True, force=True)
+        if name != "make":
+            lab.run("p,top", level="1")
+        status = fused(lab, work, touch)
+        assert status in (0, -signal.SIGKILL), touch
+        tally.met += status != 0
+        print(f"seed {SEED}, touch {touch}: {status}")
+        assert_survived(lab, "1", tally)
+        lab.call("unpin", "cache", all=True)
+        if status == 0:
+            break
+    print(f"seed {SEED}: {name} killed at {tally.met} touches, {tally.half_made} left half-made")
+    assert tally.met
+
+
+class Failing(Fuse):
+    """From the ``left``-th touch on nothing below ``home`` can be written: ``error`` instead."""
+
+    def __init__(self, home: Path, left: int, error: int) -> None:
+        super().__init__(home, left)
+        self.error = error
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        writes = event in ("os.rename", "os.mkdir") or (
+            event == "open" and isinstance(args[2], int) and args[2] & (os.O_RDWR | os.O_WRONLY)
+        )
+        if writes and isinstance(args[0], str) and args[0].startswith(self.home):
+            self.seen += 1
+            if self.seen >= self.left:
+                raise OSError(self.error, os.strerror(self.error), args[0])
+
+
+def failing(lab: Lab, left: int, error: int, told: Path) -> int:
+    """A run on a disk that fails from one touch on; what it printed is in ``told``."""
+
+    def go() -> int:
+        sys.addaudithook(Failing(lab.home, left, error))
+        result = lab.run("p,top", level="1")
+        told.write_text(result.err)
+        return int(result.answer["return"])
+
+    return ended(fork(go))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(errno.ENOSPC, "no-space"), (errno.EROFS, "not-writable")]
+)
+def test_a_disk_that_fails_from_any_touch_on(
+    lab: Lab, tmp_path: Path, error: int, code: str
+) -> None:
+    rng = random.Random(SEED)
+    workload(lab)
+    assert lab.run("p,top", level="0").answer["return"] == 0
+    told = tmp_path / "told"
+    touch = met = 0
+    step = 1 if KILLS >= 500 else 6
+    while True:
+        touch += rng.randint(1, 2 * step - 1)
+        lab.call("delete", "cache", all=True, force=True)
+        status = failing(lab, touch, error, told)
+        text = told.read_text()
+        if status:
+            met += 1
+            assert text.count("error [") == 1, text
+            # A program of a step may be the one that cannot write: it has its own words.
+            assert code in text or "script-failed" in text, text
+            assert "CM_REPOS" in text, text
+            assert "Traceback" not in text
+        tally = Tally()
+        assert_survived(lab, "1", tally)
+        if not status and touch > 60:
+            break
+    print(f"seed {SEED}: {met} touches failed with {code}")
+    assert met
 
 
 # ---------------------------------------------------------------- many at once
@@ -488,7 +642,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a tmpfs")
     yield path
-    subprocess.run(["umount", "-l", path], check=True)
+    while subprocess.run(["umount", "-l", path], capture_output=True).returncode == 0:
+        pass
 
 
 def fill(disk: Path, leave: int) -> Path:
@@ -513,7 +668,13 @@ def test_a_disk_that_fills_up_at_any_point(lab: Lab, disk: Path, leave: int) -> 
         assert "Traceback" not in failed.err
     assert_whole(lab)
     # Room can be made on a disk that is full.
-    lab.call("delete", "cache", tags="get,high", force=True)
+    before = len(lab.store.entries())
+    if leave % 16384:
+        freed = lab.call("delete", "cache", tags="get,high", force=True)
+    else:
+        freed = lab.call("gc", "cache", max_size="0", keep_runs="0s", yes=True)
+    assert freed.answer["return"] == 0, freed.err
+    assert len(lab.store.entries()) < before
     filler.unlink()
     assert lab.run("p,top", level="0").env["HIGH"] == "0"
     assert lab.run("p,top", level="1").env["HIGH"] == "1"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from cmbench.schema import KEY_ORDER
 from support import ROOT, project_files, run
 
 ENGINE = ROOT / "automation" / "cmbench"
@@ -37,8 +38,6 @@ LAYERS = (
     "frame",
     "resolve",
     "plan",
-    "needs",
-    "explain",
     "compat",
     "process",
     "runlog",
@@ -48,6 +47,8 @@ LAYERS = (
     "lockfile",
     "replay",
     "difftext",
+    "needs",
+    "explain",
     "report",
     "request",
     "plantext",
@@ -88,16 +89,6 @@ FORBIDDEN = (
     "deb." + "debian.org",
 )
 
-META_KEYS = [
-    *("alias", "uid", "automation_alias", "automation_uid", "name", "category", "tags"),
-    *("cache", "can_force_cache", "host_facts", "exclusive", "fetches"),
-    *("required_disk_space", "privileges", "licence"),
-    *("default_env", "env", "input_mapping", "input_description"),
-    *("new_env_keys", "new_state_keys", "local_env_keys"),
-    *("deps", "prehook_deps", "posthook_deps", "post_deps"),
-    *("default_version", "versions", "variations", "variation_groups_order"),
-    *("print_env_at_the_end",),
-]
 DEPENDENCY_KEYS = ("deps", "prehook_deps", "posthook_deps", "post_deps")
 INPUT_TYPES = {"str", "int", "float", "bool", "path"}
 
@@ -314,8 +305,8 @@ def test_meta_has_its_identity(script: Path) -> None:
 @each_script
 def test_meta_keys_stand_in_the_house_order(script: Path) -> None:
     keys = list(METAS[script.name])
-    assert not set(keys) - set(META_KEYS), "a key that META_KEYS does not know"
-    assert keys == [key for key in META_KEYS if key in keys]
+    assert not set(keys) - set(KEY_ORDER), "a key that cmbench.schema.KEY_ORDER does not know"
+    assert keys == [key for key in KEY_ORDER if key in keys]
 
 
 @each_script

@@ -383,6 +383,8 @@ def _unpack_zip(archive: Path, writer: _Writer, progress: Progress | None) -> No
         require_space(writer.root, total)
         for member in members:
             writer.member = member.filename
+            if not member.filename:
+                raise zipfile.BadZipFile("a member has no name")
             mode = member.external_attr >> 16
             if member.is_dir():
                 writer.folder(member.filename, mode or 0o755)

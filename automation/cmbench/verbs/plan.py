@@ -4,32 +4,99 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from cmbench.errors import Error
+from cmbench.meta import is_true
 from cmbench.model import Plan, Request
-from cmbench.plan import PlanEnv, Planner
+from cmbench.plan import PlanEnv, Planner, Watcher, walk
 from cmbench.report import Silent
 from cmbench.resolve import Resolver
 from cmbench.run import StepRunner
 from cmbench.schedule import FactTeller
 from cmbench.session import Answer, Session
 
+if TYPE_CHECKING:
+    from cmbench.explain import Notes
+
 
 def plan_script(cmind: Any, i: dict[str, Any]) -> Answer:
     """``cm plan script``: the tree of steps; runs nothing and writes nothing."""
+    from cmbench.explain import Notes, key_of, node_data
+    from cmbench.needs import total
+    from cmbench.verbs.run import make_resolver, open_lock
+
     session = Session(cmind, i, write=False)
-    request, _ = session.script()
+    _check_flags(session.flags)
+    request, script = session.script()
     runner = StepRunner(Silent(None), None, True, False, cmind, session.words)
-    plan = make_plan(session, request, FactTeller(runner, os.devnull))
+    facts = FactTeller(runner, os.devnull)
+    blocks = [script.settings, *(v.settings for v in script.variations.values())]
+    key = key_of(str(session.flags.get("explain") or ""), blocks)
+    resolver = make_resolver(session, facts, PlanEnv, open_lock(session))
+    notes = Notes(resolver, key)
+    plan = make_plan(session, request, facts, resolver, notes)
+    totals = total([notes.details[id(node)].needs for node in walk(plan.root)], session.root)
+    data: Answer = {
+        "root": node_data(plan.root, notes.details),
+        "steps": plan.steps,
+        "hits": plan.hits,
+        "seconds": plan.seconds,
+        "totals": totals,
+    }
+    answer: Answer = {"return": 0, "plan": data}
+    if key:
+        answer["explain"] = {
+            "key": key,
+            "origins": [_origin(o) for o in notes.found()],
+            "readers": notes.readers,
+            "inputs": notes.inputs,
+        }
     if i.get("out") == "con":
-        from cmbench.text import plan_text
-
-        print(json.dumps(asdict(plan), indent=1) if session.flags.get("json") else plan_text(plan))
-    return {"return": 0, "plan": asdict(plan)}
+        print(_shown(session.flags, plan, notes, answer))
+    return answer
 
 
-def make_plan(session: Session, request: Request, facts: FactTeller) -> Plan:
+def _check_flags(flags: Mapping[str, Any]) -> None:
+    if flags.get("explain") is True:
+        raise Error("bad-value", "--explain needs a key", hint="write --explain=KEY")
+    views = [name for name in ("json", "dot", "mermaid", "explain") if flags.get(name)]
+    if len(views) > 1 and views != ["json", "explain"]:
+        raise Error(
+            "bad-value",
+            f"--{views[0]} and --{views[1]} exclude each other",
+            hint="a plan is printed in one form at a time",
+        )
+
+
+def _shown(flags: Mapping[str, Any], plan: Plan, notes: Notes, answer: Answer) -> str:
+    from cmbench import plantext
+
+    if is_true(flags.get("json", False)):
+        return json.dumps(answer.get("explain") or answer["plan"], indent=1)
+    if "explain" in answer:
+        return plantext.origins_text(answer["explain"]["key"], notes)
+    if is_true(flags.get("dot", False)):
+        return plantext.dot_text(plan)
+    if is_true(flags.get("mermaid", False)):
+        return plantext.mermaid_text(plan)
+    why = is_true(flags.get("why", False))
+    return plantext.plan_text(plan, notes.details, answer["plan"]["totals"], why)
+
+
+def _origin(origin: Any) -> Answer:
+    return {name: getattr(origin, name) for name in ("step", "depth", "where", "value", "in_force")}
+
+
+def make_plan(
+    session: Session,
+    request: Request,
+    facts: FactTeller,
+    resolver: Resolver | None = None,
+    watcher: Watcher | None = None,
+) -> Plan:
     """The plan of ``request``; ``facts`` may run the scripts that tell of this machine."""
-    facts.resolver = resolver = Resolver(session.index, session.store, facts, PlanEnv)
-    return Planner(resolver, facts).plan(request)
+    resolver = resolver or Resolver(session.index, session.store, facts, PlanEnv)
+    facts.resolver = resolver
+    return Planner(resolver, facts, watcher).plan(request)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cmbench import request as requests_in
+from cmbench.env import TracedEnv
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import Outcome, Request, RunOptions, Script
@@ -20,6 +22,11 @@ from cmbench.runlog import RunLog
 from cmbench.schedule import FactTeller, Scheduler
 from cmbench.session import Answer, Session
 
+if TYPE_CHECKING:
+    from cmbench.lockfile import Lock
+
+_OF_PLANS = ("explain", "why", "dot", "mermaid")
+
 
 def run_script(cmind: Any, i: dict[str, Any]) -> Answer:
     """``cm run script``."""
@@ -29,21 +36,72 @@ def run_script(cmind: Any, i: dict[str, Any]) -> Answer:
         from cmbench.verbs.find import show_help
 
         return show_help(script, i)
+    _refuse_plan_flags(session.flags)
+    lock = open_lock(session)
+    return start_run(session, request, script, lock)
+
+
+def start_run(
+    session: Session, request: Request, script: Script, lock: Lock | None = None
+) -> Answer:
+    """Run ``request`` from its plan to its record, with the versions of ``lock``."""
     session.store.sweep()
-    return _Run(session, request, script).go()
+    return _Run(session, request, script, lock).go()
+
+
+def _refuse_plan_flags(flags: Mapping[str, Any]) -> None:
+    for name in _OF_PLANS:
+        if name in flags:
+            raise Error(
+                "unknown-flag",
+                f"--{name} belongs to plans",
+                hint='put "plan" in the place of "run": cm plan script ...',
+            )
+
+
+def open_lock(session: Session) -> Lock | None:
+    """The lock that this run must obey; ``None`` where there is none, or none yet."""
+    path = session.flags.get("lock")
+    if not path:
+        return None
+    if path is True:
+        raise Error("bad-value", "--lock needs a file", hint="write --lock=FILE")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(str(path)))):
+        raise Error("bad-value", f"--lock={path}: there is no such folder", hint="make it first")
+    if not os.path.exists(str(path)):
+        return None
+    from cmbench.lockfile import check_lock, read_lock
+
+    lock = read_lock(str(path))
+    check_lock(lock, session.index, session.repositories)
+    return lock
+
+
+def make_resolver(
+    session: Session, facts: FactTeller, env_class: type[TracedEnv], lock: Lock | None
+) -> Resolver:
+    """A resolver that obeys ``lock``, where there is one."""
+    if lock is None:
+        return Resolver(session.index, session.store, facts, env_class)
+    from cmbench.lockfile import LockedResolver
+
+    return LockedResolver(session.index, session.store, facts, env_class, lock)
 
 
 class _Run:
     """One run from plan to record."""
 
-    def __init__(self, session: Session, request: Request, script: Script) -> None:
+    def __init__(
+        self, session: Session, request: Request, script: Script, lock: Lock | None
+    ) -> None:
         self._session = session
+        self._lock = lock
         self._request = request
         self._script = script
         self._options: RunOptions = session.options
         self._directory = new_run_directory(session.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"))
-        self._recorder = Recorder(self._directory, self._log, _command(session))
+        self._recorder = Recorder(self._directory, self._log, _command(session), _asked(session))
         out = "json" if self._options.out == "json" else str(session.i.get("out") or "")
         options = self._options
         self._reporter = choose_reporter(out, options.quiet, options.silent, options.verbose)
@@ -54,11 +112,14 @@ class _Run:
             with _interruptible(), self._session.store.running(self._directory):
                 return self._answer(*self._execute())
         except Error as problem:
-            error = problem
+            error = _with_known_cause(problem, self._log.path)
             raise
         except KeyboardInterrupt:
             error = Error("interrupted", "stopped by the user; what was finished is kept")
             raise error from None
+        except BrokenPipeError:
+            # All is done; only nobody reads what is printed any more.
+            raise
         except Exception as problem:
             if self._options.debug:
                 raise
@@ -68,6 +129,7 @@ class _Run:
             self._reporter.end()
             self._log.close()
             self._recorder.write(self._session.repositories, error)
+            self._keep_lock(error)
             if error is not None:
                 error.log = self._log.path
                 error.record = self._recorder.path
@@ -85,9 +147,39 @@ class _Run:
         )
         facts = FactTeller(runner, self._directory)
         self._reporter.begin(self._foresee(facts))
-        facts.resolver = resolver = Resolver(session.index, session.store, facts)
+        facts.resolver = resolver = self._resolver(facts, TracedEnv)
         reporters = [self._reporter, self._recorder]
-        return Scheduler(resolver, runner, facts, reporters, self._directory).run(self._request)
+        scheduler = Scheduler(resolver, runner, facts, reporters, self._directory)
+        result = scheduler.run(self._request)
+        if self._lock is not None:
+            from cmbench.lockfile import check_result
+
+            check_result(self._lock, self._recorder.steps)
+        return result
+
+    def _resolver(self, facts: FactTeller, env_class: type[TracedEnv]) -> Resolver:
+        return make_resolver(self._session, facts, env_class, self._lock)
+
+    def _keep_lock(self, error: Error | None) -> None:
+        """Write the lock that ``--lock`` asks for, once the run has succeeded."""
+        path = self._session.flags.get("lock")
+        if error is not None or not path or self._lock is not None:
+            return
+        talks = self._session.i.get("out") == "con" and not self._options.silent
+        from cmbench.lockfile import lock_data, write_lock
+        from cmbench.record import load_record
+
+        record = load_record(self._recorder.path)
+        data = lock_data(record, self._session.index, self._session.store)
+        write_lock(str(path), data)
+        if talks:
+            counts = [
+                f"{len(data[name])} {word}{'' if len(data[name]) == 1 else 's'}"
+                for name, word in (("scripts", "script"), ("versions", "version"))
+            ]
+            files = len(data["downloads"])
+            counts += [f"{files} file{'' if files == 1 else 's'}"] if files else []
+            print(f"locked: {path} ({', '.join(counts)})")
 
     def _foresee(self, facts: FactTeller) -> int:
         """The number of steps; refuses before anything runs what cannot be resolved."""
@@ -95,9 +187,11 @@ class _Run:
         blocks = [script.settings, *(v.settings for v in script.variations.values())]
         if not any(block.deps for block in blocks):
             return 1
+        from cmbench.plan import PlanEnv
         from cmbench.verbs.plan import make_plan
 
-        return make_plan(self._session, self._request, facts).steps
+        resolver = self._resolver(facts, PlanEnv)
+        return make_plan(self._session, self._request, facts, resolver).steps
 
     def _answer(self, frame: Frame, outcome: Outcome) -> Answer:
         self._reporter.end()
@@ -138,9 +232,41 @@ class _Run:
 def _command(session: Session) -> Sequence[str]:
     words = session.i.get("cmd")
     if words:
-        return ["cm", *map(str, words)] if isinstance(words, list) else [str(words)]
-    plain = {k: v for k, v in session.flags.items() if isinstance(v, str | int | float | bool)}
-    return ["cm", "run", "script", *(f"--{k}={v}" for k, v in plain.items())]
+        # cmind takes the first two words away from the list that it hands over.
+        return ["cm", "run", "script", *map(str, words)] if isinstance(words, list) else [words]
+    return ["cm", "run", "script", *(f"--{k}={v}" for k, v in _plain(session.flags).items())]
+
+
+def _plain(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags as they stand on a command line: ``env.KEY`` in the place of nested dictionaries."""
+    found: dict[str, Any] = {}
+    for key, value in flags.items():
+        if isinstance(value, Mapping):
+            found.update({f"{key}.{name}": v for name, v in _plain(value).items()})
+        elif isinstance(value, str | int | float | bool) and key != "out":
+            found[key] = value
+    return found
+
+
+def _asked(session: Session) -> dict[str, Any]:
+    """The call as data, for the record: all that is needed to make it again."""
+    tags, uid = requests_in.tags_of(session.i)
+    asked = {key: value for key, value in session.flags.items() if key not in ("tags", "out")}
+    return {"tags": str(tags), **({"artifact": uid} if uid else {}), **asked}
+
+
+def _with_known_cause(error: Error, log: str) -> Error:
+    """Put the remedy of a known cause in front of a hint that only says how to look further."""
+    vague = not error.hint or error.hint.startswith(("repeat this step", "correct the script"))
+    # A module that customize.py lacks is the script's fault, not that of the user's Python.
+    own = "ModuleNotFoundError" in error.message
+    codes = ("script-failed", "customize-failed", "customize-crashed")
+    if vague and not own and error.code in codes:
+        from cmbench.lib.causes import remedy, remedy_in_log
+
+        found = remedy("\n".join((error.message, *error.context))) or remedy_in_log(log)
+        error.hint = "\n".join(part for part in (found, error.hint) if part)
+    return error
 
 
 def _internal(problem: Exception) -> Error:

@@ -1,0 +1,494 @@
+"""Looks at the machine before anything is started, and says what will get in the way.
+
+Each check is a function from a ``Machine`` to findings; ``CHECKS`` lists them in the order in which
+they are shown. Nothing is changed, nothing is sent, no privilege is asked for, and every program
+that is asked something has a time limit.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import resource
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cmbench.lib.host import memory_facts, usable_cores
+from cmbench.lib.osfacts import os_facts
+from cmbench.lib.packages import install_command
+from cmbench.lib.probe import ProbeResult, probe, which
+
+OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
+"""States of a finding: fine; good to know; may get in the way; nothing runs until it is mended."""
+
+_GB = 10**9
+_LITTLE_SPACE, _NO_SPACE = 20 * _GB, _GB
+_TIMEOUT = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor: what was looked at, its state, what was found, what to do."""
+
+    area: str
+    state: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the checks look at; tests put a made-up one in its place.
+
+    ``root`` is the tree with ``/proc``, ``/sys`` and ``/dev``. ``store`` is where the cache lies.
+    """
+
+    store: str
+    root: Path = Path("/")
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    ask: Callable[..., ProbeResult] = probe
+    find: Callable[[str], Path | None] = which
+    uid: int = field(default_factory=os.geteuid)
+
+    def read(self, path: str) -> str:
+        """The text of a file below ``root``; empty where there is none."""
+        try:
+            return (self.root / path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def there(self, pattern: str) -> list[Path]:
+        """What matches ``pattern`` below ``root``, sorted."""
+        return sorted(self.root.glob(pattern))
+
+    def say(self, *command: str) -> ProbeResult:
+        """What a program answers within a few seconds."""
+        return self.ask(list(command), timeout=_TIMEOUT)
+
+
+Check = Callable[[Machine], Iterator[Finding]]
+
+
+def examine(machine: Machine) -> list[Finding]:
+    """All findings; a check that fails itself is a finding too."""
+    return [finding for check in CHECKS for finding in _checked(check, machine)]
+
+
+def _checked(check: Check, machine: Machine) -> list[Finding]:
+    try:
+        return list(check(machine))
+    except (OSError, ValueError) as problem:
+        area = check.__name__.strip("_")
+        return [Finding(area, LOOK, f"could not be looked at: {problem}")]
+
+
+def _system(machine: Machine) -> Iterator[Finding]:
+    facts = os_facts(machine.root)
+    libc = f"glibc {facts.glibc}" if facts.glibc else "no glibc"
+    uname = os.uname()
+    text = f"{facts.flavor or uname.sysname} {facts.version}, {uname.machine}, {libc}"
+    yield Finding("system", OK, " ".join(text.split()))
+    if uname.sysname == "Linux" and machine.there("lib/ld-musl-*"):
+        yield Finding(
+            "system",
+            LOOK,
+            "the C library is musl: most ready-made Python packages are for glibc",
+            "use a container with Debian, Ubuntu or Fedora",
+        )
+    if facts.in_container:
+        yield Finding("system", INFO, "this is the inside of a container")
+
+
+def _python(machine: Machine) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("Python", OK, f"{version}, {sys.executable}")
+    if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
+        yield Finding(
+            "Python",
+            STOP,
+            "it cannot make environments: ensurepip or venv is missing",
+            _install(machine, {"apt": "python3-venv"}, "python3"),
+        )
+    import sysconfig
+
+    marker = Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED"
+    if marker.exists() and sys.prefix == sys.base_prefix:
+        yield Finding(
+            "Python",
+            INFO,
+            "it belongs to the system, so packages need an environment",
+            'cm run script "install python-venv" --name=mlperf',
+        )
+    if machine.environ.get("CONDA_PREFIX"):
+        yield Finding(
+            "Python",
+            LOOK,
+            f"conda is active ({machine.environ['CONDA_PREFIX']}): its libraries come before the"
+            " system's, which breaks compiled packages",
+            "conda deactivate",
+        )
+    for name in ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_USER", "PYTHONNOUSERSITE"):
+        if machine.environ.get(name) and name != "PYTHONNOUSERSITE":
+            yield Finding(
+                "Python",
+                LOOK,
+                f"{name} is set: every Python takes modules from there",
+                f"unset {name}",
+            )
+
+
+_TOOLS: tuple[tuple[str, tuple[str, ...], str, Mapping[str, str]], ...] = (
+    ("compilers", ("gcc", "clang"), "C", {"apt": "gcc libc6-dev"}),
+    ("compilers", ("g++", "clang++"), "C++", {"apt": "g++", "dnf": "gcc-c++", "yum": "gcc-c++"}),
+    ("compilers", ("make", "ninja"), "builds", {}),
+    ("compilers", ("cmake",), "builds", {}),
+    ("tools", ("git",), "repositories", {}),
+    ("tools", ("tar",), "archives", {}),
+    ("tools", ("unzip",), "zip archives", {}),
+    ("tools", ("curl", "wget"), "downloads of other repositories' scripts", {}),
+)
+
+
+def _tools(machine: Machine) -> Iterator[Finding]:
+    found: dict[str, list[str]] = {}
+    missing: dict[str, list[tuple[str, str]]] = {}
+    packages: dict[str, list[str]] = {}
+    manager = os_facts(machine.root).package_manager
+    for area, names, use, known in _TOOLS:
+        name = next((n for n in names if machine.find(n)), "")
+        if name:
+            found.setdefault(area, []).append(f"{name}{_version(machine, name)}")
+            continue
+        missing.setdefault(area, []).append((names[0], use))
+        packages.setdefault(area, []).extend(known.get(manager, names[0]).split())
+    for area in ("compilers", "tools"):
+        if area in found:
+            yield Finding(area, OK, ", ".join(found[area]))
+        if area in missing:
+            text = ", ".join(f"{name} (for {use})" for name, use in missing[area])
+            command = install_command(manager, packages[area], as_root=machine.uid == 0)
+            yield Finding(area, LOOK, f"missing: {text}", command)
+
+
+def _version(machine: Machine, name: str) -> str:
+    if name in ("unzip", "tar", "curl", "wget"):
+        return ""
+    match = re.search(r"\d+\.\d+(\.\d+)*", machine.say(name, "--version").output)
+    return f" {match[0]}" if match else ""
+
+
+def _install(machine: Machine, known: Mapping[str, str], usual: str) -> str:
+    manager = os_facts(machine.root).package_manager
+    return install_command(manager, known.get(manager, usual).split(), as_root=machine.uid == 0)
+
+
+def _cores_and_memory(machine: Machine) -> Iterator[Finding]:
+    usable = usable_cores(machine.root)
+    total = os.cpu_count() or 1
+    quota = f", limited to {usable.quota:g} by a control group" if usable.quota else ""
+    yield Finding("cores", OK, f"{usable.cores} of {total} usable{quota}")
+    with suppress(OSError):
+        load = os.getloadavg()[0]
+        if load > max(1.0, 0.25 * usable.cores):
+            yield Finding(
+                "cores",
+                LOOK,
+                f"other programs keep {load:.1f} cores busy: measurements will be too slow",
+                "end them before you measure",
+            )
+    governor = machine.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
+    if governor and governor != "performance":
+        yield Finding(
+            "cores",
+            LOOK,
+            f'the frequency governor is "{governor}": measured times will vary',
+            "sudo cpupower frequency-set --governor performance",
+        )
+    memory = memory_facts(machine.root)
+    limit = f", limited to {_size(memory.limit)}" if memory.limit else ""
+    text = f"{_size(memory.total)}, {_size(memory.available)} available{limit}"
+    state = LOOK if 0 < memory.available < 2 * _GB else OK
+    yield Finding("memory", state, text, "close other programs" if state == LOOK else "")
+
+
+def _disk(machine: Machine) -> Iterator[Finding]:
+    places = {"cache": machine.store, "TMPDIR": machine.environ.get("TMPDIR") or "/tmp"}
+    for name, path in places.items():
+        existing = Path(path)
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        yield from _one_place(name, existing)
+    kind = _file_system(machine, machine.store)
+    if kind.startswith(("nfs", "cifs", "lustre", "gpfs", "fuse", "9p")):
+        yield Finding(
+            "disk",
+            LOOK,
+            f"the cache is on {kind}, where locks and many small files are slow",
+            "keep it on a local disk: export CM_REPOS=/path/on/a/local/disk",
+        )
+
+
+def _one_place(name: str, path: Path) -> Iterator[Finding]:
+    info = os.statvfs(path)
+    free = info.f_bavail * info.f_frsize
+    state = STOP if free < _NO_SPACE else LOOK if free < _LITTLE_SPACE else OK
+    move = "CM_REPOS" if name == "cache" else "TMPDIR"
+    remedy = f"make room, or use another disk: export {move}=/path/with/space"
+    text = f"{_size(free)} free for the {'cache' if name == 'cache' else 'builds'} in {path}"
+    yield Finding("disk", state, text, "" if state == OK else remedy)
+    if info.f_files and info.f_favail < 10_000:
+        yield Finding("disk", LOOK, f"only {info.f_favail} more files fit into {path}", remedy)
+    if not os.access(path, os.W_OK):
+        yield Finding("disk", STOP, f"{path} cannot be written", f"export {move}=/your/own/folder")
+    if info.f_flag & os.ST_NOEXEC:
+        yield Finding(
+            "disk",
+            LOOK,
+            f"programs cannot be run from {path} (it is mounted noexec)",
+            f"export {move}=/path/on/another/disk",
+        )
+
+
+def _file_system(machine: Machine, path: str) -> str:
+    """The type of the file system that holds ``path``."""
+    best = ("", "")
+    for line in machine.read("proc/mounts").splitlines():
+        words = line.split()
+        if len(words) > 2:
+            point = words[1].rstrip("/")
+            if (path == point or path.startswith(point + "/")) and len(point) >= len(best[0]):
+                best = (point, words[2])
+    return best[1]
+
+
+def _network(machine: Machine) -> Iterator[Finding]:
+    env = machine.environ
+    proxies = {k: v for k, v in env.items() if k.lower() in ("http_proxy", "https_proxy") and v}
+    if not proxies:
+        yield Finding("network", INFO, "no proxy is set (the network itself was not tried)")
+    for name in ("http_proxy", "https_proxy"):
+        values = {env[key] for key in (name, name.upper()) if env.get(key)}
+        if len(values) > 1:
+            yield Finding(
+                "network",
+                LOOK,
+                f"{name} and {name.upper()} differ, and programs disagree on which counts",
+                "give both the same value",
+            )
+    if proxies:
+        names = ", ".join(sorted(proxies))
+        yield Finding("network", OK, f"a proxy is set by {names}")
+        if "localhost" not in (env.get("no_proxy") or env.get("NO_PROXY") or ""):
+            yield Finding(
+                "network",
+                LOOK,
+                "requests to this machine itself go to the proxy as well",
+                "export no_proxy=localhost,127.0.0.1 NO_PROXY=localhost,127.0.0.1",
+            )
+        if len({key.lower() for key in proxies}) == 1:
+            yield Finding("network", LOOK, "only one of http_proxy and https_proxy is set")
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE"):
+        if env.get(name) and not os.path.exists(env[name]):
+            text = f"{name} names {env[name]}, which does not exist: nothing can be fetched"
+            yield Finding("network", STOP, text, f"unset {name}")
+    if env.get("PIP_NO_INDEX"):
+        yield Finding(
+            "network", LOOK, "PIP_NO_INDEX keeps pip from its index", "unset PIP_NO_INDEX"
+        )
+
+
+def _containers(machine: Machine) -> Iterator[Finding]:
+    found = [
+        name for name in ("docker", "podman", "apptainer", "singularity") if machine.find(name)
+    ]
+    if not found:
+        yield Finding("containers", INFO, "no engine (needed for vendors' implementations only)")
+        return
+    if "docker" in found:
+        yield from _docker(machine)
+    for name in found:
+        if name != "docker":
+            yield Finding("containers", OK, f"{name}{_version(machine, name)}")
+
+
+def _docker(machine: Machine) -> Iterator[Finding]:
+    answer = machine.say("docker", "info", "--format", "{{.ServerVersion}} {{.SecurityOptions}}")
+    words = answer.output.strip()
+    if answer.ok and re.match(r"\d", words):
+        rootless = ", rootless" if "rootless" in words else ""
+        yield Finding("containers", OK, f"docker {words.split()[0]}{rootless}")
+    elif "permission denied" in words:
+        yield Finding(
+            "containers",
+            LOOK,
+            "docker is there, and you may not use it",
+            "let the machine's owner run: usermod -aG docker " + machine.environ.get("USER", "YOU"),
+        )
+    else:
+        why = answer.problem or "no daemon answers"
+        yield Finding("containers", LOOK, f"docker does not answer: {why}", "start its daemon")
+
+
+def _privileges(machine: Machine) -> Iterator[Finding]:
+    if machine.uid == 0:
+        yield Finding("privileges", INFO, "you are root; nothing here needs that")
+    elif machine.find("sudo"):
+        yield Finding("privileges", OK, "sudo is there; it is used only where you allow it")
+    else:
+        yield Finding("privileges", OK, "no sudo; nothing here needs it")
+
+
+def _limits(machine: Machine) -> Iterator[Finding]:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    state = OK if files >= 4096 or files == resource.RLIM_INFINITY else LOOK
+    shown = "no limit of" if files == resource.RLIM_INFINITY else f"{files}"
+    yield Finding(
+        "limits", state, f"{shown} open files", "ulimit -n 65536" if state == LOOK else ""
+    )
+    shared = machine.root / "dev/shm"
+    if shared.is_dir():
+        info = os.statvfs(shared)
+        size = info.f_blocks * info.f_frsize
+        if size < _GB:
+            yield Finding(
+                "limits",
+                LOOK,
+                f"/dev/shm holds {_size(size)}: workers that share memory will crash",
+                "start the container with --shm-size=8g or --ipc=host",
+            )
+
+
+def _accelerators(machine: Machine) -> Iterator[Finding]:
+    kinds = (_nvidia, _other_accelerators, _cuda_toolkit)
+    found = [finding for kind in kinds for finding in kind(machine)]
+    if not any(f.area == "devices" for f in found):
+        yield Finding("devices", INFO, "no accelerator was found: benchmarks run on the CPU")
+    yield from found
+
+
+def _nvidia(machine: Machine) -> Iterator[Finding]:
+    nodes = machine.there("dev/nvidia[0-9]*")
+    if not machine.find("nvidia-smi"):
+        if nodes:
+            yield Finding(
+                "devices",
+                LOOK,
+                f"{len(nodes)} NVIDIA devices are there and nvidia-smi is not",
+                "install the driver's utilities; a container needs the NVIDIA container toolkit",
+            )
+        return
+    fields = "name,driver_version,memory.total,mig.mode.current"
+    answer = machine.say("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
+    if not answer.ok:
+        text = f"the NVIDIA driver does not work: {answer.problem}"
+        yield Finding("devices", LOOK, text, "see: nvidia-smi; after an update, restart")
+        return
+    rows = [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines()]
+    for row in sorted({tuple(row) for row in rows if len(row) >= 3}):
+        count = sum(tuple(other) == row for other in rows)
+        yield Finding("devices", OK, f"{count} x {row[0]}, {row[2]}, driver {row[1]}")
+        if len(row) > 3 and row[3] == "Enabled":
+            yield Finding("devices", INFO, f"{row[0]}: MIG is on, so parts of it count as devices")
+
+
+def _other_accelerators(machine: Machine) -> Iterator[Finding]:
+    known = (
+        ("dev/kfd", "AMD GPU (ROCm)", "rocm-smi"),
+        ("dev/neuron[0-9]*", "AWS Neuron device", "neuron-ls"),
+        ("dev/accel/accel[0-9]*", "accelerator", ""),
+        ("dev/dri/renderD*", "", ""),
+    )
+    for pattern, name, tool in known:
+        nodes = machine.there(pattern)
+        if not nodes or not name:
+            continue
+        lost = tool and not machine.find(tool)
+        text = f"{len(nodes)} x {name}" + (f", and its tool {tool} is not on PATH" if lost else "")
+        yield Finding("devices", LOOK if lost else OK, text)
+
+
+def _cuda_toolkit(machine: Machine) -> Iterator[Finding]:
+    libraries = machine.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    stubs = [folder for folder in libraries if folder.rstrip("/").endswith("/stubs")]
+    if stubs:
+        yield Finding(
+            "CUDA",
+            LOOK,
+            f"LD_LIBRARY_PATH holds {stubs[0]}: the stub of the driver hides the real one",
+            "take that folder out of LD_LIBRARY_PATH",
+        )
+    if not machine.find("nvcc"):
+        return
+    match = re.search(r"release (\d+\.\d+)", machine.say("nvcc", "--version").output)
+    version = match[1] if match else "of unknown version"
+    driver = machine.there("dev/nvidiactl") or machine.find("nvidia-smi")
+    if driver:
+        yield Finding("CUDA", OK, f"toolkit {version}")
+    else:
+        text = f"toolkit {version}, and no driver: it can compile, and nothing it makes can run"
+        yield Finding("CUDA", LOOK, text)
+
+
+_PLACEHOLDERS = {
+    "torch-neuron": "1.0",
+    "torch-neuronx": "1.0",
+    "neuronx-cc": "1.0",
+    "libneuronxla": "1.0",
+    "perf-analyzer": "0.1.0",
+    "nvidia-tensorrt": "99.0.0",
+}
+
+
+def _traps(machine: Machine) -> Iterator[Finding]:
+    for name, version in _PLACEHOLDERS.items():
+        with suppress(importlib.metadata.PackageNotFoundError):
+            if importlib.metadata.version(name).startswith(version):
+                yield Finding(
+                    "traps",
+                    LOOK,
+                    f"the package {name} {version} is a placeholder that does nothing",
+                    f"pip uninstall {name}",
+                )
+    relative = [
+        p for p in machine.environ.get("PATH", "").split(os.pathsep) if not os.path.isabs(p)
+    ]
+    if relative:
+        text = f'PATH holds "{relative[0]}": what runs depends on where you are'
+        yield Finding("traps", LOOK, text, "remove relative folders from PATH")
+    languages = [machine.environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
+    chosen = next((value for value in languages if value), "")
+    if chosen and not re.search(r"utf-?8", chosen, re.IGNORECASE) and chosen not in ("C", "POSIX"):
+        yield Finding("traps", LOOK, f"the locale {chosen} is not UTF-8", "export LC_ALL=C.UTF-8")
+    given = sorted(
+        key for key in machine.environ if key in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
+    )
+    for name in given:
+        yield Finding("traps", INFO, f"{name}={machine.environ[name]} limits what benchmarks use")
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+CHECKS: tuple[Check, ...] = (
+    _system,
+    _python,
+    _tools,
+    _cores_and_memory,
+    _disk,
+    _network,
+    _containers,
+    _privileges,
+    _limits,
+    _accelerators,
+    _traps,
+)

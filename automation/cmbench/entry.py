@@ -1,0 +1,149 @@
+"""What is known of one cache entry: its fields, what it relies on, its text on disk.
+
+The text carries a checksum of itself: metadata that was cut off or edited behind our back is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from cmbench.values import immutable
+
+_SEAL = '{"seal": "'
+_SEAL_DIGITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Reliance:
+    """A file outside the entry that must still be there and unchanged."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Entry:
+    """Everything known of one complete cache entry."""
+
+    uid: str
+    identity: str
+    script: str
+    script_uid: str
+    tags: tuple[str, ...]
+    variations: tuple[str, ...]
+    version: str
+    path: str
+    reads: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    deps: tuple[str, ...] = ()
+    relies_on: tuple[Reliance, ...] = ()
+    new_env: Mapping[str, Any] = field(default_factory=dict)
+    new_state: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    created: float = 0.0
+    seconds: float = 0.0
+    size: int = 0
+    run: str = ""
+    outputs: tuple[Reliance, ...] = ()
+    imported: bool = False
+
+    @property
+    def key(self) -> str:
+        """What names this entry in the store and in the entries that were made with it."""
+        return f"{self.identity}/{self.uid}"
+
+
+def make_identity(*parts: Any) -> str:
+    """A key from everything that says what a step is."""
+    import hashlib
+
+    text = json.dumps(parts, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def reliance(path: str) -> Reliance:
+    """The present state of a file that an entry relies on; raises ``OSError``."""
+    info = os.stat(path)
+    return Reliance(path, info.st_size, info.st_mtime_ns)
+
+
+def relied_on_change(item: Reliance) -> str:
+    """Why ``item`` no longer holds, or an empty string."""
+    try:
+        now = reliance(item.path)
+    except OSError:
+        return f"{item.path} is gone"
+    return "" if now == item else f"{item.path} has changed"
+
+
+def damage(entry: Entry) -> str:
+    """What is wrong with the payload as far as a look at it tells, or an empty string.
+
+    Looks at the payload's directory and at what the entry's exported values name in it; reading
+    whole files is the matter of ``verify``.
+    """
+    try:
+        is_directory = stat.S_ISDIR(os.lstat(entry.path).st_mode)
+    except OSError:
+        return f"its directory {entry.path} is gone"
+    if not is_directory:
+        return f"{entry.path} is not its directory any more"
+    return next((why for item in entry.outputs if (why := _output_change(item))), "")
+
+
+def output(path: str) -> Reliance:
+    """The present state of an exported path; only of plain files, size and time count."""
+    info = os.lstat(path)
+    if stat.S_ISREG(info.st_mode):
+        return Reliance(path, info.st_size, info.st_mtime_ns)
+    os.stat(path)
+    return Reliance(path, -1, 0)
+
+
+def _output_change(item: Reliance) -> str:
+    try:
+        now = output(item.path)
+    except OSError:
+        return f"{item.path} is gone"
+    return "" if now == item else f"{item.path} has changed"
+
+
+def sealed(text: str) -> str:
+    """A JSON object's text with a checksum of itself in front, still a JSON object."""
+    return f'{_SEAL}{_digest(text)}",{text[1:]}'
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """The object of a sealed text; raises ``ValueError`` where it is not as it was written."""
+    start = len(_SEAL) + _SEAL_DIGITS + 2
+    if text[: len(_SEAL)] != _SEAL or text[start - 2 : start] != '",':
+        raise ValueError("no seal")
+    body = "{" + text[start:]
+    if text[len(_SEAL) : start - 2] != _digest(body):
+        raise ValueError("the text is not what was sealed")
+    data: dict[str, Any] = json.loads(body)
+    return data
+
+
+def _digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:_SEAL_DIGITS]
+
+
+def decode(data: dict[str, Any]) -> Entry:
+    """An entry from its stored fields; raises ``TypeError`` and the like for others."""
+    known = {f.name for f in fields(Entry)}
+    values = {key: value for key, value in data.items() if key in known}
+    for key in ("tags", "variations", "deps"):
+        values[key] = tuple(values.get(key) or ())
+    for key in ("relies_on", "outputs"):
+        values[key] = tuple(Reliance(**item) for item in values.get(key) or ())
+    return Entry(**values)

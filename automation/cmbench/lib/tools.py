@@ -1,0 +1,108 @@
+"""Find a program of this machine: every candidate is asked for its version, and the answer kept.
+
+What most scripts that detect a tool need: ``find_tool("cmake", places(i), bounds_of(i["env"]))``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.probe import is_executable, probe
+from cmbench.lib.pythons import Bounds
+
+VERSION = r"(\d+(?:\.\d+)+)"
+"""The first number with dots in what a tool says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program that runs: where it is, and the version that it told."""
+
+    path: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The first program that fits, if any, and one line on each that was looked at."""
+
+    tool: Tool | None
+    lines: tuple[str, ...]
+
+
+def bounds_of(env: Mapping[str, Any]) -> Bounds:
+    """The versions that the caller of a script accepts."""
+    return Bounds(
+        str(env.get("CM_VERSION_MIN", "")),
+        str(env.get("CM_VERSION_MAX", "")),
+        str(env.get("CM_VERSION", "")),
+    )
+
+
+def places(i: Mapping[str, Any]) -> list[str]:
+    """Where to look: the files and folders of ``--path`` and nowhere else, or along PATH."""
+    given = str(i["env"].get("CM_TMP_PATH", ""))
+    if not given:
+        return [p for p in i["automation"].get_default_path_list(i) if os.path.isabs(p)]
+    found = [os.path.expanduser(path) for path in given.split(os.pathsep) if path]
+    missing = [path for path in found if not os.path.exists(path)]
+    if missing:
+        raise Error("bad-value", f"--path: {missing[0]} does not exist", hint="check the path")
+    return found
+
+
+def find_tool(
+    name: str,
+    where: Iterable[str],
+    bounds: Bounds,
+    *,
+    ask: Sequence[str] = ("--version",),
+    pattern: str = VERSION,
+) -> Found:
+    """The first program ``name`` in ``where`` (files or folders) whose version is in ``bounds``.
+
+    It is called with ``ask``, and the first group of ``pattern`` in its output is its version.
+    """
+    lines: list[str] = []
+    for path in _candidates(name, where):
+        version, reason = _ask(path, ask, pattern)
+        reason = reason or bounds.misfit(version)
+        lines.append(f"{path}: {reason or version + ', chosen'}")
+        if not reason:
+            return Found(Tool(str(path), version), tuple(lines))
+    return Found(None, tuple(lines))
+
+
+def not_found(name: str, found: Found, bounds: Bounds) -> Error:
+    """The failure to raise when no program fits: what was seen, and what to do."""
+    wanted = "" if str(bounds) == "any version" else f" ({bounds})"
+    return Error(
+        "not-detected",
+        f"no {name} that fits was found{wanted}",
+        hint="install one, or name the folder it is in: --path=/folder",
+        context=found.lines or (f"there is no {name} in any folder that was searched",),
+    )
+
+
+def _candidates(name: str, where: Iterable[str]) -> list[Path]:
+    found: dict[str, Path] = {}
+    for place in where:
+        path = Path(place) if os.path.isfile(place) else Path(place, name)
+        if is_executable(path):
+            found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
+def _ask(path: Path, words: Sequence[str], pattern: str) -> tuple[str, str]:
+    """Its version, or why there is none."""
+    answer = probe([path, *words])
+    if not answer.ok:
+        return "", f"does not run: {answer.problem}"
+    match = re.search(pattern, answer.output)
+    return (match.group(1), "") if match else ("", "told no version")

@@ -1,0 +1,207 @@
+"""What the steps of a plan would take: downloads, disk, privileges, licences, time.
+
+A script says so in its meta (``fetches``, ``required_disk_space``, ``privileges``, ``licence``).
+Where it does not, the last entry of the same kind tells the size, the records of the last runs tell
+the time, and its own code tells whether it can call ``sudo``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from cmbench.cache import Entry, Store
+from cmbench.env import MISSING, Pending, as_text, mask
+from cmbench.errors import Error
+from cmbench.frame import Frame
+from cmbench.model import Node
+from cmbench.record import load_record, own_times
+
+_SUDO = re.compile(r"^[^#\n]*\bsudo\b", re.MULTILINE)
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """One thing from the network; ``size`` in bytes, 0 and empty texts where nobody said."""
+
+    what: str
+    host: str = ""
+    size: int = 0
+    checksum: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time."""
+
+    downloads: tuple[Download, ...] = ()
+    disk: int = -1
+    disk_known_from: str = ""
+    seconds: float = -1.0
+    privileges: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
+
+
+NOTHING = Needs(disk=0, seconds=0.0)
+"""The needs of a step that is not going to work: cached, or made by an earlier step."""
+
+
+RECORDS = 20
+"""How many of the newest runs are asked how long a step takes."""
+
+
+class Estimator:
+    """Estimates the needs of steps; reads the store and each script's own code once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._before: dict[tuple[str, tuple[str, ...]], Entry] | None = None
+        self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
+        self._code: dict[str, str] = {}
+
+    def needs(self, node: Node, frame: Frame | None) -> Needs:
+        """What the step ``node`` takes if it runs."""
+        if frame is None or node.cached in ("hit", "above", "fact"):
+            return NOTHING
+        disk, source = self._disk(frame)
+        return Needs(
+            downloads=tuple(_downloads(node, frame)),
+            disk=disk,
+            disk_known_from=source,
+            seconds=self._time(frame),
+            privileges=self._privileges(frame),
+            licences=_declared(frame, "licence"),
+        )
+
+    def _time(self, frame: Frame) -> float:
+        if self._seconds is None:
+            self._seconds = own_seconds(os.path.join(os.path.dirname(self._store.root), "runs"))
+        return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
+
+    def _made_before(self, frame: Frame) -> Entry | None:
+        if self._before is None:
+            self._before = {}
+            for entry in sorted(self._store.entries(), key=lambda e: e.created):
+                self._before[_kind(entry.script_uid, entry.variations)] = entry
+        return self._before.get(_kind(frame.script.uid, frame.choice.variations))
+
+    def _disk(self, frame: Frame) -> tuple[int, str]:
+        if not frame.cacheable:
+            return 0, "keeps nothing"
+        declared = [int(v) for v in _declared(frame, "required_disk_space") if v.isdigit()]
+        if declared:
+            return max(declared) * _MEGABYTE, "declared"
+        before = self._made_before(frame)
+        return (before.size, "as last time") if before else (-1, "")
+
+    def _privileges(self, frame: Frame) -> tuple[str, ...]:
+        declared = _declared(frame, "privileges")
+        if declared:
+            return declared
+        path = frame.script.path
+        if path not in self._code:
+            self._code[path] = own_code(path)
+        return ("can call sudo, if you allow it",) if _SUDO.search(self._code[path]) else ()
+
+
+def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    return uid, tuple(sorted(variations))
+
+
+def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Seconds that each kind of step took last, its dependencies not counted."""
+    names = sorted(os.listdir(runs), reverse=True)[:RECORDS] if os.path.isdir(runs) else []
+    found: dict[tuple[str, tuple[str, ...]], float] = {}
+    for name in names:
+        path = os.path.join(runs, name, "record.json")
+        with suppress(OSError, Error, KeyError):
+            steps = load_record(path)["steps"]
+            for step, seconds in zip(steps, own_times(steps), strict=True):
+                if step["status"] == "done":
+                    found.setdefault(_kind(step["script_uid"], step["variations"]), seconds)
+    return found
+
+
+def own_code(path: str) -> str:
+    """The text of the programs in the script directory ``path``."""
+    found = []
+    for name in sorted(os.listdir(path)):
+        if name.endswith((".py", ".sh")):
+            with open(os.path.join(path, name), encoding="utf-8", errors="replace") as stream:
+                found.append(stream.read())
+    return "\n".join(found)
+
+
+def _declared(frame: Frame, key: str) -> tuple[str, ...]:
+    """What the script's meta and its active variations say under ``key``."""
+    meta = frame.script.meta
+    blocks: list[Mapping[str, Any]] = [meta]
+    variations = meta.get("variations") or {}
+    for name in frame.choice.variations:
+        block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
+        if isinstance(block, Mapping):
+            blocks.append(block)
+    found: list[str] = []
+    for block in blocks:
+        value = block.get(key)
+        found += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
+    return tuple(dict.fromkeys(found))
+
+
+def _downloads(node: Node, frame: Frame) -> Iterable[Download]:
+    prefix = frame.script.dialect.prefix
+    for text in node.fetches:
+        url = urlsplit(text)
+        if url.scheme not in ("http", "https", "ftp", "s3"):
+            yield Download(text, "Python package index" if _is_package(text) else "")
+            continue
+        size = _known(frame, prefix + "DOWNLOAD_SIZE")
+        yield Download(
+            text,
+            url.hostname or "",
+            int(size) if size.isdigit() else 0,
+            _known(frame, prefix + "DOWNLOAD_CHECKSUM"),
+        )
+
+
+def _is_package(text: str) -> bool:
+    return text.startswith("Python package ")
+
+
+def _known(frame: Frame, key: str) -> str:
+    value = frame.env.peek(key, MISSING)
+    return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
+
+
+def total(found: Sequence[Needs], root: str) -> dict[str, Any]:
+    """The sums over all steps, as JSON holds them; ``root`` is where the cache lies."""
+    downloads = list(dict.fromkeys(d for needs in found for d in needs.downloads))
+    working = [needs for needs in found if needs is not NOTHING]
+    return {
+        "downloads": len(downloads),
+        "download_bytes": sum(d.size for d in downloads),
+        "downloads_of_unknown_size": sum(not d.size for d in downloads),
+        "network": list(dict.fromkeys(d.host or d.what for d in downloads)),
+        "disk_bytes": sum(n.disk for n in working if n.disk > 0),
+        "steps_of_unknown_disk": sum(n.disk < 0 for n in working),
+        "disk_free_bytes": free_space(root),
+        "seconds": round(sum(n.seconds for n in working if n.seconds > 0), 1),
+        "steps_of_unknown_time": sum(n.seconds < 0 for n in working),
+        "privileges": list(dict.fromkeys(p for n in working for p in n.privileges)),
+        "licences": list(dict.fromkeys(t for n in working for t in n.licences)),
+    }
+
+
+def free_space(path: str) -> int:
+    """Bytes that a user may still write on the file system that holds, or will hold, ``path``."""
+    import shutil
+
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return shutil.disk_usage(path).free

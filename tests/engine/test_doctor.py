@@ -1,0 +1,221 @@
+"""The doctor: what it finds on made-up machines, and how it tells it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cmbench import doctor
+from cmbench.doctor import INFO, LOOK, OK, STOP, Finding, Machine
+from cmbench.lib.probe import ProbeResult
+from cmbench.verbs.doctor import doctor_text
+from lab import Lab
+
+DEBIAN = "ID=debian\nVERSION_ID=12\n"
+
+
+class World:
+    """Programs that are there, with what they answer (status, output)."""
+
+    def __init__(self, tmp_path: Path, **programs: tuple[int, str]) -> None:
+        self.root = tmp_path / "root"
+        self.programs = {name.replace("_", "-"): answer for name, answer in programs.items()}
+        self.write("etc/os-release", DEBIAN)
+
+    def write(self, name: str, text: str = "") -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def find(self, name: str) -> Path | None:
+        return Path("/usr/bin") / name if name in self.programs else None
+
+    def ask(self, command: list[str], timeout: float) -> ProbeResult:
+        assert timeout <= 10, "a doctor who does not come back is none"
+        status, text = self.programs[command[0]]
+        return ProbeResult(tuple(command), status, text, "", 0.1)
+
+    def machine(self, **environ: str) -> Machine:
+        return Machine(
+            store=str(self.root / "home"),
+            root=self.root,
+            environ=environ,
+            ask=self.ask,
+            find=self.find,
+            uid=1000,
+        )
+
+
+def findings(machine: Machine, area: str) -> list[Finding]:
+    return [finding for finding in doctor.examine(machine) if finding.area == area]
+
+
+def only(machine: Machine, area: str) -> Finding:
+    (finding,) = findings(machine, area)
+    return finding
+
+
+def test_compilers_and_the_one_command_for_what_is_missing(tmp_path: Path) -> None:
+    world = World(tmp_path, gcc=(0, "gcc (Debian 12.2.0-14) 12.2.0"), git=(0, "git version 2.39.5"))
+    found, missing = findings(world.machine(), "compilers")
+    assert (found.state, found.text) == (OK, "gcc 12.2.0")
+    assert missing.state == LOOK
+    assert missing.text == "missing: g++ (for C++), make (for builds), cmake (for builds)"
+    assert missing.remedy.endswith("sudo apt-get install -y g++ make cmake")
+    assert "sudo" not in findings(replace(world.machine(), uid=0), "compilers")[1].remedy
+
+
+def test_docker_in_its_three_states(tmp_path: Path) -> None:
+    world = World(tmp_path, docker=(0, "24.0.7 [name=seccomp name=rootless]"))
+    assert only(world.machine(), "containers").text == "docker 24.0.7, rootless"
+    world.programs["docker"] = (
+        1,
+        "permission denied while trying to connect to the Docker daemon socket",
+    )
+    refused = only(world.machine(USER="ann"), "containers")
+    assert refused.remedy == "let the machine's owner run: usermod -aG docker ann"
+    world.programs["docker"] = (1, "Cannot connect to the Docker daemon at unix:///var/run")
+    assert "does not answer" in only(world.machine(), "containers").text
+    world.programs = {"podman": (0, "podman version 4.3.1")}
+    assert only(world.machine(), "containers").text == "podman 4.3.1"
+    world.programs = {}
+    assert only(world.machine(), "containers").state == INFO
+
+
+def test_nvidia_devices(tmp_path: Path) -> None:
+    card = "NVIDIA H100 80GB HBM3, 535.104.05, 81559 MiB, Disabled\n"
+    world = World(tmp_path, nvidia_smi=(0, card * 2))
+    device = only(world.machine(), "devices")
+    assert device.text == "2 x NVIDIA H100 80GB HBM3, 81559 MiB, driver 535.104.05"
+    world.programs["nvidia-smi"] = (0, card.replace("Disabled", "Enabled"))
+    assert "MIG is on" in findings(world.machine(), "devices")[1].text
+    world.programs["nvidia-smi"] = (9, "Failed to initialize NVML: Driver/library version mismatch")
+    assert "version mismatch" in only(world.machine(), "devices").text
+    world.programs = {}
+    world.write("dev/nvidia0")
+    assert "nvidia-smi is not" in only(world.machine(), "devices").text
+
+
+def test_other_devices_and_none(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert "run on the CPU" in only(world.machine(), "devices").text
+    world.write("dev/neuron0")
+    world.write("dev/neuron1")
+    neuron = only(world.machine(), "devices")
+    assert neuron.text == "2 x AWS Neuron device, and its tool neuron-ls is not on PATH"
+    world.programs["neuron-ls"] = (0, "")
+    assert only(world.machine(), "devices").state == OK
+
+
+def test_a_toolkit_without_a_driver_and_a_stub_in_front(tmp_path: Path) -> None:
+    world = World(tmp_path, nvcc=(0, "Cuda compilation tools, release 13.0, V13.0.88"))
+    assert "toolkit 13.0, and no driver" in only(world.machine(), "CUDA").text
+    stub, _ = findings(world.machine(LD_LIBRARY_PATH="/cuda/lib64:/cuda/lib64/stubs"), "CUDA")
+    assert "/cuda/lib64/stubs" in stub.text
+
+
+@pytest.mark.parametrize(
+    ("environ", "state", "text"),
+    [
+        ({"https_proxy": "http://p:1", "HTTPS_PROXY": "http://q:1"}, LOOK, "differ"),
+        ({"https_proxy": "http://p:1"}, LOOK, "only one of"),
+        ({"https_proxy": "http://p:1"}, LOOK, "requests to this machine itself"),
+        ({"REQUESTS_CA_BUNDLE": "/no/ca.pem"}, STOP, "/no/ca.pem, which does not exist"),
+        ({"PIP_NO_INDEX": "1"}, LOOK, "PIP_NO_INDEX"),
+        ({}, INFO, "no proxy is set"),
+    ],
+)
+def test_the_network_variables(
+    tmp_path: Path, environ: Mapping[str, str], state: str, text: str
+) -> None:
+    found = findings(World(tmp_path).machine(**environ), "network")
+    assert [f for f in found if f.state == state and text in f.text], found
+
+
+def test_proxy_passwords_are_not_shown(tmp_path: Path) -> None:
+    machine = World(tmp_path).machine(https_proxy="http://ann:secret@p:1")
+    assert "secret" not in repr(doctor.examine(machine))
+
+
+@pytest.mark.parametrize(
+    ("environ", "area", "text"),
+    [
+        ({"CONDA_PREFIX": "/opt/conda"}, "Python", "conda is active (/opt/conda)"),
+        ({"PYTHONPATH": "/x"}, "Python", "PYTHONPATH is set"),
+        ({"PATH": ".:/usr/bin"}, "traps", 'PATH holds "."'),
+        ({"LC_ALL": "de_DE.ISO-8859-1"}, "traps", "is not UTF-8"),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, "traps", "CUDA_VISIBLE_DEVICES=1"),
+    ],
+)
+def test_traps(tmp_path: Path, environ: Mapping[str, str], area: str, text: str) -> None:
+    found = findings(World(tmp_path).machine(**environ), area)
+    assert [f for f in found if text in f.text], found
+
+
+def test_a_network_file_system_under_the_cache(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write("proc/mounts", f"/dev/sda1 / ext4 rw 0 0\nsrv:/home {world.root} nfs4 rw 0 0\n")
+    assert [f for f in findings(world.machine(), "disk") if "nfs4" in f.text]
+    world.write("proc/mounts", f"srv:/x /mnt nfs4 rw 0 0\n/dev/sda1 {world.root} ext4 rw 0 0\n")
+    assert not [f for f in findings(world.machine(), "disk") if "nfs4" in f.text]
+
+
+def test_a_governor_and_musl(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")
+    world.write("lib/ld-musl-x86_64.so.1")
+    assert [f for f in findings(world.machine(), "cores") if '"powersave"' in f.text]
+    assert [f for f in findings(world.machine(), "system") if "musl" in f.text]
+
+
+def test_a_check_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    def broken(command: list[str], timeout: float) -> ProbeResult:
+        raise OSError("no more processes")
+
+    machine = replace(World(tmp_path, gcc=(0, ""), podman=(0, "")).machine(), ask=broken)
+    found = doctor.examine(machine)
+    assert [f for f in found if "could not be looked at: no more processes" in f.text]
+    assert [f for f in found if f.area == "disk"]
+
+
+def test_every_finding_fits_the_terminal_and_says_what_to_do(tmp_path: Path) -> None:
+    found = [
+        Finding("disk", STOP, "0.2 GB free " + "here " * 30, "make room"),
+        Finding("cores", OK, "2 of 2 usable"),
+        Finding("system", INFO, "inside of a container"),
+        Finding("traps", LOOK, "PYTHONPATH is set", "unset PYTHONPATH"),
+    ]
+    text = doctor_text(found)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert text.endswith("1 to mend before anything runs, 1 to look at")
+    assert "                  next: unset PYTHONPATH" in text
+    assert doctor_text([Finding("cores", OK, "2")]).endswith("nothing is in the way")
+
+
+def test_the_verb_on_this_machine(lab: Lab) -> None:
+    started = time.monotonic()
+    result = lab.call("doctor")
+    assert time.monotonic() - started < 30
+    assert result.answer["findings"]
+    assert "system" in result.out
+    data: list[dict[str, Any]] = json.loads(lab.call("doctor", json=True).out)
+    assert {"area", "state", "text", "remedy"} == set(data[0])
+    assert not list(lab.home.iterdir()), "it writes nothing"
+
+
+def test_what_keeps_everything_from_running_is_a_failure(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/ca.pem")
+    result = lab.call("doctor")
+    assert result.answer["return"] == 1
+    assert "/no/ca.pem" in result.answer["error"]
+    refused = lab.call("doctor", jsn=True)
+    assert refused.answer["code"] == "unknown-flag"
+    assert "json" in refused.err

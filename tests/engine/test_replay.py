@@ -1,0 +1,384 @@
+"""Records compared and repeated, and lock files: what they pin, what they refuse."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Lab, Result
+from support import Finished
+
+
+def refused(result: Result, code: str, *texts: str) -> None:
+    assert result.answer["code"] == code, result.err
+    for text in texts:
+        assert text in result.err
+
+
+def narrow(result: Result) -> str:
+    assert result.answer["return"] == 0, result.err
+    # Paths stay whole.
+    long = [line for line in result.out.splitlines() if len(line) > 80 and "/" not in line]
+    assert not long
+    return result.out
+
+
+TOOL = """
+def preprocess(i):
+    env = i['env']
+    version = env.get('CM_VERSION') or open({newest!r}).read().strip()
+    env['TOOL_VERSION'] = version
+    return {{'return': 0, 'version': version}}
+"""
+
+
+@pytest.fixture
+def app(lab: Lab) -> Lab:
+    """``get-tool`` takes the newest version there is, unless one is asked for."""
+    newest = lab.repo / "newest"
+    newest.write_text("1.0")
+    lab.script(
+        "get-tool", cache=True, new_env_keys=["TOOL_*"], customize=TOOL.format(newest=str(newest))
+    )
+    lab.script(
+        "run-app",
+        input_mapping={"mode": "MODE", "key": "MY_TOKEN"},
+        new_env_keys=["RESULT"],
+        deps=[{"tags": "get,tool"}],
+        customize="""
+import os
+def preprocess(i):
+    i['env']['RESULT'] = i['env'].get('MODE', 'safe') + ' ' + i['env']['TOOL_VERSION']
+    i['env'].get('MY_TOKEN')
+    os.environ.get('APP_COLOUR')
+    return {'return': 0}
+""",
+    )
+    return lab
+
+
+def run_id(result: Result) -> str:
+    return Path(result.answer["record"]).parent.name
+
+
+def newer_tool(lab: Lab) -> None:
+    """There is a newer tool now, and nothing of the old one is left."""
+    (lab.repo / "newest").write_text("2.0")
+    lab.call("delete", "cache", all=True, force=True)
+
+
+# ---------------------------------------------------------------- replay
+
+
+def test_a_record_holds_the_call(app: Lab) -> None:
+    record = app.run("run,app", mode="fast", env={"X": "1"}).record
+    assert record["flags"] == {
+        "tags": "run,app",
+        "mode": "fast",
+        "env": {"X": "1"},
+    }
+    assert record["directory"] == os.getcwd()
+
+
+def test_a_run_is_repeated_with_its_inputs(app: Lab) -> None:
+    first = app.run("run,app", mode="fast")
+    again = app.call("replay", artifact=run_id(first))
+    text = narrow(again)
+    assert f"repeating {run_id(first)}" in text
+    assert "the same: repositories, scripts, machine and variables" in text
+    assert f"every step gave what it gave in {run_id(first)}" in text
+    assert again.env == {"RESULT": "fast 1.0"}
+    assert again.answer["not_as_it_was"] == []
+
+
+def test_last_a_path_and_a_directory_name_the_same_run(app: Lab) -> None:
+    first = app.run("run,app", mode="fast")
+    path = Path(first.answer["record"])
+    for word in (str(path), str(path.parent), path.parent.name):
+        assert app.call("replay", artifact=word).env == {"RESULT": "fast 1.0"}
+    assert app.call("replay", artifact="last", mode="slow").env == {"RESULT": "slow 1.0"}
+
+
+def test_versions_are_repeated_though_there_are_newer_ones(app: Lab) -> None:
+    first = app.run("run,app")
+    newer_tool(app)
+    assert app.call("replay", artifact=run_id(first)).env == {"RESULT": "safe 1.0"}
+    assert app.run("run,app", new=True).env["RESULT"].startswith("safe")
+
+
+def test_what_cannot_be_repeated_is_said(app: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_COLOUR", "red")
+    first = app.run("run,app")
+    monkeypatch.setenv("APP_COLOUR", "blue")
+    data = json.loads(Path(first.answer["record"]).read_text())
+    data["host"]["cpus"] = 4096
+    data["directory"] = "/nowhere/at/all"
+    Path(first.answer["record"]).write_text(json.dumps(data))
+    with (app.repo / "script/get-tool/customize.py").open("a") as stream:
+        stream.write("# edited\n")
+    again = app.call("replay", artifact=run_id(first))
+    text = narrow(again)
+    assert "  the script get-tool was edited since" in text
+    assert f"  cpus of the machine was 4096, is {os.cpu_count()}" in text
+    assert "  the directory /nowhere/at/all, in which it ran, is gone" in text
+    assert "  the variable APP_COLOUR has another value than then" in text
+
+
+def test_a_failed_run_is_repeated_too(lab: Lab) -> None:
+    lab.script("a-b", run="exit 3")
+    first = lab.run("a,b")
+    refused(lab.call("replay", artifact=run_id(first)), "script-failed")
+
+
+def test_secrets_must_be_given_again(app: Lab) -> None:
+    first = app.run("run,app", env={"HF_TOKEN": "verysecret"})
+    assert "verysecret" not in Path(first.answer["record"]).read_text()
+    refused(
+        app.call("replay", artifact=run_id(first)),
+        "cannot-repeat",
+        "--env.HF_TOKEN must be given again",
+    )
+    again = app.call("replay", artifact=run_id(first), env={"HF_TOKEN": "other"})
+    assert again.env == {"RESULT": "safe 1.0"}
+
+
+def test_wrong_records_are_refused(app: Lab, tmp_path: Path) -> None:
+    refused(app.call("replay"), "bad-value", "cm replay script last")
+    refused(app.call("replay", artifact="none"), "entry-not-found", 'no record "none"')
+    app.run("run,app")
+    app.run("run,app")
+    refused(app.call("replay", artifact="20"), "entry-not-found", '"20" names 2 runs')
+    (tmp_path / "x.json").write_text("{}")
+    refused(app.call("replay", artifact=str(tmp_path / "x.json")), "bad-value", "not the record")
+    (tmp_path / "x.json").write_text("{")
+    refused(app.call("replay", artifact=str(tmp_path / "x.json")), "bad-value", "not JSON")
+
+
+# ---------------------------------------------------------------- diff
+
+
+def difference(lab: Lab, one: Result, other: Result) -> tuple[dict[str, Any], str]:
+    result = lab.call("diff", artifact=run_id(one), artifacts=[run_id(other)])
+    return result.answer["differences"], narrow(result)
+
+
+def test_equal_runs_do_not_differ(app: Lab) -> None:
+    app.run("run,app")
+    one, other = app.run("run,app"), app.run("run,app")
+    found, text = difference(app, one, other)
+    assert found == {}
+    assert "no difference but times and load" in text
+
+
+def test_request_inputs_versions_and_results_differ(app: Lab) -> None:
+    one = app.run("run,app")
+    newer_tool(app)
+    other = app.run("run,app", mode="fast")
+    found, text = difference(app, one, other)
+    assert found["request"] == {"--mode": ["(none)", "fast"]}
+    assert found["steps"]["run-app > get-tool"]["version"] == ["1.0", "2.0"]
+    assert found["steps"]["run-app"]["read MODE"] == ["(none)", "fast"]
+    assert "    gave RESULT: safe 1.0 -> fast 2.0" in text
+    data = app.call("diff", artifact=run_id(one), artifacts=[run_id(other)], json=True)
+    assert json.loads(data.out) == found
+
+
+def test_steps_in_one_run_only_and_failures(app: Lab) -> None:
+    one = app.run("run,app")
+    app.script("run-app", run="exit 1")
+    other = app.run("run,app")
+    found, text = difference(app, one, other)
+    assert found["result"]["status"] == ["done", "failed"]
+    assert found["steps"]["run-app > get-tool"] == {"step": ["done", "(none)"]}
+    assert "  status: done -> failed" in text
+
+
+def test_what_one_run_reused_is_told_in_one_line(app: Lab) -> None:
+    app.script("make-x", cache=True, deps=[{"tags": "get,tool"}])
+    app.script("use-x", deps=[{"tags": "make,x"}])
+    found, text = difference(app, app.run("use,x"), app.run("use,x"))
+    assert found == {"cache": {"second": ["make-x"]}}
+    assert "  only the second run reused: make-x" in text
+
+
+def test_where_an_entry_lies_is_no_difference(lab: Lab) -> None:
+    lab.script(
+        "make-x",
+        cache=True,
+        new_env_keys=["X"],
+        customize="import os\ndef preprocess(i):\n    i['env']['X'] = os.getcwd() + '/file'\n"
+        "    return {'return': 0}\n",
+    )
+    lab.script("use-x", deps=[{"tags": "make,x"}], run='echo "$X"')
+    one = lab.run("use,x")
+    lab.call("delete", "cache", all=True, force=True)
+    found, _ = difference(lab, one, lab.run("use,x"))
+    assert found == {}
+
+
+def test_the_real_commands(cm: Callable[..., Finished]) -> None:
+    cm("run", "script", "--tags=detect,os", "--quiet").ok()
+    again = cm("replay", "script", "last").ok().stdout
+    assert "the same: repositories, scripts, machine and variables" in again
+    runs = re.findall(r"repeating (\S+),", again)
+    assert "no difference" in cm("diff", "script", runs[0], "last").ok().stdout
+    assert "memory" in cm("doctor", "script").stdout
+    # cmind itself refuses this one, as the documentation says.
+    assert "automation was not specified" in cm("doctor").stderr + cm("doctor").stdout
+
+
+def test_diff_wants_two_records(app: Lab) -> None:
+    refused(app.call("diff"), "bad-value", "cm diff script <record> <record>")
+    refused(app.call("diff", artifact="a", artifacts=["b"], jsn=1), "unknown-flag", "json")
+
+
+# ---------------------------------------------------------------- lock
+
+
+def test_a_lock_is_written_and_obeyed(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    first = app.run("run,app", lock=str(lock))
+    assert f"locked: {lock} (2 scripts, 1 version)" in first.out
+    data = json.loads(lock.read_text())
+    assert set(data["scripts"]) == {"run-app", "get-tool"}
+    assert data["repositories"] == {"lab": ""}
+    newer_tool(app)
+    planned = app.plan("run,app", lock=str(lock)).answer["plan"]["root"]["children"][0]
+    assert planned["version"] == "1.0"
+    before = lock.read_text()
+    assert app.run("run,app", lock=str(lock)).env == {"RESULT": "safe 1.0"}
+    assert lock.read_text() == before
+
+
+def test_what_was_made_before_the_lock_is_reused(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    assert app.run("run,app", lock=str(lock)).status["get-tool"] == "cached"
+    newer_tool(app)
+    app.run("get,tool")
+    locked = app.run("run,app", lock=str(lock))
+    assert locked.env == {"RESULT": "safe 1.0"}
+    assert locked.status["get-tool"] == "done"
+    assert app.run("run,app", lock=str(lock)).status["get-tool"] == "cached"
+
+
+def test_an_edited_script_breaks_the_lock(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    with (app.repo / "script/get-tool/customize.py").open("a") as stream:
+        stream.write("# edited\n")
+    refused(app.run("run,app", lock=str(lock)), "lock-broken", "the script get-tool was edited")
+
+
+def test_another_commit_breaks_the_lock(app: Lab, tmp_path: Path) -> None:
+    git = app.repo / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("1" * 40)
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    (git / "HEAD").write_text("2" * 40)
+    wanted = "lab is at 222222222222, locked is 111111111111"
+    refused(app.run("run,app", lock=str(lock)), "lock-broken", wanted)
+
+
+def test_a_script_that_ignores_the_version_breaks_the_lock(app: Lab, tmp_path: Path) -> None:
+    text = (app.repo / "script/get-tool/customize.py").read_text()
+    text = text.replace("env.get('CM_VERSION') or ", "")
+    app.script("get-tool", cache=True, new_env_keys=["TOOL_*"], customize=text)
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    newer_tool(app)
+    refused(app.run("run,app", lock=str(lock)), "lock-broken", "get-tool is 2.0, locked is 1.0")
+
+
+def test_a_version_that_comes_from_a_dependency_is_pinned_there(app: Lab, tmp_path: Path) -> None:
+    app.script(
+        "wrap-tool",
+        cache=True,
+        deps=[{"tags": "get,tool"}],
+        customize="""
+def preprocess(i):
+    assert not i['env'].get('CM_VERSION'), 'the tool has versions, the wrapper has none'
+    return {'return': 0, 'version': i['env']['TOOL_VERSION']}
+""",
+    )
+    lock = tmp_path / "app.lock"
+    app.run("wrap,tool", lock=str(lock))
+    pins = {item["script"]: item["pin"] for item in json.loads(lock.read_text())["versions"]}
+    assert pins == {"get-tool": True, "wrap-tool": False}
+    newer_tool(app)
+    locked = app.run("wrap,tool", lock=str(lock))
+    assert locked.answer["version"] == "1.0"
+
+
+FETCH = """
+import hashlib, shutil
+from cmbench.errors import Error
+def preprocess(i):
+    env = i['env']
+    shutil.copy(env['CM_DOWNLOAD_URL'], 'file')
+    digest = hashlib.sha256(open('file', 'rb').read()).hexdigest()
+    if env.get('CM_DOWNLOAD_CHECKSUM') not in (None, digest):
+        raise Error('checksum-mismatch', 'not the file that was wanted')
+    env['CM_DOWNLOAD_DOWNLOADED_PATH'] = __import__('os').path.abspath('file')
+    return {'return': 0}
+"""
+
+
+def test_downloads_are_pinned_by_their_content(lab: Lab, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_text("one")
+    lab.script(
+        "download-it",
+        cache=True,
+        env={"CM_DOWNLOAD_URL": str(source)},
+        new_env_keys=["CM_DOWNLOAD_DOWNLOADED_PATH"],
+        customize=FETCH,
+    )
+    lab.script("use-it", deps=[{"tags": "download,it"}])
+    lock = tmp_path / "it.lock"
+    lab.run("use,it", lock=str(lock))
+    assert json.loads(lock.read_text())["downloads"] == {
+        str(source): hashlib.sha256(b"one").hexdigest()
+    }
+    lab.call("delete", "cache", all=True, force=True)
+    assert lab.run("use,it", lock=str(lock)).answer["return"] == 0
+    lab.call("delete", "cache", all=True, force=True)
+    source.write_text("two")
+    refused(lab.run("use,it", lock=str(lock)), "checksum-mismatch")
+    assert lab.run("use,it").answer["return"] == 0
+
+
+def test_what_cached_steps_were_made_with_is_locked_too(app: Lab, tmp_path: Path) -> None:
+    app.script("make-x", cache=True, deps=[{"tags": "get,tool"}], new_env_keys=["X"])
+    app.run("make,x")
+    lock = tmp_path / "x.lock"
+    again = app.run("make,x", lock=str(lock))
+    assert again.status == {"make-x": "cached"}
+    newer_tool(app)
+    app.run("make,x", lock=str(lock))
+    entries = {entry.script: entry.version for entry in app.store.entries()}
+    assert entries["get-tool"] == "1.0"
+
+
+def test_wrong_locks_are_refused(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    lock.write_text("{")
+    refused(app.run("run,app", lock=str(lock)), "bad-value", "is not a lock file")
+    lock.write_text('{"format": 99}')
+    refused(app.run("run,app", lock=str(lock)), "bad-value", "of this version")
+    lock.write_text('{"format": 1, "versions": [{}], "repositories": {}}')
+    refused(app.run("run,app", lock=str(lock)), "bad-value", "of this version")
+    refused(app.run("run,app", lock=True), "bad-value", "--lock=FILE")
+    refused(app.run("run,app", lock=str(tmp_path / "no/x")), "bad-value", "no such folder")
+    lock.unlink()
+    app.script("run-app", run="exit 1")
+    app.run("run,app", lock=str(lock))
+    assert not lock.exists()
