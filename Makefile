@@ -48,7 +48,8 @@ format: $(INSTALLED_FOR_TEST)
 
 # The checkout itself is registered, not a copy of it, so that an edited script is the one that runs.
 register: $(INSTALLED)
-	@if ! grep -qsF '"$(CURDIR)"' "$(CM_REPOS)/repos.json"; then $(BIN)/cm init repo; fi
+	@$(BIN)/python -c 'import json, sys; sys.exit(sys.argv[2] not in json.load(open(sys.argv[1])))' \
+	  "$(CM_REPOS)/repos.json" "$(CURDIR)" 2>/dev/null || $(BIN)/cm init repo
 
 # The installs are editable: only a change of what is installed beside the sources needs a new one.
 $(INSTALLED): setup.py pyproject.toml | $(BIN)/python

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from cmbench.cache import disk_error
-from cmbench.errors import Error
+from cmbench.errors import Error, internal
 from cmbench.session import Answer
 
 VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -51,6 +51,7 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
     """Do ``cm <verb> <thing>``; failures are printed here and returned with their exit code."""
     console = i.get("out") == "con"
     try:
+        _check_call(i)
         module, function = VERBS[thing, verb]
         do = getattr(import_module(f"cmbench.verbs.{module}"), function)
         answer: Answer = do(cmind, i)
@@ -58,13 +59,38 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
             sys.stdout.flush()
         return answer
     except Error as error:
+        if i.get("debug"):
+            import traceback
+
+            traceback.print_exc()
         return _failure(error, console)
+    except KeyboardInterrupt:
+        return _failure(Error("interrupted", "stopped by the user"), console)
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has seen enough. Nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return {"return": 0}
     except OSError as problem:
         return _failure(disk_error(problem, str(problem.filename or "")), console)
+    except Exception as problem:
+        if i.get("debug"):
+            raise
+        return _failure(internal(problem), console)
+
+
+def _check_call(i: Mapping[str, Any]) -> None:
+    try:
+        os.getcwd()
+    except OSError:
+        raise Error(
+            "file-error",
+            "the current directory does not exist any more",
+            hint="change to one that does: cd ~",
+        ) from None
+    if i.get("out") not in (None, "", "con", "json"):
+        raise Error("bad-value", f"--out={i['out']} is not possible", hint="write --out=json")
+    if i.get("tags") is True:
+        raise Error("bad-value", "--tags needs a value", hint="write --tags=get,python3")
 
 
 def _failure(error: Error, console: bool) -> Answer:

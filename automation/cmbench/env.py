@@ -23,7 +23,8 @@ _REFERENCE = re.compile(r"<<<([^<>]+)>>>")
 _TRUE = frozenset(("1", "yes", "on", "true"))
 _FALSE = frozenset(("0", "no", "off", "false"))
 _SECRET = re.compile(
-    r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|_PAT$)", re.IGNORECASE
+    r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)|API_?KEY|ACCESS_?KEY|_PAT$)",
+    re.IGNORECASE,
 )
 _SECRET_IN_URL = re.compile(
     r"(://)[^/@\s:]+(:[^/@\s]*)?@|([?&][^=&\s]*(?:token|key|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE

@@ -20,6 +20,8 @@ _EXIT_BY_CODE = {
     "unknown-flag": EXIT_BAD_REQUEST,
     "bad-value": EXIT_BAD_REQUEST,
     "bad-meta": EXIT_BAD_REQUEST,
+    "ambiguous": EXIT_BAD_REQUEST,
+    "dependency-cycle": EXIT_BAD_REQUEST,
     "script-not-found": EXIT_NOT_FOUND,
     "variation-not-found": EXIT_NOT_FOUND,
     "version-not-found": EXIT_NOT_FOUND,
@@ -103,6 +105,20 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
             break_on_hyphens=False,
         )
     return lines
+
+
+def internal(problem: BaseException) -> Error:
+    """A fault of our own, told in one block instead of a traceback."""
+    import os
+    import traceback
+
+    last = traceback.extract_tb(problem.__traceback__)[-1]
+    return Error(
+        "internal",
+        f"{type(problem).__name__}: {problem}",
+        context=(f"{os.path.basename(last.filename)}:{last.lineno} in {last.name}",),
+        hint="this is a fault of cmbench: repeat with --debug and report what it prints",
+    )
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:

@@ -30,7 +30,7 @@ pragma user_version = 1;
 _IGNORED = re.compile(
     r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
 )
-_SHELL_WORD = re.compile(rb"\$\{?[#!]?([A-Za-z_][A-Za-z0-9_]*)")
+_SHELL_WORD = re.compile(rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)")
 _OS_WORD = re.compile(rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]")
 _ENV_WORD = re.compile(rb"\b(?:CM|MLC)_[A-Z0-9_]+")
 
@@ -138,7 +138,14 @@ class Index:
                     context=row.faults,
                     hint="correct the keys named above",
                 )
-            script = parse_script(self._meta(path), path, row.repo, self._owner(path).dialect)
+            try:
+                script = parse_script(self._meta(path), path, row.repo, self._owner(path).dialect)
+            except (AttributeError, TypeError, ValueError, KeyError) as problem:
+                raise Error(
+                    "bad-meta",
+                    f"{path}: its meta cannot be understood: {problem}",
+                    context=row.faults,
+                ) from problem
             self._scripts[path] = script
         return script
 
@@ -351,6 +358,8 @@ def _words(name: str, data: bytes) -> set[bytes]:
     patterns: list[Callable[[bytes], list[bytes]]] = []
     if name.endswith(".sh"):
         patterns.append(_SHELL_WORD.findall)
+    if name.endswith(".py"):
+        patterns.append(_OS_WORD.findall)
     if name.endswith((".sh", ".py", ".json", ".yaml", ".txt", ".c", ".cpp", ".cu")):
         patterns.append(_ENV_WORD.findall)
     return {word for find in patterns for word in find(data)}

@@ -153,7 +153,9 @@ DEPENDENCY_KEYS = frozenset(
         "cache_expiration",
     ]
 )
-INPUT_KEYS = frozenset(["desc", "type", "choices", "default", "unit", "sort", "boolean", "force"])
+INPUT_KEYS = frozenset(
+    ["desc", "type", "choices", "default", "unit", "min", "max", "sort", "boolean", "force"]
+)
 INPUT_TYPES = ("str", "int", "float", "bool", "path")
 _CONDITIONS = {
     "enable_if_env": (False, False),
@@ -206,8 +208,11 @@ def read_meta(directory: str) -> dict[str, Any]:
         if not os.path.isfile(path) or (found.endswith("meta.yaml") and name == "_cm.yaml"):
             continue
         found = path
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
+        try:
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
+        except UnicodeDecodeError as problem:
+            raise Error("bad-meta", f"{path}: not UTF-8 text: {problem}") from None
         data = _parse(text, path)
         if not isinstance(data, dict):
             raise Error("bad-meta", f"{path}: the file does not hold a mapping of keys")
@@ -466,6 +471,10 @@ def _values(value: Any) -> tuple[str, ...]:
     return tuple(str(item).strip().lower() for item in items)
 
 
+def _bound(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
 def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
     mapping = meta.get("input_mapping") or {}
     described = meta.get("input_description") or {}
@@ -481,5 +490,7 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             choices=_texts(spec.get("choices")),
             default=str(spec.get("default", "")),
             unit=str(spec.get("unit", "")),
+            minimum=_bound(spec.get("min")),
+            maximum=_bound(spec.get("max")),
         )
     return result

@@ -144,6 +144,8 @@ class InputSpec:
     choices: tuple[str, ...] = ()
     default: str = ""
     unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

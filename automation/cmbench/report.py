@@ -45,8 +45,8 @@ class Silent:
             return
         try:
             print(line, file=self._out, flush=True)
-        except BrokenPipeError:
-            # Nobody reads any more (``| head``); the run itself goes on.
+        except OSError:
+            # Nobody reads any more (``| head``), or it is full; the run itself goes on.
             self._out = None
 
     def note(self, text: str) -> None:
@@ -159,12 +159,12 @@ def choose_reporter(out: str, quiet: bool, silent: bool, verbose: bool) -> Repor
         return Silent(None)
     if quiet:
         return Silent(sys.stdout, verbose)
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         try:
             return Live(sys.stdout, verbose)
         except ImportError:
             pass
-    return Plain(sys.stdout, verbose)
+    return Plain(sys.stdout, verbose) if sys.stdout else Silent(None)
 
 
 def step_line(frame: Frame, depth: int, end: StepEnd, width: int = _WIDTH) -> str:

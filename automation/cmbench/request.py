@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -207,21 +208,27 @@ def check_input(name: str, value: Any, script: Script) -> None:
             hint=did_you_mean(text, spec.choices) or f"choose one of: {choices}",
             context=(f"choices: {choices}",),
         )
-    wrong = (spec.type == "int" and not _is(int, text)) or (
-        spec.type == "float" and not _is(float, text)
-    )
-    if wrong:
-        raise Error("bad-value", f"--{name}={text} is not a number ({spec.type})")
+    if spec.type in ("int", "float"):
+        _check_number(name, text, spec)
     if spec.type == "bool" and text.lower() not in _BOOLEANS:
         raise Error("bad-value", f"--{name}={text} is neither yes nor no")
 
 
-_BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")
-
-
-def _is(kind: type[int] | type[float], text: str) -> bool:
+def _check_number(name: str, text: str, spec: InputSpec) -> None:
     try:
-        kind(text)
-    except ValueError:
-        return False
-    return True
+        number = float(int(text)) if spec.type == "int" else float(text)
+    except (ValueError, OverflowError):
+        raise Error("bad-value", f"--{name}={text} is not a number ({spec.type})") from None
+    low, high = spec.minimum, spec.maximum
+    bounds = [f"at least {low:g}"] if low is not None else []
+    bounds += [f"at most {high:g}"] if high is not None else []
+    outside = (low is not None and number < low) or (high is not None and number > high)
+    if outside or not math.isfinite(number):
+        raise Error(
+            "bad-value",
+            f"--{name}={text} is out of bounds",
+            hint=f"it must be a number {' and '.join(bounds) or 'that is finite'}",
+        )
+
+
+_BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")

@@ -95,6 +95,7 @@ class Resolver:
         self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
         self._sound: dict[str, str] = {}
+        self.names: set[str] = set()
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
@@ -329,6 +330,7 @@ class Resolver:
     def _updated(self, frame: Frame, entry: Dependency) -> Dependency:
         if not entry.names:
             return entry
+        self.names.update(entry.names)
         sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.blocks]
         sources += [frame.late_updates, frame.request.ad, frame.adr]
         for source in sources:

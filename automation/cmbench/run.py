@@ -249,7 +249,7 @@ class StepRunner:
     def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
-        self._note(frame, words)
+        self._note(frame, _native_reads(frame, words))
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
         environment = process_env(frame.env.plain(), os.environ)
         command = ["bash", path]
@@ -339,6 +339,27 @@ class _LineWriter:
 
     def isatty(self) -> bool:
         return False
+
+
+_OF_BASH = frozenset(
+    ("PWD", "OLDPWD", "RANDOM", "SECONDS", "LINENO", "SHLVL", "PPID", "BASHPID", "FUNCNAME", "_")
+)
+
+
+def _native_reads(frame: Frame, words: Iterable[str]) -> list[str]:
+    """What a native script counts as reading.
+
+    Every word it names, from the env or else from the process, and every value that this very
+    call has set: an input, ``--env.KEY``, the env of a dependency entry.
+    """
+    named = [word for word in words if word not in _OF_BASH and not word.startswith("BASH_")]
+    outside = [
+        f"os:{word}"
+        for word in named
+        if ":" not in word and frame.env.peek(word) is None and f"+{word}" not in named
+    ]
+    mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
+    return [*named, *outside, *mapped, *frame.request.env, *frame.request.const]
 
 
 def _load(path: str, frame: Frame) -> ModuleType:

@@ -134,6 +134,9 @@ class Scheduler:
     def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
         for key in entry.reads:
             frame.note(key)
+        self._resolver.names.update(
+            key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")
+        )
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
@@ -214,6 +217,7 @@ class Scheduler:
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
         _clean(frame, place)
+        _check_version(frame, str(report["version"]))
         version = str(report["version"] or frame.version.exact)
         return Outcome(exports(frame), _state_exports(frame), version), report
 
@@ -275,6 +279,30 @@ class Scheduler:
                 os.unlink(os.path.join(path, "progress.json"))
             with suppress(OSError):
                 os.rmdir(path)
+
+
+def _check_version(frame: Frame, found: str) -> None:
+    """Refuse a result outside the bounds that were asked for."""
+    wanted = frame.version
+    if not (wanted.minimum or wanted.maximum):
+        return
+    from cmbench.lib import versions
+
+    bounds = " and ".join(
+        f"{sign} {bound}"
+        for sign, bound in ((">=", wanted.minimum), ("<=", wanted.maximum))
+        if bound
+    )
+    if found and not versions.satisfies(found, wanted.minimum, wanted.maximum, ""):
+        raise Error(
+            "version-not-found",
+            f"{frame.script.alias} has version {found}, asked for {bounds}",
+            hint="install one that fits, name its place with --path, or ask for other bounds",
+        )
+    if not found and frame.parent is None and not wanted.exact:
+        raise Error(
+            "version-not-found", f"{frame.script.alias} tells no version, asked for {bounds}"
+        )
 
 
 def _working_directory(frame: Frame) -> str:

@@ -105,6 +105,8 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "type": ({"enum": list(INPUT_TYPES)}, "What values it takes"),
     "choices": (_TEXTS, "The values that are possible"),
     "unit": (_TEXT, "Unit of the value"),
+    "min": ({"type": "number"}, "The least value that makes sense"),
+    "max": ({"type": "number"}, "The largest value that makes sense"),
 }
 
 

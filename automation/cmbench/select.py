@@ -71,6 +71,21 @@ def choose(index: Index, tags: Tags, uid: str = "") -> Row:
     return fitting[0]
 
 
+def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
+    """Refuse a single word that several scripts carry: a user cannot have meant one of them."""
+    if uid or len(tags.wanted) != 1 or tags.unwanted:
+        return
+    rows = [row for row in index.find(tags) if all(row.accepts(v) for v in tags.variations)]
+    if len(rows) > 1:
+        names = ", ".join(row.alias for row in rows[:8]) + (" ..." if len(rows) > 8 else "")
+        raise Error(
+            "ambiguous",
+            f'{len(rows)} scripts have the tag "{tags.wanted[0]}"',
+            context=(names,),
+            hint=f"add tags until one is left: cm find script --tags={tags.wanted[0]}",
+        )
+
+
 def _hint(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, known) or "list what exists: cm find script"
 

@@ -11,7 +11,7 @@ from cmbench.cache import FORMAT, Store
 from cmbench.errors import Error
 from cmbench.index import Index, Repository
 from cmbench.model import Request, Script
-from cmbench.select import choose
+from cmbench.select import choose, refuse_ambiguity
 
 OWN_ALIAS = "cmbench"
 Answer = dict[str, Any]
@@ -59,5 +59,6 @@ class Session:
     def script(self) -> tuple[Request, Script]:
         """The requested script and the checked request."""
         tags, uid = requests_in.tags_of(self.i)
+        refuse_ambiguity(self.index, tags, uid)
         script = self.index.script(choose(self.index, tags, uid).path)
         return requests_in.request_of(self.flags, tags, uid, script), script

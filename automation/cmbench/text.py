@@ -22,7 +22,10 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     cached = [step["step"] for step in counted if step["status"] == "cached"]
     made = [step["step"] for step in counted if step["entry"] and step["status"] == "done"]
     noun = "step" if len(counted) == 1 else "steps"
-    lines = [f"{len(counted)} {noun}, {len(cached)} from the cache, {len(made)} made for it"]
+    ran = len(counted) - len(cached) - len(made)
+    lines = [
+        f"{len(counted)} {noun}: {len(cached)} from the cache, {len(made)} made for it, {ran} run"
+    ]
     for title, names in (("cached: ", cached), ("made:   ", made)):
         if names:
             text = ", ".join(dict.fromkeys(names))

@@ -63,7 +63,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def session(env: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """The settings that ``env`` asks for; the harness leaves its results at ``answer``."""
-    home = os.path.join(os.path.expanduser("~"), "mlperf-inference-results")
+    # A run of its own never replaces the results of an earlier one.
+    run = os.path.basename(os.path.dirname(env["CM_TMP_RUN_DIR"]))
+    home = os.path.join(os.path.expanduser("~"), "mlperf-inference-results", run)
     return {
         "benchmark": env["CM_MLPERF_MODEL"],
         "form": env.get("CM_MLPERF_FORM", ""),

@@ -163,6 +163,31 @@ def test_a_native_script_reads_every_word_it_names(lab: Lab) -> None:
     assert lab.run("get,x", env={"UNNAMED": "1"}).answer["cached"]
 
 
+def test_a_native_program_reads_every_input_and_what_the_process_has(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = "import os\nprint('OUT=' + os.environ.get('MODE', 'none') + os.environ.get('X', ''))\n"
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        input_mapping={"mode": "MODE", "deep": "DEEP"},
+        run='python3 "$CM_TMP_CURRENT_SCRIPT_PATH/helper.py" > tmp-run-env.out\n'
+        'name=DEEP; echo "OUT=$(tail -c +5 tmp-run-env.out)${!name:-}$SOME_HOME" > tmp-run-env.out',
+        files={"helper.py": helper},
+    )
+    monkeypatch.setenv("SOME_HOME", "")
+    assert lab.run("get,x", mode="one").env["OUT"] == "one"
+    assert lab.run("get,x", mode="two").env["OUT"] == "two"
+    assert lab.run("get,x", env={"MODE": "five"}).env["OUT"] == "five"
+    assert lab.run("get,x", mode="one", deep="er").env["OUT"] == "oneer"
+    assert lab.run("get,x", mode="one").answer["cached"]
+    monkeypatch.setenv("X", "!")
+    assert lab.run("get,x", mode="one").env["OUT"] == "one!"
+    monkeypatch.setenv("SOME_HOME", "/h")
+    assert lab.run("get,x", mode="one").env["OUT"] == "one!/h"
+
+
 def test_variables_of_the_process_that_a_script_reads(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,3 +241,61 @@ def test_removing_the_home_underneath(lab: Lab) -> None:
     lab.run("get,x")
     shutil.rmtree(lab.home)
     assert lab.run("get,x").answer["cached"] is False
+
+
+def test_versions_outside_the_bounds_are_refused(lab: Lab) -> None:
+    body = "def preprocess(i):\n    return {'return': 0, 'version': '4.0'}\n"
+    lab.script("get-tool", cache=True, customize=body)
+    lab.script("detect-x", new_env_keys=["X"], env={"X": "1"})
+    assert lab.run("get,tool", version_min="3", version_max="4.1").answer["version"] == "4.0"
+    refused(lab.run("get,tool", version_min="5"), "version-not-found", "4.0", ">= 5")
+    refused(lab.run("get,tool", version_max="3.9"), "version-not-found", "<= 3.9")
+    refused(lab.run("detect,x", version_min="1"), "version-not-found", "tells no version")
+    assert lab.run("get,tool", version_min="5").answer["return"] == 16
+
+
+def test_one_word_that_many_scripts_carry(lab: Lab) -> None:
+    for name in ("get-a", "get-b"):
+        lab.script(name)
+    refused(lab.run("get"), "ambiguous", "2 scripts", "get-a, get-b", "cm find script --tags=get")
+    assert lab.run("get,a").answer["return"] == 0
+
+
+@pytest.mark.parametrize("value", ["0", "-4", "nan", "inf", "1e400", "2000"])
+def test_numbers_out_of_bounds_are_refused_at_once(lab: Lab, value: str) -> None:
+    spec = {"n": {"desc": "n", "type": "float", "min": 1, "max": 1000}}
+    lab.script("get-n", input_mapping={"n": "N"}, input_description=spec)
+    refused(lab.run("get,n", n=value), "bad-value", f"--n={value}", "at least 1 and at most 1000")
+
+
+def test_a_broken_meta_spoils_only_its_own_script(lab: Lab) -> None:
+    lab.script("get-good", tags="get,good", new_env_keys=["A"], env={"A": "1"})
+    (lab.script("get-bytes") / "meta.yaml").write_bytes(b"alias: x\xff\n")
+    lab.script("get-odd", deps={"tags": "x"})
+    assert lab.run("get,good").env == {"A": "1"}
+    assert "get-good" in lab.call("search").out
+    refused(lab.call("run", artifact="get-bytes"), "bad-meta", "UTF-8")
+    refused(lab.call("run", artifact="get-odd"), "bad-meta", "deps")
+
+
+def test_debug_shows_the_traceback_and_the_log_always_holds_it(lab: Lab) -> None:
+    lab.script("c-bad", customize="def preprocess(i):\n    return 1 / 0\n")
+    failed = lab.run("c,bad", debug=True)
+    assert "Traceback" in failed.err
+    assert "ZeroDivisionError" in Path(lab.run("c,bad").answer["log"]).read_text()
+
+
+def test_an_update_that_reaches_nothing_is_told(lab: Lab) -> None:
+    lab.script("c-leaf", cache=True)
+    lab.script("p-top", deps=[{"tags": "c,leaf", "names": ["leaf"]}])
+    for _ in range(2):
+        told = lab.run("p,top", adr={"laef": {"version": "1"}})
+        assert told.answer["return"] == 0
+        assert 'warning: --adr.laef reached no dependency; did you mean "leaf"?' in told.err
+        assert "warning" not in lab.run("p,top", adr={"leaf": {"x": "1"}}).err
+
+
+def test_calls_that_make_no_sense(lab: Lab) -> None:
+    lab.script("get-x")
+    assert lab.call("run", tags="get,x", out="xml").answer["code"] == "bad-value"
+    assert lab.call("run", tags=True).answer["code"] == "bad-value"

@@ -47,7 +47,7 @@ def test_plain_lines(talker: Lab) -> None:
     assert lines[0].endswith("  get-x")
     assert "the table" in lines
     assert "The answer: 42" in lines
-    assert lines[-3:-1] == ["2 steps, 0 from the cache, 1 made for it", "made:   get-x"]
+    assert lines[-3:-1] == ["2 steps: 0 from the cache, 1 made for it, 1 run", "made:   get-x"]
     assert lines[-1].startswith("record: ")
     assert "native words" not in "\n".join(lines)
     assert talker.run("app,talk").out.startswith("cached")
@@ -56,7 +56,11 @@ def test_plain_lines(talker: Lab) -> None:
 def test_quiet_silent_verbose(talker: Lab) -> None:
     assert talker.run("get,x", quiet=True).out == ""
     quiet = talker.run("app,talk", quiet=True).out.splitlines()
-    assert quiet[:3] == ["the table", "2 steps, 1 from the cache, 0 made for it", "cached: get-x"]
+    assert quiet[:3] == [
+        "the table",
+        "2 steps: 1 from the cache, 0 made for it, 1 run",
+        "cached: get-x",
+    ]
     assert len(quiet) == 4
     assert talker.run("app,talk", s=True).out == ""
     assert "native words" in talker.run("get,x", new=True, v=True).out

@@ -127,7 +127,7 @@ def _confirm(entries: Sequence[Entry]) -> None:
     if not sys.stdin.isatty():
         raise Error("bad-value", "nothing was removed", hint="add -f to remove without a question")
     if input("Remove these? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise Error("interrupted", "nothing was removed")
+        raise Error("not-confirmed", "nothing was removed", hint="answer y to remove them")
 
 
 def pin_cache(cmind: Any, i: dict[str, Any]) -> Answer:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench import request as requests_in
 from cmbench.env import TracedEnv
-from cmbench.errors import Error
+from cmbench.errors import Error, did_you_mean, internal
 from cmbench.frame import Frame
 from cmbench.model import Outcome, Request, RunOptions, Script
 from cmbench.record import Recorder, new_run_directory
 from cmbench.report import choose_reporter
-from cmbench.resolve import Resolver
+from cmbench.resolve import USER, Resolver
 from cmbench.run import StepRunner
 from cmbench.runlog import RunLog
 from cmbench.schedule import FactTeller, Scheduler
@@ -113,6 +114,7 @@ class _Run:
                 return self._answer(*self._execute())
         except Error as problem:
             error = _with_known_cause(problem, self._log.path)
+            self._log_cause(problem)
             raise
         except KeyboardInterrupt:
             error = Error("interrupted", "stopped by the user; what was finished is kept")
@@ -123,7 +125,7 @@ class _Run:
         except Exception as problem:
             if self._options.debug:
                 raise
-            error = _internal(problem)
+            error = internal(problem)
             raise error from problem
         finally:
             self._reporter.end()
@@ -133,6 +135,22 @@ class _Run:
             if error is not None:
                 error.log = self._log.path
                 error.record = self._recorder.path
+
+    def _warn_of_unused_names(self, resolver: Resolver) -> None:
+        asked = [name.removeprefix(USER) for name in self._request.adr]
+        for name in asked:
+            if name not in resolver.names and self._session.i.get("out") == "con":
+                hint = did_you_mean(name, resolver.names) or (
+                    "there are: " + ", ".join(sorted(resolver.names))
+                )
+                print(f"warning: --adr.{name} reached no dependency; {hint}", file=sys.stderr)
+
+    def _log_cause(self, error: Error) -> None:
+        if error.__cause__ is not None:
+            import traceback
+
+            for line in traceback.format_exception(error.__cause__):
+                self._log.line(line.rstrip())
 
     def _execute(self) -> tuple[Frame, Outcome]:
         session = self._session
@@ -151,6 +169,7 @@ class _Run:
         reporters = [self._reporter, self._recorder]
         scheduler = Scheduler(resolver, runner, facts, reporters, self._directory)
         result = scheduler.run(self._request)
+        self._warn_of_unused_names(resolver)
         if self._lock is not None:
             from cmbench.lockfile import check_result
 
@@ -267,18 +286,6 @@ def _with_known_cause(error: Error, log: str) -> Error:
         found = remedy("\n".join((error.message, *error.context))) or remedy_in_log(log)
         error.hint = "\n".join(part for part in (found, error.hint) if part)
     return error
-
-
-def _internal(problem: Exception) -> Error:
-    import traceback
-
-    last = traceback.extract_tb(problem.__traceback__)[-1]
-    return Error(
-        "internal",
-        f"{type(problem).__name__}: {problem}",
-        context=(f"{os.path.basename(last.filename)}:{last.lineno} in {last.name}",),
-        hint="this is a fault of cmbench: repeat with --debug and report what it prints",
-    )
 
 
 @contextmanager
