@@ -45,7 +45,8 @@ def cannot_make(python: str, version: str) -> Error:
     return Error(
         "venv-missing",
         f"{python} ({version}) cannot make environments: its module venv or ensurepip is missing",
-        hint=command or "install these modules, or choose another Python with --adr.base-python.path",
+        hint=command
+        or "install these modules, or choose another Python with --adr.base-python.path",
     )
 
 
