@@ -78,12 +78,22 @@ class Error(Exception):
             lines.append("  cause:")
             lines += [f"    {line}" for line in self.context]
         if self.hint:
-            lines += _labelled("next", self.hint.replace(": cm ", ":\ncm "), width)
+            lines += _labelled("next", _commands_apart(self.hint), width)
         if self.log:
             lines.append(f"  log:    {self.log}")
         if self.record:
             lines.append(f"  record: {self.record}")
         return "\n".join(lines)
+
+
+_COMMANDS = ("cm ", "bash ")
+
+
+def _commands_apart(text: str) -> str:
+    """``text`` with each command that follows a colon on a line of its own."""
+    for command in _COMMANDS:
+        text = text.replace(f": {command}", f":\n{command}")
+    return text
 
 
 def _labelled(label: str, text: str, width: int) -> list[str]:
@@ -92,7 +102,7 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
     head = f"  {label}:".ljust(10)
     lines: list[str] = []
     for part in text.splitlines() or [""]:
-        if part.startswith("cm "):
+        if part.startswith(_COMMANDS):
             # A command stays on one line: it is there to be copied.
             lines.append(" " * 10 + part if lines else head + part)
             continue
