@@ -56,15 +56,15 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = env["CM_TMP_RUN_DIR"]
     path = os.path.join(folder, "session.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(session(env, os.path.join(folder, "results.json")), file, indent=2)
+        json.dump(session(env, folder), file, indent=2)
     env["CM_MLPERF_HARNESS_CONFIG"] = path
     return {"return": 0}
 
 
-def session(env: Mapping[str, Any], answer: str) -> dict[str, Any]:
-    """The settings that ``env`` asks for; the harness leaves its results at ``answer``."""
+def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """The settings that ``env`` asks for; its answer goes into the step's ``folder``."""
     # A run of its own never replaces the results of an earlier one.
-    run = os.path.basename(os.path.dirname(env["CM_TMP_RUN_DIR"]))
+    run = os.path.basename(os.path.dirname(folder))
     home = os.path.join(os.path.expanduser("~"), "mlperf-inference-results", run)
     return {
         "benchmark": env["CM_MLPERF_MODEL"],
@@ -81,7 +81,7 @@ def session(env: Mapping[str, Any], answer: str) -> dict[str, Any]:
         "style": env["CM_MLPERF_RUN_STYLE"],
         "division": env["CM_MLPERF_SUBMISSION_DIVISION"],
         "reuse": str(env.get("CM_RERUN") or "yes").lower() not in YES,
-        "answer": answer,
+        "answer": os.path.join(folder, "results.json"),
         "overrides": overrides(env),
     }
 

@@ -14,6 +14,7 @@ from mlperf_harness.settings import Overrides, SessionSettings
 
 import benchmark_lab as lab
 
+FOLDER = "/runs/20261121-1/012-app"
 customize = lab.module_of(lab.SCRIPT / "app-mlperf-inference" / "customize.py")
 
 
@@ -38,7 +39,7 @@ def env(**changes: str) -> dict[str, str]:
 
 
 def settings(**changes: str) -> SessionSettings:
-    return records.decode(SessionSettings, customize.session(env(**changes), "/answer.json"))
+    return records.decode(SessionSettings, customize.session(env(**changes), FOLDER))
 
 
 def test_nothing_given_is_one_test_run_of_offline() -> None:
@@ -49,7 +50,7 @@ def test_nothing_given_is_one_test_run_of_offline() -> None:
     assert found.reuse is False
     assert found.overrides == Overrides()
     assert found.hw_name
-    assert found.results_dir == str(Path.home() / "mlperf-inference-results")
+    assert found.results_dir == str(Path.home() / "mlperf-inference-results" / "20261121-1")
 
 
 @pytest.mark.parametrize(
