@@ -19,6 +19,7 @@ from typing import Any
 from cmbench.model import Condition
 
 MISSING = "\0missing"
+_WILD = frozenset("*?[")
 _REFERENCE = re.compile(r"<<<([^<>]+)>>>")
 _TRUE = frozenset(("1", "yes", "on", "true"))
 _FALSE = frozenset(("0", "no", "off", "false"))
@@ -302,6 +303,9 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
     exact = frozenset(patterns).difference(globs)
     if not globs:
         return exact.__contains__
+    heads = tuple(pattern[:-1] for pattern in globs)
+    if all(g.endswith("*") and not _WILD.intersection(g[:-1]) for g in globs):
+        return lambda key: key.startswith(heads) or key in exact
     match = re.compile("|".join(fnmatch.translate(g) for g in globs)).match
     return lambda key: key in exact or match(key)
 

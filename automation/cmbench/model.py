@@ -48,7 +48,7 @@ CM = Dialect("cm", "CM_", False, True, False, False, False)
 MLC = Dialect("mlc", "MLC_", True, False, True, True, True)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Condition:
     """One ``enable_if_env`` or ``skip_if_env`` group (``any_of`` for the ``_any_`` forms)."""
 

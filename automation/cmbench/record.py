@@ -127,7 +127,7 @@ class Recorder:
         draft = self.path + ".new"
         with suppress(OSError):
             with open(draft, "w", encoding="utf-8") as stream:
-                json.dump(data, stream, indent=1, default=str)
+                stream.write(json.dumps(data, default=str))
             os.rename(draft, self.path)
 
 

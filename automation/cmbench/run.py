@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -301,14 +300,16 @@ class Progress:
         self._reporter = reporter
         self._path = ""
         self._seen = 0
-        self._thread: threading.Thread | None = None
+        self._looking = False
 
     def watch(self, path: str) -> None:
         """Look at ``path`` about five times a second from now on."""
         self._path = path
-        if self._thread is None and self._reporter.watches:
-            self._thread = threading.Thread(target=self._look, daemon=True)
-            self._thread.start()
+        if self._reporter.watches and not self._looking:
+            import threading
+
+            self._looking = True
+            threading.Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:
         while True:

@@ -27,7 +27,7 @@ _PACKAGE_MANAGERS = {
 _LIBRARY_FOLDERS = ("usr/local/lib", "lib", "usr/lib", "lib64", "usr/lib64")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OsFacts:
     """The operating system. ``kind`` is ``linux`` or ``darwin``, ``flavor`` the distribution."""
 
