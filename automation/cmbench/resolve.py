@@ -333,13 +333,9 @@ class Resolver:
         self.names.update(entry.names)
         sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.blocks]
         sources += [frame.late_updates, frame.request.ad, frame.adr]
-        for source in sources:
-            for name in entry.names:
-                update = source.get(name)
-                if update and decide(update.conditions, frame.env)[0]:
-                    entry = merge_dependency(entry, update)
-        for name in entry.names:
-            update = frame.adr.get(USER + name)
+        found = [source.get(name) for source in sources for name in entry.names]
+        found += [frame.adr.get(USER + name) for name in entry.names]
+        for update in found:
             if update and decide(update.conditions, frame.env)[0]:
                 entry = merge_dependency(entry, update)
         return entry

@@ -311,7 +311,10 @@ def _working_directory(frame: Frame) -> str:
 
 
 def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
-    """Take over what a dependency gives back, and what it read, in that order of importance."""
+    """Take over what a dependency read and what it gives back.
+
+    Its reads come first: once its values are written, they would no longer count as read.
+    """
     for name in child.outer_reads():
         if name not in child.request.env:
             frame.note(name)
