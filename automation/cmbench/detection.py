@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
+from cmbench.lib.texts import read_or_empty
 from cmbench.meta import META_FILES, load_yaml, read_meta
 from cmbench.model import PHASES
 
@@ -144,13 +145,13 @@ class _World:
         try:
             answer = run(self._cmind(), self._call())
         except Error as error:
-            text = error.render() + "\n" + _text(error.log)
+            text = error.render() + "\n" + read_or_empty(error.log)
             if error.code != wanted:
                 return [f"it failed: {error.render()}"]
             return self._unsaid(text)
         if wanted:
             return [f"it should have failed with {wanted} and did not"]
-        log = _text(os.path.join(os.path.dirname(answer["record"]), "log.txt"))
+        log = read_or_empty(os.path.join(os.path.dirname(answer["record"]), "log.txt"))
         return self._differences(answer) + self._unsaid(log)
 
     def _cmind(self) -> Any:
@@ -228,11 +229,3 @@ def _write(path: str, text: str, mode: int) -> None:
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(text)
     os.chmod(path, mode)
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""

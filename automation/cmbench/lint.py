@@ -15,6 +15,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.index import Index
+from cmbench.lib.texts import read_or_empty
 from cmbench.meta import META_FILES, meta_file, read_meta
 from cmbench.model import PHASES
 
@@ -114,7 +115,7 @@ class Subject:
         for folder, folders, names in os.walk(self.path):
             folders[:] = [f for f in folders if f not in ("tests", "__pycache__")]
             texts += [
-                _read(os.path.join(folder, name))
+                read_or_empty(os.path.join(folder, name))
                 for name in names
                 if name.endswith((".py", ".sh", ".c", ".cpp"))
             ]
@@ -122,7 +123,7 @@ class Subject:
 
     def text(self, name: str) -> str:
         """A file of the directory; empty when there is none."""
-        return _read(os.path.join(self.path, name))
+        return read_or_empty(os.path.join(self.path, name))
 
     def dependencies(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every dependency entry with its place, those of variations and versions included."""
@@ -141,14 +142,6 @@ class Subject:
             for name, block in named.items() if isinstance(named, dict) else ():
                 if isinstance(block, dict):
                     yield f"{kind}.{name}.", block
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
 
 
 def lint(path: str, index: Index, chosen: Iterable[Check]) -> list[Fault]:
@@ -236,7 +229,7 @@ def fix(path: str, index: Index, chosen: Iterable[Check]) -> bool:
     if file is None or not file.endswith(".yaml"):
         return False
     subject = Subject(path, index)
-    before = after = _read(file)
+    before = after = read_or_empty(file)
     for item in chosen:
         if item.fix is not None and any(item.run(subject)):
             after = item.fix(after)

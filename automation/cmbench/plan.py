@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from cmbench.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
 from cmbench.errors import Error
 from cmbench.frame import Frame
+from cmbench.lib.texts import read_or_empty
 from cmbench.model import PHASES, Dependency, Node, Plan, Request, Tags
 from cmbench.resolve import Facts, Resolver
 
@@ -181,9 +182,8 @@ class Planner:
     def _own_code(self, frame: Frame) -> str:
         path = frame.script.path
         if path not in self._customize:
-            self._customize[path] = _read(os.path.join(path, "customize.py")) + _read(
-                os.path.join(path, "run.sh")
-            )
+            files = (os.path.join(path, name) for name in ("customize.py", "run.sh"))
+            self._customize[path] = "".join(read_or_empty(file) for file in files)
         return self._customize[path]
 
     def _give(self, frame: Frame, parent: Frame | None, when: str) -> None:
@@ -227,14 +227,6 @@ def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:
 def _doubted(new: Mapping[str, Any], when: str, frame: Frame) -> Mapping[str, Any]:
     """What a step gives back; open as long as it is open whether the step runs."""
     return dict.fromkeys(new, Pending(frame.script.alias)) if when else new
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
 
 
 def _node(
