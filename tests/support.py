@@ -28,6 +28,7 @@ class Finished:
     @property
     def json(self) -> dict[str, Any]:
         """What it wrote to standard output under ``--out=json``."""
+        assert self.stdout, f"status {self.status} and no output\n{self.stderr}"
         parsed: dict[str, Any] = json.loads(self.stdout)
         return parsed
 
@@ -56,8 +57,14 @@ class Home:
         return self.path / "CM home"
 
     def register(self, *repositories: Path) -> None:
-        """Make these the registered CM repositories, without a network and without ``cm``."""
-        self.cm_repos.mkdir(parents=True, exist_ok=True)
+        """Make these the registered CM repositories, without a network and without ``cm``.
+
+        The local repository is made here too: cmind makes it at its first start, and two first
+        starts at once can meet in the half-written file, before any code of ours is loaded.
+        """
+        local = self.cm_repos / "repos" / "local"
+        local.mkdir(parents=True, exist_ok=True)
+        (local / "cmr.yaml").write_text("alias: local\nuid: 9a3280b14a4285c9\n", encoding="utf-8")
         listed = json.dumps([str(repository) for repository in repositories])
         (self.cm_repos / "repos.json").write_text(listed, encoding="utf-8")
 
