@@ -70,7 +70,7 @@ def arrays(part: str = "val") -> Path:
 def model(**changes: Any) -> dict[str, Any]:
     """The shipped model as the harness's settings describe it."""
     facts = json.loads((MODEL / "model.json").read_text(encoding="utf-8"))
-    keys = ("name", "sha256", "precision", "inputs", "outputs", "label_offset", "accuracy")
+    keys = ("name", "sha256", "precision", "inputs", "outputs", "accuracy", "options")
     return {**{key: facts[key] for key in keys}, "path": str(MODEL / facts["file"]), **changes}
 
 

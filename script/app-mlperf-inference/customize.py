@@ -121,14 +121,22 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
     """The harness's description of the model, from the facts that lie beside its file."""
     with open(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"], encoding="utf-8") as file:
         facts = json.load(file)
-    keys = ("name", "sha256", "precision", "inputs", "outputs", "label_offset", "accuracy")
+    keys = ("name", "sha256", "precision", "inputs", "outputs", "accuracy")
+    folder = os.path.dirname(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"])
     return {
         **{key: facts[key] for key in keys},
+        "options": facts.get("options", {}),
+        "parts": [_part(folder, part) for part in facts.get("parts", [])],
         "path": env["CM_ML_MODEL_FILE_WITH_PATH"],
         "starting_weights": env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"],
         "retraining": env["CM_ML_MODEL_RETRAINING"],
         "weight_transformations": env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"],
     }
+
+
+def _part(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: facts[key] for key in ("name", "sha256", "inputs", "outputs")}
+    return {**kept, "path": os.path.join(folder, facts["file"])}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
 from typing import Any
 
 from cmbench.errors import Error
-
-FACTS = "model.json"
+from cmbench.lib import ml_models
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -28,43 +24,14 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         )
         return answer
     shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
-    for name in os.listdir(shipped):
-        shutil.copyfile(os.path.join(shipped, name), name)
+    ml_models.hand_out(shipped, os.getcwd())
     return {"return": 0}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Verify the file and set what scripts that use a model look at."""
     env = i["env"]
-    folder = os.getcwd()
-    with open(FACTS, encoding="utf-8") as file:
-        facts = json.load(file)
-    path = os.path.join(folder, facts["file"])
-    _verify(path, facts)
-    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
-    env["CM_ML_MODEL_PATH"] = folder
-    env["CM_ML_MODEL_FILE"] = facts["file"]
-    env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] = os.path.join(folder, FACTS)
-    env["CM_ML_MODEL_ACCURACY"] = str(facts["accuracy"]["reference"])
-    env["CM_ML_MODEL_ACCURACY_TARGET"] = str(facts["accuracy"]["target"])
-    env["CM_ML_MODEL_INPUT_LAYER_NAME"] = facts["inputs"][0]["name"]
-    env["CM_ML_MODEL_OUTPUT_LAYER_NAME"] = facts["outputs"][0]["name"]
+    facts = ml_models.offer(env, os.getcwd())
     env["CM_ML_MODEL_IMAGE_HEIGHT"] = str(facts["inputs"][0]["shape"][1])
     env["CM_ML_MODEL_IMAGE_WIDTH"] = str(facts["inputs"][0]["shape"][2])
-    env["CM_ML_MODEL_INPUT_DATA_TYPES"] = facts["precision"]
-    env["CM_ML_MODEL_WEIGHT_DATA_TYPES"] = facts["precision"]
-    env["CM_ML_MODEL_RETRAINING"] = "no"
-    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["file"]
     return {"return": 0, "version": facts["sha256"][:12]}
-
-
-def _verify(path: str, facts: dict[str, Any]) -> None:
-    with open(path, "rb") as file:
-        found = hashlib.sha256(file.read()).hexdigest()
-    if found != facts["sha256"]:
-        raise Error(
-            "checksum-mismatch",
-            f"{path} has sha256 {found}, expected {facts['sha256']}",
-            hint="restore the script's folder tiny/ from its repository, then run again",
-        )

@@ -142,7 +142,7 @@ def describe(
             {"name": LABEL_NAME, "dtype": "int64", "shape": []},
             {"name": SCORES_NAME, "dtype": "float32", "shape": [CLASSES]},
         ],
-        "label_offset": 1,
+        "options": {"label_offset": 1},
         "accuracy": {
             "metric": "top-1",
             "unit": "%",

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_harness import benchmarks, records
-from mlperf_harness.benchmarks.image_classification import read_labels
+from mlperf_harness.accuracy_log import read_answers
+from mlperf_harness.benchmarks.repeated import Repeated
 from mlperf_harness.errors import HarnessError
+from mlperf_harness.loadgen_run import figure_of
 from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab
@@ -38,8 +40,8 @@ def test_labels_come_back_in_the_order_of_the_samples(
     entries += entries[:twice]
     random.shuffle(entries)
     with TemporaryDirectory() as folder:
-        found, duplicates = read_labels(write(Path(folder), entries), len(labels))
-    assert found.tolist() == labels
+        found, duplicates = read_answers(write(Path(folder), entries), len(labels))
+    assert [np.frombuffer(one, np.float32)[0] for one in found] == labels
     assert duplicates == min(twice, len(labels))
 
 
@@ -49,21 +51,20 @@ def test_labels_come_back_in_the_order_of_the_samples(
         ([entry(0, 1)], "lacks the answers for 1 of 2 samples"),
         ([entry(0, 1), entry(1, 1), entry(2, 1)], "an answer for sample 2, there are 2"),
         ([entry(0, 1), entry(1, 1), entry(0, 2)], "two different answers for sample 0"),
-        ([entry(0, 1), {"qsl_idx": 1, "data": ""}], "answered with 0 bytes"),
     ],
 )
 def test_an_incomplete_log_gives_no_figure(
     tmp_path: Path, entries: list[dict[str, Any]], message: str
 ) -> None:
     with pytest.raises(HarnessError, match=message):
-        read_labels(write(tmp_path, entries), 2)
+        read_answers(write(tmp_path, entries), 2)
 
 
 def test_a_cut_log_gives_no_figure(tmp_path: Path) -> None:
     path = tmp_path / "mlperf_log_accuracy.json"
     path.write_text('[{"qsl_idx": 0,', encoding="utf-8")
     with pytest.raises(HarnessError, match="cannot read"):
-        read_labels(path, 1)
+        read_answers(path, 1)
 
 
 def benchmark(**changes: Any) -> Any:
@@ -73,7 +74,7 @@ def benchmark(**changes: Any) -> Any:
 
 def test_the_background_class_is_taken_off() -> None:
     results = np.zeros(3, dtype=np.float32)
-    benchmark().postprocess([np.array([1, 5, 10])], results)
+    benchmark().postprocess([np.array([1, 5, 10])], results, np.zeros(3, dtype=np.int64))
     assert results.tolist() == [0, 4, 9]
 
 
@@ -81,9 +82,23 @@ def test_the_figure_and_its_line(tmp_path: Path) -> None:
     labels = np.load(lab.arrays() / "labels.npy")
     entries = [entry(index, label) for index, label in enumerate(labels)]
     entries[7] = entry(7, (labels[7] + 1) % 10)
-    figure = benchmark().accuracy(write(tmp_path, entries))
+    figure = figure_of(benchmark(), write(tmp_path, entries))
     assert figure.value == pytest.approx(100 * 539 / 540)
     assert figure.line == "accuracy=99.815%, good=539, total=540"
+
+
+def test_an_answer_without_data_is_refused() -> None:
+    with pytest.raises(HarnessError, match="sample 1 was answered with 0 bytes, not 4"):
+        benchmark().accuracy([b"0000", b""], np.arange(2))
+
+
+def test_a_repeated_set_is_judged_as_often_as_it_was_asked() -> None:
+    labels = np.load(lab.arrays() / "labels.npy").astype(np.float32)
+    answers = [labels[k % 540].tobytes() for k in range(1000)]
+    answers[999] = np.float32(labels[999 % 540] + 1).tobytes()
+    thousand = Repeated(benchmark(), 1000)
+    figure = thousand.accuracy(answers, np.arange(1000))
+    assert (thousand.sample_count, figure.value) == (1000, pytest.approx(99.9))
 
 
 def test_a_model_for_other_images_is_refused() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,10 @@ def test_a_run_that_fails_is_kept_apart_and_named(
     results = tmp_path / "results"
     measured = lab.settings(results, scenarios=["Offline"])
     session = sessions.Session(records.decode(SessionSettings, measured))
-    calibrated = session._calibrate(results)
+    found = session._calibrate(results)
+    # A busy machine may find single samples to be the best batch, which this model can do.
+    batches_of_8 = replace(found.offline, shape=replace(found.offline.shape, batch=8))
+    calibrated = replace(found, offline=batches_of_8)
     monkeypatch.setattr(sessions.Session, "_calibrate", lambda *_: calibrated)
     message = fails(results, scenarios=["Offline"], model=fixed_batch_model(tmp_path))
     assert message.startswith("Offline performance failed: running the model: ")

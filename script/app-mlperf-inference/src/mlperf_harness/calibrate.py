@@ -17,10 +17,10 @@ import numpy as np
 
 from . import backends, benchmarks, host
 from .backends.base import Backend
-from .benchmarks.base import Benchmark
+from .benchmarks.base import Benchmark, Solver
 from .calibration import Calibration, Latency, Point, Request
 from .loadgen_run import library_versions
-from .pipeline.inference import Inference
+from .pipeline.inference import solvers
 from .settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, Overrides, Shape
 
 LARGEST_BATCH = 64
@@ -43,7 +43,7 @@ def calibrate(request: Request) -> Calibration:
     """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does."""
     started = time.perf_counter()
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
-    backend = backends.create(request.backend, request.device)
+    backend = backends.create(request.backend, request.device, request.model.precision)
     bench = _Bench(request, benchmark, backend)
     cores = host.usable_cores()
     points = [
@@ -120,17 +120,10 @@ class _Bench:
         benchmark.load(range(self._count))
 
     def _open(self, workers: int, threads: int, capacity: int) -> list[_Caller]:
-        predictors = self._backend.open(
-            self._request.model, self._benchmark.output_names, workers, threads
-        )
+        shape = Shape(workers, threads, capacity)
         return [
-            _Caller(
-                self._benchmark,
-                Inference(self._benchmark, predictor, capacity),
-                capacity,
-                self._count,
-            )
-            for predictor in predictors
+            _Caller(self._benchmark, solver, capacity, self._count)
+            for solver in solvers(self._backend, self._request.model, self._benchmark, shape)
         ]
 
     def throughputs(self, workers: int, threads: int) -> Iterator[Point]:
@@ -176,19 +169,18 @@ class _Bench:
 class _Caller:
     """One caller with its buffers, walking through the loaded samples."""
 
-    def __init__(
-        self, benchmark: Benchmark, inference: Inference, capacity: int, loaded: int
-    ) -> None:
-        self._inference = inference
+    def __init__(self, benchmark: Benchmark, solver: Solver, capacity: int, loaded: int) -> None:
+        self._solver = solver
         self._loaded = loaded
-        self._results = np.zeros((capacity, *benchmark.result_shape), benchmark.result_dtype)
+        self._results = benchmark.result.rows(capacity)
+        self._sizes = np.zeros(capacity, dtype=np.int64)
         self._next = 0
 
     def batch(self, size: int) -> None:
         """Run one batch of the next samples."""
         indices = (np.arange(size) + self._next) % self._loaded
         self._next = (self._next + size) % self._loaded
-        self._inference.run(indices, self._results)
+        self._solver.solve(indices, self._results[:size], self._sizes[:size])
 
     def batch_times(self, size: int, seconds: float) -> list[float]:
         """Time whole batches until ``seconds`` are over; at least one."""

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,17 @@ import mlperf_loadgen
 import numpy
 
 from . import backends, benchmarks, records
+from .accuracy_log import read_answers
 from .benchmarks.base import Benchmark
 from .errors import HarnessError
-from .outcome import Outcome
+from .outcome import AccuracyFigure, Outcome
 from .pipeline.batcher import DeadlinePolicy
 from .pipeline.completion import Completer
 from .pipeline.failures import Failures
-from .pipeline.inference import Inference
+from .pipeline.inference import solvers
 from .pipeline.queue import CutQueue, JoiningQueue, WorkQueue
 from .pipeline.workers import Caller, DirectPipeline, Pipeline, PooledPipeline, Tally
-from .settings import ACCURACY, OFFLINE, PERFORMANCE, STREAMS, RunSettings, user_conf
+from .settings import ACCURACY, OFFLINE, PERFORMANCE, STREAMS, RunSettings, Shape, user_conf
 
 LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
 ACCURACY_LOG = "mlperf_log_accuracy.json"
@@ -52,19 +54,13 @@ def execute(run: RunSettings) -> Outcome:
     settings that LoadGen refuses.
     """
     benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
-    backend = backends.create(run.backend, run.device)
-    callers = run.shape.workers if run.scenario not in STREAMS else 1
-    predictors = backend.open(run.model, benchmark.output_names, callers, run.shape.threads)
+    backend = backends.create(run.backend, run.device, run.model.precision)
+    workers = run.shape.workers if run.scenario not in STREAMS else 1
+    shape = Shape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()
     team = [
-        Caller(
-            Inference(benchmark, predictor, run.shape.batch),
-            Completer(
-                mlperf_loadgen, run.shape.batch, benchmark.result_dtype, benchmark.result_shape
-            ),
-            failures,
-        )
-        for predictor in predictors
+        Caller(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
+        for solver in solvers(backend, run.model, benchmark, shape)
     ]
     settings = _test_settings(run, benchmark)
     pipeline = _pipeline(run, benchmark, team)
@@ -87,7 +83,7 @@ def _outcome(
 ) -> Outcome:
     accuracy = None
     if run.mode == ACCURACY and not failures:
-        accuracy = benchmark.accuracy(log_folder(run) / ACCURACY_LOG)
+        accuracy = figure_of(benchmark, log_folder(run) / ACCURACY_LOG)
     return Outcome(
         failure=failures.first,
         failure_count=failures.count,
@@ -97,6 +93,13 @@ def _outcome(
         versions=versions,
         accuracy=accuracy,
     )
+
+
+def figure_of(benchmark: Benchmark, log: Path) -> AccuracyFigure:
+    """The accuracy of a complete mlperf_log_accuracy.json; raises HarnessError otherwise."""
+    answers, duplicates = read_answers(log, benchmark.sample_count)
+    figure = benchmark.accuracy(answers, numpy.arange(benchmark.sample_count))
+    return replace(figure, duplicates=duplicates)
 
 
 def library_versions() -> dict[str, str]:
@@ -144,7 +147,7 @@ def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Caller]) ->
         return DirectPipeline(team[0])
     queue: WorkQueue
     if run.scenario == OFFLINE:
-        queue = CutQueue(run.shape.batch)
+        queue = CutQueue(run.shape.batch, benchmark.costs)
     else:
         times = {int(size): seconds for size, seconds in run.service_times.items()}
         limit = benchmark.rules.server_limit_s

@@ -15,7 +15,7 @@ class AccuracyFigure:
     value: float
     line: str
     samples: int
-    duplicates: int
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)

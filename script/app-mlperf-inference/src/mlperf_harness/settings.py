@@ -21,6 +21,9 @@ MODES = (PERFORMANCE, ACCURACY)
 
 MULTI_STREAM_SAMPLES = 8
 
+# The name of a model's first graph.
+MAIN = "main"
+
 # What stands for this harness in the name of a system under test.
 IMPLEMENTATION = "cmbench"
 
@@ -38,6 +41,17 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphSpec:
+    """One file that a backend opens, and its signature."""
+
+    name: str
+    path: str
+    sha256: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AccuracySpec:
     """The reference figure of a model and the least that a run must reach, both in ``unit``."""
 
@@ -49,7 +63,11 @@ class AccuracySpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model file, its signature, and what a submission has to say about its weights."""
+    """A model file, its signature, and what a submission has to say about its weights.
+
+    ``parts`` are the further files of a model that is cut into several graphs (an encoder and a
+    decoder). ``options`` is what only the model's own benchmark understands.
+    """
 
     name: str
     path: str
@@ -57,11 +75,17 @@ class ModelSpec:
     precision: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    label_offset: int
     accuracy: AccuracySpec
     starting_weights: str = ""
     retraining: str = "no"
     weight_transformations: str = "none"
+    parts: tuple[GraphSpec, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def graphs(self) -> tuple[GraphSpec, ...]:
+        """All files to open: first the main one, which has the name ``MAIN``."""
+        main = GraphSpec(MAIN, self.path, self.sha256, self.inputs, self.outputs)
+        return (main, *self.parts)
 
 
 @dataclass(frozen=True, slots=True)

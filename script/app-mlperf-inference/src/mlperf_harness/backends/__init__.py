@@ -14,8 +14,11 @@ BACKENDS = {
 }
 
 
-def create(name: str, device: str) -> Backend:
-    """The backend ``name`` on ``device``; raises HarnessError when that does not exist here."""
+def create(name: str, device: str, precision: str) -> Backend:
+    """The backend ``name`` on ``device``, computing in ``precision`` where it has a choice.
+
+    Raises HarnessError when that does not exist here.
+    """
     if name not in BACKENDS:
         raise HarnessError(f"no backend {name}; there are: {', '.join(BACKENDS)}")
     module, _, attribute = BACKENDS[name].partition(":")
@@ -23,5 +26,5 @@ def create(name: str, device: str) -> Backend:
         make = getattr(importlib.import_module(f".{module}", __name__), attribute)
     except ImportError as error:
         raise HarnessError(f"backend {name} cannot be used: {error}") from error
-    backend: Backend = make(device)
+    backend: Backend = make(device, precision)
     return backend

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import HarnessError
-from ..settings import ModelSpec, TensorSpec
+from ..settings import GraphSpec, TensorSpec
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -26,7 +26,7 @@ class Backend(Protocol):
     """A runtime on a device."""
 
     def open(
-        self, model: ModelSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
     ) -> list[Predictor]:
         """One predictor for each of ``callers``, with ``threads`` threads each.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..settings import ModelSpec, TensorSpec
+from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, empty_batch
 
 
@@ -26,14 +26,15 @@ class NullPredictor:
 class Null:
     """The null backend; it runs on any device because it never touches one."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, precision: str) -> None:
         self.device = device
+        self.precision = precision
 
     def open(
-        self, model: ModelSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
     ) -> list[Predictor]:
         """See ``base.Backend``; the model file is not read."""
-        wanted = [next(t for t in model.outputs if t.name == name) for name in outputs]
+        wanted = [next(t for t in graph.outputs if t.name == name) for name in outputs]
         return [NullPredictor(wanted) for _ in range(callers)]
 
     def versions(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import onnxruntime
 
 from ..errors import HarnessError
-from ..settings import ModelSpec, TensorSpec
+from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
 
 PROVIDERS = {"cpu": "CPUExecutionProvider"}
@@ -31,7 +31,7 @@ class OnnxPredictor:
 class OnnxRuntime:
     """The ``onnxruntime`` backend."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, precision: str) -> None:
         if device not in PROVIDERS:
             known = ", ".join(PROVIDERS)
             raise HarnessError(f"onnxruntime has no device {device}; there are: {known}")
@@ -43,24 +43,26 @@ class OnnxRuntime:
             )
 
     def open(
-        self, model: ModelSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
     ) -> list[Predictor]:
         """See ``base.Backend``. Callers with one thread share one session and its weights."""
-        sessions = [self._session(model, threads) for _ in range(callers if threads > 1 else 1)]
-        wanted = [t for t in model.outputs if t.name in outputs]
-        check_signature("input", model.inputs, _tensors(sessions[0].get_inputs()))
+        sessions = [
+            self._session(graph.path, threads) for _ in range(callers if threads > 1 else 1)
+        ]
+        wanted = [t for t in graph.outputs if t.name in outputs]
+        check_signature("input", graph.inputs, _tensors(sessions[0].get_inputs()))
         check_signature("output", wanted, _tensors(sessions[0].get_outputs()))
         return [OnnxPredictor(sessions[n % len(sessions)], outputs) for n in range(callers)]
 
-    def _session(self, model: ModelSpec, threads: int) -> Any:
+    def _session(self, path: str, threads: int) -> Any:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         try:
-            session = onnxruntime.InferenceSession(model.path, options, providers=[self._provider])
+            session = onnxruntime.InferenceSession(path, options, providers=[self._provider])
         except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
             reason = str(error).strip().splitlines()[0]
-            raise HarnessError(f"onnxruntime cannot open {model.path}: {reason}") from error
+            raise HarnessError(f"onnxruntime cannot open {path}: {reason}") from error
         used = session.get_providers()
         if used[:1] != [self._provider]:
             raise HarnessError(f"asked for {self._provider}, but the session uses {used}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ..backends.base import Predictor
 from ..outcome import AccuracyFigure
 
 Array = npt.NDArray[Any]
@@ -28,6 +28,38 @@ class Rules:
     loaded_samples: int
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The bytes that LoadGen logs for one sample: one row of an array.
+
+    With ``variable`` a row of ``shape`` is the longest possible answer, and each answer may use
+    only the first bytes of its row.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    variable: bool = False
+
+    def rows(self, count: int) -> Array:
+        """Room for the results of ``count`` samples."""
+        return np.zeros((count, *self.shape), dtype=self.dtype)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one whole row."""
+        return int(self.dtype.itemsize * np.prod(self.shape, dtype=np.int64))
+
+
+class Solver(Protocol):
+    """One caller's way from samples to results; it owns buffers, so each caller has its own."""
+
+    def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
+        """Write the result of each sample into its row of ``results`` [n, *Result.shape].
+
+        ``sizes`` [n] takes the bytes used of each row when the result is ``variable``.
+        """
+
+
 class Inputs(Protocol):
     """Takes samples out of the loaded ones; one per caller, because it owns buffers."""
 
@@ -35,14 +67,40 @@ class Inputs(Protocol):
         """The model's inputs for these samples, valid until the next call."""
 
 
+class OneCall:
+    """The solver of most benchmarks: the model is called once for a batch.
+
+    ``postprocess(outputs, results, sizes)`` turns what comes out of the model into results.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        predictor: Predictor,
+        postprocess: Callable[[Sequence[Array], Array, Array], None],
+    ) -> None:
+        self._inputs = inputs
+        self._predictor = predictor
+        self._postprocess = postprocess
+
+    def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
+        """See ``Solver``."""
+        outputs = self._predictor.predict(self._inputs.feeds(indices))
+        self._postprocess(outputs, results, sizes)
+
+
 class Benchmark(Protocol):
-    """One task on one data set with one model."""
+    """One task on one data set with one model.
+
+    ``outputs`` names what is asked of each graph of the model. ``costs`` [sample_count] is how
+    much work each sample is, in any unit (tokens), where samples differ in that; else None.
+    """
 
     rules: Rules
     sample_count: int
-    output_names: tuple[str, ...]
-    result_dtype: np.dtype[Any]
-    result_shape: tuple[int, ...]
+    outputs: Mapping[str, tuple[str, ...]]
+    result: Result
+    costs: Array | None
 
     def load(self, indices: Sequence[int]) -> None:
         """Bring these samples into memory; the untimed part of a run."""
@@ -50,11 +108,15 @@ class Benchmark(Protocol):
     def unload(self) -> None:
         """Let go of the loaded samples."""
 
-    def inputs(self, capacity: int) -> Inputs:
-        """A taker of at most ``capacity`` samples at a time."""
+    def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
+        """A caller's solver for at most ``capacity`` samples at a time.
 
-    def postprocess(self, outputs: Sequence[Array], results: Array) -> None:
-        """Write what LoadGen logs for each sample into ``results`` [n, *result_shape]."""
+        ``predictors`` holds one for each graph of the model.
+        """
 
-    def accuracy(self, log: Path) -> AccuracyFigure:
-        """The figure of a complete mlperf_log_accuracy.json; raises HarnessError otherwise."""
+    def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
+        """The figure of these answers, as LoadGen logged them.
+
+        ``samples`` [n] says which sample of the data set each answer is for: all of them in
+        order, or several rounds of them. Raises HarnessError for an answer of another kind.
+        """

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..outcome import AccuracyFigure
 from ..records import read_json
-from ..settings import ModelSpec, TensorSpec
-from .base import Array, Rules
+from ..settings import MAIN, ModelSpec, TensorSpec
+from .base import Array, OneCall, Result, Rules
 from .samples import SampleReader, SampleStore
 
 RESNET50 = Rules(loadgen_key="resnet50", server_limit_s=0.015, loaded_samples=1024)
@@ -44,11 +42,11 @@ class ImageClassification:
         self._samples, self._labels = _load_dataset(dataset, model.inputs)
         self._store = SampleStore(self._samples)
         self._input_name = model.inputs[0].name
-        self._offset = model.label_offset
+        self._offset = int(model.options.get("label_offset", 0))
         self.sample_count = len(self._labels)
-        self.output_names: tuple[str, ...] = (model.outputs[0].name,)
-        self.result_dtype = np.dtype(np.float32)
-        self.result_shape: tuple[int, ...] = ()
+        self.outputs: Mapping[str, tuple[str, ...]] = {MAIN: (model.outputs[0].name,)}
+        self.result = Result(np.dtype(np.float32), ())
+        self.costs: Array | None = None
 
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``."""
@@ -58,57 +56,27 @@ class ImageClassification:
         """See ``base.Benchmark``."""
         self._store.unload()
 
-    def inputs(self, capacity: int) -> ImageInputs:
+    def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
         """See ``base.Benchmark``."""
         shape, dtype = self._samples.shape[1:], self._samples.dtype
-        return ImageInputs(self._input_name, SampleReader(self._store, capacity, shape, dtype))
+        inputs = ImageInputs(self._input_name, SampleReader(self._store, capacity, shape, dtype))
+        return OneCall(inputs, predictors[MAIN], self.postprocess)
 
-    def postprocess(self, outputs: Sequence[Array], results: Array) -> None:
-        """See ``base.Benchmark``."""
+    def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
+        """Labels from the first output; see ``base.OneCall``."""
         np.subtract(outputs[0], self._offset, out=results, casting="unsafe")
 
-    def accuracy(self, log: Path) -> AccuracyFigure:
+    def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Top-1 accuracy in percent; see ``base.Benchmark``."""
-        found, duplicates = read_labels(log, self.sample_count)
-        right = int((found == self._labels).sum())
-        value = 100.0 * right / self.sample_count
-        line = f"accuracy={value:.3f}%, good={right}, total={self.sample_count}"
-        return AccuracyFigure(value, line, self.sample_count, duplicates)
-
-
-def read_labels(log: Path, count: int) -> tuple[npt.NDArray[np.float32], int]:
-    """The logged label of each of ``count`` samples, and how many answers came twice.
-
-    LoadGen fills the last MultiStream query of an accuracy run up with samples it has had
-    already. Raises HarnessError when a sample is missing, unknown, empty or answered differently.
-    """
-    try:
-        entries = json.loads(log.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise HarnessError(f"cannot read {log}: {error}") from error
-    labels = np.full(count, np.nan, dtype=np.float32)
-    duplicates = 0
-    for entry in entries:
-        index, label = int(entry["qsl_idx"]), _label(entry)
-        if not 0 <= index < count:
-            raise HarnessError(f"{log} has an answer for sample {index}, there are {count}")
-        if not np.isnan(labels[index]):
-            duplicates += 1
-            if labels[index] != label:
-                raise HarnessError(f"{log} has two different answers for sample {index}")
-        labels[index] = label
-    missing = int(np.isnan(labels).sum())
-    if missing:
-        raise HarnessError(f"{log} lacks the answers for {missing} of {count} samples")
-    return labels, duplicates
-
-
-def _label(entry: Mapping[str, Any]) -> np.float32:
-    data = bytes.fromhex(entry["data"])
-    if len(data) != 4:
-        raise HarnessError(f"sample {entry['qsl_idx']} was answered with {len(data)} bytes, not 4")
-    label: np.float32 = np.frombuffer(data, dtype=np.float32)[0]
-    return label
+        wrong = next((k for k, answer in enumerate(answers) if len(answer) != 4), None)
+        if wrong is not None:
+            size = len(answers[wrong])
+            raise HarnessError(f"sample {wrong} was answered with {size} bytes, not 4")
+        found = np.frombuffer(b"".join(answers), dtype=np.float32)
+        right = int((found == self._labels[samples]).sum())
+        value = 100.0 * right / len(answers)
+        line = f"accuracy={value:.3f}%, good={right}, total={len(answers)}"
+        return AccuracyFigure(value, line, len(answers))
 
 
 def _load_dataset(folder: Path, inputs: Sequence[TensorSpec]) -> tuple[Array, Array]:

@@ -1,22 +1,22 @@
-"""One caller's work on one batch, without LoadGen: what calibration measures and runs use."""
+"""A team of callers: what calibration measures and what runs use, without LoadGen."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from ..backends.base import Backend
+from ..benchmarks.base import Benchmark, Solver
+from ..settings import ModelSpec, Shape
 
-from ..backends.base import Array, Predictor
-from ..benchmarks.base import Benchmark
 
+def solvers(backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Shape) -> list[Solver]:
+    """One solver for each worker of ``shape``; every graph of the model is opened for each.
 
-class Inference:
-    """Samples in, results out; owns its buffers, so each caller has its own."""
-
-    def __init__(self, benchmark: Benchmark, predictor: Predictor, capacity: int) -> None:
-        self._inputs = benchmark.inputs(capacity)
-        self._predictor = predictor
-        self._postprocess = benchmark.postprocess
-
-    def run(self, indices: Sequence[int] | Array, results: Array) -> None:
-        """Write the results of these samples into the first rows of ``results``."""
-        outputs = self._predictor.predict(self._inputs.feeds(indices))
-        self._postprocess(outputs, results[: len(indices)])
+    Raises HarnessError when a graph cannot be opened or has another signature.
+    """
+    opened = {
+        graph.name: backend.open(graph, benchmark.outputs[graph.name], shape.workers, shape.threads)
+        for graph in model.graphs()
+    }
+    return [
+        benchmark.solver({name: team[n] for name, team in opened.items()}, shape.batch)
+        for n in range(shape.workers)
+    ]

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+import numpy as np
+
+from ..benchmarks.base import Array
 from .batcher import Batch, DeadlinePolicy, cut
 
 
@@ -24,14 +27,22 @@ class WorkQueue(Protocol):
 
 
 class CutQueue:
-    """Offline: one huge query is cut into batches at once and spread over the workers."""
+    """Offline: one huge query is cut into batches at once and spread over the workers.
 
-    def __init__(self, batch: int) -> None:
+    Where samples differ in ``costs`` they are taken in that order, the dearest first: a batch then
+    holds samples of about one length, and the last ones to finish are short.
+    """
+
+    def __init__(self, batch: int, costs: Array | None = None) -> None:
         self._batch = batch
+        self._costs = costs
         self._queue: SimpleQueue[Batch | None] = SimpleQueue()
 
     def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``WorkQueue``."""
+        if self._costs is not None:
+            order = np.argsort(-self._costs[np.asarray(indices)], kind="stable")
+            ids, indices = np.asarray(ids)[order].tolist(), np.asarray(indices)[order].tolist()
         for batch in cut(ids, indices, self._batch):
             self._queue.put(batch)
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..benchmarks.base import Solver
 from .batcher import Batch, cut
 from .completion import Completer
 from .failures import Failures
-from .inference import Inference
 from .queue import WorkQueue
 
 
@@ -25,8 +25,8 @@ class Tally:
 class Caller:
     """Runs batches and answers them, whatever happens."""
 
-    def __init__(self, inference: Inference, completer: Completer, failures: Failures) -> None:
-        self._inference = inference
+    def __init__(self, solver: Solver, completer: Completer, failures: Failures) -> None:
+        self._solver = solver
         self._completer = completer
         self._failures = failures
         self.tally = Tally()
@@ -41,15 +41,18 @@ class Caller:
         if self._failures:
             self._completer.answer_empty(batch.ids)
             return
+        count = len(batch.ids)
         try:
-            self._inference.run(batch.indices, self._completer.results)
+            self._solver.solve(
+                batch.indices, self._completer.results[:count], self._completer.sizes[:count]
+            )
         except Exception as error:  # whatever it is, LoadGen must get its answer
             self._failures.record("running the model", error)
             self._completer.answer_empty(batch.ids)
             return
         self._completer.answer(batch.ids)
         self.tally.batches += 1
-        self.tally.samples += len(batch.ids)
+        self.tally.samples += count
 
 
 class Pipeline(Protocol):

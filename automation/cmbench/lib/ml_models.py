@@ -1,0 +1,98 @@
+"""What all model scripts share: handing out a model that a script ships or has made.
+
+A model is a folder with ``model.json``, the facts that the benchmark harness reads, and the files
+that it names. ``model.json`` holds: name, file, sha256, bytes, precision (fp32, ...), inputs and
+outputs (name, dtype, shape of one sample), accuracy (metric, unit, reference, target), optionally
+options (what only the model's benchmark understands) and parts (further graphs: name, file,
+sha256, inputs, outputs), and how the model came about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.files import file_checksum
+
+FACTS = "model.json"
+
+
+def hand_out(shipped: str, folder: str) -> None:
+    """Copy the files of the folder ``shipped`` into ``folder``, the cache entry of the model."""
+    for name in sorted(os.listdir(shipped)):
+        shutil.copyfile(os.path.join(shipped, name), os.path.join(folder, name))
+
+
+def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
+    """Check the files of the model in ``folder`` and tell ``env`` about it; returns its facts.
+
+    Raises Error when there are no facts, or a file is not the one that they describe.
+    """
+    facts = read_facts(folder)
+    for graph in (facts, *facts.get("parts", ())):
+        _verify(os.path.join(folder, graph["file"]), graph["sha256"])
+    env["CM_ML_MODEL_FILE_WITH_PATH"] = os.path.join(folder, facts["file"])
+    env["CM_ML_MODEL_PATH"] = folder
+    env["CM_ML_MODEL_FILE"] = facts["file"]
+    env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] = os.path.join(folder, FACTS)
+    env["CM_ML_MODEL_ACCURACY"] = str(facts["accuracy"]["reference"])
+    env["CM_ML_MODEL_ACCURACY_TARGET"] = str(facts["accuracy"]["target"])
+    env["CM_ML_MODEL_INPUT_LAYER_NAME"] = facts["inputs"][0]["name"]
+    env["CM_ML_MODEL_OUTPUT_LAYER_NAME"] = facts["outputs"][0]["name"]
+    env["CM_ML_MODEL_INPUT_DATA_TYPES"] = facts["precision"]
+    env["CM_ML_MODEL_WEIGHT_DATA_TYPES"] = facts["precision"]
+    env["CM_ML_MODEL_RETRAINING"] = "no"
+    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
+    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["file"]
+    return facts
+
+
+def read_facts(folder: str) -> dict[str, Any]:
+    """The facts of the model in ``folder``; Error when it has none."""
+    path = os.path.join(folder, FACTS)
+    try:
+        with open(path, encoding="utf-8") as file:
+            facts: dict[str, Any] = json.load(file)
+    except (OSError, ValueError) as error:
+        raise Error(
+            "model-facts",
+            f"cannot read the description of the model, {path}: {error}",
+            hint="restore the script's folder from its repository, then run again",
+        ) from error
+    return facts
+
+
+def describe(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Write ``model.json`` for a model whose file lies in ``folder``; returns what it says.
+
+    SHA-256 and size of ``facts["file"]`` are filled in.
+    """
+    path = os.path.join(folder, facts["file"])
+    whole = {**facts, "sha256": digest(path), "bytes": os.path.getsize(path)}
+    with open(os.path.join(folder, FACTS), "w", encoding="utf-8") as file:
+        json.dump(whole, file, indent=2)
+        file.write("\n")
+    return whole
+
+
+def digest(path: str) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    return file_checksum(Path(path), "sha256")
+
+
+def _verify(path: str, expected: str) -> None:
+    try:
+        found = digest(path)
+    except OSError as error:
+        raise Error("model-file", f"cannot read {path}: {error.strerror}") from error
+    if found != expected:
+        raise Error(
+            "checksum-mismatch",
+            f"{path} has sha256 {found}, expected {expected}",
+            hint="restore the script's folder from its repository, then run again",
+        )
