@@ -71,6 +71,7 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "form": env.get("CM_MLPERF_FORM", ""),
         "backend": env["CM_MLPERF_BACKEND"],
         "device": env["CM_MLPERF_DEVICE"],
+        "precision": env["CM_MLPERF_MODEL_PRECISION"],
         "model": model(env),
         "dataset": env["CM_DATASET_PREPROCESSED_PATH"],
         "results_dir": os.path.abspath(env.get("OUTPUT_BASE_DIR") or home),

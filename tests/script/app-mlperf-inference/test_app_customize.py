@@ -24,6 +24,7 @@ def env(**changes: str) -> dict[str, str]:
         "CM_MLPERF_FORM": "tiny",
         "CM_MLPERF_BACKEND": "onnxruntime",
         "CM_MLPERF_DEVICE": "cpu",
+        "CM_MLPERF_MODEL_PRECISION": "float32",
         "CM_MLPERF_INFERENCE_VERSION": "6.1",
         "CM_MLPERF_LOADGEN_MODE": "all",
         "CM_MLPERF_RUN_STYLE": "test",

@@ -1,4 +1,4 @@
-"""The three programs of the package: ``session``, and the processes it starts for its parts."""
+"""The programs of the package: ``session`` with the processes it starts, and ``quantize``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 
 from .errors import HarnessError
 
-USAGE = "usage: python -m mlperf_harness session|calibrate|run CONFIG.json"
+PROGRAMS = ("session", "calibrate", "run", "quantize")
+USAGE = "usage: python -m mlperf_harness session|calibrate|run|quantize CONFIG.json"
 
 
 def main(arguments: list[str]) -> int:
     """Run one program on its JSON file; 0 when it did its work, 1 with one line otherwise."""
-    if len(arguments) != 2 or arguments[0] not in ("session", "calibrate", "run"):
+    if len(arguments) != 2 or arguments[0] not in PROGRAMS:
         print(USAGE, file=sys.stderr)
         return 2
     name, config = arguments[0], Path(arguments[1])
@@ -21,6 +22,10 @@ def main(arguments: list[str]) -> int:
             from . import session
 
             return session.main(config)
+        if name == "quantize":
+            from . import quantize
+
+            return quantize.main(config)
         from . import child
 
         return child.main(name, config)

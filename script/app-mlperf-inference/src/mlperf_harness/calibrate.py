@@ -43,7 +43,7 @@ def calibrate(request: Request) -> Calibration:
     """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does."""
     started = time.perf_counter()
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
-    backend = backends.create(request.backend, request.device, request.model.precision)
+    backend = backends.create(request.backend, request.device, request.precision)
     bench = _Bench(request, benchmark, backend)
     cores = host.usable_cores()
     points = [

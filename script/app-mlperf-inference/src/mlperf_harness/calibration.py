@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .settings import ModelSpec, Overrides, Shape
+from .settings import FLOAT32, ModelSpec, Overrides, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Request:
     model: ModelSpec
     dataset: str
     overrides: Overrides
+    precision: str = FLOAT32
 
 
 @dataclass(frozen=True, slots=True)

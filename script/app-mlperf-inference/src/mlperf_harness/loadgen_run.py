@@ -54,7 +54,7 @@ def execute(run: RunSettings) -> Outcome:
     settings that LoadGen refuses.
     """
     benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
-    backend = backends.create(run.backend, run.device, run.model.precision)
+    backend = backends.create(run.backend, run.device, run.precision)
     workers = run.shape.workers if run.scenario not in STREAMS else 1
     shape = Shape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()

@@ -117,6 +117,10 @@ def accuracy_result(
     )
 
 
+# Float weights are turned into these when the model is opened.
+WEIGHTS = {"bfloat16": "bf16"}
+
+
 def measurements(settings: SessionSettings) -> Mapping[str, str]:
     """What a submission must say about the weights and the data types."""
     model = settings.model
@@ -124,7 +128,7 @@ def measurements(settings: SessionSettings) -> Mapping[str, str]:
         "input_data_types": model.precision,
         "retraining": model.retraining,
         "starting_weights_filename": model.starting_weights or Path(model.path).name,
-        "weight_data_types": model.precision,
+        "weight_data_types": WEIGHTS.get(settings.precision, model.precision),
         "weight_transformations": model.weight_transformations,
     }
 

@@ -127,6 +127,7 @@ class Session:
             settings.model,
             settings.dataset,
             settings.overrides,
+            settings.precision,
         )
         sweep(results_dir.glob(".calibrate.*"))
         with private_folder(results_dir, "calibrate") as folder:
@@ -246,6 +247,7 @@ class Session:
             overrides=settings.overrides,
             folder=str(folder),
             service_times=calibration.service_times if scenario == SERVER else {},
+            precision=settings.precision,
         )
 
     def _launch(self, run: RunSettings, folder: Path, number: int) -> Outcome:
@@ -284,6 +286,7 @@ class Session:
             "benchmark": settings.benchmark,
             "backend": settings.backend,
             "device": settings.device,
+            "precision": settings.precision,
             "model": settings.model.sha256,
             "dataset": self._dataset["sha256"],
             "scenario": scenario,

@@ -21,6 +21,9 @@ MODES = (PERFORMANCE, ACCURACY)
 
 MULTI_STREAM_SAMPLES = 8
 
+FLOAT32 = "float32"
+PRECISIONS = (FLOAT32, "bfloat16", "int8")
+
 # The name of a model's first graph.
 MAIN = "main"
 
@@ -109,6 +112,7 @@ class Overrides:
 class SessionSettings:
     """One call of the harness: what to measure, how long, and where the results go.
 
+    ``precision`` is what the backend computes in, which may differ from the model file's.
     ``reuse`` keeps VALID runs of the same settings that the results hold already. ``answer`` is a
     file for a second copy of results.json, at a place that the caller knows beforehand.
     """
@@ -128,6 +132,7 @@ class SessionSettings:
     division: str = "closed"
     reuse: bool = False
     answer: str = ""
+    precision: str = FLOAT32
     overrides: Overrides = field(default_factory=Overrides)
 
     def __post_init__(self) -> None:
@@ -136,6 +141,7 @@ class SessionSettings:
             ("modes", self.modes, MODES),
             ("style", (self.style,), tuple(STYLES)),
             ("division", (self.division,), ("closed", "open")),
+            ("precision", (self.precision,), PRECISIONS),
         ):
             wrong = [value for value in values if value not in known]
             if wrong or not values:
@@ -188,6 +194,7 @@ class RunSettings:
     overrides: Overrides
     folder: str
     service_times: dict[str, float] = field(default_factory=dict)
+    precision: str = FLOAT32
 
 
 def user_conf(run: RunSettings, loadgen_key: str, sample_count: int) -> str:

@@ -10,6 +10,8 @@ from .base import Backend
 # Name to "module:class": a backend's libraries are imported only when it is used.
 BACKENDS = {
     "onnxruntime": "onnx_runtime:OnnxRuntime",
+    "openvino": "open_vino:OpenVino",
+    "pytorch": "py_torch:PyTorch",
     "null": "null:Null",
 }
 

@@ -11,7 +11,9 @@ from ..errors import HarnessError
 from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
 
-PROVIDERS = {"cpu": "CPUExecutionProvider"}
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+# The graph says what is computed; there is no other float format on a CPU.
+PRECISIONS = ("float32", "int8")
 DTYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32"}
 
 
@@ -35,11 +37,15 @@ class OnnxRuntime:
         if device not in PROVIDERS:
             known = ", ".join(PROVIDERS)
             raise HarnessError(f"onnxruntime has no device {device}; there are: {known}")
+        if precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise HarnessError(f"onnxruntime has no precision {precision}; there are: {known}")
         self._provider = PROVIDERS[device]
         available = onnxruntime.get_available_providers()
         if self._provider not in available:
+            more = "; install onnxruntime-gpu in its place" if device == "cuda" else ""
             raise HarnessError(
-                f"this onnxruntime has no {self._provider}; it has {', '.join(available)}"
+                f"this onnxruntime has no {self._provider}; it has {', '.join(available)}{more}"
             )
 
     def open(
@@ -65,7 +71,11 @@ class OnnxRuntime:
             raise HarnessError(f"onnxruntime cannot open {path}: {reason}") from error
         used = session.get_providers()
         if used[:1] != [self._provider]:
-            raise HarnessError(f"asked for {self._provider}, but the session uses {used}")
+            # Without a driver, or with libraries missing, it goes on with the CPU and says nothing.
+            raise HarnessError(
+                f"asked for {self._provider}, but the session uses {', '.join(used)}: "
+                "are the driver and the CUDA and cuDNN libraries of this onnxruntime installed?"
+            )
         return session
 
     def versions(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .. import rules
 from ..backends.base import Predictor
 from ..outcome import AccuracyFigure
 
@@ -26,6 +27,17 @@ class Rules:
     loadgen_key: str
     server_limit_s: float
     loaded_samples: int
+
+
+# LoadGen's own limit for a benchmark that has no Server scenario by the rules.
+UNRULED_LIMIT_MS = 10.0
+
+
+def rules_of(name: str) -> Rules:
+    """The rules of the benchmark ``name``, from rules.json."""
+    found = rules.benchmark(name)
+    limit_ms = found.server_limit_ms or UNRULED_LIMIT_MS
+    return Rules(found.loadgen_key, limit_ms / 1000, found.loaded_samples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from ..errors import HarnessError
 from ..outcome import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
-from .base import Array, OneCall, Result, Rules
+from .base import Array, OneCall, Result, Rules, rules_of
 from .samples import SampleReader, SampleStore
 
-RESNET50 = Rules(loadgen_key="resnet50", server_limit_s=0.015, loaded_samples=1024)
+RESNET50 = rules_of("resnet50")
 
 
 class ImageInputs:

@@ -1,0 +1,116 @@
+"""OpenVINO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import openvino
+from openvino import properties
+
+from ..errors import HarnessError
+from ..settings import GraphSpec, TensorSpec
+from .base import Array, Feeds, Predictor, check_signature
+
+DEVICES = {"cpu": "CPU"}
+# What the plugin computes in; a model of 8-bit integers says so itself, the rest of it is float.
+COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
+
+
+class OpenVinoPredictor:
+    """One request of a compiled model."""
+
+    def __init__(self, compiled: Any, outputs: Sequence[str]) -> None:
+        self._request = compiled.create_infer_request()
+        self._ports = [compiled.output(name) for name in outputs]
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``."""
+        found = self._request.infer(feeds, share_inputs=True)
+        return [found[port] for port in self._ports]
+
+
+class OpenVino:
+    """The ``openvino`` backend."""
+
+    def __init__(self, device: str, precision: str) -> None:
+        if device not in DEVICES:
+            raise HarnessError(f"openvino has no device {device}; there are: {', '.join(DEVICES)}")
+        if precision not in COMPUTES:
+            known = ", ".join(COMPUTES)
+            raise HarnessError(f"openvino has no precision {precision}; there are: {known}")
+        self._core = openvino.Core()
+        self._device = DEVICES[device]
+        self._precision = self._computes(precision)
+
+    def _computes(self, precision: str) -> str:
+        """The plugin's name of the precision; what this processor cannot do is refused."""
+        able = self._core.get_property(self._device, properties.device.capabilities)
+        wanted = COMPUTES[precision]
+        if wanted == "bf16" and "BF16" not in able:
+            if precision == "int8":
+                return "f32"
+            raise HarnessError(
+                f"this processor does not compute in {precision}; it does {', '.join(able)}"
+            )
+        return wanted
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+    ) -> list[Predictor]:
+        """See ``base.Backend``. Callers with one thread share one model with a stream for each."""
+        model = self._read(graph.path)
+        wanted = [t for t in graph.outputs if t.name in outputs]
+        check_signature("input", graph.inputs, _tensors(model.inputs))
+        check_signature("output", wanted, _tensors(model.outputs))
+        shared = threads == 1
+        streams = callers if shared else 1
+        models = [
+            self._compile(graph.path, model, streams, threads * streams)
+            for _ in range(1 if shared else callers)
+        ]
+        return [OpenVinoPredictor(models[n % len(models)], outputs) for n in range(callers)]
+
+    def _read(self, path: str) -> Any:
+        try:
+            return self._core.read_model(path)
+        except RuntimeError as error:
+            raise HarnessError(f"openvino cannot open {path}: {_reason(error)}") from error
+
+    def _compile(self, path: str, model: Any, streams: int, threads: int) -> Any:
+        config = {
+            properties.hint.inference_precision: self._precision,
+            properties.inference_num_threads: threads,
+            properties.num_streams: streams,
+            properties.hint.enable_cpu_pinning: False,
+        }
+        try:
+            return self._core.compile_model(model, self._device, config)
+        except RuntimeError as error:
+            raise HarnessError(f"openvino cannot compile {path}: {_reason(error)}") from error
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return {"openvino": str(openvino.__version__).partition("-")[0]}
+
+
+def _tensors(ports: Sequence[Any]) -> list[TensorSpec]:
+    """Each port under every name that it has."""
+    return [
+        TensorSpec(
+            name,
+            port.get_element_type().to_dtype().name,
+            tuple(
+                -1 if size.is_dynamic else size.get_length()
+                for size in list(port.get_partial_shape())[1:]
+            ),
+        )
+        for port in ports
+        for name in port.get_names()
+    ]
+
+
+def _reason(error: RuntimeError) -> str:
+    """The line of OpenVINO's report that tells something: the last one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"

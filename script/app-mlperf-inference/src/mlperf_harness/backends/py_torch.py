@@ -1,0 +1,164 @@
+"""PyTorch, on models in the ONNX format (converted when they are opened) or as TorchScript."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import HarnessError
+from ..settings import GraphSpec, TensorSpec
+from .base import Array, Feeds, Predictor, check_signature
+
+DEVICES = ("cpu", "cuda")
+DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A module and the names of what it takes and gives, in its own order."""
+
+    module: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class TorchPredictor:
+    """Calls a module that several callers share: PyTorch's modules keep nothing of a call."""
+
+    def __init__(
+        self, opened: Opened, outputs: Sequence[str], device: str, dtype: Any, threads: int
+    ) -> None:
+        self._opened = opened
+        self._wanted = [opened.outputs.index(name) for name in outputs]
+        self._device = device
+        self._dtype = dtype
+        self._threads = threads
+        self._thread = 0
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``."""
+        self._claim_threads()
+        inputs = [self._tensor(feeds[name]) for name in self._opened.inputs]
+        with torch.inference_mode(), self._casting():
+            found = self._opened.module(*inputs)
+        tensors = found if isinstance(found, (tuple, list)) else (found,)
+        return [_array(tensors[n]) for n in self._wanted]
+
+    def _claim_threads(self) -> None:
+        """PyTorch counts the threads of each calling thread apart."""
+        current = threading.get_ident()
+        if current != self._thread:
+            torch.set_num_threads(self._threads)
+            self._thread = current
+
+    def _tensor(self, array: Array) -> Any:
+        with warnings.catch_warnings():
+            # Samples lie in read-only memory, which no module writes to.
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+
+    def _casting(self) -> Any:
+        if self._dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device, dtype=self._dtype)
+
+
+class PyTorch:
+    """The ``pytorch`` backend."""
+
+    def __init__(self, device: str, precision: str) -> None:
+        if device not in DEVICES:
+            raise HarnessError(f"pytorch has no device {device}; there are: {', '.join(DEVICES)}")
+        if precision not in DTYPES:
+            known = ", ".join(DTYPES)
+            raise HarnessError(f"pytorch has no precision {precision} here; there are: {known}")
+        if device == "cuda" and not torch.cuda.is_available():
+            raise HarnessError(
+                f"this PyTorch ({torch.__version__}) sees no CUDA device: install a CUDA build of "
+                "it and the NVIDIA driver, or use --device=cpu"
+            )
+        self._device = device
+        self._dtype = DTYPES[precision]
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+    ) -> list[Predictor]:
+        """See ``base.Backend``. All callers share the weights."""
+        is_onnx = Path(graph.path).suffix == ".onnx"
+        opened = _from_onnx(graph, outputs) if is_onnx else _from_torchscript(graph)
+        opened.module.eval().to(self._device)
+        return [
+            TorchPredictor(opened, outputs, self._device, self._dtype, threads)
+            for _ in range(callers)
+        ]
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return {"pytorch": str(torch.__version__)}
+
+
+def _from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
+    import onnx
+    import onnx2torch
+
+    try:
+        model = onnx.load(graph.path)
+    except Exception as error:  # protobuf raises errors of its own
+        raise HarnessError(f"cannot read {graph.path}: {error}") from error
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in weights]
+    wanted = [t for t in graph.outputs if t.name in outputs]
+    check_signature("input", graph.inputs, _tensors(inputs))
+    check_signature("output", wanted, _tensors(model.graph.output))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = onnx2torch.convert(model)
+    except NotImplementedError as error:
+        raise HarnessError(
+            f"pytorch cannot run {graph.path}: {error}; use --backend=onnxruntime"
+        ) from error
+    return Opened(module, tuple(i.name for i in inputs), tuple(o.name for o in model.graph.output))
+
+
+def _from_torchscript(graph: GraphSpec) -> Opened:
+    """A TorchScript file has no names: its arguments are taken in the order of the facts."""
+    try:
+        module: Any = torch.jit.load(  # type: ignore[no-untyped-call, unused-ignore]
+            graph.path, map_location="cpu"
+        )
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise HarnessError(f"pytorch cannot open {graph.path}: {reason}") from error
+    return Opened(module, tuple(t.name for t in graph.inputs), tuple(t.name for t in graph.outputs))
+
+
+def _tensors(infos: Sequence[Any]) -> list[TensorSpec]:
+    import onnx
+
+    return [
+        TensorSpec(
+            info.name,
+            np.dtype(onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)).name,
+            tuple(
+                size.dim_value if size.HasField("dim_value") else -1
+                for size in list(info.type.tensor_type.shape.dim)[1:]
+            ),
+        )
+        for info in infos
+    ]
+
+
+def _array(tensor: Any) -> Array:
+    if tensor.dtype is torch.bfloat16:
+        tensor = tensor.float()
+    array: Array = tensor.cpu().numpy()
+    return array

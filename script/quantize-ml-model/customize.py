@@ -1,0 +1,53 @@
+"""Write what the harness's quantizer is to do, and hand the quantized model out like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import ml_models
+
+NEEDED = {
+    "CM_ML_MODEL_FACTS_FILE_WITH_PATH": "a model with its facts (get,ml-model,...)",
+    "CM_CALIBRATION_DATASET_PATH": "a preprocessed data set for calibration",
+    "CM_MLPERF_MODEL": "the name of the benchmark",
+}
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Name the model, the samples and the place of the result."""
+    env = i["env"]
+    for key, what in NEEDED.items():
+        if not env.get(key):
+            raise Error(
+                "missing-input",
+                f"there is nothing to quantize: {what} is needed ({key})",
+                hint="this step is a part of: cm run script --tags=run-mlperf,inference "
+                "--model=resnet50 --precision=int8",
+            )
+    config = os.path.join(env["CM_TMP_RUN_DIR"], "quantize.json")
+    request = {
+        "benchmark": env["CM_MLPERF_MODEL"],
+        "facts": env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"],
+        "dataset": env["CM_CALIBRATION_DATASET_PATH"],
+        "samples": int(env["CM_QUANTIZE_SAMPLES"]),
+        "folder": os.getcwd(),
+    }
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump(request, file, indent=2)
+    env["CM_QUANTIZE_CONFIG"] = config
+    # The samples go into the model the way that the benchmark feeds them: by the harness's code.
+    scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+    env["CM_QUANTIZE_HARNESS"] = os.path.join(scripts, "app-mlperf-inference", "src")
+    facts = os.path.join(env["CM_CALIBRATION_DATASET_PATH"], "dataset.json")
+    return {"return": 0, "relies_on": [facts]}
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Check the files and set what scripts that use a model look at."""
+    env = i["env"]
+    facts = ml_models.offer(env, os.getcwd())
+    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = facts["weight_transformations"]
+    return {"return": 0, "version": facts["sha256"][:12]}

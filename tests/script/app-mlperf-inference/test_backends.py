@@ -1,0 +1,125 @@
+"""Every backend gives the same answers on the same model, or says why it cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mlperf_harness import backends, records
+from mlperf_harness.errors import HarnessError
+from mlperf_harness.settings import ModelSpec
+
+import benchmark_lab as lab
+
+OUTPUTS = ("ArgMax:0", "softmax_tensor:0")
+NEEDS = {"onnxruntime": "onnxruntime", "openvino": "openvino", "pytorch": "onnx2torch"}
+
+
+def create(name: str, precision: str = "float32", device: str = "cpu") -> Any:
+    if importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{name} needs: pip install {NEEDS[name]}")
+    return backends.create(name, device, precision)
+
+
+def graph(**changes: Any) -> Any:
+    return records.decode(ModelSpec, lab.model(**changes)).graphs()[0]
+
+
+def openvino_abilities() -> list[str]:
+    openvino = pytest.importorskip("openvino")
+    found: list[str] = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return found
+
+
+def samples() -> Any:
+    return np.load(lab.arrays() / "samples.npy")
+
+
+@pytest.mark.parametrize(("callers", "threads"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize("name", ["openvino", "pytorch"])
+def test_a_backend_answers_like_onnx_runtime(name: str, callers: int, threads: int) -> None:
+    (reference,) = create("onnxruntime").open(graph(), OUTPUTS, 1, 1)
+    labels, scores = reference.predict({"input_tensor:0": samples()})
+    predictors = create(name).open(graph(), OUTPUTS, callers, threads)
+    assert len(predictors) == callers
+    for predictor in predictors:
+        found = predictor.predict({"input_tensor:0": samples()})
+        np.testing.assert_array_equal(found[0], labels)
+        np.testing.assert_allclose(found[1], scores, atol=1e-4)
+        few = predictor.predict({"input_tensor:0": samples()[:3]})
+        assert few[0].shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["openvino", "pytorch"])
+def test_bfloat16_keeps_the_labels(name: str) -> None:
+    if name == "openvino" and "BF16" not in openvino_abilities():
+        with pytest.raises(HarnessError, match="does not compute in bfloat16"):
+            create(name, "bfloat16")
+        return
+    (predictor,) = create(name, "bfloat16").open(graph(), OUTPUTS, 1, 1)
+    labels, scores = predictor.predict({"input_tensor:0": samples()})
+    assert scores.dtype == np.float32
+    truth = np.load(lab.arrays() / "labels.npy")
+    assert (labels - 1 == truth).mean() > 0.98
+
+
+@pytest.mark.parametrize("name", ["openvino", "pytorch"])
+def test_outputs_come_in_the_asked_order(name: str) -> None:
+    (predictor,) = create(name).open(graph(), OUTPUTS[::-1], 1, 1)
+    scores, labels = predictor.predict({"input_tensor:0": samples()[:4]})
+    assert (scores.shape, labels.shape) == ((4, 11), (4,))
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"inputs": [{"name": "image", "dtype": "float32", "shape": [3, 28, 28]}]},
+            "the model has no input image",
+        ),
+        (
+            {"outputs": [{"name": "ArgMax:0", "dtype": "int32", "shape": []}]},
+            "output ArgMax:0 of the model is int64",
+        ),
+    ],
+)
+def test_another_signature_is_refused(name: str, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
+        create(name).open(graph(**change), OUTPUTS[:1], 1, 1)
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+def test_a_file_that_is_no_model_is_refused(name: str, tmp_path: Any) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"not a model")
+    with pytest.raises(HarnessError, match=r"cannot (open|read) .*broken\.onnx"):
+        create(name).open(graph(path=str(path)), OUTPUTS, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "device", "message"),
+    [
+        ("onnxruntime", "bfloat16", "cpu", "onnxruntime has no precision bfloat16"),
+        ("onnxruntime", "float32", "tpu", "onnxruntime has no device tpu"),
+        ("openvino", "float16", "cpu", "openvino has no precision float16"),
+        ("openvino", "float32", "cuda", "openvino has no device cuda"),
+        ("pytorch", "int8", "cpu", "pytorch has no precision int8"),
+    ],
+)
+def test_what_a_backend_does_not_do_is_named(
+    name: str, precision: str, device: str, message: str
+) -> None:
+    with pytest.raises(HarnessError, match=message):
+        create(name, precision, device)
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "pytorch"])
+def test_a_device_that_is_not_there_is_never_replaced_by_the_processor(name: str) -> None:
+    if list(Path("/dev").glob("nvidia[0-9]*")):
+        pytest.skip("this machine has such a device")
+    with pytest.raises(HarnessError, match="CUDA"):
+        create(name, device="cuda").open(graph(), OUTPUTS, 1, 1)
