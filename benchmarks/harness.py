@@ -1,0 +1,565 @@
+"""How much of the bare runtime's speed is left when LoadGen and the harness stand around it.
+
+On one machine, in one run, turn by turn: the runtime called in a plain loop on the same model and
+samples (the best layout and batch of a small grid: the roofline), the same model through our whole
+harness, and the harness with a model that computes nothing.
+
+    python benchmarks/harness.py                             synthetic ResNet-50, ONNX Runtime
+    python benchmarks/harness.py --model bert-99 --seconds 60
+    python benchmarks/harness.py --backend openvino --precision bfloat16
+    python benchmarks/harness.py --paths                     every backend and precision here
+
+Models and samples are made by this project's own scripts through ``cm``. Run it with a Python that
+has the packages of the ``test`` extra. A busy machine shows: the load is printed beside the table.
+"""
+
+# ruff: noqa: E402 (the harness is a package of one of our scripts, not an installed one)
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+HARNESS = ROOT / "script" / "app-mlperf-inference" / "src"
+sys.path.insert(0, str(HARNESS))
+
+import numpy as np
+from mlperf_harness import backends, benchmarks, detail_log, host, records
+from mlperf_harness.backends.base import Array, Feeds, empty_batch
+from mlperf_harness.benchmarks.base import Benchmark
+from mlperf_harness.calibrate import batch_sizes, layouts
+from mlperf_harness.calibration import Calibration, Request
+from mlperf_harness.pipeline.batcher import cut
+from mlperf_harness.settings import (
+    MAIN,
+    OFFLINE,
+    PERFORMANCE,
+    SINGLE_STREAM,
+    GraphSpec,
+    ModelSpec,
+    Overrides,
+    RunSettings,
+    Shape,
+    Targets,
+)
+
+# The figures to reach; see --check.
+OFFLINE_SHARE = 0.97
+STREAM_OVER = 1.03
+STREAM_OVER_MS = 0.03
+NULL_OFFLINE = 1_000_000
+NULL_STREAM = 100_000
+MEMORY_MB = 300
+
+TAGS = {
+    "resnet50": (
+        "get,ml-model,resnet50,raw,_synthetic",
+        "get,preprocessed,dataset,imagenet,image-classification,_synthetic",
+    ),
+    "bert-99": (
+        "get,ml-model,bert-large,_synthetic",
+        "get,preprocessed,dataset,squad,_synthetic",
+    ),
+}
+PATHS = (
+    ("onnxruntime", "float32"),
+    ("onnxruntime", "int8"),
+    ("openvino", "float32"),
+    ("openvino", "bfloat16"),
+    ("openvino", "int8"),
+    ("pytorch", "float32"),
+    ("pytorch", "bfloat16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model, its samples, and what computes it. ``samples`` are kept loaded in both loops."""
+
+    benchmark: str
+    model: ModelSpec
+    dataset: str
+    backend: str
+    precision: str
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """The plain loop: Offline samples/s in a shape, or ms of a single call (p90) in it."""
+
+    shape: Shape
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """One LoadGen run: samples/s or ms, and the most memory its process had, in MB."""
+
+    value: float
+    queries_per_s: float
+    memory_mb: float
+
+
+# ---------------------------------------------------------------- models and samples
+
+
+def case_of(args: argparse.Namespace) -> Case:
+    """The model and the samples that were named, or those that the scripts make."""
+    if args.facts:
+        facts, dataset = Path(args.facts).resolve(), str(Path(args.dataset).resolve())
+    else:
+        model_tags, dataset_tags = TAGS[args.model]
+        facts = Path(made(model_tags)["CM_ML_MODEL_FACTS_FILE_WITH_PATH"])
+        dataset = made(dataset_tags)["CM_DATASET_PREPROCESSED_PATH"]
+    described = json.loads(facts.read_text(encoding="utf-8"))
+    keys = ("name", "sha256", "precision", "inputs", "outputs", "accuracy")
+    spec = {key: described[key] for key in keys}
+    spec["options"] = described.get("options", {})
+    spec["path"] = str(facts.parent / described["file"])
+    model: ModelSpec = records.decode(ModelSpec, spec)
+    return Case(args.model, model, dataset, args.backend, args.precision, args.samples)
+
+
+def made(tags: str) -> dict[str, str]:
+    """What a script of ours gives back; it is made, or taken from the cache."""
+    cm = Path(sys.executable).with_name("cm")
+    words = [str(cm), "run", "script", f"--tags={tags}", "--quiet", "--out=json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(words)} failed:\n{done.stderr}")
+    env: dict[str, str] = json.loads(done.stdout)["new_env"]
+    return env
+
+
+# ---------------------------------------------------------------- the plain loop
+
+
+class Listener:
+    """Keeps what a benchmark would feed the model."""
+
+    def __init__(self, graph: GraphSpec, outputs: Sequence[str]) -> None:
+        self._outputs = [t for name in outputs for t in graph.outputs if t.name == name]
+        self.heard: list[Feeds] = []
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """Answer zeros."""
+        self.heard.append({name: np.array(array) for name, array in feeds.items()})
+        count = len(next(iter(feeds.values())))
+        zeros = empty_batch(self._outputs, count)
+        return [
+            np.zeros((count, *(_concrete(t.shape, feeds))), dtype=t.dtype) if -1 in t.shape else z
+            for t, z in zip(self._outputs, zeros.values(), strict=True)
+        ]
+
+
+def _concrete(shape: Sequence[int], feeds: Feeds) -> tuple[int, ...]:
+    length = next(iter(feeds.values())).shape[-1]
+    return tuple(length if size == -1 else size for size in shape)
+
+
+def batches_of(benchmark: Benchmark, model: ModelSpec, count: int, size: int) -> list[Feeds]:
+    """The first ``count`` samples as batches, the dearest first where samples differ."""
+    listener = Listener(model.graphs()[0], benchmark.outputs[MAIN])
+    solver = benchmark.solver({MAIN: listener}, size)
+    order = np.arange(count)
+    if benchmark.costs is not None:
+        order = np.argsort(-benchmark.costs[:count], kind="stable")
+    results, sizes = benchmark.result.rows(size), np.zeros(size, dtype=np.int64)
+    for batch in cut(order.tolist(), order.tolist(), size):
+        n = len(batch.ids)
+        solver.solve(batch.indices, results[:n], sizes[:n])
+    return listener.heard
+
+
+def bare(config: Path) -> None:
+    """The child process: measure one shape, or the latency of single calls; JSON to stdout."""
+    asked = json.loads(config.read_text(encoding="utf-8"))
+    case: Case = records.decode(Case, asked["case"])
+    shape: Shape = records.decode(Shape, asked["shape"])
+    benchmark = benchmarks.create(case.benchmark, Path(case.dataset), case.model)
+    benchmark.load(range(case.samples))
+    backend = backends.create(case.backend, "cpu", case.precision)
+    graph = case.model.graphs()[0]
+    feeds = batches_of(benchmark, case.model, case.samples, shape.batch)
+    predictors = backend.open(graph, benchmark.outputs[MAIN], shape.workers, shape.threads)
+    if asked["latency"]:
+        print(json.dumps(call_p90_ms(predictors[0], feeds, asked["seconds"])))
+    else:
+        print(json.dumps(rate(predictors, feeds, asked["seconds"])))
+
+
+def call_p90_ms(predictor: Any, feeds: Sequence[Feeds], seconds: float) -> float:
+    """p90 of the time of single calls, in ms, after a warm-up."""
+    for one in feeds[:5]:
+        predictor.predict(one)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        one = feeds[len(times) % len(feeds)]
+        started = time.perf_counter()
+        predictor.predict(one)
+        times.append(time.perf_counter() - started)
+    return float(np.quantile(times, 0.9)) * 1e3
+
+
+def rate(predictors: Sequence[Any], feeds: Sequence[Feeds], seconds: float) -> float:
+    """Samples/s of all callers over whole passes through the samples, after a warm-up."""
+    passes, samples = 0, 0
+    for predictor in predictors:
+        predictor.predict(feeds[0])
+    started = time.perf_counter()
+    while time.perf_counter() - started < seconds or not passes:
+        one_pass(predictors, feeds)
+        passes += 1
+        samples += sum(len(next(iter(one.values()))) for one in feeds)
+    return samples / (time.perf_counter() - started)
+
+
+def one_pass(predictors: Sequence[Any], feeds: Sequence[Feeds]) -> None:
+    """Every batch once, shared by the callers."""
+    left: SimpleQueue[Feeds] = SimpleQueue()
+    for one in feeds:
+        left.put(one)
+
+    def work(predictor: Any) -> None:
+        while True:
+            try:
+                one = left.get_nowait()
+            except Empty:
+                return
+            predictor.predict(one)
+
+    if len(predictors) == 1:
+        work(predictors[0])
+        return
+    threads = [threading.Thread(target=work, args=(p,)) for p in predictors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def measure_bare(case: Case, shape: Shape, seconds: float, latency: bool) -> Bare:
+    """Run the plain loop in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "bare.json"
+        asked = {
+            "case": records.encode(case),
+            "shape": asdict(shape),
+            "seconds": seconds,
+            "latency": latency,
+        }
+        config.write_text(json.dumps(asked), encoding="utf-8")
+        words = [sys.executable, __file__, "--bare", str(config)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"the plain loop failed in {shape}:\n{done.stderr}")
+    return Bare(shape, json.loads(done.stdout.splitlines()[-1]))
+
+
+def roofline_shape(case: Case, seconds: float) -> Shape:
+    """The best of a small grid of layouts and batch sizes for the plain loop."""
+    cores = host.usable_cores()
+    grid = [
+        Shape(workers, threads, batch)
+        for workers, threads in layouts(cores, Overrides())
+        for batch in batch_sizes(Overrides(batch_size=min(32, case.samples)))
+    ]
+    measured = [measure_bare(case, shape, seconds, latency=False) for shape in grid]
+    return max(measured, key=lambda found: found.value).shape
+
+
+# ---------------------------------------------------------------- our harness
+
+
+def program(name: str, folder: Path, request: object) -> float:
+    """Run a program of the harness; returns the most memory that it had, in MB."""
+    config = folder / "run.json"
+    records.write(config, request)
+    with (folder / "console.txt").open("wb") as console:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mlperf_harness", name, str(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": str(HARNESS)},
+            cwd=folder,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        text = (folder / "console.txt").read_text(encoding="utf-8", errors="replace")
+        sys.exit(f"mlperf_harness {name} failed:\n{text}")
+    return usage.ru_maxrss / 1024
+
+
+def calibrated(case: Case) -> Calibration:
+    """What our harness finds out about this machine by itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Request(
+            case.benchmark,
+            case.backend,
+            "cpu",
+            case.model,
+            case.dataset,
+            Overrides(),
+            case.precision,
+        )
+        program("calibrate", Path(folder), asked)
+        found: Calibration = records.read(Calibration, Path(folder) / "outcome.json")
+        return found
+
+
+def measure_ours(case: Case, scenario: str, shape: Shape, targets: Targets, seconds: float) -> Ours:
+    """One LoadGen run of at least ``seconds`` through the whole pipeline."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunSettings(
+            benchmark=case.benchmark,
+            backend=case.backend,
+            device="cpu",
+            model=case.model,
+            dataset=case.dataset,
+            scenario=scenario,
+            mode=PERFORMANCE,
+            style="test",
+            shape=shape,
+            targets=replace(targets, min_duration_ms=int(1000 * seconds)),
+            overrides=Overrides(performance_sample_count=case.samples, min_query_count=1),
+            folder=folder,
+            precision=case.precision,
+        )
+        memory = program("run", Path(folder), run)
+        log = detail_log.read(Path(folder) / "run_1" / "mlperf_log_detail.txt")
+    offline = scenario == OFFLINE
+    value = log.result(OFFLINE) if offline else log.latencies().get("90.00")
+    return Ours(value or 0.0, log.number("result_qps_with_loadgen_overhead") or 0.0, memory)
+
+
+# ---------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; ``ratio`` is compared with ``limit`` by ``better``."""
+
+    name: str
+    ours: str
+    against: str
+    ratio: float
+    limit: float
+    higher_is_better: bool
+
+    @property
+    def good(self) -> bool:
+        """Whether the limit is kept."""
+        return self.ratio >= self.limit if self.higher_is_better else self.ratio <= self.limit
+
+
+def offline_row(case: Case, found: Calibration, repeat: int, seconds: float) -> tuple[Row, Ours]:
+    """Our Offline throughput as a share of the roofline: the median of paired turns."""
+    shape = roofline_shape(case, min(seconds, 3.0))
+    pairs = []
+    for _ in range(repeat):
+        limit = measure_bare(case, shape, seconds, latency=False)
+        # LoadGen makes 1.1 times as many samples as this rate asks for.
+        aim = Targets(qps=limit.value)
+        pairs.append((measure_ours(case, OFFLINE, found.offline.shape, aim, seconds), limit))
+    share = statistics.median(ours.value / limit.value for ours, limit in pairs)
+    mine = statistics.median(ours.value for ours, _ in pairs)
+    theirs = statistics.median(limit.value for _, limit in pairs)
+    row = Row(
+        "Offline",
+        f"{mine:.4g}/s {text_of(found.offline.shape)}",
+        f"{theirs:.4g}/s {text_of(shape)}",
+        share,
+        OFFLINE_SHARE,
+        higher_is_better=True,
+    )
+    return row, pairs[-1][0]
+
+
+def stream_rows(case: Case, found: Calibration, repeat: int, seconds: float) -> Iterator[Row]:
+    """SingleStream p90 over the p90 of the bare call, and the difference in ms."""
+    shape = found.streams[SINGLE_STREAM].shape
+    pairs = []
+    for _ in range(repeat):
+        limit = measure_bare(case, shape, seconds, latency=True)
+        aim = Targets(latency_ms=limit.value * 0.9)
+        pairs.append((measure_ours(case, SINGLE_STREAM, shape, aim, seconds), limit))
+    ratio = statistics.median(ours.value / limit.value for ours, limit in pairs)
+    over = statistics.median(ours.value - limit.value for ours, limit in pairs)
+    mine = statistics.median(ours.value for ours, _ in pairs)
+    theirs = statistics.median(limit.value for _, limit in pairs)
+    texts = (f"{mine:.4g} ms", f"{theirs:.4g} ms")
+    # What counts is the looser of both for tiny models, the tighter for none: both are shown.
+    yield Row("SingleStream p90", *texts, ratio, STREAM_OVER, higher_is_better=False)
+    yield Row("  difference, ms", *texts, over, STREAM_OVER_MS, higher_is_better=False)
+
+
+def null_rows(case: Case, repeat: int) -> Iterator[Row]:
+    """The whole pipeline with a model that computes nothing."""
+    nothing = replace(case, backend="null", precision="float32")
+    cores = min(2, host.usable_cores())
+    offline = [
+        measure_ours(nothing, OFFLINE, Shape(cores, 1, 1024), Targets(qps=1_500_000), 1.0).value
+        for _ in range(repeat)
+    ]
+    stream = [
+        measure_ours(
+            nothing, SINGLE_STREAM, Shape(1, 1, 1), Targets(latency_ms=0.005), 1.0
+        ).queries_per_s
+        for _ in range(repeat)
+    ]
+    for name, values, limit in (
+        ("null Offline", offline, NULL_OFFLINE),
+        ("null SingleStream", stream, NULL_STREAM),
+    ):
+        middle = statistics.median(values)
+        yield Row(
+            name, f"{middle:,.0f}/s", f"{limit:,}/s", middle / limit, 1.0, higher_is_better=True
+        )
+
+
+def memory_row(case: Case, run: Ours) -> Row:
+    """Memory beyond the model's file and the loaded samples."""
+    benchmark = benchmarks.create(case.benchmark, Path(case.dataset), case.model)
+    benchmark.load(range(case.samples))
+    feeds = batches_of(benchmark, case.model, min(8, case.samples), 1)
+    sample = sum(array.nbytes for one in feeds for array in one.values()) / len(feeds)
+    needed = Path(case.model.path).stat().st_size + sample * case.samples
+    over = run.memory_mb - needed / 2**20
+    return Row(
+        "Offline memory, MB beyond",
+        f"{run.memory_mb:.0f} MB",
+        f"{needed / 2**20:.0f} MB of model and samples",
+        over,
+        MEMORY_MB,
+        higher_is_better=False,
+    )
+
+
+def text_of(shape: Shape) -> str:
+    """A shape in a few characters: callers x threads, batch."""
+    return f"({shape.workers}x{shape.threads}, b{shape.batch})"
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the table."""
+    print(f"\n{'':26}{'ours':>22}  {'against':>26}{'ratio':>9}{'limit':>8}")
+    for row in rows:
+        verdict = "PASS" if row.good else "FAIL"
+        print(
+            f"{row.name:26}{row.ours:>22}  {row.against:>26}{row.ratio:9.3f}{row.limit:8.2f}  "
+            f"{verdict}"
+        )
+
+
+def paths(case: Case, seconds: float) -> list[dict[str, Any]]:
+    """Offline and SingleStream of every backend and precision that works here."""
+    found = []
+    print(f"\n{'backend':13}{'precision':11}{'Offline':>12}{'SingleStream p90':>19}")
+    for backend, precision in PATHS:
+        one = replace(case, backend=backend, precision=precision)
+        if precision == "int8":
+            one = replace(one, model=quantized(case))
+        try:
+            tuned = calibrated(one)
+        except SystemExit as problem:
+            print(f"{backend:13}{precision:11}  {str(problem).strip().splitlines()[-1][:60]}")
+            continue
+        best, stream = tuned.offline, tuned.streams[SINGLE_STREAM]
+        aim = Targets(qps=best.samples_per_s)
+        offline = measure_ours(one, OFFLINE, best.shape, aim, seconds).value
+        hint = Targets(latency_ms=stream.median_s * 900)
+        latency = measure_ours(one, SINGLE_STREAM, stream.shape, hint, seconds).value
+        print(f"{backend:13}{precision:11}{offline:10.4g}/s{latency:16.4g} ms", flush=True)
+        found.append(
+            {"backend": backend, "precision": precision, "offline": offline, "p90_ms": latency}
+        )
+    return found
+
+
+def quantized(case: Case) -> ModelSpec:
+    """The model in int8, calibrated on the first samples; made once for a model file."""
+    folder = Path(tempfile.gettempdir()) / f"cmbench-int8-{case.model.sha256[:16]}"
+    facts = folder / "model.json"
+    if not facts.exists():
+        folder.mkdir(exist_ok=True)
+        source = {**records.encode(case.model), "file": Path(case.model.path).name}
+        (folder / Path(case.model.path).name).unlink(missing_ok=True)
+        (folder / Path(case.model.path).name).symlink_to(case.model.path)
+        (folder / "float.json").write_text(json.dumps(source), encoding="utf-8")
+        asked = {
+            "benchmark": case.benchmark,
+            "facts": str(folder / "float.json"),
+            "dataset": case.dataset,
+            "samples": min(32, case.samples),
+            "folder": str(folder),
+        }
+        (folder / "run.json").write_text(json.dumps(asked), encoding="utf-8")
+        words = [sys.executable, "-m", "mlperf_harness", "quantize", str(folder / "run.json")]
+        subprocess.run(words, env={**os.environ, "PYTHONPATH": str(HARNESS)}, check=True)
+    written = json.loads(facts.read_text(encoding="utf-8"))
+    return replace(
+        case.model,
+        path=str(folder / written["file"]),
+        sha256=written["sha256"],
+        precision="int8",
+    )
+
+
+def main() -> int:
+    """Parse, measure, print; 1 with --check when a limit is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=sorted(TAGS), default="resnet50")
+    parser.add_argument("--facts", help="model.json of another model of that benchmark")
+    parser.add_argument("--dataset", help="its preprocessed data set, with --facts")
+    parser.add_argument("--backend", default="onnxruntime")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--samples", type=int, default=128, help="samples kept loaded")
+    parser.add_argument("--repeat", type=int, default=5, help="turns; the median counts")
+    parser.add_argument("--seconds", type=float, default=10.0, help="length of each measurement")
+    parser.add_argument("--paths", action="store_true", help="every backend and precision")
+    parser.add_argument("--json", help="file for the figures")
+    parser.add_argument("--check", action="store_true", help="fail when a limit is not kept")
+    parser.add_argument("--bare", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.bare:
+        bare(Path(args.bare))
+        return 0
+    case = case_of(args)
+    print(f"{case.model.name} on {host.usable_cores()} cores, {platform.machine()}", end=", ")
+    print(f"load before: {', '.join(f'{one:.2f}' for one in os.getloadavg())}", flush=True)
+    if args.paths:
+        report: Any = paths(case, args.seconds)
+        good = True
+    else:
+        tuned = calibrated(case)
+        first, run = offline_row(case, tuned, args.repeat, args.seconds)
+        rows = [first, memory_row(case, run), *stream_rows(case, tuned, args.repeat, args.seconds)]
+        rows += null_rows(case, args.repeat)
+        show(rows)
+        report, good = [asdict(row) for row in rows], all(row.good for row in rows)
+    print(f"load after: {', '.join(f'{one:.2f}' for one in os.getloadavg())}")
+    if args.json:
+        Path(args.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    return 0 if good or not args.check else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
