@@ -2,7 +2,8 @@
 
 On one machine, in one run, turn by turn: the runtime called in a plain loop on the same model and
 samples (the best layout and batch of a small grid: the roofline), the same model through our whole
-harness, and the harness with a model that computes nothing.
+harness, and the harness with a model that computes nothing. With --reference the reference
+implementation in a checkout of mlcommons/inference runs ResNet-50 on the same model too.
 
     python benchmarks/harness.py                             synthetic ResNet-50, ONNX Runtime
     python benchmarks/harness.py --model bert-99 --seconds 60
@@ -38,6 +39,7 @@ HARNESS = ROOT / "script" / "app-mlperf-inference" / "src"
 sys.path.insert(0, str(HARNESS))
 
 import numpy as np
+import reference_harness
 from mlperf_harness import backends, benchmarks, detail_log, host, records
 from mlperf_harness.backends.base import Array, Feeds, empty_batch
 from mlperf_harness.benchmarks.base import Benchmark
@@ -411,6 +413,26 @@ def stream_rows(case: Case, found: Calibration, repeat: int, seconds: float) -> 
     yield Row("  difference, ms", *texts, over, STREAM_OVER_MS, higher_is_better=False)
 
 
+def reference_row(case: Case, checkout: Path, ours: Ours, repeat: int, seconds: float) -> Row:
+    """Our Offline throughput over that of the reference implementation, with its defaults."""
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        images = work / "images"
+        images.mkdir()
+        reference_harness.fake_imagenet(images, case.samples)
+        path = Path(case.model.path)
+        try:
+            rates = [
+                reference_harness.offline_rate(checkout, path, images, work, ours.value, seconds)
+                for _ in range(repeat)
+            ]
+        except reference_harness.NotRunnable as problem:
+            sys.exit(f"the reference implementation does not run here: {problem}")
+    theirs = statistics.median(rates)
+    texts = (f"{ours.value:.4g}/s", f"{theirs:.4g}/s reference")
+    return Row("Offline, reference", *texts, ours.value / theirs, 1.0, higher_is_better=True)
+
+
 def null_rows(case: Case, repeat: int) -> Iterator[Row]:
     """The whole pipeline with a model that computes nothing."""
     nothing = replace(case, backend="null", precision="float32")
@@ -535,6 +557,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5, help="turns; the median counts")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of each measurement")
     parser.add_argument("--paths", action="store_true", help="every backend and precision")
+    parser.add_argument("--reference", help="a checkout of mlcommons/inference (resnet50 only)")
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--check", action="store_true", help="fail when a limit is not kept")
     parser.add_argument("--bare", help=argparse.SUPPRESS)
@@ -553,6 +576,10 @@ def main() -> int:
         first, run = offline_row(case, tuned, args.repeat, args.seconds)
         rows = [first, memory_row(case, run), *stream_rows(case, tuned, args.repeat, args.seconds)]
         rows += null_rows(case, args.repeat)
+        if args.reference:
+            rows.append(
+                reference_row(case, Path(args.reference).resolve(), run, args.repeat, args.seconds)
+            )
         show(rows)
         report, good = [asdict(row) for row in rows], all(row.good for row in rows)
     print(f"load after: {', '.join(f'{one:.2f}' for one in os.getloadavg())}")
