@@ -426,7 +426,7 @@ def reference_row(case: Case, checkout: Path, ours: Ours, repeat: int, seconds: 
                 reference_harness.offline_rate(checkout, path, images, work, ours.value, seconds)
                 for _ in range(repeat)
             ]
-        except reference_harness.NotRunnable as problem:
+        except reference_harness.NotRunnableError as problem:
             sys.exit(f"the reference implementation does not run here: {problem}")
     theirs = statistics.median(rates)
     texts = (f"{ours.value:.4g}/s", f"{theirs:.4g}/s reference")

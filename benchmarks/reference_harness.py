@@ -18,7 +18,7 @@ PROGRAM = Path("vision") / "classification_and_detection" / "python"
 SIDE = 256
 
 
-class NotRunnable(Exception):
+class NotRunnableError(Exception):
     """It could not be run; the text says why."""
 
 
@@ -41,11 +41,11 @@ def offline_rate(
 ) -> float:
     """Samples/s of its Offline run with its defaults, for at least ``seconds``.
 
-    ``rate`` is about the rate to expect. Raises NotRunnable when it does not run here.
+    ``rate`` is about the rate to expect. Raises NotRunnableError when it does not run here.
     """
     program = checkout / PROGRAM
     if not (program / "main.py").exists():
-        raise NotRunnable(f"{program} does not exist: is it a checkout of mlcommons/inference?")
+        raise NotRunnableError(f"{checkout} is no checkout of mlcommons/inference")
     conf = work / "user.conf"
     conf.write_text(
         f"resnet50.Offline.target_qps = {rate:.3f}\n"
@@ -70,5 +70,5 @@ def offline_rate(
     found = re.search(r"Samples per second: ([0-9.e+]+)", text)
     if done.returncode or not found:
         last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise NotRunnable(f"it failed: {last} (it needs opencv-python-headless and pycocotools)")
+        raise NotRunnableError(f"{last} (it needs opencv-python-headless and pycocotools)")
     return float(found.group(1))
