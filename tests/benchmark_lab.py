@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +29,7 @@ for folder in (HARNESS, ROOT / "automation"):
 
 def module_of(path: Path) -> ModuleType:
     """A Python file that is no module of a package, such as a customize.py."""
-    name = f"{path.parent.name}_{path.stem}".replace("-", "_")
+    name = "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -100,3 +102,12 @@ def harness_command(program: str, config: Path) -> list[str]:
 def harness_environment() -> dict[str, str]:
     """The environment that finds the harness."""
     return {**os.environ, "PYTHONPATH": str(HARNESS), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def wait_for(look: Callable[[], Any], seconds: float) -> Any:
+    """What ``look`` finds, asked again until it finds something; fails after ``seconds``."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+    return found

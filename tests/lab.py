@@ -54,6 +54,7 @@ class Lab:
         self.home = root / "home"
         self.repo = root / "repo"
         self.home.mkdir()
+        self.others: list[Path] = []
         (self.repo / "script").mkdir(parents=True)
         self._count = 0
 
@@ -98,11 +99,18 @@ class Lab:
 
     def cmind(self, own: bool = False) -> Any:
         """What the engine uses of cmind: where the home is and which repositories there are."""
-        alias = "cmbench" if own else "lab"
-        repo = SimpleNamespace(path_with_prefix=str(self.repo), meta={"alias": alias, "uid": "1"})
-        return SimpleNamespace(
-            repos_path=str(self.home), repos=SimpleNamespace(lst=[repo]), output="con"
+        names = {"cmbench" if own else "lab": self.repo, **{p.name: p for p in self.others}}
+        repos = [
+            SimpleNamespace(path_with_prefix=str(path), meta={"alias": alias, "uid": alias})
+            for alias, path in names.items()
+        ]
+        cmind = SimpleNamespace(
+            repos_path=str(self.home), repos=SimpleNamespace(lst=repos), output="con"
         )
+        cmind.access = lambda i: cli.handle(
+            i["automation"], _VERBS.get(i["action"], "run"), cmind, i
+        )
+        return cmind
 
     def call(self, verb: str, thing: str = "script", own: bool = False, **flags: Any) -> Result:
         """One verb, in this process, as the console would have it."""
@@ -118,13 +126,16 @@ class Lab:
         return self.call("plan", tags=tags, **flags)
 
 
+_VERBS = {"find": "search", "search": "search", "rm": "delete"}
+"""Verbs as cmind substitutes them."""
+
 _CALL = """
 import sys
 sys.path[:0] = {paths!r}
 from pathlib import Path
 from lab import Lab
 lab = Lab.__new__(Lab)
-lab.home, lab.repo = Path({home!r}), Path({repo!r})
+lab.home, lab.repo, lab.others = Path({home!r}), Path({repo!r}), []
 from cmbench import cli
 answer = cli.handle('script', 'run', lab.cmind(), {{'out': 'con', 'tags': {tags!r}, **{flags!r}}})
 sys.exit(answer['return'])

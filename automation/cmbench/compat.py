@@ -10,12 +10,16 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.errors import EXIT_NOT_FOUND, Error
 from cmbench.frame import Frame
 from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.mlc import Actions, Logger
 
 VERSION_FILE = "tmp-ver.out"
 _NUMBERED = r"(?:[.-]?\d+(?:\.\d+)*)?"
@@ -34,11 +38,16 @@ class Runner(Protocol):
 
     cmind: Any
 
+    @property
+    def actions(self) -> Actions: ...
+
     def native_script(self, frame: Frame, base: str = "") -> str: ...
 
     def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None: ...
 
     def words(self, frame: Frame) -> tuple[str, ...]: ...
+
+    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]: ...
 
 
 def os_info() -> dict[str, Any]:
@@ -59,6 +68,24 @@ def os_info() -> dict[str, Any]:
     }
 
 
+def artifact(path: str, meta: Mapping[str, Any]) -> SimpleNamespace:
+    """``i['artifact']``: where a script is and what its meta says."""
+    return SimpleNamespace(path=path, full_path=path, meta=meta, uid=meta.get("uid", ""))
+
+
+def run_state(frame: Frame) -> dict[str, Any]:
+    """``run_script_input['run_state']``: how this step was chosen."""
+    script = frame.script
+    return {
+        "script_id": f"{script.alias},{script.uid}",
+        "script_tags": list(script.tags),
+        "script_variation_tags": list(frame.choice.variations),
+        "script_repo_alias": script.repo,
+        "version_info": [],
+        "deps": [],
+    }
+
+
 class Automation:
     """``i['automation']`` of one hook call."""
 
@@ -68,6 +95,18 @@ class Automation:
         self._place = place
         self.cmind = runner.cmind
         self.path = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+    @property
+    def action_object(self) -> Actions:
+        """Requests to the tool itself, as MLC names it."""
+        return self._runner.actions
+
+    cache_action = action_object
+
+    @property
+    def logger(self) -> Logger:
+        """Where scripts of MLC write their messages."""
+        return self.action_object.logger
 
     def run_native_script(self, i: dict[str, Any]) -> dict[str, Any]:
         """Run the native script ``script_name`` of this step now."""
@@ -94,9 +133,7 @@ class Automation:
         detect = getattr(customize, "detect_version", None)
         if detect is None:
             return {"return": 0}
-        answer: dict[str, Any] = detect(
-            {"env": self._frame.env, "automation": self, "recursion_spaces": ""}
-        )
+        answer: dict[str, Any] = detect(self._runner.hook_input(self._frame, self._place))
         if answer.get("return"):
             return answer
         from cmbench.lib import versions
@@ -177,6 +214,38 @@ class Automation:
         if directory not in self.get_default_path_list(i):
             self._frame.env["+PATH"] = [directory]
         return {"return": 0, "found_path": directory, "found_files": [path]}
+
+    def find_file_deep(self, i: dict[str, Any]) -> dict[str, Any]:
+        """``found_paths``: directories below ``paths`` that hold ``file_name``.
+
+        With ``restrict_paths`` only those whose path contains one of these texts.
+        """
+        wanted = [str(text) for text in i.get("restrict_paths") or ()]
+        found = [
+            folder
+            for start in i["paths"]
+            for folder, _, names in os.walk(start)
+            if i["file_name"] in names and (not wanted or any(text in folder for text in wanted))
+        ]
+        return {"return": 0, "found_paths": found}
+
+    def find_file_back(self, i: dict[str, Any]) -> dict[str, Any]:
+        """``found_path``: the nearest directory upwards from ``path`` that holds ``file_name``."""
+        path = str(i["path"])
+        while path and not os.path.isfile(os.path.join(path, str(i["file_name"]))):
+            above = os.path.dirname(path)
+            path = "" if above == path else above
+        return {"return": 0, "found_path": path}
+
+    def _available_variations(self, i: dict[str, Any]) -> dict[str, Any]:
+        """A refusal that names the variations there are; scripts call it by this name."""
+        meta = i["meta"]
+        known = " ".join(sorted(f"_{name}" for name in meta.get("variations") or {}))
+        return {
+            "return": 1,
+            "error": f"{meta.get('alias', '')} needs a variation",
+            "hint": f"add one of these to the tags: {known}",
+        }
 
     def update_deps(self, i: dict[str, Any]) -> dict[str, Any]:
         """Change dependencies of this step that are still to run, by name (``update_deps``)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -53,6 +54,7 @@ class Entry:
     run: str = ""
     outputs: tuple[Reliance, ...] = ()
     imported: bool = False
+    expires: float = 0.0
 
     @property
     def key(self) -> str:
@@ -81,6 +83,26 @@ def relied_on_change(item: Reliance) -> str:
     except OSError:
         return f"{item.path} is gone"
     return "" if now == item else f"{item.path} has changed"
+
+
+def expiration(text: str, now: float) -> float:
+    """When an entry made ``now`` (seconds since 1970) ends, for ``10m``, ``2h``, ``5d`` or ``0``.
+
+    Zero, the number, stands for never. Raises ``ValueError`` for other texts.
+    """
+    if not text:
+        return 0.0
+    units = {"m": 60, "h": 3600, "d": 86400}
+    seconds = 0 if text == "0" else int(text[:-1]) * units.get(text[-1:].lower(), -1)
+    if seconds < 0:
+        raise ValueError(text)
+    return now + seconds
+
+
+def expiry(entry: Entry) -> str:
+    """Why an entry has come to its end by the clock, or an empty string."""
+    ended = entry.expires and time.time() >= entry.expires
+    return "it has expired" if ended else ""
 
 
 def damage(entry: Entry) -> str:

@@ -16,6 +16,7 @@ from dataclasses import asdict, is_dataclass
 from functools import lru_cache
 from typing import Any
 
+from cmbench.dialect import CM, Dialect
 from cmbench.model import Condition
 
 MISSING = "\0missing"
@@ -26,6 +27,9 @@ _FALSE = frozenset(("0", "no", "off", "false"))
 _SECRET = re.compile(
     r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)|API_?KEY|ACCESS_?KEY|_PAT$)",
     re.IGNORECASE,
+)
+_SHELL_PART = re.compile(
+    r"\\(?P<quoted>[$`\"\\])|\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})"
 )
 _SECRET_IN_URL = re.compile(
     r"(://)[^/@\s:]+(:[^/@\s]*)?@|([?&][^=&\s]*(?:token|key|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE
@@ -49,10 +53,10 @@ class TracedEnv(dict[str, Any]):
 
     ``reads`` maps keys to fingerprints as seen by the step after its own settings were laid over;
     ``outer`` names the keys whose value came from the caller. Writes through ``overlay`` belong to
-    the settings; every other write belongs to the run.
+    the settings; every other write belongs to the run. ``rules`` say how conditions read it.
     """
 
-    __slots__ = ("fact_reads", "facts", "laid", "outer", "reads", "running", "written")
+    __slots__ = ("fact_reads", "facts", "laid", "outer", "reads", "rules", "running", "written")
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         super().__init__(values or {})
@@ -63,6 +67,7 @@ class TracedEnv(dict[str, Any]):
         self.facts: dict[str, str] = {}
         self.fact_reads: dict[str, dict[str, str]] = {}
         self.running = False
+        self.rules: Dialect = CM
 
     def inherit(self, caller: TracedEnv) -> None:
         """Hook for subclasses: take over what is more than values from the caller's env."""
@@ -84,6 +89,11 @@ class TracedEnv(dict[str, Any]):
     def overlay(self, key: str, value: Any) -> None:
         """Set ``key`` as part of the step's settings."""
         self.laid.add(key)
+        dict.__setitem__(self, key, value)
+
+    def force(self, key: str, value: Any) -> None:
+        """Set ``key`` to what a caller has fixed: it counts as the caller's, not as a setting."""
+        self.laid.discard(key)
         dict.__setitem__(self, key, value)
 
     def learn(self, key: str, value: Any, source: str) -> None:
@@ -272,7 +282,7 @@ def _decide_one(condition: Condition, env: TracedEnv) -> tuple[bool | None, str]
         if isinstance(value, Pending):
             pending = pending or f"{key} from {value.producer}"
             continue
-        matched = _matches(value, wanted, unset_may_match=not condition.any_of)
+        matched = _matches(value, wanted, not condition.any_of, env.rules.gaps_are_unset)
         if matched == condition.any_of:
             return matched, f"{key}={'' if value is None else value}"
     if pending:
@@ -282,13 +292,19 @@ def _decide_one(condition: Condition, env: TracedEnv) -> tuple[bool | None, str]
     return True, ", ".join(f"{key}={env.peek(key, '')}" for key, _ in condition.rules)
 
 
-def _matches(value: Any, wanted: tuple[str, ...], unset_may_match: bool) -> bool:
+def _matches(
+    value: Any, wanted: tuple[str, ...], unset_may_match: bool, gaps_are_unset: bool
+) -> bool:
     text = "" if value is None else as_text(value).strip().lower()
+    if gaps_are_unset and unresolved(text):
+        text = ""
     if _TRUE.intersection(wanted):
         return text != "" and text not in _FALSE
     if _FALSE.intersection(wanted):
-        return text in _FALSE or (text == "" and unset_may_match)
-    return value is not None and text in wanted
+        return text in _FALSE or (text == "" and (unset_may_match or value is not None))
+    if value is None:
+        return unset_may_match and "" in wanted
+    return text in wanted or ("" in wanted and not unset_may_match and text in _FALSE)
 
 
 def select_keys(keys: Iterable[str], patterns: Iterable[str]) -> list[str]:
@@ -338,6 +354,31 @@ def process_env(env: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, st
                 continue
             before = result.get(name, "")
             result[name] = separator.join([*items, before] if before else items)
+    return result
+
+
+def expanded_env(env: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, Any]:
+    """``env`` as a shell would read its values between double quotes, key after key.
+
+    A backslash before ``$``, a backquote, a double quote or a backslash goes away; ``$KEY`` and
+    ``${KEY}`` stand for other values, those of ``base`` included. Nothing else is evaluated.
+    """
+    result: dict[str, Any] = {}
+
+    def one(match: re.Match[str]) -> str:
+        if match["quoted"]:
+            return match["quoted"]
+        name = match["name"] or match["braced"]
+        return as_text(result.get(name, base.get(name, "")))
+
+    for key in sorted(env):
+        value = env[key]
+        if isinstance(value, str):
+            result[key] = _SHELL_PART.sub(one, value)
+        elif isinstance(value, list):
+            result[key] = [_SHELL_PART.sub(one, str(item)) for item in value]
+        else:
+            result[key] = value
     return result
 
 

@@ -19,7 +19,6 @@ from cmbench.frame import Frame
 from cmbench.model import Condition, Dependency, Node, Settings
 from cmbench.needs import Estimator, Needs, own_code
 from cmbench.resolve import (
-    STANDARD_INPUTS,
     USER,
     Resolver,
     call_env,
@@ -185,14 +184,15 @@ def _call_layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[L
             yield f"--env.{key} on the command line", request.env[key], True
         else:
             yield _entry_origin(frame.parent, asked, "env", key), request.env[key], True
-    prefix = frame.script.dialect.prefix
-    laid = call_env(request, frame.version, prefix)
+    dialect = frame.script.dialect
+    prefix = dialect.prefix
+    laid = call_env(request, frame.version, dialect)
     if key not in laid or (key in request.env and laid[key] == request.env[key]):
         return
     if key.startswith((prefix + "VERSION", prefix + "TMP_PIP_VERSION")):
         yield f"version {_version_origin(frame)}", laid[key], True
         return
-    names = {prefix + name.upper(): name for name in STANDARD_INPUTS}
+    names = {prefix + name.upper(): name for name in dialect.inputs}
     names[prefix + "TMP_PATH"] = "path"
     yield _input_origin(frame, asked, names.get(key, "")), laid[key], True
 

@@ -22,7 +22,8 @@ class Frame:
 
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
-    machine that were read, and the entries that were used.
+    machine that were read, and the entries that were used. ``shared`` is the
+    ``run_script_input`` that all hooks of one step share.
     """
 
     request: Request
@@ -41,6 +42,7 @@ class Frame:
     os_reads: set[str] = field(default_factory=set)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
     cwd: str = ""
+    shared: dict[str, Any] = field(default_factory=dict)
     _identity: str = ""
 
     @property
@@ -58,6 +60,11 @@ class Frame:
         """The words that name this step in messages: alias and what was asked of it."""
         asked = [f"_{v}" for v in self.request.tags.variations]
         return ",".join([self.script.alias, *asked])
+
+    @property
+    def expires(self) -> str:
+        """How long an entry of this step is good, as written (``5d``); empty for ever."""
+        return self.request.expires or self.last("expires")
 
     @property
     def identity(self) -> str:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from cmbench.dialect import Dialect, dialect_of
 from cmbench.errors import Error
-from cmbench.meta import META_FILES, check, parse_script, read_meta
-from cmbench.model import CM, MLC, Dialect, Script, Tags
+from cmbench.meta import META_FILES, check, meta_file, parse_script, read_meta
+from cmbench.model import Script, Tags
 from cmbench.values import immutable
 
 _SCHEMA = """
@@ -42,11 +43,6 @@ class Repository:
     alias: str
     path: str
     own: bool = False
-
-    @property
-    def dialect(self) -> Dialect:
-        """Repositories of MLC carry a ``meta.yaml`` at their root, those of CM do not."""
-        return MLC if os.path.isfile(os.path.join(self.path, "meta.yaml")) else CM
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -94,6 +90,7 @@ class Index:
         self._rows: dict[str, Row] | None = None
         self._by_tag: dict[str, set[str]] = {}
         self._scripts: dict[str, Script] = {}
+        self._dialects: dict[tuple[str, str], Dialect] = {}
         self._contents: dict[str, Content] = {}
 
     def rows(self) -> dict[str, Row]:
@@ -139,7 +136,7 @@ class Index:
                     hint="correct the keys named above",
                 )
             try:
-                script = parse_script(self._meta(path), path, row.repo, self._owner(path).dialect)
+                script = parse_script(self._meta(path), path, row.repo, self.dialect(row))
             except (AttributeError, TypeError, ValueError, KeyError) as problem:
                 raise Error(
                     "bad-meta",
@@ -148,6 +145,15 @@ class Index:
                 ) from problem
             self._scripts[path] = script
         return script
+
+    def dialect(self, row: Row) -> Dialect:
+        """The rules by which a script is read."""
+        name = os.path.basename(meta_file(row.path) or "")
+        known = self._dialects.get((row.repo, name))
+        if known is None:
+            known = dialect_of(self._owner(row.path).path, name)
+            self._dialects[row.repo, name] = known
+        return known
 
     def content(self, path: str) -> Content:
         """Digest and env words of the script's own files, cached by their times and sizes."""

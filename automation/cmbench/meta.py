@@ -11,13 +11,12 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cmbench.dialect import CM, Dialect
 from cmbench.errors import Error, did_you_mean
 from cmbench.model import (
-    CM,
     PHASES,
     Condition,
     Dependency,
-    Dialect,
     InputSpec,
     Script,
     Settings,
@@ -98,6 +97,8 @@ SCRIPT_KEYS = SETTINGS_KEYS | frozenset(
         "docker_off",
         "docker_input_mapping",
         "min_cm_version",
+        "min_mlc_version",
+        "mlc_compat",
         "file_path_env_keys",
         "folder_path_env_keys",
         "remote_run",
@@ -151,10 +152,15 @@ DEPENDENCY_KEYS = frozenset(
         "skip_if_any_env",
         "inherit_cache_expiration",
         "cache_expiration",
+        "update_tags_if_env",
+        "continue_on_error",
     ]
 )
 INPUT_KEYS = frozenset(
-    ["desc", "type", "choices", "default", "unit", "min", "max", "sort", "boolean", "force"]
+    [
+        *("desc", "type", "choices", "default", "unit", "min", "max"),
+        *("sort", "boolean", "force", "is_path"),
+    ]
 )
 INPUT_TYPES = ("str", "int", "float", "bool", "path")
 _CONDITIONS = {
@@ -330,8 +336,11 @@ def parse_script(meta: Mapping[str, Any], path: str, repo: str, dialect: Dialect
             str(k): str(v) for k, v in (meta.get("print_env_at_the_end") or {}).items()
         },
         clean_files=_texts(meta.get("clean_files")),
+        clean_output_files=_texts(meta.get("clean_output_files")),
+        files_of_failure=_texts(meta.get("print_files_if_script_error")),
         env_key_mappings=meta.get("env_key_mappings") or {},
         sort=int(meta.get("sort") or 0),
+        predeps=is_true(meta.get("predeps", True)),
         meta=meta,
         dialect=dialect,
     )
@@ -344,6 +353,10 @@ def is_true(value: Any) -> bool:
 
 def _is_false(value: Any) -> bool:
     return str(value).strip().lower() in ("0", "no", "off", "false", "none", "")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -382,6 +395,7 @@ def _settings(block: Mapping[str, Any]) -> Settings:
         },
         default_version=str(block.get("default_version") or ""),
         script_name=str(block.get("script_name") or ""),
+        expires=_text(block.get("cache_expiration")),
         fetches=tuple(str(item) for item in block.get("fetches") or ()),
         exclusive=tuple(str(item) for item in block.get("exclusive") or ()),
         warnings=tuple(str(item) for item in block.get("warnings") or ()),
@@ -432,6 +446,13 @@ def dependency(entry: Mapping[str, Any]) -> Dependency:
         dynamic=is_true(entry.get("dynamic", False)),
         tags_from_env=_texts(entry.get("update_tags_from_env")),
         tags_from_env_with_prefix=tuple((str(p), _texts(k)) for p, k in prefixes.items()),
+        tags_if_env=tuple(
+            (str(tag), conditions(rules))
+            for tag, rules in (entry.get("update_tags_if_env") or {}).items()
+        ),
+        continue_on_error=is_true(entry.get("continue_on_error", False)),
+        expires=_text(entry.get("cache_expiration")),
+        inherits_expiration=is_true(entry.get("inherit_cache_expiration", False)),
         adr=updates(entry.get("adr")),
         inputs={str(k): v for k, v in entry.items() if k not in DEPENDENCY_KEYS},
     )
@@ -486,7 +507,7 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             name=str(name),
             env=str(mapping.get(name, "")),
             description=str(spec.get("desc", "")),
-            type=str(spec.get("type", "str")),
+            type="path" if is_true(spec.get("is_path")) else str(spec.get("type", "str")),
             choices=_texts(spec.get("choices")),
             default=str(spec.get("default", "")),
             unit=str(spec.get("unit", "")),

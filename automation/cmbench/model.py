@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cmbench.dialect import CM, Dialect
 from cmbench.values import immutable
 
 PHASES = ("deps", "prehook_deps", "posthook_deps", "post_deps")
@@ -21,31 +22,6 @@ Json = Any
 """A value that JSON can hold. Env values are ``str``, ``bool``, ``int``, ``float`` or lists."""
 
 EMPTY: Mapping[str, Any] = {}
-
-
-@immutable(frozen=True, slots=True, eq=False, repr=False)
-class Dialect:
-    """The rules by which one family of repositories reads the same file format.
-
-    ``prefix`` starts every env key of the engine. ``base_first``: the base of a variation is
-    merged before the variation that names it, so that the derived one wins. ``inputs_are_const``:
-    no variation overrides an input. ``top_level_rules``: ``const`` and ``update_meta_if_env`` of
-    the script itself count, not only those of variations. ``version_first``: the block of the
-    version is merged before the variations. ``combined_last``: combined variations come once,
-    after all single ones.
-    """
-
-    name: str
-    prefix: str
-    base_first: bool
-    inputs_are_const: bool
-    top_level_rules: bool
-    version_first: bool
-    combined_last: bool
-
-
-CM = Dialect("cm", "CM_", False, True, False, False, False)
-MLC = Dialect("mlc", "MLC_", True, False, True, True, True)
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -93,6 +69,10 @@ class Dependency:
     dynamic: bool = False
     tags_from_env: tuple[str, ...] = ()
     tags_from_env_with_prefix: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    tags_if_env: tuple[tuple[str, tuple[Condition, ...]], ...] = ()
+    continue_on_error: bool = False
+    expires: str = ""
+    inherits_expiration: bool = False
     adr: Mapping[str, Dependency] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -115,6 +95,7 @@ class Settings:
     default_variations: Mapping[str, str] = field(default_factory=dict)
     default_version: str = ""
     script_name: str = ""
+    expires: str = ""
     fetches: tuple[str, ...] = ()
     exclusive: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -172,8 +153,11 @@ class Script:
     extra_cache_tags_from_env: tuple[tuple[str, str], ...] = ()
     print_env_at_the_end: Mapping[str, str] = field(default_factory=dict)
     clean_files: tuple[str, ...] = ()
+    clean_output_files: tuple[str, ...] = ()
+    files_of_failure: tuple[str, ...] = ()
     env_key_mappings: Mapping[str, str] = field(default_factory=dict)
     sort: int = 0
+    predeps: bool = True
     meta: Mapping[str, Any] = field(default_factory=dict)
     dialect: Dialect = CM
 
@@ -213,6 +197,7 @@ class Request:
     path: str = ""
     extra_cache_tags: tuple[str, ...] = ()
     force_new_env_keys: tuple[str, ...] = ()
+    expires: str = ""
     ad: Mapping[str, Dependency] = field(default_factory=dict)
     adr: Mapping[str, Dependency] = field(default_factory=dict)
     force_cache: bool = False

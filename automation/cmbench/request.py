@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cmbench.dialect import DIALECTS
 from cmbench.errors import Error, did_you_mean
 from cmbench.meta import is_true, updates, version_range
 from cmbench.model import InputSpec, Request, RunOptions, Script, Tags
-from cmbench.resolve import STANDARD_INPUTS, USER
+from cmbench.resolve import USER
 from cmbench.select import parse_tags
 
 FLAGS: Mapping[str, str] = {
@@ -85,6 +86,20 @@ def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Flags that a user wants for every run: ``CM_SCRIPT_EXTRA_CMD="--adr.python.name=mine"``."""
+    found: dict[str, Any] = {}
+    for variable in {d.extra_command for marks in DIALECTS.values() for d in marks.values()}:
+        for word in environ.get(variable, "").split():
+            name, equals, value = word.lstrip("-").partition("=")
+            *groups, key = name.split(".")
+            place = found
+            for group in groups:
+                place = place.setdefault(_ALIASES.get(group, group), {})
+            place[key] = value if equals else True
+    return found
+
+
 def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     """The tag query and the script name (one of both) that a call names."""
     words = [str(i.get("tags") or "")] if not isinstance(i.get("tags"), list) else i["tags"]
@@ -113,8 +128,10 @@ def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
 
 def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
     """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
-    inputs = {k: v for k, v in flags.items() if k not in FLAGS}
-    _check_inputs(inputs, script)
+    inputs = {k: v for k, v in flags.items() if k not in FLAGS or k in script.inputs}
+    if script.dialect.inputs_bind:
+        _check_inputs(inputs, script)
+    _refuse_modes(inputs, script)
     inputs = {k: _absolute(v, script.inputs.get(k)) for k, v in inputs.items()}
     return Request(
         tags=tags,
@@ -182,16 +199,35 @@ def _named_group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
-    known = {*script.inputs, *STANDARD_INPUTS}
-    for name, value in inputs.items():
-        if name not in known:
+MODES = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
+"""Flags of other engines that ask for another kind of run: ignoring one would do harm."""
+
+
+def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
+    for name in MODES:
+        if is_true(inputs.get(name, False)) and name not in script.inputs:
             raise Error(
                 "unknown-flag",
-                f"{script.alias} knows no flag --{name}",
-                hint=did_you_mean(name, [*known, *FLAGS])
-                or f'see its inputs: cm run script "{" ".join(script.tags[:3])}" --help',
+                f"--{name} is not possible with this engine",
+                hint="see without running anything what would be done: cm plan script ...",
             )
+
+
+def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
+    """Names that the script does not know, each with what may have been meant."""
+    known = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
+    return {
+        name: did_you_mean(name, [*known, *FLAGS])
+        or f'see its inputs: cm run script "{" ".join(script.tags[:3])}" --help'
+        for name in inputs
+        if name not in known
+    }
+
+
+def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
+    for name, hint in unknown_inputs(inputs, script).items():
+        raise Error("unknown-flag", f"{script.alias} knows no flag --{name}", hint=hint)
+    for name, value in inputs.items():
         if name in script.inputs:
             check_input(name, value, script)
 

@@ -14,13 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 from cmbench.cache import Entry, Store, relied_on_change
-from cmbench.entry import damage
+from cmbench.dialect import Dialect, host_env
+from cmbench.entry import damage, expiry
 from cmbench.env import (
     MISSING,
     Pending,
     TracedEnv,
     decide,
     fingerprint,
+    merge_value,
     select_keys,
     substitute,
     unresolved,
@@ -37,10 +39,17 @@ from cmbench.model import (
     Request,
     Script,
     Settings,
-    Tags,
     VersionRange,
 )
-from cmbench.select import Choice, choose, expand, merge_order, parse_tags, variation_of
+from cmbench.select import (
+    Choice,
+    choose,
+    expand,
+    merge_order,
+    parse_tags,
+    variation_of,
+    version_variations,
+)
 
 USER = "!"
 """Starts the names of updates that the user has asked for: no script overrides those."""
@@ -49,32 +58,6 @@ REPEATS = 3
 
 Facts = Callable[[str], Outcome]
 """Gives what the ``host_facts`` script at a path says of this machine."""
-
-STANDARD_INPUTS = [
-    "input",
-    "output",
-    "outdirname",
-    "outbasename",
-    "name",
-    "extra_cache_tags",
-    "skip_compile",
-    "skip_run",
-    "accept_license",
-    "skip_system_deps",
-    "git_ssh",
-    "gh_token",
-]
-_HIDDEN = [
-    "INPUT",
-    "OUTPUT",
-    "OUTBASENAME",
-    "OUTDIRNAME",
-    "NAME",
-    "EXTRA_CACHE_TAGS",
-    "RENEW_CACHE_ENTRY",
-    "DETECTED_VERSION",
-]
-_HIDDEN_STARTS = ("TMP_", "VERSION", "GIT_")
 
 
 class Resolver:
@@ -91,7 +74,7 @@ class Resolver:
         self.store = store
         self._facts = facts
         self._env_class = env_class
-        self._choices: dict[tuple[Tags, str], Choice] = {}
+        self._choices: dict[tuple[Any, ...], Choice] = {}
         self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
         self._sound: dict[str, str] = {}
@@ -99,7 +82,7 @@ class Resolver:
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
-        choice = self._choice(request)
+        choice = self._choice(request, parent.script.dialect if parent else None)
         script = choice.script
         version = self._version(request, choice)
         blocks = self._settings(choice, version.exact)
@@ -122,12 +105,14 @@ class Resolver:
         frame.state.running = True
         return frame
 
-    def _choice(self, request: Request) -> Choice:
-        key = (request.tags, request.uid)
+    def _choice(self, request: Request, dialect: Dialect | None) -> Choice:
+        key = (request.tags, request.uid, request.version.exact, dialect)
         choice = self._choices.get(key)
         if choice is None:
-            row = choose(self.index, request.tags, request.uid)
-            choice = self._choices[key] = expand(self.index.script(row.path), request.tags)
+            row = choose(self.index, request.tags, request.uid, dialect)
+            script = self.index.script(row.path)
+            extra = version_variations(script, request.version.exact)
+            choice = self._choices[key] = expand(script, request.tags, extra)
         return choice
 
     def _version(self, request: Request, choice: Choice) -> VersionRange:
@@ -172,12 +157,9 @@ class Resolver:
     ) -> tuple[TracedEnv, dict[str, Any], tuple[Settings, ...]]:
         """Env and constants, and the blocks with those that turned out to apply."""
         dialect = script.dialect
-        env = self._env_class(visible_env(parent, request) if parent else {})
-        if parent:
-            env.inherit(parent.env)
-        for key, value in call_env(request, version, dialect.prefix).items():
+        env, const = self._first_env(request, dialect, parent)
+        for key, value in call_env(request, version, dialect).items():
             env.overlay(key, value)
-        const: dict[str, Any] = {}
         conditional: list[tuple[tuple[Condition, ...], Settings]] = []
         for number, block in enumerate(blocks):
             mapped = _lay_block(env, block, request)
@@ -193,10 +175,22 @@ class Resolver:
         for settings in applied:
             const.update(settings.const)
         const.update(request.const)
-        for key, value in const.items():
-            env.overlay(key, value)
+        _lay_constants(env, const, parent.const if parent else {})
         _resolve_references(env)
         return env, const, (*blocks, *applied)
+
+    def _first_env(
+        self, request: Request, dialect: Dialect, parent: Frame | None
+    ) -> tuple[TracedEnv, dict[str, Any]]:
+        """Env and constants as they come from the caller, or from the user's process."""
+        env = self._env_class(visible_env(parent, request) if parent else host_env(dialect))
+        env.rules = dialect
+        if parent:
+            env.inherit(parent.env)
+            return env, dict(parent.const)
+        if dialect.user_directory:
+            return env, {dialect.prefix + dialect.user_directory: os.getcwd()}
+        return env, {}
 
     def _merged_dependencies(
         self, choice: Choice, version: str
@@ -286,7 +280,7 @@ class Resolver:
         return ""
 
     def _broken(self, entry: Entry) -> str:
-        why = damage(entry)
+        why = expiry(entry) or damage(entry)
         return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 
     def _changed(self, entry: Entry) -> str:
@@ -345,8 +339,9 @@ class Resolver:
         env = frame.env
         words = [entry.tags]
         for prefix, keys in entry.tags_from_env_with_prefix:
-            words += [_prefixed(prefix, env.get(key)) for key in keys]
-        words += [env.get(key) or "" for key in entry.tags_from_env]
+            words += [_prefixed(prefix, _own_value(entry, env, key)) for key in keys]
+        words += [_prefixed("", _own_value(entry, env, key)) for key in entry.tags_from_env]
+        words += [tag for tag, rules in entry.tags_if_env if decide(rules, env)[0]]
         if entry.inherit_variation_tags:
             words += _inherited(frame, entry)
         for word in words:
@@ -356,17 +351,17 @@ class Resolver:
         if isinstance(text, Pending):
             return text
         inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
-        name = str(inputs.pop("name", ""))
         extra = substitute(entry.extra_cache_tags, env)
         return Request(
             tags=parse_tags(text),
             inputs=inputs,
             env={**_forced(entry, env), **{k: substitute(v, env) for k, v in entry.env.items()}},
             version=_child_version(frame, entry),
-            name=name,
-            path=str(inputs.pop("path", "")),
+            name=str(inputs.get("name", "")),
+            path=str(inputs.get("path", "")),
             extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
             force_new_env_keys=entry.force_new_env_keys,
+            expires=_expiration(frame, entry),
             adr=_passed_down(frame, entry),
             force_cache=bool(entry.force_cache),
         )
@@ -383,10 +378,12 @@ def _same_registration(one: Entry, other: Entry) -> bool:
 
 def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
     """What a dependency sees of its caller's env."""
-    prefix = parent.script.dialect.prefix
-    exact = {prefix + name for name in _HIDDEN}
+    dialect = parent.script.dialect
+    exact = {dialect.prefix + name for name in dialect.hidden}
     exact.update(request.env)
-    starts = tuple(prefix + name for name in _HIDDEN_STARTS)
+    notes = {dialect.prefix + name for name in dialect.notes}
+    exact.update(notes - parent.env.written - parent.env.laid)
+    starts = tuple(dialect.prefix + name for name in dialect.hidden_starts)
     local = [key for block in parent.blocks for key in block.local_env_keys]
     if local:
         exact.update(select_keys(dict.keys(parent.env), local))
@@ -420,7 +417,8 @@ def _lay_block(env: TracedEnv, block: Settings, request: Request) -> dict[str, A
         if key not in env:
             env.overlay(key, value)
     for key, value in block.env.items():
-        env.overlay(key, value)
+        grows = env.rules.lists_grow and isinstance(value, list)
+        env.overlay(key, merge_value(env.get(key), value) if grows else value)
     mapped = {
         key: _input_text(request.inputs[name])
         for name, key in block.input_mapping.items()
@@ -431,14 +429,25 @@ def _lay_block(env: TracedEnv, block: Settings, request: Request) -> dict[str, A
     return mapped
 
 
-def call_env(request: Request, version: VersionRange, prefix: str) -> dict[str, Any]:
+def _lay_constants(env: TracedEnv, const: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
+    """Lay constants over everything; those of the caller do not count as the step's settings."""
+    for key, value in const.items():
+        if inherited.get(key, MISSING) != value:
+            env.overlay(key, value)
+        elif env.peek(key, MISSING) != value:
+            env.force(key, value)
+
+
+def call_env(request: Request, version: VersionRange, dialect: Dialect) -> dict[str, Any]:
     """Env that comes with the call itself, before any meta."""
+    prefix = dialect.prefix
     found: dict[str, Any] = dict(request.env)
     if request.path:
         found[prefix + "TMP_PATH"] = request.path
-    for name in STANDARD_INPUTS:
-        if name in request.inputs:
-            found[prefix + name.upper()] = _input_text(request.inputs[name])
+    for start, names in (("", dialect.inputs), ("TMP_", dialect.places)):
+        for name in names:
+            if name in request.inputs:
+                found[prefix + start + name.upper()] = _input_text(request.inputs[name])
     if request.name:
         found[prefix + "NAME"] = request.name
     if request.extra_cache_tags:
@@ -503,10 +512,19 @@ def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
     return adr
 
 
+def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:
+    """What the entry itself sets for ``key``, else what the caller's env holds."""
+    own = substitute(entry.env[key], env) if key in entry.env else ""
+    return env.get(key) if own in ("", None) else own
+
+
 def _prefixed(prefix: str, value: Any) -> Any:
     if value is None or value == "":
         return ""
-    return value if isinstance(value, Pending) else f"{prefix}{value}"
+    if isinstance(value, Pending):
+        return value
+    items = value if isinstance(value, list) else [value]
+    return ",".join(f"{prefix}{item}" for item in items)
 
 
 def _inherited(frame: Frame, entry: Dependency) -> list[str]:
@@ -528,6 +546,10 @@ def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
 
 def _child_version(frame: Frame, entry: Dependency) -> VersionRange:
     return entry.version or (frame.version if entry.reuse_version else entry.version)
+
+
+def _expiration(frame: Frame, entry: Dependency) -> str:
+    return entry.expires or (frame.expires if entry.inherits_expiration else "")
 
 
 def _passed_down(frame: Frame, entry: Dependency) -> Mapping[str, Dependency]:

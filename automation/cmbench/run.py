@@ -16,16 +16,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.cache import disk_error
-from cmbench.compat import Automation, Place, os_info
-from cmbench.env import mask, masked_env, process_env, secrets_of
+from cmbench.compat import Automation, Place, artifact, os_info, run_state
+from cmbench.env import expanded_env, mask, masked_env, process_env, secrets_of
 from cmbench.errors import Error
 from cmbench.frame import Frame
+from cmbench.hooks import crash, load, unanswered
 from cmbench.model import Outcome
 from cmbench.runlog import RunLog
 from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.mlc import Actions
 
 TAIL_LINES = 15
 
@@ -93,6 +97,9 @@ class StepRunner:
         self._modules: dict[str, ModuleType | None] = {}
         self._secrets: set[str] = set()
         self._progress = Progress(reporter)
+        self._offered: Mapping[str, ModuleType] | None = None
+        self._actions: Actions | None = None
+        self._asking: list[tuple[Frame, str]] = []
         self.cmind = cmind
 
     def customized(self, frame: Frame) -> bool:
@@ -129,6 +136,7 @@ class StepRunner:
         here = os.getcwd()
         self.set_place(frame, place)
         self._note(frame, [word for word in self.words(frame) if word.startswith("os:")])
+        self._asking.append((frame, doing))
         try:
             os.chdir(place.cwd)
             with self._captured_prints(frame):
@@ -141,8 +149,9 @@ class StepRunner:
         except OSError as problem:
             raise disk_error(problem, str(problem.filename or place.cwd)) from problem
         except (Exception, SystemExit) as problem:
-            raise _crash(problem, frame, doing) from problem
+            raise crash(problem, frame, doing) from problem
         finally:
+            self._asking.pop()
             os.chdir(here)
 
     def _note(self, frame: Frame, words: Iterable[str]) -> None:
@@ -190,34 +199,70 @@ class StepRunner:
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
         request = frame.request
-        shared = {
+        script = frame.script
+        module = self._module(frame)
+        meta = copy.deepcopy(dict(script.meta))
+        common = {
             "env": frame.env,
             "state": frame.state,
-            "meta": copy.deepcopy(dict(frame.script.meta)),
+            "const": frame.const,
+            "const_state": {},
+            "meta": meta,
             "os_info": os_info(),
             "recursion_spaces": "  " * len(frame.chain()),
-            "script_tags": list(frame.script.tags),
+            "script_tags": list(script.tags),
             "variation_tags": list(frame.choice.variations),
+            "customize": module,
         }
-        run_script_input: dict[str, Any] = {
-            **shared,
-            "path": frame.script.path,
-            "customize": self._module(frame),
-        }
+        # One object for all hooks of a step: what one writes, such as another script_name, counts.
+        frame.shared.update(common, path=script.path, run_state=run_state(frame))
         return {
-            **shared,
-            "input": dict(request.inputs),
-            "artifact": None,
-            "customize": self._module(frame),
+            **common,
+            "input": {**request.inputs, "tags": str(request.tags)},
+            "artifact": artifact(script.path, meta),
             "automation": Automation(self, frame, place),
-            "run_script_input": run_script_input,
+            "run_script_input": frame.shared,
         }
 
     def _module(self, frame: Frame) -> ModuleType | None:
         path = os.path.join(frame.script.path, "customize.py")
         if path not in self._modules:
-            self._modules[path] = _load(path, frame) if os.path.isfile(path) else None
+            there = os.path.isfile(path)
+            self._modules[path] = self._load(path, frame) if there else None
         return self._modules[path]
+
+    def _load(self, path: str, frame: Frame) -> ModuleType:
+        offered: Mapping[str, ModuleType] = {}
+        if frame.script.dialect.modules:
+            if self._offered is None:
+                from cmbench.mlc import modules
+
+                self._offered = modules(self.actions)
+            offered = self._offered
+        return load(path, frame, self._ask, offered)
+
+    @property
+    def actions(self) -> Actions:
+        """What ``customize.py`` may ask of the tool itself."""
+        from cmbench.mlc import Actions, Logger
+
+        if self._actions is None:
+            self._actions = Actions(self.cmind, Logger())
+        return self._actions
+
+    def _ask(self, prompt: str = "") -> str:
+        """``input`` of ``customize.py``: asks on the terminal, where there is one."""
+        frame, doing = self._asking[-1]
+        stdin = sys.__stdin__
+        if self._quiet or stdin is None or not stdin.isatty():
+            raise unanswered(prompt, frame, doing)
+        self._reporter.end()
+        print(f"{frame.label} asks: {prompt}", end="", file=sys.__stderr__, flush=True)
+        answer = stdin.readline()
+        self._reporter.begin(0)
+        if not answer:
+            raise unanswered(prompt, frame, doing)
+        return answer.rstrip("\n")
 
     def words(self, frame: Frame) -> tuple[str, ...]:
         """The env words that native programs of this step may read."""
@@ -225,20 +270,11 @@ class StepRunner:
 
     def native_script(self, frame: Frame, base: str = "") -> str:
         """The path of the native script for this machine, or an empty string."""
-        base = base or frame.last("script_name") or "run"
-        env = frame.env
-        prefix = frame.script.dialect.prefix
-        keys = ("HOST_OS_FLAVOR", "HOST_OS_VERSION", "HOST_PLATFORM_FLAVOR")
-        flavor, version, platform = (str(env.peek(prefix + key, "")) for key in keys)
-        suffixes = [
-            (flavor, version, platform),
-            (flavor, platform),
-            (flavor, version),
-            (flavor,),
-            (platform,),
-            (),
-        ]
-        for suffix in suffixes:
+        chosen = frame.shared.get("script_name")
+        base = base or str(chosen or "") or frame.last("script_name") or "run"
+        dialect, env = frame.script.dialect, frame.env
+        for keys in (*dialect.suffixes, ()):
+            suffix = [str(env.peek(dialect.prefix + key, "")) for key in keys]
             if all(suffix):
                 path = os.path.join(frame.script.path, "-".join((base, *suffix)) + ".sh")
                 if os.path.isfile(path):
@@ -250,7 +286,10 @@ class StepRunner:
         self.set_place(frame, place)
         self._note(frame, _native_reads(frame, words))
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
-        environment = process_env(frame.env.plain(), os.environ)
+        env = frame.env.plain()
+        if frame.script.dialect.values_expand:
+            env = expanded_env(env, os.environ)
+        environment = process_env(env, os.environ)
         command = ["bash", path]
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
@@ -260,7 +299,7 @@ class StepRunner:
             raise Error(
                 "script-failed",
                 f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
-                context=tail,
+                context=(*tail, *_files_of_failure(frame, place.cwd)),
                 doing=os.path.basename(path),
                 hint=_cause_hint(tail) or f"repeat this step alone: bash {repeat}",
             )
@@ -363,45 +402,6 @@ def _native_reads(frame: Frame, words: Iterable[str]) -> list[str]:
     return [*named, *outside, *mapped, *frame.request.env, *frame.request.const]
 
 
-def _load(path: str, frame: Frame) -> ModuleType:
-    import importlib.util
-
-    name = f"cm_customize_{frame.script.uid or frame.script.alias}".replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as problem:
-        del sys.modules[name]
-        raise _crash(problem, frame, "loading customize.py") from problem
-    return module
-
-
-def _crash(problem: BaseException, frame: Frame, doing: str) -> Error:
-    """A Python failure of a script's own code, told by its own lines only."""
-    import traceback
-
-    own = [
-        f"customize.py:{item.lineno} in {item.name}: {item.line}"
-        for item in traceback.extract_tb(problem.__traceback__)
-        if item.filename.startswith(frame.script.path)
-    ]
-    if isinstance(problem, SyntaxError) and problem.filename:
-        own.append(
-            f"{os.path.basename(problem.filename)}:{problem.lineno}: {problem.text}".rstrip()
-        )
-    return Error(
-        "customize-crashed",
-        f"customize.py of {frame.script.alias} failed: {type(problem).__name__}: {problem}",
-        context=own,
-        doing=doing,
-        hint="correct the script, or see the whole traceback with --debug",
-    )
-
-
 def _status_text(status: int) -> str:
     if status < 0:
         with suppress(ValueError):
@@ -416,6 +416,15 @@ def _cause_hint(tail: tuple[str, ...]) -> str:
     from cmbench.lib.causes import remedy
 
     return remedy("\n".join(tail))
+
+
+def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:
+    """The last lines of the files that a script wants to be shown when it fails."""
+    for name in frame.script.files_of_failure:
+        path = os.path.join(cwd, name)
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+            yield f"{name}:"
+            yield from (line.rstrip() for line in deque(stream, maxlen=TAIL_LINES))
 
 
 def _take_over(frame: Frame, cwd: str) -> None:

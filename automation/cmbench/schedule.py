@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from cmbench.cache import (
@@ -22,9 +23,11 @@ from cmbench.cache import (
     remove_tree,
 )
 from cmbench.compat import Place
+from cmbench.entry import expiration
 from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
 from cmbench.errors import Error
 from cmbench.frame import OF_THE_ENGINE, Frame
+from cmbench.meta import dependency
 from cmbench.model import Outcome, Request, Tags
 from cmbench.resolve import Resolver
 from cmbench.run import Reporter, StepEnd, StepRunner
@@ -118,18 +121,42 @@ class Scheduler:
             with self._scratch(frame) as scratch:
                 place = Place(_working_directory(frame), scratch)
                 return "done", "", self._work(frame, place, depth)[0]
-        entry, why = self._resolver.look_up(frame)
+        entry, why = self._answering(frame, depth)
         if entry is not None:
             return "cached", why, self._use(frame, entry, depth)
         with self._store.lock(frame.identity, lambda who: self._waiting(frame.label, who)):
-            entry, why = self._resolver.look_up(frame)
+            entry, why = self._answering(frame, depth)
             if entry is not None:
                 return "cached", why, self._use(frame, entry, depth)
             return "done", why, self._make(frame, depth)
 
+    def _answering(self, frame: Frame, depth: int) -> tuple[Entry | None, str]:
+        """The entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
+        entry, why = self._resolver.look_up(frame)
+        path = os.path.join(frame.script.path, "validate_cache.sh")
+        if entry is None or not os.path.isfile(path):
+            return entry, why
+        self._phase(frame, "deps", depth, dynamic_only=True)
+        trial = replace(frame, env=TracedEnv({**frame.env.plain(), **entry.new_env}))
+        with self._scratch(frame) as scratch:
+            place = Place(scratch, scratch)
+            try:
+                self._runner.native(trial, place, path, self._runner.words(frame))
+                found = str(self._runner.hook(trial, place, "detect_version").get("version") or "")
+            except Error as error:
+                return None, f"validate_cache.sh rejects it: {error.message}"
+            finally:
+                _remove(("tmp-ver.out",), place)
+        if found and entry.version and found != entry.version:
+            return None, f"it has version {entry.version}, there is {found} now"
+        return entry, why
+
     def _waiting(self, what: str, who: str) -> None:
+        self._note(f"waiting for {who}, which works on {what}")
+
+    def _note(self, text: str) -> None:
         for reporter in self._reporters:
-            reporter.note(f"waiting for {who}, which works on {what}")
+            reporter.note(text)
 
     def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
         for key in entry.reads:
@@ -198,12 +225,16 @@ class Scheduler:
             size=size,
             run=os.path.basename(self._directory),
             outputs=outputs,
+            expires=_expires(frame, time.time()),
         )
 
     def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
         """The life of one step that really runs; also collects what its hooks report."""
-        frame.cwd = place.cwd
-        report: dict[str, Any] = {"version": "", "tags": [], "relies_on": [], "skip": False}
+        place = self._prepared(frame, place)
+        report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
+        report |= {"skip": False, "instead": {}}
+        if frame.script.predeps and frame.script.dialect.predeps:
+            self._hook(frame, place, "predeps", report)
         self._phase(frame, "deps", depth)
         with self._exclusive(frame):
             self._hook(frame, place, "preprocess", report)
@@ -216,10 +247,43 @@ class Scheduler:
                 self._hook(frame, place, "postprocess", report)
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
-        _clean(frame, place)
+        _remove(frame.script.clean_files, place)
         _check_version(frame, str(report["version"]))
         version = str(report["version"] or frame.version.exact)
-        return Outcome(exports(frame), _state_exports(frame), version), report
+        outcome = Outcome(exports(frame), _state_exports(frame), version)
+        if report["instead"]:
+            outcome = self._instead(frame, report["instead"], outcome, depth)
+        return outcome, report
+
+    def _prepared(self, frame: Frame, place: Place) -> Place:
+        """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
+        dialect = frame.script.dialect
+        key = dialect.prefix + "OUTDIRNAME"
+        wanted = str(frame.env.peek(key) or "")
+        if wanted:
+            frame.note(key)
+            start = frame.const.get(dialect.prefix + dialect.user_directory, place.cwd)
+            place = Place(os.path.join(str(start), wanted), place.scratch)
+            os.makedirs(place.cwd, exist_ok=True)
+        frame.cwd = place.cwd
+        _remove(frame.script.clean_output_files, place)
+        for text in frame.texts("warnings"):
+            self._note(f"{frame.script.alias}: {text}")
+        return place
+
+    def _instead(
+        self, frame: Frame, asked: Mapping[str, Any], outcome: Outcome, depth: int
+    ) -> Outcome:
+        """Run the script that ``preprocess`` has named in the place of its own; both results."""
+        request = self._resolver.child(frame, dependency(asked))
+        assert isinstance(request, Request)
+        child, other = self._step(request, frame, depth + 1)
+        absorb(frame, child, other)
+        return Outcome(
+            {**outcome.new_env, **other.new_env},
+            {**outcome.new_state, **other.new_state},
+            other.version or outcome.version,
+        )
 
     def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> None:
         answer = self._runner.hook(frame, place, name)
@@ -227,6 +291,8 @@ class Scheduler:
         report["tags"] += list(answer.get("add_extra_cache_tags") or ())
         report["relies_on"] += list(answer.get("relies_on") or ())
         report["skip"] = report["skip"] or bool(answer.get("skip"))
+        if report["skip"]:
+            report["instead"] = answer.get("script") or report["instead"]
 
     def _native(self, frame: Frame, place: Place) -> None:
         self._settle(frame)
@@ -252,7 +318,13 @@ class Scheduler:
             request = self._resolver.child(frame, entry)
             if isinstance(request, Pending):
                 raise Error("internal", f"{request!r} is pending while {frame.label} runs")
-            child, outcome = self._step(request, frame, depth + 1)
+            try:
+                child, outcome = self._step(request, frame, depth + 1)
+            except Error as error:
+                if not entry.continue_on_error or error.code == "interrupted":
+                    raise
+                self._note(f"going on without {request.tags}: {error.message}")
+                continue
             absorb(frame, child, outcome)
             self._settle(frame)
 
@@ -279,6 +351,17 @@ class Scheduler:
                 os.unlink(os.path.join(path, "progress.json"))
             with suppress(OSError):
                 os.rmdir(path)
+
+
+def _expires(frame: Frame, now: float) -> float:
+    try:
+        return expiration(frame.expires, now)
+    except ValueError:
+        raise Error(
+            "bad-meta",
+            f"{frame.script.alias}: cache_expiration: {frame.expires} is no time",
+            hint="write a number with its unit: 30m, 2h, 5d",
+        ) from None
 
 
 def _check_version(frame: Frame, found: str) -> None:
@@ -387,8 +470,8 @@ def _reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
     return tuple(found)
 
 
-def _clean(frame: Frame, place: Place) -> None:
-    for name in frame.script.clean_files:
+def _remove(names: Iterable[str], place: Place) -> None:
+    for name in names:
         path = os.path.join(place.cwd, name)
         if os.path.isdir(path) and not os.path.islink(path):
             remove_tree(path)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from cmbench.dialect import Dialect
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.index import Index, Row
 from cmbench.model import Script, Tags, Variation
@@ -49,8 +50,12 @@ def parse_tags(text: str | Iterable[str]) -> Tags:
     )
 
 
-def choose(index: Index, tags: Tags, uid: str = "") -> Row:
-    """The script for a query; ties go to the lowest (sort, path). Raises ``script-not-found``."""
+def choose(index: Index, tags: Tags, uid: str = "", dialect: Dialect | None = None) -> Row:
+    """The script for a query; ties go to the lowest (sort, path). Raises ``script-not-found``.
+
+    Scripts of ``dialect``, that of the caller, go before all others: only they speak of the same
+    env keys.
+    """
     if uid:
         rows = index.by_uid(uid)
         if not rows:
@@ -65,6 +70,9 @@ def choose(index: Index, tags: Tags, uid: str = "") -> Row:
     fitting = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
     if not fitting:
         raise _no_variation(rows, tags)
+    if dialect is not None:
+        prefix = dialect.prefix
+        fitting = [row for row in fitting if index.dialect(row).prefix == prefix] or fitting
     broken = fitting[0].faults and fitting[0].faults[0]
     if broken and not fitting[0].tags:
         raise Error("bad-meta", broken)
@@ -129,6 +137,13 @@ def _no_variation(rows: list[Row], tags: Tags) -> Error:
         f'the script {row.alias} has no variation "_{missing}"',
         hint=close or f"it has: {shown}",
     )
+
+
+def version_variations(script: Script, version: str) -> tuple[str, ...]:
+    """The variation ``version.<version>`` where the dialect has it follow from ``--version``."""
+    name = f"version.{version}"
+    known = name in script.variations or "version.#" in script.variations
+    return (name,) if version and known and script.dialect.version_variations else ()
 
 
 def expand(script: Script, tags: Tags, extra: Iterable[str] = ()) -> Choice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,20 @@ from cmbench.select import choose, refuse_ambiguity
 OWN_ALIAS = "cmbench"
 Answer = dict[str, Any]
 """What cmind gets back: ``return`` is 0 or the exit code, ``error`` a text, the rest is data."""
+
+
+class Item(dict[str, Any]):
+    """One thing that was found: data to print, with what callers from Python look at."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return str(self["path"])
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What is known of it, its tags for example."""
+        return self
 
 
 def _shared(own: str) -> str:
@@ -38,7 +53,7 @@ class Session:
     def __init__(self, cmind: Any, i: Mapping[str, Any], write: bool) -> None:
         self.cmind = cmind
         self.i = i
-        self.flags = requests_in.flags_of(i)
+        self.flags = {**requests_in.flags_of(i), **requests_in.extra_flags(os.environ)}
         self.options = requests_in.options_of(self.flags, i.get("cmd") or ())
         self.root = os.path.join(cmind.repos_path, "cmbench")
         self.repositories = [
@@ -61,4 +76,9 @@ class Session:
         tags, uid = requests_in.tags_of(self.i)
         refuse_ambiguity(self.index, tags, uid)
         script = self.index.script(choose(self.index, tags, uid).path)
-        return requests_in.request_of(self.flags, tags, uid, script), script
+        request = requests_in.request_of(self.flags, tags, uid, script)
+        if self.i.get("out") == "con":
+            for name, hint in requests_in.unknown_inputs(request.inputs, script).items():
+                text = f"warning: {script.alias} knows no flag --{name}; {hint}"
+                print(text, file=sys.stderr)
+        return request, script

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cmbench import request as requests_in
+from cmbench.dialect import DIALECTS
 from cmbench.errors import Error, did_you_mean
 from cmbench.index import Index, Repository
 from cmbench.meta import META_FILES
@@ -103,8 +104,8 @@ def repository_above(place: str) -> str:
 
 
 def _is_repository(path: str) -> bool:
-    """Whether it has scripts, and the mark of CM (``cmr.yaml``) or of MLC at its root."""
-    marks = (os.path.join(path, name) for name in ("cmr.yaml", "meta.yaml"))
+    """Whether it has scripts, and the mark of one of the dialects at its root."""
+    marks = (os.path.join(path, name) for name in DIALECTS)
     return os.path.isdir(os.path.join(path, "script")) and any(map(os.path.isfile, marks))
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
+from cmbench.env import mask_word
 from cmbench.errors import Error
+from cmbench.lib import provenance
 
-SCENARIOS = {
-    "": ("SingleStream", "MultiStream", "Server", "Offline"),
-    "edge": ("SingleStream", "MultiStream", "Offline"),
-    "datacenter": ("Server", "Offline"),
-}
+CATEGORIES = ("edge", "datacenter")
 MODES = {
+    "find-performance": ("find-performance",),
     "performance": ("performance",),
     "accuracy": ("accuracy",),
     "all": ("performance", "accuracy"),
+    "compliance": ("compliance",),
+    "readme": ("readme",),
 }
 YES = ("yes", "true", "on", "1")
 
@@ -48,6 +52,10 @@ OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
     "threads": (("CM_NUM_THREADS",), int),
     "num_workers": (("CM_MLPERF_INFERENCE_NUM_WORKERS",), int),
 }
+HOME = os.path.join("~", "mlperf-inference-results")
+ATTEMPTS = 3
+STRICT = "-99.9"
+STRICT_SHARE = 0.999
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +64,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = env["CM_TMP_RUN_DIR"]
     path = os.path.join(folder, "session.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(session(env, folder), file, indent=2)
+        json.dump({**session(env, folder), "provenance": origin(i)}, file, indent=2)
     env["CM_MLPERF_HARNESS_CONFIG"] = path
     return {"return": 0}
 
@@ -64,8 +72,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """The settings that ``env`` asks for; its answer goes into the step's ``folder``."""
     # A run of its own never replaces the results of an earlier one.
-    run = os.path.basename(os.path.dirname(folder))
-    home = os.path.join(os.path.expanduser("~"), "mlperf-inference-results", run)
+    home = os.path.expanduser(HOME)
+    run = os.path.join(home, os.path.basename(os.path.dirname(folder)))
     return {
         "benchmark": env["CM_MLPERF_MODEL"],
         "form": env.get("CM_MLPERF_FORM", ""),
@@ -74,31 +82,93 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "precision": env["CM_MLPERF_MODEL_PRECISION"],
         "model": model(env),
         "dataset": env["CM_DATASET_PREPROCESSED_PATH"],
-        "results_dir": os.path.abspath(env.get("OUTPUT_BASE_DIR") or home),
+        "results_dir": os.path.abspath(env.get("OUTPUT_BASE_DIR") or run),
+        "sut_dir": os.path.abspath(env.get("CM_MLPERF_SUT_DIR") or os.path.join(home, "sut")),
         "hw_name": env.get("CM_HW_NAME") or platform.node(),
         "round": env["CM_MLPERF_INFERENCE_VERSION"],
         "scenarios": scenarios(env),
-        "modes": _one_of(MODES, env["CM_MLPERF_LOADGEN_MODE"], "mode"),
+        "modes": modes(env),
         "style": env["CM_MLPERF_RUN_STYLE"],
+        "category": env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "",
         "division": env["CM_MLPERF_SUBMISSION_DIVISION"],
-        "reuse": str(env.get("CM_RERUN") or "yes").lower() not in YES,
+        "reuse": str(env.get("CM_RERUN") or "no").lower() not in YES,
+        "attempts": int(env.get("CM_MLPERF_MAX_ATTEMPTS") or ATTEMPTS),
         "answer": os.path.join(folder, "results.json"),
         "overrides": overrides(env),
     }
 
 
+def rules() -> ModuleType:
+    """The harness's own reader of the benchmarks' rules; it needs nothing but Python."""
+    name = "mlperf_harness_rules"
+    if name not in sys.modules:
+        folder = os.path.dirname(os.path.abspath(__file__))
+        path = os.path.join(folder, "src", "mlperf_harness", "rules.py")
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
 def scenarios(env: Mapping[str, Any]) -> tuple[str, ...]:
-    """The one scenario that is asked for, or all that the category (or anybody) measures."""
-    if str(env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS", "")).lower() not in YES:
-        return (env.get("CM_MLPERF_LOADGEN_SCENARIO") or "Offline",)
-    return _one_of(SCENARIOS, env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "", "category")
+    """The one scenario that is asked for, or all that the benchmark has in the category.
+
+    Raises Error for a scenario or a category that the rules of the benchmark do not have.
+    """
+    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or ""
+    if category:
+        _known(CATEGORIES, category, "category")
+    reader = rules()
+    try:
+        found = reader.benchmark(env["CM_MLPERF_MODEL"])
+        if str(env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS", "")).lower() in YES:
+            everything: tuple[str, ...] = found.all_scenarios(category)
+            return everything
+        return (found.checked(env.get("CM_MLPERF_LOADGEN_SCENARIO") or "Offline", category),)
+    except reader.RuleError as error:
+        raise Error(
+            "bad-value",
+            str(error),
+            hint="use the variation _all-scenarios for all that there are, or leave out --category",
+        ) from error
 
 
-def _one_of(choices: Mapping[str, tuple[str, ...]], value: str, name: str) -> tuple[str, ...]:
+def modes(env: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to measure in each scenario; tests of compliance come on top where they are asked."""
+    mode = env["CM_MLPERF_LOADGEN_MODE"]
+    _known(tuple(MODES), mode, "mode")
+    tested = str(env.get("CM_MLPERF_LOADGEN_COMPLIANCE", "")).lower() in YES
+    more = ("compliance",) if tested and mode not in ("readme", "compliance") else ()
+    return (*MODES[mode], *more)
+
+
+def _known(choices: Sequence[str], value: str, name: str) -> None:
     if value not in choices:
-        known = ", ".join(choice for choice in choices if choice)
+        known = ", ".join(choices)
         raise Error("bad-value", f"--{name}={value} is not known", hint=f"use one of: {known}")
-    return choices[value]
+
+
+def origin(i: Mapping[str, Any]) -> dict[str, Any]:
+    """What the results say of their own making."""
+    env = i["env"]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    repository, revision = provenance.revision(folder)
+    return {
+        "command": env.get("CM_MLPERF_COMMAND") or mine(i),
+        "directory": os.getcwd(),
+        "repository": repository,
+        "revision": revision,
+        "steps": provenance.steps(i.get("meta") or {}, i.get("variation_tags") or (), env),
+    }
+
+
+def mine(i: Mapping[str, Any]) -> str:
+    """The command that led to this step."""
+    given = i.get("input") or {}
+    words = [mask_word(word) for word in sys.argv]
+    return str(provenance.command(words, str(given.get("tags", "")), given))
 
 
 def overrides(env: Mapping[str, Any]) -> dict[str, float]:
@@ -122,10 +192,11 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
     """The harness's description of the model, from the facts that lie beside its file."""
     with open(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"], encoding="utf-8") as file:
         facts = json.load(file)
-    keys = ("name", "sha256", "precision", "inputs", "outputs", "accuracy")
+    keys = ("name", "sha256", "precision", "inputs", "outputs")
     folder = os.path.dirname(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"])
     return {
         **{key: facts[key] for key in keys},
+        "accuracy": accuracy(env["CM_MLPERF_MODEL"], facts["accuracy"]),
         "options": facts.get("options", {}),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],
         "path": env["CM_ML_MODEL_FILE_WITH_PATH"],
@@ -133,6 +204,18 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
         "retraining": env["CM_ML_MODEL_RETRAINING"],
         "weight_transformations": env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"],
     }
+
+
+def accuracy(benchmark: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The bounds for a benchmark: a "-99.9" must come ten times closer to the reference.
+
+    A number of tokens has the same bounds in both.
+    """
+    further = [accuracy(benchmark, each) for each in stated.get("further", ())]
+    bounds = {**stated, **({"further": further} if further else {})}
+    if benchmark.endswith(STRICT) and stated["unit"] != "tokens":
+        bounds["target"] = round(STRICT_SHARE * stated["reference"], 6)
+    return bounds
 
 
 def _part(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:

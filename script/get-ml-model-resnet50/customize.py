@@ -1,4 +1,4 @@
-"""Hand out the shipped tiny ResNet-50, or train it again, and check that it is what it says."""
+"""Hand out a ResNet-50: the shipped tiny one, one trained again, or one without knowledge."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from cmbench.lib import ml_models
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the model and its facts into the cache entry."""
     env = i["env"]
-    if env.get("CM_ML_MODEL_FORM") != "tiny":
+    form = env.get("CM_ML_MODEL_FORM")
+    if form not in ("tiny", "synthetic"):
         raise Error(
             "not-available",
-            "the full ResNet-50 is not supported yet, only its tiny form",
+            "the full ResNet-50 is not supported yet, only its tiny and its synthetic form",
             hint="ask for the tiny form: --tags=get,ml-model,resnet50,_tiny",
         )
-    if env["CM_RESNET50_RETRAIN"] == "yes":
+    if form == "synthetic" or env["CM_RESNET50_RETRAIN"] == "yes":
+        program = "synthetic" if form == "synthetic" else "retrain"
         answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "retrain"}
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
         )
         return answer
     shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")

@@ -10,12 +10,14 @@ from cmbench.errors import Error
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Name the list of images of the wanted part, or say that only the tiny form exists yet."""
+    """Name the list of images of the wanted part, or say that the full set is not there yet."""
     env = i["env"]
+    if env.get("CM_DATASET_FORM") == "synthetic":
+        return {"return": 0}
     if env.get("CM_DATASET_FORM") != "tiny":
         raise Error(
             "not-available",
-            "the full ImageNet data set is not supported yet, only its tiny form",
+            "the full ImageNet data set is not supported yet, only its tiny and synthetic forms",
             hint="ask for the tiny form: --tags=get,preprocessed,dataset,imagenet,_tiny",
         )
     if env["CM_DATASET_TYPE"] == "training":

@@ -23,6 +23,7 @@ ENGINE = ROOT / "automation" / "cmbench"
 LAYERS = (
     "errors",
     "values",
+    "dialect",
     "model",
     "lib",
     "merge",
@@ -38,7 +39,9 @@ LAYERS = (
     "frame",
     "resolve",
     "plan",
+    "mlc",
     "compat",
+    "hooks",
     "process",
     "runlog",
     "run",

@@ -15,7 +15,7 @@ from cmbench.cache import Entry
 from cmbench.errors import Error, did_you_mean
 from cmbench.resolve import Resolver
 from cmbench.select import parse_tags
-from cmbench.session import Answer, Session
+from cmbench.session import Answer, Item, Session
 
 _FLAGS = {"tags", "out", "json", "quiet", "force", "all", "verbose", "silent", "debug"}
 _SHORTEST = 4
@@ -27,7 +27,7 @@ def show_cache(cmind: Any, i: dict[str, Any]) -> Answer:
     session = Session(cmind, i, write=False)
     entries = chosen(session)
     store = session.store
-    found = [{**asdict(entry), **housekeeping.summary(entry, store)} for entry in entries]
+    found = [Item({**asdict(e), **housekeeping.summary(e, store)}) for e in entries]
 
     def text() -> str:
         from cmbench.text import entries_text

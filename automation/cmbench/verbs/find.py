@@ -7,9 +7,19 @@ from typing import Any
 
 from cmbench import request as requests_in
 from cmbench.errors import Error
+from cmbench.meta import read_meta
 from cmbench.model import Script
 from cmbench.select import choose
-from cmbench.session import Answer, Session
+from cmbench.session import Answer, Item, Session
+
+
+class Found(Item):
+    """One script that was found."""
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Its whole meta."""
+        return read_meta(self.path)
 
 
 def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
@@ -21,8 +31,7 @@ def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
     if not rows:
         choose(session.index, tags, uid)
     found = [
-        {"alias": r.alias, "uid": r.uid, "path": r.path, "repo": r.repo, "tags": sorted(r.tags)}
-        for r in rows
+        Found(alias=r.alias, uid=r.uid, path=r.path, repo=r.repo, tags=sorted(r.tags)) for r in rows
     ]
     if i.get("out") == "con":
         from cmbench.text import scripts_text

@@ -129,6 +129,7 @@ class _Run:
             raise error from problem
         finally:
             self._reporter.end()
+            self._warn_of_faults()
             self._log.close()
             self._recorder.write(self._session.repositories, error)
             self._keep_lock(error)
@@ -144,6 +145,18 @@ class _Run:
                     "there are: " + ", ".join(sorted(resolver.names))
                 )
                 print(f"warning: --adr.{name} reached no dependency; {hint}", file=sys.stderr)
+
+    def _warn_of_faults(self) -> None:
+        """Tell once per script what is wrong with the metas of other people that were used."""
+        talks = self._session.i.get("out") == "con"
+        talks = talks and not (self._options.silent or self._options.quiet)
+        used = {step["script_uid"] for step in self._recorder.steps}
+        for row in self._session.index.rows().values():
+            if row.faults and row.uid in used:
+                text = f"warning: {row.path}: {'; '.join(row.faults)}"
+                self._log.line(text)
+                if talks:
+                    print(text, file=sys.stderr)
 
     def _log_cause(self, error: Error) -> None:
         if error.__cause__ is not None:

@@ -48,7 +48,8 @@ def test_nothing_given_is_one_test_run_of_offline() -> None:
     assert found.scenarios == ("Offline",)
     assert found.modes == ("performance", "accuracy")
     assert (found.style, found.division, found.round) == ("test", "closed", "6.1")
-    assert found.reuse is False
+    assert found.reuse is True
+    assert found.sut_dir == str(Path.home() / "mlperf-inference-results" / "sut")
     assert found.overrides == Overrides()
     assert found.hw_name
     assert found.results_dir == str(Path.home() / "mlperf-inference-results" / "20261121-1")
@@ -106,7 +107,8 @@ def test_a_common_target_gives_way_to_the_special_one() -> None:
     assert (found.offline_target_qps, found.server_target_qps) == (10, 4)
 
 
-def test_rerun_no_keeps_what_is_there() -> None:
+def test_what_is_complete_is_kept_unless_rerun_says_otherwise() -> None:
+    assert settings().reuse is True
     assert settings(CM_RERUN="no").reuse is True
     assert settings(CM_RERUN="yes").reuse is False
 
@@ -120,3 +122,17 @@ def test_settings_are_written_and_results_are_given_back(tmp_path: Path) -> None
     assert step["env"]["CM_MLPERF_INFERENCE_RESULTS_JSON"] == "/results/x/results.json"
     assert step["state"]["cm-mlperf-inference-results"]["folder"] == "/results/x"
     assert json.loads(Path(written.answer).read_text())["problems"] == []
+
+
+def test_a_benchmark_of_99_9_percent_has_closer_bounds() -> None:
+    stated = {
+        "metric": "ROUGE-1",
+        "unit": "",
+        "reference": 40.0,
+        "target": 39.6,
+        "further": [{"metric": "gen_len", "unit": "tokens", "reference": 100.0, "target": 90.0}],
+    }
+    assert customize.accuracy("gptj-99", stated) == stated
+    strict = customize.accuracy("gptj-99.9", stated)
+    assert strict["target"] == pytest.approx(39.96)
+    assert strict["further"] == stated["further"], "a number of tokens has the same bounds"

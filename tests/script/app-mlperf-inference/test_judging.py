@@ -228,7 +228,7 @@ def test_the_user_decides() -> None:
 
 
 def test_valid_runs_leave_the_duration_to_the_round() -> None:
-    aim = targets.initial(calibration(1, 1), Overrides(), "Server", "performance", "valid")
+    aim = targets.initial(calibration(1000, 1), Overrides(), "Server", "performance", "valid")
     assert aim.min_duration_ms is None
 
 

@@ -90,6 +90,7 @@ def test_the_tree_holds_what_a_submission_needs_and_nothing_hidden(whole: dict[s
     for scenario in SCENARIOS:
         home = whole["folder"] / scenario.lower()
         assert sorted(path.name for path in home.iterdir() if path.name != "attempts") == [
+            "README.md",
             "accuracy",
             "measurements.json",
             "performance",

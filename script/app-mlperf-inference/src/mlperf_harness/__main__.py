@@ -7,8 +7,8 @@ from pathlib import Path
 
 from .errors import HarnessError
 
-PROGRAMS = ("session", "calibrate", "run", "quantize")
-USAGE = "usage: python -m mlperf_harness session|calibrate|run|quantize CONFIG.json"
+PROGRAMS = ("session", "probe", "calibrate", "run", "compare", "quantize")
+USAGE = f"usage: python -m mlperf_harness {'|'.join(PROGRAMS)} CONFIG.json"
 
 
 def main(arguments: list[str]) -> int:

@@ -34,3 +34,12 @@ def read_answers(log: Path, count: int) -> tuple[list[bytes], int]:
         missing = count - len(found)
         raise HarnessError(f"{log} lacks the answers for {missing} of {count} samples")
     return found, duplicates
+
+
+def read_logged(log: Path) -> list[tuple[int, bytes]]:
+    """Every entry as sample and answer, however many there are; HarnessError if unreadable."""
+    try:
+        entries = json.loads(log.read_text(encoding="utf-8"))
+        return [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HarnessError(f"cannot read {log}: {error}") from error

@@ -21,6 +21,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """What must be known before anything is measured: libraries, LoadGen's seed, samples."""
+
+    versions: dict[str, str]
+    qsl_seed: int
+    sample_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """Measured throughput of one shape, and the median seconds of one batch in it."""
 

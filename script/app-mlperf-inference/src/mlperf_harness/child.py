@@ -15,7 +15,7 @@ from .settings import RunSettings
 
 
 def main(name: str, config: Path) -> int:
-    """Run ``calibrate`` or ``run``; the outcome is written beside the configuration."""
+    """Run one of these programs; the outcome is written beside the configuration."""
     _die_with_parent()
     out = config.parent / "outcome.json"
     try:
@@ -23,13 +23,21 @@ def main(name: str, config: Path) -> int:
             from . import calibrate, calibration
 
             records.write(out, calibrate.calibrate(records.read(calibration.Request, config)))
+        elif name == "probe":
+            from . import calibration, probe
+
+            records.write(out, probe.probe(records.read(calibration.Request, config), config))
+        elif name == "compare":
+            from . import compare, outcome
+
+            records.write(out, compare.compare(records.read(outcome.Comparison, config)))
         else:
             from . import loadgen_run
 
-            outcome = loadgen_run.execute(records.read(RunSettings, config))
-            records.write(out, outcome)
-            if outcome.failure:
-                raise HarnessError(outcome.failure)
+            ended = loadgen_run.execute(records.read(RunSettings, config))
+            records.write(out, ended)
+            if ended.failure:
+                raise HarnessError(ended.failure)
     except HarnessError as error:
         print(f"mlperf_harness: {error}", file=sys.stderr, flush=True)
         return 1

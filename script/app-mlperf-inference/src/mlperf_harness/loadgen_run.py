@@ -19,6 +19,7 @@ import mlperf_loadgen
 import numpy
 
 from . import backends, benchmarks, records
+from . import rules as rulebook
 from .accuracy_log import read_answers
 from .benchmarks.base import Benchmark
 from .errors import HarnessError
@@ -28,12 +29,26 @@ from .pipeline.completion import Completer
 from .pipeline.failures import Failures
 from .pipeline.inference import solvers
 from .pipeline.queue import CutQueue, JoiningQueue, WorkQueue
+from .pipeline.recorder import Recorder
 from .pipeline.workers import Caller, DirectPipeline, Pipeline, PooledPipeline, Tally
-from .settings import ACCURACY, OFFLINE, PERFORMANCE, STREAMS, RunSettings, Shape, user_conf
+from .settings import (
+    ACCURACY,
+    MULTI_STREAM,
+    MULTI_STREAM_SAMPLES,
+    OFFLINE,
+    PERFORMANCE,
+    SERVER,
+    STREAMS,
+    RunSettings,
+    Shape,
+    user_conf,
+)
 
 LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
 ACCURACY_LOG = "mlperf_log_accuracy.json"
 DETAIL_LOG = "mlperf_log_detail.txt"
+SERIES = "series.json"
+LIVE = "live.json"
 
 # How long a failed run may go on, being answered without data, before it is cut off.
 PATIENCE_S = 5.0
@@ -65,12 +80,39 @@ def execute(run: RunSettings) -> Outcome:
     settings = _test_settings(run, benchmark)
     pipeline = _pipeline(run, benchmark, team)
     started = time.perf_counter()
-    with _CutOff(failures, lambda: _report_failure(run, failures, started)):
-        _start_test(run, benchmark, pipeline, settings, failures)
+    recorder = Recorder(lambda: _answered(team), Path(run.folder) / LIVE)
+    with _CutOff(failures, lambda: _report_failure(run, failures, started)), recorder:
+        _start_test(run, _Warmed(benchmark, run, team), pipeline, settings, failures)
     seconds = time.perf_counter() - started
     tally = pipeline.close()
+    if run.mode == PERFORMANCE:
+        series = recorder.series([caller.latencies for caller in team])
+        records.write(Path(run.folder) / SERIES, series)
     versions = {**backend.versions(), **library_versions()}
     return _outcome(run, benchmark, failures, seconds, tally, versions)
+
+
+def _answered(team: Sequence[Caller]) -> int:
+    return sum(caller.tally.samples for caller in team)
+
+
+class _Warmed:
+    """A benchmark whose first samples go through every caller before the clock runs.
+
+    Loading samples is not timed. Without this the first queries would pay for what a runtime
+    allocates and compiles only when it is first called.
+    """
+
+    def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Caller]) -> None:
+        self.benchmark = benchmark
+        self._team = tuple(team) if run.mode == PERFORMANCE else ()
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load, and the first time warm up."""
+        self.benchmark.load(indices)
+        team, self._team = self._team, ()
+        for caller in team:
+            caller.warm_up(indices)
 
 
 def _outcome(
@@ -119,15 +161,71 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     """LoadGen's settings: the round's built-in rules, changed by the user.conf written here."""
     rules = benchmark.rules
     conf = Path(run.folder) / "user.conf"
-    text = user_conf(run, rules.loadgen_key, loaded_samples(run, benchmark))
-    conf.write_text(text, encoding="utf-8")
+    loaded = loaded_samples(run, benchmark)
+    text = user_conf(run, rules.loadgen_key, loaded, _unknown_rules(run))
+    # What cannot be set from Python can be set here; the seeds only there.
+    asked = "" if not run.audit or _reads_audit() else run.audit
+    conf.write_text(text + asked, encoding="utf-8")
     settings = mlperf_loadgen.TestSettings()
-    status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario, 1)
+    # What a user.conf is called in the fourth place has changed; all versions mean it by default.
+    status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario)
     if status not in (0, None):
         raise HarnessError(f"LoadGen refuses {conf} (status {status})")
     settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario)
     settings.mode = getattr(mlperf_loadgen.TestMode, TEST_MODES[run.mode])
+    apply_audit(settings, asked, run)
     return settings
+
+
+def _reads_audit() -> bool:
+    """LoadGen before version 5 takes an audit.config for its own rules: what it asks is lost."""
+    return int(library_versions()["loadgen"].partition(".")[0]) >= 5
+
+
+def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
+    """Set what the text of an audit.config asks of this scenario, as far as Python can."""
+    for line in audit.splitlines():
+        name, _, value = line.partition(" = ")
+        _, wanted, key = name.split(".")
+        if wanted in ("*", run.scenario) and key != "mode" and hasattr(settings, key):
+            setattr(settings, key, type(getattr(settings, key))(int(value)))
+        elif key == "accuracy_log_sampling_target":
+            settings.accuracy_log_probability = min(1.0, int(value) / _expected_samples(run))
+
+
+def _expected_samples(run: RunSettings) -> float:
+    """How many samples LoadGen will ask for, by the targets that it is given."""
+    seconds = (run.targets.min_duration_ms or rulebook.minimum_duration_ms()) / 1000
+    if run.targets.qps is not None:
+        return seconds * run.targets.qps
+    each = MULTI_STREAM_SAMPLES if run.scenario == MULTI_STREAM else 1
+    return each * seconds * 1000 / (run.targets.latency_ms or 1000)
+
+
+def _unknown_rules(run: RunSettings) -> dict[str, float]:
+    """The rules that LoadGen must be told because its own do not know this benchmark."""
+    if run.benchmark not in rulebook.names():
+        return {}
+    found = rulebook.benchmark(run.benchmark)
+    if found.known_to_loadgen:
+        return {}
+    if run.scenario == OFFLINE and run.style == "valid":
+        return {"min_query_count": found.offline_minimum}
+    if run.scenario == SERVER and found.server_limit_ms is not None:
+        return {"target_latency": found.server_limit_ms}
+    return {}
+
+
+def _audit(run: RunSettings) -> Path:
+    """The audit.config of a compliance test; for other runs a path at which none can be.
+
+    A relative name would be looked up where the user stands, and would change the rules.
+    """
+    if not run.audit:
+        return log_folder(run) / "no-audit" / "audit.config"
+    path = Path(run.folder) / "audit.config"
+    path.write_text(run.audit, encoding="utf-8")
+    return path if _reads_audit() else log_folder(run) / "no-audit" / "audit.config"
 
 
 def _log_settings(folder: Path) -> Any:
@@ -156,9 +254,10 @@ def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Caller]) ->
 
 
 def _start_test(
-    run: RunSettings, benchmark: Benchmark, pipeline: Pipeline, settings: Any, failures: Failures
+    run: RunSettings, warmed: _Warmed, pipeline: Pipeline, settings: Any, failures: Failures
 ) -> None:
     """Run LoadGen until it is done. No callback lets an exception out."""
+    benchmark = warmed.benchmark
 
     def guarded(doing: str, action: Callable[..., None]) -> Callable[..., None]:
         def callback(*arguments: Any) -> None:
@@ -173,18 +272,11 @@ def _start_test(
     samples = mlperf_loadgen.ConstructQSL(
         benchmark.sample_count,
         loaded_samples(run, benchmark),
-        guarded("loading samples", benchmark.load),
+        guarded("loading samples", warmed.load),
         guarded("unloading samples", lambda _: benchmark.unload()),
     )
-    folder = log_folder(run)
-    mlperf_loadgen.StartTestWithLogSettings(
-        # A relative name would be looked up where the user stands, and would change the rules.
-        sut,
-        samples,
-        settings,
-        _log_settings(folder),
-        str(folder / "no-audit" / "audit.config"),
-    )
+    log_settings = _log_settings(log_folder(run))
+    mlperf_loadgen.StartTestWithLogSettings(sut, samples, settings, log_settings, str(_audit(run)))
     mlperf_loadgen.DestroyQSL(samples)
     mlperf_loadgen.DestroyFastSUT(sut)
 

@@ -1,21 +1,25 @@
-"""What the process of a run reports to the session."""
+"""What the processes of a session are asked, and what they report to it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from .settings import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyFigure:
     """A computed accuracy in the metric's unit, and the line that accuracy.txt must hold.
 
-    ``duplicates`` counts samples that LoadGen issued twice to fill its last query.
+    ``duplicates`` counts samples that LoadGen issued twice to fill its last query. ``further`` are
+    the figures of a task that has several, by metric.
     """
 
     value: float
     line: str
     samples: int
     duplicates: int = 0
+    further: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +36,22 @@ class Outcome:
     samples: int
     versions: dict[str, str]
     accuracy: AccuracyFigure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Which logs are compared: that of the accuracy run, and that of a test with fewer samples."""
+
+    benchmark: str
+    dataset: str
+    model: ModelSpec
+    baseline: str
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The figures of both over the samples that the test has logged."""
+
+    baseline: AccuracyFigure
+    test: AccuracyFigure

@@ -6,20 +6,29 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from . import host
 from .calibration import Calibration
 from .detail_log import METRICS, DetailLog
-from .outcome import AccuracyFigure, Outcome
+from .outcome import AccuracyFigure
 from .results import (
     AccuracyResult,
     Attempt,
     Circumstances,
+    FurtherFigure,
     PerformanceResult,
     Problem,
     ScenarioResult,
 )
-from .settings import ACCURACY, PERFORMANCE, AccuracySpec, RunSettings, SessionSettings
+from .settings import (
+    ACCURACY,
+    FIND,
+    PERFORMANCE,
+    AccuracySpec,
+    Bound,
+    RunSettings,
+    SessionSettings,
+)
 from .targets import hopeless
+from .telemetry import Telemetry
 from .verdict import Fault, Verdict, duration_s, judge
 
 
@@ -46,14 +55,16 @@ def validity(log: DetailLog, verdict: Verdict) -> str:
     return "INVALID" if log.validity else "UNFINISHED"
 
 
-def circumstances(outcome: Outcome, load_before: float | None) -> Circumstances:
+def circumstances(versions: dict[str, str], command: str, seen: Telemetry) -> Circumstances:
     """What surrounded a run that has just ended."""
     now = datetime.datetime.now(datetime.timezone.utc)
     return Circumstances(
         measured_at=now.isoformat(timespec="seconds"),
-        versions=outcome.versions,
-        load_before=load_before,
-        load_after=host.load_average(),
+        versions=versions,
+        load_before=seen.load_before,
+        load_after=seen.load_after,
+        command=command,
+        telemetry=seen,
     )
 
 
@@ -97,6 +108,7 @@ def accuracy_result(
 ) -> AccuracyResult:
     """The record of an accuracy run."""
     spec: AccuracySpec = run.model.accuracy
+    further = tuple(further_figure(bound, figure.further) for bound in spec.further)
     return AccuracyResult(
         fingerprint=fingerprint,
         scenario=run.scenario,
@@ -105,7 +117,7 @@ def accuracy_result(
         value=figure.value,
         reference=spec.reference,
         target=spec.target,
-        reached=figure.value >= spec.target,
+        reached=figure.value >= spec.target and all(each.reached for each in further),
         faults=tuple(
             Fault("no errors", f"LoadGen reports: {error}", "look into mlperf_log_detail.txt")
             for error in log.errors
@@ -114,6 +126,22 @@ def accuracy_result(
         duplicates=figure.duplicates,
         seconds=seconds,
         circumstances=around,
+        further=further,
+    )
+
+
+def further_figure(bound: Bound, found: Mapping[str, float]) -> FurtherFigure:
+    """One of several figures against its bound; a figure that is not there counts as zero."""
+    value = found.get(bound.metric, 0.0)
+    most = float("inf") if bound.most is None else bound.most
+    return FurtherFigure(
+        metric=bound.metric,
+        unit=bound.unit,
+        value=value,
+        reference=bound.reference,
+        target=bound.target,
+        reached=bound.target <= value <= most,
+        most=bound.most,
     )
 
 
@@ -137,18 +165,34 @@ def problems(results: Iterable[ScenarioResult], division: str) -> Iterator[Probl
     """Why what was measured is not accepted; nothing when it is."""
     for result in results:
         name, run, figure = result.scenario, result.performance_run, result.accuracy_run
+        if result.find is not None:
+            yield from (Problem(name, FIND, fault) for fault in result.find.faults)
         if run is not None:
             yield from (Problem(name, PERFORMANCE, fault) for fault in run.faults)
         if figure is not None:
             yield from (Problem(name, ACCURACY, fault) for fault in figure.faults)
             if division == "closed" and not figure.reached:
                 yield Problem(name, ACCURACY, _below_target(figure))
+        for test in result.compliance:
+            yield from (Problem(name, test.test, fault) for fault in test.faults)
+
+
+def _missed(figure: AccuracyResult) -> Iterator[str]:
+    if figure.value < figure.target:
+        yield (
+            f"{figure.value:.3f} {figure.unit} is below the target of {figure.target:.3f} "
+            f"{figure.unit}"
+        )
+    for each in figure.further:
+        if each.value < each.target:
+            yield f"{each.metric} {each.value:.3f} is below its target of {each.target:.3f}"
+        elif not each.reached:
+            yield f"{each.metric} {each.value:.3f} is above the most allowed, {each.most:.3f}"
 
 
 def _below_target(figure: AccuracyResult) -> Fault:
     return Fault(
         "accuracy target",
-        f"{figure.value:.3f} {figure.unit} is below the target of {figure.target:.3f} "
-        f"{figure.unit}",
+        "; ".join(_missed(figure)),
         "use the unchanged model and data, or measure for --division=open, which sets no target",
     )

@@ -14,11 +14,13 @@ from typing import Any
 from . import records
 from .errors import HarnessError
 from .host import HostFacts
-from .settings import ACCURACY, PERFORMANCE, Shape, Targets
+from .search import Try
+from .settings import ACCURACY, FIND, PERFORMANCE, Shape, Targets
+from .telemetry import Telemetry
 from .verdict import Fault
 
 RESULT_FILE = "result.json"
-REPORTS = ("results.json", "summary.txt")
+REPORTS = ("results.json", "summary.txt", "report.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What surrounded a run: libraries, time, and the load average before and after it."""
+    """What surrounded a run: the command, libraries, time, load, and the machine's own word."""
 
     measured_at: str
     versions: dict[str, str]
     load_before: float | None
     load_after: float | None
+    command: str = ""
+    telemetry: Telemetry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,24 @@ class PerformanceResult:
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherFigure:
+    """Another figure of the same run with its target, and ``most`` where it must not be above."""
+
+    metric: str
+    unit: str
+    value: float
+    reference: float
+    target: float
+    reached: bool
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AccuracyResult:
-    """The accuracy of all samples in a scenario, and the target it is held against."""
+    """The accuracy of all samples in a scenario, and the target it is held against.
+
+    ``reached`` says whether all of them are, the ``further`` ones too.
+    """
 
     fingerprint: str
     scenario: str
@@ -81,6 +101,45 @@ class AccuracyResult:
     faults: tuple[Fault, ...]
     samples: int
     duplicates: int
+    seconds: float
+    circumstances: Circumstances
+    log_dir: str = ""
+    further: tuple[FurtherFigure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult:
+    """What find-performance found for a scenario: ``value`` in ``unit``, None when nothing was.
+
+    ``tries`` are the short runs of the Server search, ``stored`` the file that has the value now.
+    """
+
+    fingerprint: str
+    scenario: str
+    quantity: str
+    value: float | None
+    unit: str
+    confirmed: bool
+    tries: tuple[Try, ...]
+    faults: tuple[Fault, ...]
+    stored: str
+    seconds: float
+    circumstances: Circumstances
+
+
+@dataclass(frozen=True, slots=True)
+class ComplianceResult:
+    """One compliance test of a scenario; ``lines`` say what was compared with what."""
+
+    fingerprint: str
+    scenario: str
+    test: str
+    passed: bool
+    lines: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    value: float | None
+    reference: float | None
+    unit: str
     seconds: float
     circumstances: Circumstances
     log_dir: str = ""
@@ -106,25 +165,34 @@ class ScenarioResult:
     accuracy_reached: bool | None
     performance_run: PerformanceResult | None
     accuracy_run: AccuracyResult | None
+    find: FindResult | None = None
+    compliance: tuple[ComplianceResult, ...] = ()
 
 
 def scenario_result(
-    scenario: str, run: PerformanceResult | None, figure: AccuracyResult | None
+    scenario: str,
+    run: PerformanceResult | None,
+    figure: AccuracyResult | None,
+    find: FindResult | None = None,
+    compliance: tuple[ComplianceResult, ...] = (),
 ) -> ScenarioResult:
-    """Join both sides of a scenario, as far as they were measured."""
+    """Join all sides of a scenario, as far as they were measured."""
+    sides = (find, run, figure, *compliance)
     return ScenarioResult(
         scenario=scenario,
         metric=run.metric if run else None,
         value=run.value if run else None,
         unit=run.unit if run else None,
         validity=run.validity if run else None,
-        reasons=tuple(fault.text for side in (run, figure) if side for fault in side.faults),
+        reasons=tuple(fault.text for side in sides if side for fault in side.faults),
         accuracy=figure.value if figure else None,
         accuracy_target=figure.target if figure else None,
         accuracy_unit=figure.unit if figure else None,
         accuracy_reached=figure.reached if figure else None,
         performance_run=run,
         accuracy_run=figure,
+        find=find,
+        compliance=compliance,
     )
 
 
@@ -160,6 +228,9 @@ class Results:
     problems: tuple[Problem, ...]
     folder: str
     seconds: float
+    category: str = ""
+    notes: tuple[str, ...] = ()
+    sut_file: str = ""
 
 
 @contextmanager
@@ -240,6 +311,20 @@ class Tree:
     def accuracy(self, scenario: str) -> AccuracyResult | None:
         """What is known of a scenario's accuracy; a file of another format counts as not there."""
         result: AccuracyResult | None = _load(AccuracyResult, self.place(scenario, ACCURACY), ".")
+        return result
+
+    def found(self, scenario: str) -> FindResult | None:
+        """What find-performance found in this tree."""
+        try:
+            return records.read(FindResult, self.place(scenario, FIND) / RESULT_FILE)
+        except HarnessError:
+            return None
+
+    def compliance(self, scenario: str, test: str) -> ComplianceResult | None:
+        """What is known of a compliance test."""
+        result: ComplianceResult | None = _load(
+            ComplianceResult, self.place(scenario, test), "performance/run_1"
+        )
         return result
 
 

@@ -118,9 +118,7 @@ class BenchmarkRules:
 
     def tests(self, benchmark_round: str) -> tuple[str, ...]:
         """The compliance tests that a round asks for; those of the last round once it is gone."""
-        last = max(
-            (p.last for periods in self.scenarios.values() for p in periods), key=_position
-        )
+        last = max((p.last for periods in self.scenarios.values() for p in periods), key=_position)
         asked = min(benchmark_round, last, key=_position)
         return tuple(each.test for each in self.compliance if _within(asked, each.first, each.last))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,14 @@ OFFLINE = "Offline"
 SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
 STREAMS = (SINGLE_STREAM, MULTI_STREAM)
 
+FIND = "find-performance"
 PERFORMANCE = "performance"
 ACCURACY = "accuracy"
-MODES = (PERFORMANCE, ACCURACY)
+COMPLIANCE = "compliance"
+README = "readme"
+# In the order in which they follow each other: each can use what the earlier ones found.
+MODES = (FIND, PERFORMANCE, ACCURACY, COMPLIANCE, README)
+DEFAULT_MODES = (PERFORMANCE, ACCURACY)
 
 MULTI_STREAM_SAMPLES = 8
 
@@ -55,13 +61,28 @@ class GraphSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracySpec:
-    """The reference figure of a model and the least that a run must reach, both in ``unit``."""
+class Bound:
+    """A further figure that a run must reach; ``most`` is the greatest allowed, where there is."""
 
     metric: str
     unit: str
     reference: float
     target: float
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracySpec:
+    """The reference figure of a model and the least that a run must reach, both in ``unit``.
+
+    ``further`` are the other figures of a task that is judged by several.
+    """
+
+    metric: str
+    unit: str
+    reference: float
+    target: float
+    further: tuple[Bound, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +130,25 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
+class Provenance:
+    """What another person needs to repeat a run: ``steps`` are the commands of its parts."""
+
+    command: str = ""
+    directory: str = ""
+    revision: str = ""
+    repository: str = ""
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """One call of the harness: what to measure, how long, and where the results go.
 
     ``precision`` is what the backend computes in, which may differ from the model file's.
-    ``reuse`` keeps VALID runs of the same settings that the results hold already. ``answer`` is a
-    file for a second copy of results.json, at a place that the caller knows beforehand.
+    ``reuse`` keeps VALID runs of the same settings that the results hold already. ``sut_dir`` is
+    the folder of measured targets, "" for none. An INVALID run is made ``attempts`` times at most.
+    ``answer`` is a file for a second copy of results.json, at a place that the caller knows
+    beforehand.
     """
 
     benchmark: str
@@ -127,13 +161,17 @@ class SessionSettings:
     hw_name: str
     round: str
     scenarios: tuple[str, ...] = SCENARIOS
-    modes: tuple[str, ...] = MODES
+    modes: tuple[str, ...] = DEFAULT_MODES
     style: str = "test"
+    category: str = ""
     division: str = "closed"
     reuse: bool = False
     answer: str = ""
+    sut_dir: str = ""
+    attempts: int = 3
     precision: str = FLOAT32
     overrides: Overrides = field(default_factory=Overrides)
+    provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:
         for name, values, known in (
@@ -166,11 +204,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What LoadGen is told to expect: samples/s (Offline, Server) or ms per query (streams)."""
+    """What LoadGen is told to expect: samples/s (Offline, Server) or ms per query (streams).
+
+    ``origin`` says where the figure comes from: an option, the stored targets, a calibration.
+    """
 
     qps: float | None = None
     latency_ms: float | None = None
     min_duration_ms: int | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +221,7 @@ class RunSettings:
 
     ``service_times`` maps a batch size (as text, for JSON) to the seconds the backend needs for
     it; the Server batcher reads it. ``folder`` is private to the run until it is complete.
+    ``audit`` is the text of a compliance test's audit.config.
     """
 
     benchmark: str
@@ -195,22 +238,31 @@ class RunSettings:
     folder: str
     service_times: dict[str, float] = field(default_factory=dict)
     precision: str = FLOAT32
+    audit: str = ""
 
 
-def user_conf(run: RunSettings, loadgen_key: str, sample_count: int) -> str:
+def user_conf(
+    run: RunSettings,
+    loadgen_key: str,
+    sample_count: int,
+    unknown: Mapping[str, float] | None = None,
+) -> str:
     """The user.conf of a run: only keys that differ from the round's built-in mlperf.conf.
 
     ``loadgen_key`` is the model's name in mlperf.conf and ``sample_count`` the number of samples
-    that performance runs keep loaded. Latencies and durations are in milliseconds.
+    that performance runs keep loaded. ``unknown`` are the rules of a benchmark that mlperf.conf
+    does not know. Latencies and durations are in milliseconds.
     """
     given = run.overrides
     short = run.style != "valid"
     offline_minimum = 1 if short and run.scenario == OFFLINE else None
     values: dict[str, Any] = {
         "target_qps": run.targets.qps,
-        "target_latency": run.targets.latency_ms,
+        "target_latency": run.targets.latency_ms or (unknown or {}).get("target_latency"),
         "min_duration": run.targets.min_duration_ms,
-        "min_query_count": given.min_query_count or offline_minimum,
+        "min_query_count": given.min_query_count
+        or offline_minimum
+        or (unknown or {}).get("min_query_count"),
         "max_query_count": given.max_query_count,
         "performance_sample_count_override": sample_count,
     }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 
 from .detail_log import figures
-from .results import Problem, Results, ScenarioResult
+from .results import FindResult, Problem, Results, ScenarioResult
+from .settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 
 WIDTH = 80
 
 FORMS = {
-    "tiny": "Tiny form: a small residual network on real handwritten digits stands in for "
-    "ResNet-50 on ImageNet. It proves that everything works and how fast this path is; it says "
-    "nothing about the full benchmark and is no MLPerf submission result.",
+    "tiny": "Tiny form: a small model on a small data set stands in for the real ones. It proves "
+    "that everything works and how fast this path is; it says nothing about the full benchmark "
+    "and is no MLPerf submission result.",
 }
 STYLES = {
     "test": "Test runs: every performance run lasts at least 10 s by default; VALID means by "
@@ -35,16 +37,71 @@ def table(results: Results) -> str:
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
         f"{results.host.cores_usable} cores: {results.host.cpu_model}"[:WIDTH],
         "",
-        *_rows(results),
-        "",
+        *_measured(results),
+        *_found(results),
         *(line for problem in results.problems for line in _problem(problem)),
         *([""] if results.problems else []),
         f"logs:    {results.folder}/<scenario>/<mode>",
         f"results: {results.folder}/results.json",
+        f"report:  {results.folder}/report.html",
+        *_targets(results),
+        *(line for note in results.notes for line in textwrap.wrap(f"note: {note}", WIDTH)),
         *textwrap.wrap(FORMS.get(results.form, ""), WIDTH),
         *textwrap.wrap(STYLES[results.style], WIDTH),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _measured(results: Results) -> list[str]:
+    """The table of what counts; nothing when only targets were looked for."""
+    if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(results.modes):
+        return []
+    return [*_rows(results), *_warnings(results), ""]
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    """What spoiled measurements, each once with the scenarios that it befell."""
+    seen: dict[str, list[str]] = {}
+    for result in results.results:
+        run = result.performance_run
+        if run is not None and run.circumstances.telemetry is not None:
+            for text in run.circumstances.telemetry.warnings:
+                seen.setdefault(text, []).append(result.scenario)
+    for text, scenarios in seen.items():
+        line = f"warning ({', '.join(scenarios)}): {text}"
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+
+
+def _found(results: Results) -> list[str]:
+    """What find-performance found, with the search of the Server rate."""
+    if FIND not in results.modes:
+        return []
+    found = [each.find for each in results.results if each.find is not None]
+    rows = [("scenario", "target", "", "found by"), *(_target(each) for each in found)]
+    lines = _columns(rows)
+    for each in found:
+        if each.tries:
+            lines += ["", f"{each.scenario} search:"]
+            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *_search(each)])
+    return [*lines, ""]
+
+
+def _target(found: FindResult) -> tuple[str, ...]:
+    value = "-" if found.value is None else f"{figures(found.value)} {found.unit}"
+    how = f"{len(found.tries)} runs" if found.tries else "one run"
+    return found.scenario, found.quantity, value, f"{how}, {found.seconds:.0f} s"
+
+
+def _search(found: FindResult) -> Iterator[tuple[str, ...]]:
+    for each in found.tries:
+        tail = "-" if each.tail_ms is None else f"{each.tail_ms:.3g} ms"
+        late = f"{100 * each.late_share:.2f} %"
+        verdict = "in time" if each.passed else "too late"
+        yield figures(each.qps), late, tail, verdict, each.purpose
+
+
+def _targets(results: Results) -> list[str]:
+    return [f"targets: {results.sut_file}"] if results.sut_file else []
 
 
 def _problem(problem: Problem) -> list[str]:
@@ -57,12 +114,23 @@ def _problem(problem: Problem) -> list[str]:
 
 
 def _rows(results: Results) -> list[str]:
+    tests = tuple(dict.fromkeys(test.test for each in results.results for test in each.compliance))
     heading = ("scenario", "result", "metric", "validity", "accuracy", "target")
-    rows = [
-        heading,
-        *(_row(result) for result in results.results),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
+    lines = _columns([heading, *(_row(each) for each in results.results)])
+    if not tests:
+        return lines
+    rows = [(each.scenario, *_tests(each, tests)) for each in results.results]
+    return [*lines, "", *_columns([("compliance", *tests), *rows])]
+
+
+def _tests(result: ScenarioResult, tests: tuple[str, ...]) -> tuple[str, ...]:
+    passed = {test.test: test.passed for test in result.compliance}
+    words = {True: "PASS", False: "FAIL", None: "-"}
+    return tuple(words[passed.get(test)] for test in tests)
+
+
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows

@@ -31,9 +31,21 @@ SERVER_SHARE = 0.5
 # Early stopping accepts nothing below 459 queries, and one late query already asks for 662.
 SERVER_QUERIES = 1400
 
+# A figure that find-performance measured for long is no guess; LoadGen adds a tenth by itself.
+STORED_OFFLINE_ROOM = 1.02
+STORED_STREAM_SHARE = 0.9
+# The stored Server rate is the highest for a full run. A short one must show more to be believed.
+SHORT_SERVER_SHARE = 0.9
+
 # With this share of late queries the system is overloaded, not disturbed.
 OVERLOAD = 0.05
+# Up to here a little less load is enough.
+NEARLY = 0.015
 LONGEST_TEST_MS = 120_000
+ROUND_MS = 600_000
+LONGEST_ROUND_MS = 7_200_000
+
+OPTION, STORED, CALIBRATION = "option", "stored target", "calibration"
 
 
 def fixed_by_user(given: Overrides, scenario: str) -> float | None:
@@ -47,25 +59,59 @@ def fixed_by_user(given: Overrides, scenario: str) -> float | None:
 
 
 def initial(
-    calibration: Calibration, given: Overrides, scenario: str, mode: str, style: str
+    calibration: Calibration,
+    given: Overrides,
+    scenario: str,
+    mode: str,
+    style: str,
+    stored: float | None = None,
 ) -> Targets:
-    """The targets of the first attempt."""
-    fixed = fixed_by_user(given, scenario)
+    """The targets of the first attempt: what the user says, else ``stored``, else the calibration.
+
+    ``stored`` is what find-performance measured earlier, in samples/s or ms.
+    """
+    if mode == ACCURACY and scenario == SERVER:
+        # Accuracy runs are paced too, but nobody asks how late their answers are.
+        return Targets(qps=calibration.server.samples_per_s, origin=CALIBRATION)
     duration = given.min_duration or STYLES[style]
+    figure, origin = _figure(calibration, scenario, style, stored)
+    fixed = fixed_by_user(given, scenario)
+    if fixed:
+        figure, origin = fixed, OPTION
+    if scenario == SERVER and not given.min_duration:
+        duration = _enough_queries(figure, duration)
+    if scenario in (OFFLINE, SERVER):
+        return Targets(qps=figure, min_duration_ms=duration, origin=origin)
+    return Targets(latency_ms=figure, min_duration_ms=duration, origin=origin)
+
+
+def _figure(
+    calibration: Calibration, scenario: str, style: str, stored: float | None
+) -> tuple[float, str]:
+    """What LoadGen is told when the user says nothing, and where that comes from."""
+    origin = CALIBRATION if stored is None else STORED
     if scenario == OFFLINE:
-        rate = fixed or OFFLINE_ROOM * calibration.offline.samples_per_s
-        return Targets(qps=rate, min_duration_ms=duration)
+        if stored is None:
+            return OFFLINE_ROOM * calibration.offline.samples_per_s, origin
+        return STORED_OFFLINE_ROOM * stored, origin
     if scenario == SERVER:
-        if mode == ACCURACY:
-            # Accuracy runs are paced too, but nobody asks how late their answers are.
-            return Targets(qps=calibration.server.samples_per_s)
-        cost_s = 1 / calibration.server.samples_per_s + HAND_OVER_S
-        rate = fixed or SERVER_SHARE / cost_s
-        if duration is not None and not given.min_duration:
-            duration = max(duration, math.ceil(1000 * SERVER_QUERIES / rate))
-        return Targets(qps=rate, min_duration_ms=duration)
-    measured_ms = 1000 * calibration.streams[scenario].median_s
-    return Targets(latency_ms=fixed or STREAM_SHARE * measured_ms, min_duration_ms=duration)
+        if stored is None:
+            cost_s = 1 / calibration.server.samples_per_s + HAND_OVER_S
+            return SERVER_SHARE / cost_s, origin
+        if style != "valid":
+            return SHORT_SERVER_SHARE * stored, f"{SHORT_SERVER_SHARE:g} x the {origin}"
+        return stored, origin
+    latency_ms = stored or 1000 * calibration.streams[scenario].median_s
+    share = STREAM_SHARE if stored is None else STORED_STREAM_SHARE
+    return share * latency_ms, origin
+
+
+def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
+    """A duration in which early stopping gets the queries that it needs."""
+    needed = math.ceil(1000 * SERVER_QUERIES / rate)
+    if duration_ms is None:
+        return needed if needed > ROUND_MS else None
+    return max(duration_ms, needed)
 
 
 def adjusted(old: Targets, log: DetailLog, scenario: str) -> Targets | None:
@@ -93,12 +139,19 @@ def _server(old: Targets, log: DetailLog) -> Targets | None:
     more = more_queries(log)
     if late == 0 and more is not None:
         longer = math.ceil(1100 * (queries + more) / rate)
-        return replace(old, min_duration_ms=longer) if longer <= LONGEST_TEST_MS else None
+        return replace(old, min_duration_ms=longer) if longer <= _longest(old) else None
     if late / queries > OVERLOAD:
         return replace(old, qps=0.5 * rate)
+    if late / queries < NEARLY and _longest(old) > LONGEST_TEST_MS:
+        return replace(old, qps=0.97 * rate)
     # A few late queries come from stalls of the machine: in a longer run they are a smaller share.
     doubled = old.min_duration_ms and min(2 * old.min_duration_ms, LONGEST_TEST_MS)
     return replace(old, qps=0.8 * rate, min_duration_ms=doubled)
+
+
+def _longest(targets: Targets) -> int:
+    short = targets.min_duration_ms is not None and targets.min_duration_ms < ROUND_MS
+    return LONGEST_TEST_MS if short else LONGEST_ROUND_MS
 
 
 def hopeless(calibration: Calibration, scenario: str) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from . import rules
 from .detail_log import DetailLog, figures
 from .settings import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 
@@ -16,11 +17,7 @@ LATENCY_OPTION = {
 }
 
 # The seeds that each round fixes are compiled into its LoadGen; one of the three tells which.
-QSL_SEEDS = {
-    "6.1": 2085463073848966840,
-    "6.0": 2465351861681999779,
-    "5.1": 1780908523862526354,
-}
+QSL_SEEDS = rules.qsl_seeds()
 MORE_QUERIES = re.compile(r"at least (\d+) more queries")
 
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import HarnessError
 from ..records import read_json
 from ..settings import ModelSpec
-from .base import Benchmark
+from .base import Benchmark, Rules, rules_of
 from .image_classification import RESNET50, ImageClassification
+from .question_answering import QuestionAnswering
+from .recommendation import Recommendation
 from .repeated import Repeated
+from .speech import SpeechRecognition
+from .summarization import Summarization
 
-BENCHMARKS = {"resnet50": (ImageClassification, RESNET50)}
+BENCHMARKS: dict[str, tuple[Callable[[Path, ModelSpec, Rules], Benchmark], Rules]] = {
+    "resnet50": (ImageClassification, RESNET50),
+    "bert-99": (QuestionAnswering, rules_of("bert-99")),
+    "bert-99.9": (QuestionAnswering, rules_of("bert-99.9")),
+    "dlrm-99": (Recommendation, rules_of("dlrm-99")),
+    "dlrm-99.9": (Recommendation, rules_of("dlrm-99.9")),
+    "dlrm-v2-99": (Recommendation, rules_of("dlrm-v2-99")),
+    "dlrm-v2-99.9": (Recommendation, rules_of("dlrm-v2-99.9")),
+    "rnnt": (SpeechRecognition, rules_of("rnnt")),
+    "gptj-99": (Summarization, rules_of("gptj-99")),
+    "gptj-99.9": (Summarization, rules_of("gptj-99.9")),
+}
 
 
 def create(name: str, dataset: Path, model: ModelSpec) -> Benchmark:
@@ -22,7 +38,7 @@ def create(name: str, dataset: Path, model: ModelSpec) -> Benchmark:
     if name not in BENCHMARKS:
         raise HarnessError(f"no benchmark {name}; there are: {', '.join(BENCHMARKS)}")
     make, rules = BENCHMARKS[name]
-    benchmark: Benchmark = make(dataset, model, rules)
+    benchmark = make(dataset, model, rules)
     count = read_json(dataset / "dataset.json").get("qsl_count", benchmark.sample_count)
     if count == benchmark.sample_count:
         return benchmark

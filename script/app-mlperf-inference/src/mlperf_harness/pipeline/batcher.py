@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Query ids and the sample indices that they ask for, in the same order."""
+    """Query ids and the sample indices that they ask for, in the same order.
+
+    ``arrived`` says when each came (perf_counter), where somebody wants to know.
+    """
 
     ids: Sequence[int]
     indices: Sequence[int]
+    arrived: Sequence[float] = ()
 
 
 def cut(ids: Sequence[int], indices: Sequence[int], size: int) -> Iterator[Batch]:

@@ -74,7 +74,7 @@ class JoiningQueue:
         first = self._queue.get()
         if first is None:
             return None
-        ids, indices = [first[0]], [first[1]]
+        ids, indices, arrived = [first[0]], [first[1]], [first[2]]
         age = time.perf_counter() - first[2]
         for _ in range(self._policy.take(1 + self._queue.qsize(), age) - 1):
             try:
@@ -86,7 +86,8 @@ class JoiningQueue:
                 break
             ids.append(item[0])
             indices.append(item[1])
-        return Batch(ids, indices)
+            arrived.append(item[2])
+        return Batch(ids, indices, arrived)
 
     def close(self, workers: int) -> None:
         """See ``WorkQueue``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,7 @@ from .batcher import Batch, cut
 from .completion import Completer
 from .failures import Failures
 from .queue import WorkQueue
+from .recorder import Latencies
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class Caller:
         self._completer = completer
         self._failures = failures
         self.tally = Tally()
+        self.latencies = Latencies()
 
     @property
     def capacity(self) -> int:
@@ -53,6 +56,17 @@ class Caller:
         self._completer.answer(batch.ids)
         self.tally.batches += 1
         self.tally.samples += count
+        if batch.arrived:
+            self.latencies.add_batch(batch.arrived)
+
+    def warm_up(self, indices: Sequence[int]) -> None:
+        """Run the first of these loaded samples through the model, and answer nobody."""
+        count = min(self.capacity, len(indices))
+        rows, sizes = self._completer.results[:count], self._completer.sizes[:count]
+        try:
+            self._solver.solve(indices[:count], rows, sizes)
+        except Exception as error:  # the run then answers without data, and fails
+            self._failures.record("running the model", error)
 
 
 class Pipeline(Protocol):
@@ -73,8 +87,10 @@ class DirectPipeline:
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``Pipeline``."""
+        began = time.perf_counter()
         for batch in cut(ids, indices, self._caller.capacity):
             self._caller.serve(batch)
+        self._caller.latencies.add(began)
 
     def close(self) -> Tally:
         """See ``Pipeline``."""

@@ -1,0 +1,129 @@
+"""Extractive question answering: word pieces in, a start and an end logit for each token out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..backends.base import Predictor
+from ..errors import HarnessError
+from ..outcome import AccuracyFigure
+from ..records import read_json
+from ..settings import MAIN, ModelSpec
+from . import squad
+from .base import Array, OneCall, Result, Rules
+
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+# A batch is padded to its longest sample, rounded up: fewer shapes, and wide registers are full.
+ROUND_TO = 8
+# What LoadGen logs for tokens that were never computed, because they are padding.
+NO_LOGIT = -10_000.0
+
+
+class QuestionInputs:
+    """Feeds the three inputs, cut to the longest sample of the batch."""
+
+    def __init__(self, benchmark: QuestionAnswering, capacity: int) -> None:
+        self._benchmark = benchmark
+        self._buffers = [
+            np.empty(capacity * benchmark.length, dtype=np.int64) for _ in benchmark.input_names
+        ]
+
+    def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
+        """See ``base.Inputs``."""
+        benchmark = self._benchmark
+        rows = benchmark.rows(indices)
+        longest = int(benchmark.lengths[np.asarray(indices)].max())
+        width = min(benchmark.length, -(-longest // ROUND_TO) * ROUND_TO)
+        fed = {}
+        for name, loaded, buffer in zip(
+            benchmark.input_names, benchmark.loaded, self._buffers, strict=True
+        ):
+            batch = buffer[: len(rows) * width].reshape(len(rows), width)
+            batch[:] = loaded[rows, :width]
+            fed[name] = batch
+        return fed
+
+
+class QuestionAnswering:
+    """Features of SQuAD; LoadGen logs float32 [384, 2] (start, end) for each.
+
+    The model's inputs are token numbers, mask and segments in this order, its first two outputs
+    the start and the end logits.
+    """
+
+    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+        if len(model.inputs) != len(INPUTS) or len(model.outputs) < 2:
+            raise HarnessError(
+                f"question answering needs 3 inputs and 2 outputs, the model {model.name} has "
+                f"{len(model.inputs)} and {len(model.outputs)}"
+            )
+        facts = read_json(dataset / "dataset.json")
+        self.rules = rules
+        self._folder = dataset
+        self._arrays = [np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS]
+        self.lengths: Array = np.load(dataset / "lengths.npy").astype(np.int64)
+        self.costs: Array | None = self.lengths
+        self.sample_count, self.length = self._arrays[0].shape
+        if not self.sample_count == len(self.lengths) == facts["count"]:
+            raise HarnessError(f"{dataset} is damaged: its arrays are not equally long")
+        self.input_names = tuple(tensor.name for tensor in model.inputs)
+        self.outputs: Mapping[str, tuple[str, ...]] = {
+            MAIN: (model.outputs[0].name, model.outputs[1].name)
+        }
+        self.result = Result(np.dtype(np.float32), (self.length, 2))
+        self._row_of = np.full(self.sample_count, -1, dtype=np.int64)
+        self.loaded: list[Array] = []
+
+    def load(self, indices: Sequence[int]) -> None:
+        """See ``base.Benchmark``."""
+        wanted = np.unique(np.asarray(indices, dtype=np.int64))
+        self.loaded = [np.ascontiguousarray(array[wanted]) for array in self._arrays]
+        self._row_of[wanted] = np.arange(len(wanted))
+
+    def unload(self) -> None:
+        """See ``base.Benchmark``."""
+        self._row_of.fill(-1)
+        self.loaded = []
+
+    def rows(self, indices: Sequence[int] | Array) -> Array:
+        """Where these samples lie; IndexError when one of them was not loaded."""
+        rows = self._row_of[np.asarray(indices, dtype=np.int64)]
+        if rows.min() < 0:
+            missing = np.asarray(indices)[rows < 0][0]
+            raise IndexError(f"sample {missing} was issued but never loaded")
+        return rows
+
+    def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
+        """See ``base.Benchmark``."""
+        return OneCall(QuestionInputs(self, capacity), predictors[MAIN], self.postprocess)
+
+    def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
+        """Both logits side by side, padding filled up; see ``base.OneCall``."""
+        width = outputs[0].shape[1]
+        results[:, :width, 0] = outputs[0]
+        results[:, :width, 1] = outputs[1]
+        results[:, width:] = NO_LOGIT
+
+    def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
+        """F1 in percent; see ``base.Benchmark``. Each feature counts once, however often asked."""
+        size = 4 * 2 * self.length
+        wrong = next((k for k, answer in enumerate(answers) if len(answer) != size), None)
+        if wrong is not None:
+            raise HarnessError(
+                f"sample {wrong} was answered with {len(answers[wrong])} bytes, not {size}"
+            )
+        _, places = np.unique(samples, return_index=True)
+        logits = (
+            np.frombuffer(answers[place], dtype=np.float32).reshape(self.length, 2)
+            for place in places
+        )
+        rows = [int(samples[place]) for place in places]
+        examples = squad.read_examples(self._folder)
+        found = squad.answers(logits, rows, squad.Spans.read(self._folder), examples)
+        exact, value = squad.score(found, examples)
+        line = json.dumps({"exact_match": exact, "f1": value})
+        return AccuracyFigure(value, line, len(answers))

@@ -1,0 +1,104 @@
+"""Starting the programs of the package, with progress, and the reason when one fails."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import process, records
+from .errors import HarnessError
+from .progress import Progress
+from .telemetry import Monitor
+
+LIVE = "live.json"
+
+
+def say(text: str) -> None:
+    """One plain line for whoever watches."""
+    print(text, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: ``45 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+@dataclass(slots=True)
+class Schedule:
+    """How much of a session is done, in seconds as they were estimated."""
+
+    total_s: float = 0.0
+    done_s: float = 0.0
+
+    def left(self, running_s: float) -> float:
+        """Seconds until the end, ``running_s`` of them in the run that goes on now."""
+        return max(0.0, self.total_s - self.done_s - running_s)
+
+
+@dataclass(slots=True)
+class Launcher:
+    """Starts programs one after the other; ``monitor`` is the one of the run that goes on."""
+
+    progress: Progress = field(default_factory=Progress)
+    schedule: Schedule = field(default_factory=Schedule)
+    monitor: Monitor | None = None
+
+    def execute(
+        self, program: str, folder: Path, request: object, label: str, expected_s: float
+    ) -> None:
+        """Run a program of the package in ``folder``; raises HarnessError when it fails."""
+        config, console = folder / "run.json", folder / "console.txt"
+        records.write(config, request)
+        began = time.monotonic()
+
+        def tick() -> None:
+            passed = time.monotonic() - began
+            self.progress.report(self._label(label, folder, passed), passed, expected_s)
+            if self.monitor is not None:
+                self.monitor.sample()
+
+        tick()
+        status = process.run(program, config, console, tick)
+        if status != 0:
+            raise HarnessError(reason(status, folder, console))
+
+    def _label(self, label: str, folder: Path, passed: float) -> str:
+        parts = [label]
+        rate = live_rate(folder)
+        if rate is not None:
+            parts.append(f"{rate:.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s")
+        left = self.schedule.left(passed)
+        if left > 1:
+            parts.append(f"{duration(left)} to the end of all runs")
+        return ", ".join(parts)
+
+
+def live_rate(folder: Path) -> float | None:
+    """Samples/s that the run in ``folder`` has answered so far, once it has begun."""
+    path = folder / LIVE
+    if not path.exists():
+        return None
+    try:
+        state = records.read_json(path)
+        return float(state["samples"] / state["seconds"]) if state["samples"] else None
+    except (HarnessError, KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
+def reason(status: int, folder: Path, console: Path) -> str:
+    """Why a process failed: its own report, the signal, or the last line that it printed."""
+    outcome = folder / "outcome.json"
+    if outcome.exists():
+        failure = records.read_json(outcome).get("failure")
+        if failure:
+            return str(failure)
+    if status < 0:
+        return f"the process was ended by {signal.Signals(-status).name}"
+    lines = console.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    last = lines[-1] if lines else "it printed nothing"
+    return last.removeprefix("mlperf_harness: ")

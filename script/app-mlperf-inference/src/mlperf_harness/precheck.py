@@ -1,0 +1,95 @@
+"""What would make a run invalid whatever came out of it: found before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import rules
+from .calibration import Probe
+from .errors import HarnessError
+from .rules import BenchmarkRules
+from .settings import OFFLINE, PERFORMANCE, SessionSettings
+
+AUDIT = "audit.config"
+
+
+def check(
+    settings: SessionSettings, found: BenchmarkRules | None, probe: Probe, root: Path
+) -> tuple[str, ...]:
+    """Raise HarnessError for what cannot become valid; return what only keeps it from counting.
+
+    ``root`` is the folder of the results that would be written.
+    """
+    problems = [*_round(settings, probe), *_audit(root, settings), *_duration(settings)]
+    counts = list(_counts(settings, found, probe)) if found else []
+    if settings.style == "valid" and not settings.form:
+        problems += counts
+    if problems:
+        raise HarnessError("this could not become a valid result: " + "; ".join(problems))
+    missing = list(_retired(settings, found)) if found else []
+    return (*(counts if settings.style == "valid" else ()), *missing)
+
+
+def _round(settings: SessionSettings, probe: Probe) -> Iterator[str]:
+    seeds = rules.qsl_seeds()
+    wanted = seeds.get(settings.round)
+    if wanted is None:
+        known = ", ".join(seeds)
+        raise HarnessError(f"there is no LoadGen for round {settings.round}, only for: {known}")
+    if probe.qsl_seed != wanted:
+        is_of = next((name for name, seed in seeds.items() if seed == probe.qsl_seed), "no round")
+        yield (
+            f"LoadGen {probe.versions.get('loadgen', '')} carries the seeds of {is_of}, round "
+            f"{settings.round} fixes others (get it with: cm run script "
+            f"--tags=get,mlperf,inference,loadgen,_r{settings.round})"
+        )
+
+
+def _audit(root: Path, settings: SessionSettings) -> Iterator[str]:
+    places = [
+        Path(settings.results_dir),
+        root,
+        *(root / name.lower() for name in settings.scenarios),
+    ]
+    for place in dict.fromkeys(places):
+        if (place / AUDIT).exists():
+            yield f"{place / AUDIT} is left over from a compliance test (delete it)"
+
+
+def _duration(settings: SessionSettings) -> Iterator[str]:
+    least, asked = rules.minimum_duration_ms(), settings.overrides.min_duration
+    if settings.style == "valid" and asked is not None and asked < least and not settings.form:
+        yield f"--min_duration={asked} is below the {least} ms of the rules (leave it out)"
+
+
+def _counts(settings: SessionSettings, found: BenchmarkRules, probe: Probe) -> Iterator[str]:
+    """Numbers of samples below those of the rules, where performance is measured."""
+    if PERFORMANCE not in settings.modes:
+        return
+    given = settings.overrides
+    loaded = min(given.performance_sample_count or found.loaded_samples, probe.sample_count)
+    if loaded < found.loaded_samples:
+        yield (
+            f"{loaded} samples would be loaded, round {settings.round} asks for "
+            f"{found.loaded_samples} (--performance_sample_count, or a whole data set)"
+        )
+    if OFFLINE in settings.scenarios:
+        for name, count in (
+            ("--min_query_count", given.min_query_count),
+            ("--max_query_count", given.max_query_count),
+        ):
+            if count is not None and count < found.offline_minimum:
+                yield (
+                    f"{name}={count} leaves Offline below the {found.offline_minimum} samples "
+                    "of the rules (leave it out)"
+                )
+
+
+def _retired(settings: SessionSettings, found: BenchmarkRules) -> Iterator[str]:
+    for scenario in settings.scenarios:
+        if scenario in found.all_scenarios() and not found.in_round(scenario, settings.round):
+            yield (
+                f"{found.name} {scenario} is no part of round {settings.round}; "
+                f"its last round was {found.last_round(scenario)}"
+            )

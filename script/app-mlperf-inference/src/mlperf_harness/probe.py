@@ -1,0 +1,33 @@
+"""What a session must know before it measures anything; nothing is computed for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlperf_loadgen
+
+from . import backends, benchmarks
+from .calibration import Probe, Request
+from .errors import HarnessError
+from .loadgen_run import library_versions
+from .settings import OFFLINE
+
+
+def probe(request: Request, config: Path) -> Probe:
+    """Versions, the seed that tells LoadGen's round, and the number of samples.
+
+    Raises HarnessError when the benchmark or the backend cannot be used at all.
+    """
+    benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
+    backend = backends.create(request.backend, request.device, request.precision)
+    empty = config.with_name("user.conf")
+    empty.write_text("", encoding="utf-8")
+    settings = mlperf_loadgen.TestSettings()
+    status = settings.FromConfig(str(empty), benchmark.rules.loadgen_key, OFFLINE)
+    if status not in (0, None):
+        raise HarnessError(f"LoadGen cannot read its own rules (status {status})")
+    return Probe(
+        versions={**backend.versions(), **library_versions()},
+        qsl_seed=int(settings.qsl_rng_seed),
+        sample_count=benchmark.sample_count,
+    )

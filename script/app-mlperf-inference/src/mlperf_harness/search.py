@@ -1,0 +1,214 @@
+"""Looking for the highest rate at which Server queries are still answered in time.
+
+Nothing here runs anything: ``search`` is given a function that tries a rate. The share of late
+queries of one short run is a matter of luck, because late queries come in bursts. But its
+logarithm grows steeply and almost evenly with the rate, so a line through all tries tells the
+rate at which the share is just allowed far better than any single try.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+BRACKET, CLOSE, CONFIRM = "bracket", "close in", "confirm"
+
+# The most tries that look for a rate in time and one too high, that close in, that confirm.
+BRACKET_TRIES = 8
+CLOSING_TRIES = 10
+CONFIRMATIONS = 6
+
+# When a rate in time and one too high are this close, there is nothing left to find.
+PRECISION = 0.01
+# Closing in also ends when the last tries have moved the estimate by less than this.
+SETTLED = 0.006
+LEAST_CLOSING = 6
+# A confirmation at the very limit would pass every second time.
+MARGIN = 0.99
+STEP_BACK = 0.98
+# After a confirmation with room to spare a higher rate is tried, when it is worth it.
+STEP_UP = 1.05
+WORTH_IT = 1.01
+FIRST_STEP = 1.25
+LARGEST_STEP = 2.0
+
+# Shares further than this factor from the allowed one only say on which side of it they are.
+USEFUL = math.log(8.0)
+# How much the rate may grow with the share, both as logarithms.
+LEAST, USUAL, LARGEST = 1 / 200, 1 / 25, 1 / 5
+# By so much a rate without late queries may have been lucky, one with many unlucky.
+LUCK = 1.04
+# The spread of shares (as logarithms) at which the tries count as much as what is usual.
+TRUST = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One short run: its rate in samples/s, the share of late queries, and what was allowed."""
+
+    qps: float
+    late_share: float
+    allowed_share: float
+    queries: int
+    tail_ms: float | None
+    seconds: float
+    purpose: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether few enough queries were late."""
+        return self.late_share <= self.allowed_share
+
+    @property
+    def excess(self) -> float:
+        """The logarithm of late over allowed queries; below zero when it passed.
+
+        Without a late query it is that of half a query, the most that such a run can tell.
+        """
+        share = max(self.late_share, 0.5 / max(self.queries, 1))
+        return math.log(share / self.allowed_share) if self.allowed_share > 0 else USEFUL * 2
+
+    @property
+    def useful(self) -> bool:
+        """Whether the share is near the allowed one, and more than nothing."""
+        return self.late_share > 0 and abs(self.excess) <= USEFUL
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The end of a search: the rate, None when not even the least was answered in time."""
+
+    qps: float | None
+    tries: tuple[Try, ...]
+    confirmed: bool
+
+
+Attempt = Callable[[float, str], Try]
+
+
+def most_tries() -> int:
+    """A search never makes more runs than this."""
+    return BRACKET_TRIES + CLOSING_TRIES + CONFIRMATIONS
+
+
+def search(start: float, attempt: Attempt, least: float = 0.0) -> Found:
+    """The highest rate that passes, found from ``start``; ``attempt(qps, purpose)`` tries one.
+
+    It gives up below the rate ``least``.
+    """
+    tries: list[Try] = []
+    if not _bracket(start, attempt, least, tries):
+        return Found(None, tuple(tries), False)
+    _close_in(attempt, tries)
+    guess = _estimate(tries)
+    best = _confirm(_highest_in_time(tries) if guess is None else MARGIN * guess, attempt, tries)
+    return Found(best or STEP_BACK * tries[-1].qps, tuple(tries), best is not None)
+
+
+def _confirm(qps: float, attempt: Attempt, tries: list[Try]) -> float | None:
+    """The highest rate that a longer run has confirmed, from ``qps`` downwards or upwards."""
+    best: float | None = None
+    for _ in range(CONFIRMATIONS):
+        tries.append(attempt(qps, CONFIRM))
+        guess = _estimate(tries)
+        if tries[-1].passed:
+            best = qps
+            higher = qps if guess is None else min(MARGIN * guess, STEP_UP * qps)
+            if higher <= qps * WORTH_IT:
+                break
+            qps = higher
+        elif best is not None:
+            break
+        else:
+            lower = STEP_BACK * qps
+            qps = lower if guess is None else min(lower, max(MARGIN * guess, lower / STEP_UP))
+    return best
+
+
+def _bracket(start: float, attempt: Attempt, least: float, tries: list[Try]) -> bool:
+    """Try rates until one is in time and one is not; False when none is in time."""
+    qps, step = start, FIRST_STEP
+    for _ in range(BRACKET_TRIES):
+        tries.append(attempt(qps, BRACKET))
+        passed = any(each.passed for each in tries)
+        failed = any(not each.passed for each in tries)
+        if passed and failed:
+            return True
+        qps = qps * step if passed else qps / step
+        step = min(step * step, LARGEST_STEP)
+        if qps < least:
+            return False
+    return passed
+
+
+def _close_in(attempt: Attempt, tries: list[Try]) -> None:
+    """Try where the limit seems to be, until that place settles."""
+    if all(each.passed for each in tries):
+        return
+    guesses: list[float] = []
+    for number in range(CLOSING_TRIES):
+        guess = _estimate(tries)
+        if guess is None:
+            low, high = _highest_in_time(tries), _lowest_too_late(tries)
+            if high <= low * (1 + PRECISION):
+                return
+            guess = math.sqrt(low * high)
+        else:
+            guesses.append(guess)
+            if number >= LEAST_CLOSING and _settled(guesses):
+                return
+        tries.append(attempt(guess, CLOSE))
+
+
+def _settled(guesses: Sequence[float]) -> bool:
+    last = guesses[-3:]
+    return len(last) == 3 and max(last) <= min(last) * (1 + SETTLED)
+
+
+def _highest_in_time(tries: Sequence[Try]) -> float:
+    return max(each.qps for each in tries if each.passed)
+
+
+def _lowest_too_late(tries: Sequence[Try]) -> float:
+    """The lowest rate that failed and does not contradict a higher one that passed."""
+    floor = _highest_in_time(tries)
+    failed = [each.qps for each in tries if not each.passed]
+    return min((qps for qps in failed if qps > floor), default=max(failed))
+
+
+def _estimate(tries: Sequence[Try]) -> float | None:
+    """Where a line through the useful tries meets the allowed share; None without any.
+
+    The others bound it: it is not far below a rate without late queries, nor far above one with
+    far too many.
+    """
+    useful = [each for each in tries if each.useful]
+    if not useful:
+        return None
+    guess = _meeting(useful)
+    clear = [each.qps for each in tries if each.passed and not each.useful]
+    hopeless = [each.qps for each in tries if not each.passed and not each.useful]
+    if hopeless:
+        guess = min(guess, LUCK * min(hopeless))
+    if clear:
+        guess = max(guess, max(clear) / LUCK)
+    return guess
+
+
+def _meeting(useful: Sequence[Try]) -> float:
+    """The rate on a straight line through the logarithms, long runs counting more.
+
+    The line tells the rate by the share, not the other way round: shares are spread over the same
+    range however steeply they grow.
+    """
+    total = sum(each.queries for each in useful)
+    weights = [each.queries / total for each in useful]
+    x = [math.log(each.qps) for each in useful]
+    mean_x = sum(w * each for w, each in zip(weights, x, strict=True))
+    mean_y = sum(w * each.excess for w, each in zip(weights, useful, strict=True))
+    spread, product = TRUST**2, TRUST**2 * USUAL
+    for weight, place, each in zip(weights, x, useful, strict=True):
+        spread += weight * (each.excess - mean_y) ** 2
+        product += weight * (each.excess - mean_y) * (place - mean_x)
+    return math.exp(mean_x - mean_y * min(max(product / spread, LEAST), LARGEST))

@@ -1,0 +1,66 @@
+"""Say which articles to write as prompts, and hand out what src/make_dataset.py has written."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from cmbench.errors import Error
+
+ARTICLES = 13368
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Put the program's arguments together."""
+    env = i["env"]
+    words, files = (["--tiny"], []) if env.get("CM_DATASET_FORM") == "tiny" else real(env)
+    with open(os.path.join(env["CM_TMP_RUN_DIR"], "arguments"), "w", encoding="utf-8") as file:
+        file.write("".join(f"{word}\0" for word in words))
+    return {"return": 0, "relies_on": files}
+
+
+def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Arguments for CNN/DailyMail, and the files that they name."""
+    given = {
+        "--articles": env.get("CM_CNNDM_ARTICLES"),
+        "--tokenizer": env.get("CM_CNNDM_TOKENIZER"),
+    }
+    lacking = [option for option, path in given.items() if not path]
+    if lacking:
+        raise Error(
+            "data-needed",
+            f"CNN/DailyMail needs {' and '.join(f'{option}=FILE' for option in lacking)}",
+            hint="make cnn_eval.json with download_cnndm.py of MLCommons's reference (gpt-j), take "
+            "tokenizer.json from the model, or use the tiny form: --tags=get,dataset,cnndm,_tiny",
+        )
+    paths = {
+        option: os.path.abspath(os.path.expanduser(str(path))) for option, path in given.items()
+    }
+    for option, path in paths.items():
+        if not os.path.isfile(path):
+            raise Error(
+                "data-needed", f"{option}={path} is no file", hint="give the path of a file"
+            )
+    return [word for pair in paths.items() for word in pair], list(paths.values())
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Set the folder and the number of articles; the full set must have all of them."""
+    env = i["env"]
+    folder = os.getcwd()
+    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
+        facts = json.load(file)
+    if env.get("CM_DATASET_FORM") != "tiny" and facts["count"] != ARTICLES:
+        raise Error(
+            "data-incomplete",
+            f"there are {facts['count']} articles, the validation set has {ARTICLES}",
+            hint="make cnn_eval.json again",
+        )
+    env["CM_DATASET_PATH"] = folder
+    env["CM_DATASET_EVAL_PATH"] = os.path.join(folder, "cnn_eval.json")
+    env["CM_DATASET_CNNDM_EVAL_PATH"] = env["CM_DATASET_EVAL_PATH"]
+    env["CM_DATASET_PREPROCESSED_PATH"] = folder
+    env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM", "")
+    env["CM_DATASET_SIZE"] = str(facts["count"])
+    return {"return": 0}

@@ -1,0 +1,189 @@
+"""Write the articles of the summarization benchmark as prompts of tokens.
+
+    make_dataset.py --tiny --out DIR                              generated articles, see news.py
+    make_dataset.py --articles FILE --tokenizer FILE --out DIR    CNN/DailyMail, GPT-J's tokenizer
+
+The second form takes a list of objects with ``instruction``, ``input`` and ``output``, as
+MLCommons gives it out (cnn_eval.json), and the tokenizer.json of the model.
+
+Written are ``cnn_eval.json``, ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
+``references.json``, ``pieces.json`` (the bytes of each token as Latin-1) and ``dataset.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import news
+import numpy as np
+
+HELD_OUT_SEED = 4
+HELD_OUT = 400
+QSL_COUNT = 13368
+LARGEST_PROMPT = 1919
+INSTRUCTION = "Summarize the following news article:"
+FILES = ("prompts.npy", "offsets.npy", "references.json", "pieces.json")
+PROMPT = (
+    "Below is an instruction that describes a task, paired with an input that provides further "
+    "context. Write a response that appropriately completes the request.\n\n"
+    "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:"
+)
+
+
+class DatasetError(Exception):
+    """The articles or the tokenizer are not what they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Tokens of every prompt, what people wrote, and the bytes of each token as Latin-1."""
+
+    tokens: list[list[int]]
+    references: list[str]
+    pieces: list[str]
+
+
+def tiny_tokens(text: str) -> list[int]:
+    """Tokens of a text of the tiny world: one for each word, 2 for a word that it does not know."""
+    number = {word: place for place, word in enumerate(news.vocabulary())}
+    return [number.get(word, news.SPECIAL.index("<unk>")) for word in text.split()]
+
+
+def tiny(count: int) -> tuple[Prompts, list[dict[str, str]]]:
+    """The generated articles, as prompts and as MLCommons lays CNN/DailyMail out."""
+    stories = news.stories(count, HELD_OUT_SEED)
+    ending = " ".join(news.PROMPT_END)
+    prompts = Prompts(
+        tokens=[tiny_tokens(f"{story.article} {ending}") for story in stories],
+        references=[story.summary for story in stories],
+        pieces=["" if word in news.SPECIAL else f" {word}" for word in news.vocabulary()],
+    )
+    entries = [
+        {"instruction": INSTRUCTION, "input": story.article, "output": story.summary}
+        for story in stories
+    ]
+    return prompts, entries
+
+
+def full(articles: Path, tokenizer: Path) -> tuple[Prompts, list[dict[str, str]]]:
+    """CNN/DailyMail with the model's tokenizer; prompts are cut at 1919 tokens."""
+    from tokenizers import Tokenizer
+
+    try:
+        entries = json.loads(articles.read_text(encoding="utf-8"))
+        prompts = [PROMPT.format(**entry) for entry in entries]
+        references = [str(entry["output"]) for entry in entries]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DatasetError(
+            f"{articles} is no list of instruction, input, output: {error}"
+        ) from error
+    coder = Tokenizer.from_file(str(tokenizer))
+    coder.no_padding()
+    coder.enable_truncation(LARGEST_PROMPT)
+    vocabulary = coder.get_vocab()
+    names = sorted(vocabulary, key=lambda name: vocabulary[name])
+    return (
+        Prompts(
+            tokens=[coded.ids for coded in coder.encode_batch(prompts)],
+            references=references,
+            pieces=[piece_of(name) for name in names],
+        ),
+        entries,
+    )
+
+
+def _bytes_of_letters() -> dict[str, int]:
+    """Byte-level tokenizers write every byte as one printable letter; this is the way back."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = {chr(byte): byte for byte in printable}
+    return letters | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+LETTERS = _bytes_of_letters()
+
+
+def piece_of(name: str) -> str:
+    """The bytes of a token of a byte-level tokenizer, as Latin-1; special ones have none."""
+    if name.startswith("<|") and name.endswith("|>"):
+        return ""
+    return "".join(chr(LETTERS[letter]) for letter in name if letter in LETTERS)
+
+
+def write(prompts: Prompts, entries: Sequence[dict[str, str]], out: Path) -> None:
+    """Write everything but dataset.json."""
+    lengths = [len(tokens) for tokens in prompts.tokens]
+    flat = np.concatenate([np.asarray(tokens, dtype=np.int32) for tokens in prompts.tokens])
+    np.save(out / "prompts.npy", flat)
+    np.save(out / "offsets.npy", np.cumsum([0, *lengths]).astype(np.int64))
+    for name, value in (
+        ("references.json", prompts.references),
+        ("pieces.json", prompts.pieces),
+        ("cnn_eval.json", list(entries)),
+    ):
+        (out / name).write_text(json.dumps(value, indent=0) + "\n", encoding="utf-8")
+
+
+def facts(name: str, prompts: Prompts, repeated: bool, out: Path) -> dict[str, Any]:
+    """What dataset.json says."""
+    digests = {file: hashlib.sha256((out / file).read_bytes()).hexdigest() for file in FILES}
+    return {
+        "name": name,
+        "count": len(prompts.tokens),
+        **({"qsl_count": QSL_COUNT} if repeated else {}),
+        "largest_prompt": max(len(tokens) for tokens in prompts.tokens),
+        "vocabulary": len(prompts.pieces),
+        "files": {
+            file: {"bytes": (out / file).stat().st_size, "sha256": digest}
+            for file, digest in digests.items()
+        },
+        "made_with": {"numpy": np.__version__},
+    }
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tiny", action="store_true", help="generated articles")
+    parser.add_argument("--articles", type=Path, help="cnn_eval.json")
+    parser.add_argument("--tokenizer", type=Path, help="tokenizer.json of the model")
+    parser.add_argument("--count", type=int, default=HELD_OUT, help="generated articles")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    options = parser.parse_args(arguments)
+    if not options.tiny and not (options.articles and options.tokenizer):
+        parser.error("--tiny, or --articles and --tokenizer")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the prompts and, last of all, dataset.json."""
+    options = parse(arguments)
+    try:
+        if options.tiny:
+            prompts, entries = tiny(options.count)
+        else:
+            prompts, entries = full(options.articles, options.tokenizer)
+        write(prompts, entries, options.out)
+    except (OSError, DatasetError) as error:
+        print(f"make_dataset: {error}", file=sys.stderr)
+        return 1
+    name = "news-tiny" if options.tiny else "cnn-dailymail"
+    repeated = options.tiny and options.count == HELD_OUT
+    found = facts(name, prompts, repeated, options.out)
+    unfinished = options.out / "dataset.json.part"
+    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, options.out / "dataset.json")
+    print(f"{found['count']} prompts of at most {found['largest_prompt']} tokens written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

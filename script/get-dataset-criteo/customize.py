@@ -1,0 +1,73 @@
+"""Find Criteo's click logs where the user has them, or make the tiny day of clicks."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from cmbench.errors import Error
+
+DAYS = tuple(f"day_{number}" for number in range(24))
+# Label, 13 counts and 26 categories.
+COLUMNS = 40
+WHERE = "https://ailab.criteo.com/download-criteo-1tb-click-logs-dataset/"
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Check the user's folder; the tiny form is made by a program."""
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "tiny":
+        program: dict[str, Any] = i["automation"].run_native_script(
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
+        )
+        return program
+    folder = os.path.abspath(os.path.expanduser(env.get("CM_CRITEO_PATH") or ""))
+    if not env.get("CM_CRITEO_PATH"):
+        raise Error(
+            "data-not-free",
+            "Criteo's click logs cannot be fetched by a program: their licence has to be accepted",
+            hint=f"get them from {WHERE} and give the folder with --criteo_path=FOLDER, "
+            "or use the tiny form: --tags=get,dataset,criteo,_tiny",
+        )
+    files = check(folder)
+    env["CM_DATASET_PATH"] = folder
+    return {"return": 0, "relies_on": files}
+
+
+def check(folder: str) -> list[str]:
+    """The 24 files; Error when one is missing or its first line is no line of a click log."""
+    files = [os.path.join(folder, day) for day in DAYS]
+    missing = [os.path.basename(path) for path in files if not os.path.isfile(path)]
+    if missing:
+        raise Error(
+            "data-incomplete",
+            f"{folder} has {len(files) - len(missing)} of the {len(files)} files of the click logs",
+            hint=f"put the missing ones there, unpacked; the first is {missing[0]}",
+            context=missing,
+        )
+    for path in files:
+        with open(path, encoding="ascii", errors="replace") as file:
+            columns = len(file.readline().rstrip("\n").split("\t"))
+        if columns != COLUMNS:
+            raise Error(
+                "data-wrong",
+                f"{path} has {columns} columns in its first line, a click log has {COLUMNS}",
+                hint="unpack the downloaded file again",
+            )
+    return files
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Set what scripts that use the data set look at."""
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") != "tiny":
+        return {"return": 0}
+    folder = os.getcwd()
+    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
+        facts = json.load(file)
+    env["CM_DATASET_PATH"] = folder
+    env["CM_DATASET_SIZE"] = str(facts["pairs"])
+    env["CM_DATASET_ROWS"] = ",".join(str(rows) for rows in facts["rows"])
+    env["CM_DATASET_SOURCE_PATH"] = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "src")
+    return {"return": 0, "version": facts["version"]}

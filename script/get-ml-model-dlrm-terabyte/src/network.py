@@ -1,0 +1,142 @@
+"""The tiny recommendation model: its PyTorch form for training and its ONNX form.
+
+It is a DLRM: an MLP for the counts, one embedding for each category, all dot products between
+them, and an MLP on top. The ONNX graph is written node by node, so that names and operators do not
+depend on the version of PyTorch. Version v1 has the inputs of MLPerf's DLRM export (``dense_x``,
+``offsets`` and ``indices`` with the feature first, one value for each category); v2 takes several
+values for each category in the columns of ``indices`` and sums their embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
+
+DENSE_NAME = "dense_x"
+OFFSETS_NAME = "offsets"
+INDICES_NAME = "indices"
+OUTPUT_NAME = "pred"
+OPSET = 13
+IR_VERSION = 7
+
+
+class TinyDlrm(nn.Module):
+    """Log-odds [n] for counts [n, 13] and values [n, sum of ``hot``] counted per category."""
+
+    def __init__(self, rows: Sequence[int], hot: Sequence[int], width: int = 16) -> None:
+        super().__init__()
+        self.width, self.features = width, len(rows)
+        owner = np.repeat(np.arange(len(rows)), hot)
+        self.register_buffer("base", torch.from_numpy(np.cumsum([0, *rows[:-1]])[owner]))
+        self.register_buffer("owner", torch.from_numpy(owner))
+        self.table = nn.Parameter(torch.randn(sum(rows), width) * 0.1)
+        self.bottom = nn.ModuleList([nn.Linear(13, 32), nn.Linear(32, width)])
+        pairs = (len(rows) + 1) * len(rows) // 2
+        self.top = nn.ModuleList([nn.Linear(width + pairs, 32), nn.Linear(32, 1)])
+        below = torch.tril_indices(len(rows) + 1, len(rows) + 1, -1)
+        self.register_buffer("below", below[0] * (len(rows) + 1) + below[1])
+
+    def forward(self, dense: Tensor, indices: Tensor) -> Tensor:
+        """See the class."""
+        assert isinstance(self.base, Tensor)
+        assert isinstance(self.owner, Tensor)
+        assert isinstance(self.below, Tensor)
+        x = torch.relu(self.bottom[1](torch.relu(self.bottom[0](dense))))
+        looked_up = self.table[indices + self.base]
+        pooled = torch.zeros(len(dense), self.features, self.width)
+        pooled = pooled.index_add(1, self.owner, looked_up)
+        rows = torch.cat([x[:, None], pooled], dim=1)
+        products = (rows @ rows.transpose(1, 2)).flatten(1)[:, self.below]
+        hidden = torch.relu(self.top[0](torch.cat([x, products], dim=1)))
+        odds: Tensor = self.top[1](hidden)[:, 0]
+        return odds
+
+
+@dataclass(slots=True)
+class GraphWriter:
+    """Collects the nodes and constants of one ONNX graph."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: list[onnx.TensorProto] = field(default_factory=list)
+
+    def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """Append a node and return the name of its output."""
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
+        return output
+
+    def constant(self, name: str, values: Any) -> str:
+        """Append a constant and return its name."""
+        array: npt.NDArray[Any] = np.ascontiguousarray(values)
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def linear(self, name: str, module: nn.Linear, source: str, activation: str) -> str:
+        """Append a layer with its activation; returns its output."""
+        inputs = [
+            source,
+            self.constant(f"{name}/weight", module.weight.detach().numpy()),
+            self.constant(f"{name}/bias", module.bias.detach().numpy()),
+        ]
+        result = self.add("Gemm", inputs, f"{name}/sum", transB=1)
+        return self.add(activation, [result], f"{name}/out" if name != "top1" else OUTPUT_NAME)
+
+
+def to_onnx(network: TinyDlrm, version: str) -> onnx.ModelProto:
+    """The inference graph of a trained network, checked by ONNX."""
+    graph = GraphWriter()
+    buffers = dict(network.named_buffers())
+    x = graph.linear("bottom0", network.bottom[0], DENSE_NAME, "Relu")
+    x = graph.linear("bottom1", network.bottom[1], x, "Relu")
+    indices = _one_hot(graph, network.features) if version == "v1" else INDICES_NAME
+    base = graph.constant("base", buffers["base"].numpy())
+    places = graph.add("Add", [indices, base], "places")
+    table = graph.constant("table", network.table.detach().numpy())
+    embedded = graph.add("Gather", [table, places], "embedded", axis=0)
+    if version != "v1":
+        owner = buffers["owner"].numpy()
+        share = (np.arange(network.features)[:, None] == owner[None]).astype(np.float32)
+        embedded = graph.add("MatMul", [graph.constant("share", share), embedded], "pooled")
+    axes = graph.constant("axes", np.asarray([1], dtype=np.int64))
+    first = graph.add("Unsqueeze", [x, axes], "first")
+    rows = graph.add("Concat", [first, embedded], "rows", axis=1)
+    turned = graph.add("Transpose", [rows], "turned", perm=[0, 2, 1])
+    flat = graph.add("Flatten", [graph.add("MatMul", [rows, turned], "all")], "flat", axis=1)
+    below = graph.constant("below", buffers["below"].numpy())
+    products = graph.add("Gather", [flat, below], "products", axis=1)
+    joined = graph.add("Concat", [x, products], "joined", axis=1)
+    hidden = graph.linear("top0", network.top[0], joined, "Relu")
+    graph.linear("top1", network.top[1], hidden, "Sigmoid")
+    return _model(graph, version, network.features, len(buffers["owner"]))
+
+
+def _one_hot(graph: GraphWriter, features: int) -> str:
+    """The one value of each category [n, 26] out of ``indices`` and ``offsets``, both [26, n]."""
+    picked = graph.add("GatherElements", [INDICES_NAME, OFFSETS_NAME], "picked", axis=1)
+    return graph.add("Transpose", [picked], "values", perm=[1, 0])
+
+
+def _model(graph: GraphWriter, version: str, features: int, columns: int) -> onnx.ModelProto:
+    info, whole = helper.make_tensor_value_info, TensorProto.INT64
+    inputs = [info(DENSE_NAME, TensorProto.FLOAT, ["N", 13])]
+    if version == "v1":
+        inputs.append(info(OFFSETS_NAME, whole, [features, "N"]))
+        inputs.append(info(INDICES_NAME, whole, [features, "N"]))
+    else:
+        inputs.append(info(INDICES_NAME, whole, ["N", columns]))
+    outputs = [info(OUTPUT_NAME, TensorProto.FLOAT, ["N", 1])]
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, f"dlrm_{version}_tiny", inputs, outputs, graph.weights),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="cmbench",
+    )
+    onnx.checker.check_model(model, full_check=True)
+    return model

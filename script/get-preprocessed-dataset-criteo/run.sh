@@ -1,0 +1,5 @@
+#!/bin/bash
+set -euo pipefail
+mapfile -d '' -t words < "${CM_TMP_RUN_DIR}/arguments"
+"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/preprocess.py" \
+  "${words[@]}" --out "${PWD}"

@@ -1,0 +1,261 @@
+"""Turn a day of Criteo's click logs into arrays that a benchmark loads at once.
+
+    preprocess.py --day FILE --rows 90,40,... [--hot 3,2,...] --name NAME --out DIR
+    preprocess.py --arrays DIR [--groups FILE] --name NAME --out DIR
+
+The first form reads a log of text: a label, 13 counts and 26 hexadecimal values in a line, divided
+by tabs, empty where unknown. The second one takes the arrays that MLCommons gives out for the last
+day (dense, multi-hot values, labels), of which the first half is the validation set.
+
+Written are ``dense.npy`` float32 [pairs, 13], ``indices.npy`` int32 [pairs, values], ``labels.npy``
+float32 [pairs], ``offsets.npy`` int64 [groups + 1] and ``dataset.json``. A sample of the benchmark
+is a group: a few to hundreds of user-item pairs that are scored together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+DENSE = 13
+FEATURES = 26
+GROUP_SEED = 123
+# The tiny groups are a hundredth of the size of the rules' groups (100 to 700 pairs).
+SMALLEST, LARGEST = 1, 7
+# Two odd numbers without a meaning: they spread further values of a category over its rows.
+STEP, TURN = 7919, 104729
+BLOCK = 1 << 20
+FILES = ("dense.npy", "indices.npy", "labels.npy", "offsets.npy")
+
+Array = npt.NDArray[Any]
+
+
+class PreprocessError(Exception):
+    """The log or the arrays are not what they should be."""
+
+
+def read_day(path: Path) -> tuple[Array, Array, Array]:
+    """Labels [n], counts [n, 13] (0 where unknown) and values [n, 26] of a log."""
+    labels, counts, values = [], [], []
+    with path.open(encoding="ascii") as file:
+        for number, line in enumerate(file, 1):
+            words = line.rstrip("\n").split("\t")
+            if len(words) != 1 + DENSE + FEATURES:
+                raise PreprocessError(
+                    f"{path}:{number}: {len(words)} columns, expected {1 + DENSE + FEATURES}"
+                )
+            try:
+                labels.append(int(words[0]))
+                counts.append([int(word or 0) for word in words[1 : 1 + DENSE]])
+                values.append([int(word or "0", 16) for word in words[1 + DENSE :]])
+            except ValueError as error:
+                raise PreprocessError(f"{path}:{number}: {error}") from error
+    if not labels:
+        raise PreprocessError(f"{path} has no lines")
+    return np.asarray(labels), np.asarray(counts), np.asarray(values)
+
+
+def dense_of(counts: Array) -> Array:
+    """The logarithm of one more than each count; below zero counts as zero."""
+    return np.log1p(np.maximum(counts, 0)).astype(np.float32)
+
+
+def indices_of(values: Array, rows: Sequence[int], hot: Sequence[int]) -> Array:
+    """Columns of row numbers: for each category its value, then as many more as ``hot`` says.
+
+    The further ones follow from the value, as in MLPerf's made-up multi-hot set.
+    """
+    columns = []
+    for feature, (size, many) in enumerate(zip(rows, hot, strict=True)):
+        value = values[:, feature] % size
+        columns += [(value * (1 + STEP * k) + (TURN + feature) * k) % size for k in range(many)]
+    return np.stack(columns, axis=1).astype(np.int32)
+
+
+def tiny_offsets(pairs: int) -> Array:
+    """Where groups of 1 to 7 pairs begin, from a fixed seed; the last one takes what is left."""
+    random = np.random.default_rng(GROUP_SEED)
+    ends = np.cumsum(random.integers(SMALLEST, LARGEST + 1, pairs))
+    ends = ends[ends < pairs]
+    return np.concatenate([[0], ends, [pairs]]).astype(np.int64)
+
+
+def read_groups(path: Path, pairs: int) -> Array:
+    """Offsets from a trace with ``begin, end, size`` in a line; they must cover all pairs."""
+    try:
+        trace = np.loadtxt(path, dtype=np.int64, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise PreprocessError(f"{path}: {error}") from error
+    offsets = np.concatenate([trace[:, 0], trace[-1:, 1]])
+    chained = bool((trace[1:, 0] == trace[:-1, 1]).all() and (np.diff(offsets) > 0).all())
+    if not chained or offsets[0] != 0 or offsets[-1] != pairs:
+        raise PreprocessError(f"{path} does not divide {pairs} pairs into groups without a gap")
+    return offsets
+
+
+def from_day(day: Path, rows: Sequence[int], hot: Sequence[int], out: Path) -> dict[str, Any]:
+    """Write the arrays of a log of text; returns what is said about them."""
+    labels, counts, values = read_day(day)
+    np.save(out / "dense.npy", dense_of(counts))
+    np.save(out / "indices.npy", indices_of(values, rows, hot))
+    np.save(out / "labels.npy", labels.astype(np.float32))
+    np.save(out / "offsets.npy", tiny_offsets(len(labels)))
+    return {"rows": list(rows), "hot": list(hot)}
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))
+
+
+def _member(archive: Path, name: str) -> Array:
+    """A stored (not compressed) array of an .npz file, mapped into memory."""
+    with zipfile.ZipFile(archive) as files:
+        try:
+            info = files.getinfo(name)
+        except KeyError as error:
+            raise PreprocessError(f"{archive} has no {name}") from error
+        if info.compress_type != zipfile.ZIP_STORED:
+            return np.asarray(np.load(archive)[name.removesuffix(".npy")])
+        with files.open(info) as file:
+            version = np.lib.format.read_magic(file)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, fortran, dtype = read(file)
+            header = file.tell()
+    with archive.open("rb") as raw:
+        raw.seek(info.header_offset + 26)
+        name_bytes, extra = np.frombuffer(raw.read(4), dtype="<u2")
+    offset = info.header_offset + 30 + int(name_bytes) + int(extra) + header
+    order = "F" if fortran else "C"
+    return np.memmap(archive, dtype, "r", offset, shape, order)  # type: ignore[call-overload,no-any-return]
+
+
+def from_arrays(folder: Path, groups: Path | None, out: Path) -> dict[str, Any]:
+    """Write the validation half of MLCommons's arrays; returns what is said about them."""
+    wanted = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
+    missing = [name for name in wanted if not (folder / name).is_file()]
+    if missing:
+        raise PreprocessError(f"{folder} has no {', '.join(missing)}")
+    dense = np.load(folder / wanted[0], mmap_mode="r")
+    labels = np.load(folder / wanted[2], mmap_mode="r").reshape(-1)
+    values = [_member(folder / wanted[1], f"{number}.npy") for number in range(FEATURES)]
+    lengths = {len(dense), len(labels), *(len(value) for value in values)}
+    if len(lengths) != 1 or dense.shape[1:] != (DENSE,):
+        raise PreprocessError(f"the arrays of {folder} do not belong together: {sorted(lengths)}")
+    count = (len(labels) + 1) // 2
+    hot = [int(value.shape[1]) for value in values]
+    _copy(dense, out / "dense.npy", count, np.float32)
+    np.save(out / "labels.npy", labels[:count].astype(np.float32))
+    target = np.lib.format.open_memmap(
+        out / "indices.npy", mode="w+", dtype=np.int32, shape=(count, sum(hot))
+    )
+    for part in _blocks(count):
+        target[part] = np.concatenate([value[part] for value in values], axis=1)
+    target.flush()
+    offsets = read_groups(groups, count) if groups else _rule_sized(count)
+    np.save(out / "offsets.npy", offsets)
+    return {"hot": hot, "groups": str(groups or "uniform, 100 to 700 pairs")}
+
+
+def _rule_sized(pairs: int) -> Array:
+    random = np.random.default_rng(GROUP_SEED)
+    ends = np.cumsum(random.integers(100, 701, 1 + pairs // 100))
+    ends = ends[ends < pairs]
+    return np.concatenate([[0], ends, [pairs]]).astype(np.int64)
+
+
+def _copy(source: Array, path: Path, count: int, dtype: Any) -> None:
+    target = np.lib.format.open_memmap(
+        path, mode="w+", dtype=dtype, shape=(count, *source.shape[1:])
+    )
+    for part in _blocks(count):
+        target[part] = source[part]
+    target.flush()
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a written file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def facts(name: str, qsl_count: int, more: dict[str, Any], out: Path) -> dict[str, Any]:
+    """What dataset.json says."""
+    offsets = np.load(out / "offsets.npy")
+    sizes = np.diff(offsets)
+    repeated = {"qsl_count": qsl_count} if qsl_count else {}
+    return {
+        "name": name,
+        "count": len(sizes),
+        **repeated,
+        "pairs": int(offsets[-1]),
+        "largest_group": int(sizes.max()),
+        **more,
+        "files": {file: file_facts(out / file) for file in FILES},
+        "made_with": {"numpy": np.__version__},
+    }
+
+
+def numbers(text: str) -> list[int]:
+    """A list of numbers divided by commas, one for each category."""
+    found = [int(word) for word in text.split(",")]
+    if len(found) != FEATURES or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"expected {FEATURES} numbers above zero")
+    return found
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--day", type=Path, help="a log of text")
+    source.add_argument("--arrays", type=Path, help="folder with MLCommons's arrays of day 23")
+    parser.add_argument("--rows", type=numbers, help="rows of the table of each category")
+    parser.add_argument("--hot", type=numbers, default=[1] * FEATURES, help="values of each")
+    parser.add_argument("--groups", type=Path, help="trace of the groups: begin, end, size")
+    parser.add_argument("--qsl-count", type=int, default=0, help="samples that the rules want")
+    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    options = parser.parse_args(arguments)
+    if options.day and not options.rows:
+        parser.error("--day needs --rows")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the arrays and, last of all, dataset.json."""
+    options = parse(arguments)
+    try:
+        if options.day:
+            more = from_day(options.day, options.rows, options.hot, options.out)
+        else:
+            more = from_arrays(options.arrays, options.groups, options.out)
+    except (OSError, PreprocessError) as error:
+        print(f"preprocess: {error}", file=sys.stderr)
+        return 1
+    found = facts(options.name, options.qsl_count, more, options.out)
+    unfinished = options.out / "dataset.json.part"
+    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, options.out / "dataset.json")
+    print(f"{found['count']} groups of {found['pairs']} pairs written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

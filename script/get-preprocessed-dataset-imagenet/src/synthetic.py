@@ -1,0 +1,54 @@
+"""Images without meaning in the arrays of the benchmark: for speed, never for accuracy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from preprocess import MEANS, file_facts
+
+COUNT = 1024
+SIDE = 224
+CLASSES = 1000
+SEED = 7
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write samples.npy and labels.npy and, last of all, dataset.json."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser.add_argument("--count", type=int, default=COUNT, help="how many images")
+    options = parser.parse_args(arguments)
+    out, count = options.out, options.count
+    generator = np.random.default_rng(SEED)
+    samples = np.lib.format.open_memmap(
+        out / "samples.npy", mode="w+", dtype=np.float32, shape=(count, 3, SIDE, SIDE)
+    )
+    means = np.asarray(MEANS, dtype=np.float32)[:, None, None]
+    for row in range(count):
+        samples[row] = generator.integers(0, 256, (3, SIDE, SIDE), dtype=np.uint8) - means
+    samples.flush()
+    np.save(out / "labels.npy", generator.integers(0, CLASSES, count))
+    facts = {
+        "name": "imagenet-synthetic",
+        "count": count,
+        "classes": CLASSES,
+        "sample_shape": [3, SIDE, SIDE],
+        "sample_dtype": "float32",
+        "layout": "NCHW",
+        "files": {name: file_facts(out / name) for name in ("samples.npy", "labels.npy")},
+    }
+    unfinished = out / "dataset.json.part"
+    unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, out / "dataset.json")
+    print(f"{count} images of noise written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

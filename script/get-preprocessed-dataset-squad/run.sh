@@ -1,0 +1,12 @@
+#!/bin/bash
+set -euo pipefail
+
+src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
+export PYTHONDONTWRITEBYTECODE=1
+if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
+  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --out "${PWD}"
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
+  --questions "${CM_SQUAD_QUESTIONS}" --vocab "${CM_DATASET_SQUAD_VOCAB_PATH}" \
+  --name "${CM_DATASET}" ${CM_SQUAD_QSL_COUNT:+--qsl_count "${CM_SQUAD_QSL_COUNT}"} \
+  --out "${PWD}"

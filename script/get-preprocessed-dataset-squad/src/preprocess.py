@@ -1,0 +1,212 @@
+"""Turn questions in the layout of SQuAD v1.1 into the arrays that the BERT benchmark reads.
+
+The steps are those of the MLPerf reference: word pieces, at most 64 of the question, the context in
+windows of what is left of ``--length`` tokens that start 128 tokens apart. A feature is one window.
+Arrays, one row for each feature: input_ids, input_mask and segment_ids int64 [n, length], lengths
+int32 [n], examples int32 [n] (the question it belongs to), starts and ends int32 [n, length] (the
+characters of the context behind a token, -1 for tokens that are not of the context) and central
+bool [n, length] (of all windows that hold this token, this one shows most around it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import wordpiece
+
+LONGEST_QUESTION = 64
+STRIDE = 128
+ARRAYS = (
+    "input_ids",
+    "input_mask",
+    "segment_ids",
+    "lengths",
+    "examples",
+    "starts",
+    "ends",
+    "central",
+)
+
+Array = npt.NDArray[Any]
+
+
+class PreprocessError(Exception):
+    """The questions cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question, the text that holds its answer, and all answers that count as right."""
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Tokens ``start`` to ``start + count`` of a context."""
+
+    start: int
+    count: int
+
+
+def read_examples(path: Path) -> list[Example]:
+    """All questions of a SQuAD file; raises PreprocessError when it is another kind of file."""
+    try:
+        articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+        return [
+            Example(
+                str(asked["id"]),
+                asked["question"],
+                paragraph["context"],
+                tuple(answer["text"] for answer in asked["answers"]),
+            )
+            for article in articles
+            for paragraph in article["paragraphs"]
+            for asked in paragraph["qas"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PreprocessError(f"{path} is no SQuAD v1.1 file: {error!r}") from error
+
+
+def windows(tokens: int, room: int) -> Iterator[Window]:
+    """Windows of at most ``room`` tokens, each ``STRIDE`` after the one before."""
+    start = 0
+    while True:
+        count = min(room, tokens - start)
+        yield Window(start, count)
+        if start + count >= tokens:
+            return
+        start += min(count, STRIDE)
+
+
+def most_central(all_windows: Sequence[Window], place: int) -> Window:
+    """The window that shows most of the text around a token; the first of equals.
+
+    What counts is the smaller of the tokens to its left and right, and a hundredth of the window's
+    length, as in BERT's published code.
+    """
+
+    def score(window: Window) -> float:
+        last = window.start + window.count - 1
+        if not window.start <= place <= last:
+            return -1.0
+        return min(place - window.start, last - place) + 0.01 * window.count
+
+    return max(all_windows, key=score)
+
+
+def features(
+    number: int, example: Example, vocabulary: Mapping[str, int], length: int
+) -> Iterator[dict[str, Any]]:
+    """One row of each array for every window of an example."""
+    question = wordpiece.tokenize(example.question, vocabulary)[:LONGEST_QUESTION]
+    context = wordpiece.tokenize(example.context, vocabulary)
+    first, separator = vocabulary["[CLS]"], vocabulary["[SEP]"]
+    begin = len(question) + 2
+    all_windows = list(windows(len(context), length - begin - 1))
+    for window in all_windows:
+        shown = context[window.start : window.start + window.count]
+        ids = [first, *(vocabulary[token.text] for token in question), separator]
+        ids += [*(vocabulary[token.text] for token in shown), separator]
+        row = {name: np.zeros(length, dtype=np.int64) for name in ARRAYS[:3]}
+        row["input_ids"][: len(ids)] = ids
+        row["input_mask"][: len(ids)] = 1
+        row["segment_ids"][begin : len(ids)] = 1
+        starts = np.full(length, -1, dtype=np.int32)
+        ends = np.full(length, -1, dtype=np.int32)
+        central = np.zeros(length, dtype=np.bool_)
+        for index, token in enumerate(shown):
+            starts[begin + index], ends[begin + index] = token.start, token.end
+            place = window.start + index
+            central[begin + index] = most_central(all_windows, place) is window
+        yield {
+            **row,
+            "lengths": np.int32(len(ids)),
+            "examples": np.int32(number),
+            "starts": starts,
+            "ends": ends,
+            "central": central,
+        }
+
+
+def write_arrays(
+    examples: Sequence[Example], vocabulary: Mapping[str, int], length: int, out: Path
+) -> int:
+    """Write all arrays and examples.json; returns the number of features."""
+    rows = [
+        row
+        for number, example in enumerate(examples)
+        for row in features(number, example, vocabulary, length)
+    ]
+    for name in ARRAYS:
+        np.save(out / f"{name}.npy", np.stack([row[name] for row in rows]))
+    told = [{"id": e.id, "context": e.context, "answers": e.answers} for e in examples]
+    (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+    return len(rows)
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a written file."""
+    data = path.read_bytes()
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, Any]:
+    """What dataset.json says of the arrays."""
+    names = [*(f"{name}.npy" for name in ARRAYS), "examples.json"]
+    told = {
+        "name": options.name,
+        "count": count,
+        "questions": questions,
+        "length": options.length,
+        "files": {name: file_facts(options.out / name) for name in names},
+        "made_with": {"numpy": np.__version__},
+    }
+    return {**told, "qsl_count": options.qsl_count} if options.qsl_count else told
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--questions", type=Path, required=True, help="file in SQuAD v1.1 layout")
+    parser.add_argument("--vocab", type=Path, required=True, help="vocabulary, one token a line")
+    parser.add_argument("--length", type=int, default=384, help="tokens of a feature")
+    parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
+    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the arrays and, last of all, dataset.json."""
+    options = parse(arguments)
+    try:
+        examples = read_examples(options.questions)
+        vocabulary = wordpiece.read_vocabulary(options.vocab)
+        count = write_arrays(examples, vocabulary, options.length, options.out)
+    except (OSError, PreprocessError) as error:
+        print(f"preprocess: {error}", file=sys.stderr)
+        return 1
+    text = json.dumps(facts(options, count, len(examples)), indent=1) + "\n"
+    unfinished = options.out / "dataset.json.part"
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, options.out / "dataset.json")
+    print(f"{count} features of {len(examples)} questions written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""The tiny forms of all but image classification for tests: data, models, short runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import benchmark_lab as lab
+from support import run
+
+SCRIPT = lab.SCRIPT
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="benchmark-forms-")
+
+
+def _folder(name: str) -> Path:
+    folder = Path(_scratch().name) / name
+    folder.mkdir()
+    return folder
+
+
+def _program(path: str, *words: object) -> None:
+    run([sys.executable, str(SCRIPT / path), *map(str, words)]).ok()
+
+
+@cache
+def clicks_day() -> Path:
+    """The tiny day of clicks as its script writes it."""
+    out = _folder("clicks")
+    _program("get-dataset-criteo/src/make_dataset.py", "--out", out)
+    return out
+
+
+@cache
+def clicks(version: str) -> Path:
+    """The preprocessed arrays of DLRM ``v1`` or ``v2``."""
+    out = _folder(f"clicks-{version}")
+    customize = lab.module_of(SCRIPT / "get-preprocessed-dataset-criteo" / "customize.py")
+    rows = json.loads((clicks_day() / "dataset.json").read_text(encoding="utf-8"))["rows"]
+    words: list[object] = ["--day", clicks_day() / "day_23", "--rows", ",".join(map(str, rows))]
+    words += ["--hot", customize.ONE_HOT if version == "v1" else customize.TINY_HOT]
+    _program(
+        "get-preprocessed-dataset-criteo/src/preprocess.py",
+        *words,
+        "--name",
+        "criteo-tiny",
+        "--out",
+        out,
+    )
+    return out
+
+
+VOCABULARY = SCRIPT / "get-dataset-squad-vocab" / "tiny" / "vocab.txt"
+
+
+@cache
+def questions() -> Path:
+    """The tiny SQuAD as its script writes it."""
+    out = _folder("questions")
+    _program("get-dataset-squad/src/make_facts.py", "--out", out)
+    return out
+
+
+@cache
+def features(part: str = "dev") -> Path:
+    """The features of the tiny SQuAD, each once."""
+    out = _folder(f"features-{part}")
+    words = ["--questions", questions() / f"{part}-v1.1.json", "--vocab", VOCABULARY]
+    words += ["--name", "squad-tiny", "--out", out]
+    _program("get-preprocessed-dataset-squad/src/preprocess.py", *words)
+    return out
+
+
+def model(folder: Path) -> dict[str, Any]:
+    """A shipped model with all its graphs as the harness's settings describe it."""
+    facts = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    keys = ("name", "sha256", "precision", "inputs", "outputs", "accuracy")
+    parts = [
+        {
+            **{key: part[key] for key in ("name", "sha256", "inputs", "outputs")},
+            "path": str(folder / part["file"]),
+        }
+        for part in facts.get("parts", [])
+    ]
+    return {
+        **{key: facts[key] for key in keys},
+        "path": str(folder / facts["file"]),
+        "options": facts.get("options", {}),
+        "parts": parts,
+    }
+
+
+def settings(
+    results: Path, benchmark: str, folder: Path, data: Path, *scenarios: str, **changes: Any
+) -> dict[str, Any]:
+    """Session settings for runs of a third of a second."""
+    return lab.settings(
+        results,
+        benchmark=benchmark,
+        model=model(folder),
+        dataset=str(data),
+        scenarios=list(scenarios),
+        **changes,
+    )
+
+
+def answers(benchmark: Any, solver: Any, batch: int) -> list[bytes]:
+    """What a solver answers for every sample of a benchmark, as LoadGen would log it."""
+    everything = np.arange(benchmark.sample_count)
+    benchmark.load(everything.tolist())
+    found: list[bytes] = []
+    for begin in range(0, len(everything), batch):
+        part = everything[begin : begin + batch]
+        results = benchmark.result.rows(len(part))
+        sizes = np.full(len(part), benchmark.result.row_bytes, dtype=np.int64)
+        solver.solve(part, results, sizes)
+        found += [row.tobytes()[:size] for row, size in zip(results, sizes, strict=True)]
+    return found
+
+
+@cache
+def speech() -> Path:
+    """The utterances spelled in tones, as their script lays them out."""
+    out = _folder("speech")
+    _program("get-dataset-librispeech/src/make_dataset.py", "--out", out)
+    return out
+
+
+@cache
+def speech_arrays() -> Path:
+    """The preprocessed utterances, not repeated."""
+    out = _folder("speech-arrays")
+    part = speech() / "LibriSpeech" / "dev-clean"
+    program = "get-preprocessed-dataset-librispeech/src/preprocess.py"
+    _program(program, "--part", part, "--name", "tones-tiny", "--out", out)
+    return out
+
+
+def articles(count: int = 400) -> Path:
+    """The made-up news as prompts; only all 400 are repeated to the rules' number."""
+    return _articles(count)
+
+
+@cache
+def _articles(count: int) -> Path:
+    out = _folder(f"articles-{count}")
+    words = ("--tiny", "--count", count, "--out", out)
+    _program("get-dataset-cnndm/src/make_dataset.py", *words)
+    return out

@@ -1,0 +1,442 @@
+"""Scripts of MLC repositories: the same format by other rules, decided per repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cmbench.dialect import CLASSIC, CM, DIALECTS, MLC, dialect_of
+from lab import Lab
+from support import Home
+
+
+@pytest.fixture
+def mlc(lab: Lab) -> Lab:
+    """A lab whose repository carries the mark of MLC."""
+    (lab.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    return lab
+
+
+def test_the_file_at_the_root_decides(tmp_path: Path) -> None:
+    assert dialect_of(str(tmp_path)) is CM
+    assert dialect_of(str(tmp_path), "_cm.json") is CLASSIC
+    (tmp_path / "cmr.yaml").touch()
+    assert dialect_of(str(tmp_path)) is CM
+    (tmp_path / "meta.yaml").touch()
+    assert dialect_of(str(tmp_path)) is MLC  # also when `cm init repo` has added its own mark
+    assert set(DIALECTS) == {"meta.yaml", "cmr.yaml"}
+
+
+VALUES = {
+    "A": "plain",
+    "CODE": r"echo \${PIPESTATUS[0]} \"q\" \\ ${PIPESTATUS[0]} $(echo bad) `echo bad` $?",
+    "OTHER": "$A/${A}x/$NOWHERE/$HOME",
+    "+PATH": ["$HOME/bin"],
+}
+
+
+@pytest.mark.parametrize("form", ["meta.yaml", "_cm.yaml", "mlc"])
+def test_values_as_a_shell_reads_them(lab: Lab, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    run = """printf "%s\\n" "$CODE" "$OTHER" "${PATH%%:*}" > seen
+echo "SEEN=$PWD/seen" > tmp-run-env.out
+"""
+    path = lab.script("get-x", run=run, env=VALUES, new_env_keys=["SEEN"], cache=True)
+    if form == "_cm.yaml":
+        (path / "meta.yaml").rename(path / form)
+    elif form == "mlc":
+        (lab.repo / "meta.yaml").write_text("alias: lab\n")
+    seen = Path(lab.run("get,x").env["SEEN"]).read_text().splitlines()
+    if form == "meta.yaml":
+        assert seen == [VALUES["CODE"], VALUES["OTHER"], "$HOME/bin"]
+    else:
+        code = r'echo ${PIPESTATUS[0]} "q" \ ${PIPESTATUS[0]} $(echo bad) `echo bad` $?'
+        assert seen == [code, "plain/plainx///home/me", "/home/me/bin"]
+
+
+def test_what_customize_files_import(mlc: Lab) -> None:
+    customize = """
+from mlc import utils
+import mlc
+import mlc.utils as again
+from utils import *
+from utils import is_false, logger
+
+def preprocess(i):
+    import os
+    from utils import merge_dicts
+    env, automation = i['env'], i['automation']
+    assert again is utils and is_true('Yes') and is_false('off') and not is_false('')
+    with open('note.txt', 'w') as stream:
+        stream.write('first\\nversion 1.5\\n')
+    r = utils.load_txt(file_name='note.txt', split=True, match_text=r'version (.*)')
+    env['LINES'] = str(len(r['list'])) + r['match'].group(1)
+    assert utils.load_txt(file_name='none.txt')['return'] > 0
+    utils.save_json(file_name='x.json', meta={'k': [1]})
+    merged = {'k': [1], 'd': {'a': 1}}
+    more = {**utils.load_json(file_name='x.json')['meta'], 'd': {'b': 2}}
+    merge_dicts({'dict1': merged, 'dict2': more, 'append_lists': True, 'append_unique': True})
+    env['MERGED'] = str(merged)
+    env['WORDS'] = utils.run_system_cmd({'cmd': 'echo a b', 'path': '.'})['output']
+    assert utils.run_system_cmd({'cmd': 'exit 3', 'path': '.'})['return'] == 1
+    assert utils.compare_versions({'version1': '1.10', 'version2': '1.9'})['comparison'] == 1
+    automation.logger.info('said %s', 'aloud')
+    logger.warning('be careful')
+    os.unlink('note.txt')
+    os.unlink('x.json')
+    return {'return': 0}
+"""
+    mlc.script("get-x", customize=customize, new_env_keys=["LINES", "MERGED", "WORDS"], cache=True)
+    result = mlc.run("get,x", v=True)
+    assert result.env == {
+        "LINES": "21.5",
+        "MERGED": "{'k': [1], 'd': {'a': 1, 'b': 2}}",
+        "WORDS": "a b",
+    }
+    assert "said aloud" in result.out
+    assert "warning: be careful" in result.out
+
+
+def test_only_scripts_of_that_dialect_find_these_modules(lab: Lab) -> None:
+    lab.script("get-x", customize="from mlc import utils\n")
+    result = lab.run("get,x")
+    assert result.answer["code"] == "customize-crashed"
+    assert "install mlc" in result.err
+
+
+def test_helpers_beside_customize(mlc: Lab) -> None:
+    mlc.script(
+        "get-x",
+        customize="import beside_x\ndef preprocess(i):\n"
+        "    i['env']['A'] = beside_x.VALUE\n    return {'return': 0}\n",
+        files={"beside_x.py": "VALUE = 'from beside'\n"},
+        new_env_keys=["A"],
+    )
+    assert mlc.run("get,x").env == {"A": "from beside"}
+
+
+def test_files_are_fetched_and_unpacked(mlc: Lab, tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("top/inner.txt", "inner")
+    mlc.script(
+        "get-x",
+        customize=f"""
+from utils import download_file, unzip_file
+def preprocess(i):
+    r = download_file({{'url': 'file://{tmp_path}/a.zip', 'filename': 'b.zip'}})
+    assert r['return'] == 0, r
+    r = unzip_file({{'filename': r['path'], 'strip_folders': 1}})
+    assert r['return'] == 0, r
+    i['env']['TEXT'] = open('inner.txt').read()
+    r = unzip_file({{'filename': 'none.zip'}})
+    assert r['return'] == 1 and 'none.zip' in r['error']
+    return {{'return': 0}}
+""",
+        cache=True,
+        new_env_keys=["TEXT"],
+    )
+    assert mlc.run("get,x").env == {"TEXT": "inner"}
+
+
+def test_names_and_directories_of_the_engine(mlc: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("no_proxy", "localhost")
+    mlc.script(
+        "get-x",
+        customize="""
+def preprocess(i):
+    env = i['env']
+    import os
+    assert env['MLC_TMP_CURRENT_SCRIPT_PATH'] == i['run_script_input']['path']
+    assert env['MLC_TMP_CURRENT_PATH'] == os.getcwd()
+    env['SEEN'] = ' '.join((env['HOME'], env['no_proxy'], env['MLC_FOO'], env['MLC_QUIET']))
+    env['USER_DIRECTORY'] = env['MLC_USER_RUN_DIR']
+    env['VERSION'] = env['MLC_VERSION'] + env['MLC_TMP_PIP_VERSION_STRING']
+    env['SEARCH'] = env['MLC_SEARCH_FOLDER_PATH'] + env['MLC_TMP_FOLDER']
+    return {'return': 0}
+""",
+        env={"MLC_FOO": "foo"},
+        new_env_keys=["SEEN", "USER_DIRECTORY", "VERSION", "SEARCH"],
+        cache=True,
+    )
+    monkeypatch.chdir(mlc.home)
+    options: dict[str, Any] = {"quiet": True, "search_folder_path": "/a", "folder": "/b"}
+    assert mlc.run("get,x", version="2", **options).env == {
+        "SEEN": "/home/somebody localhost foo yes",
+        "USER_DIRECTORY": str(mlc.home),
+        "VERSION": "2==2",
+        "SEARCH": "/a/b",
+    }
+
+
+def test_a_hook_before_the_dependencies(mlc: Lab) -> None:
+    hook = """
+def predeps(i):
+    i['env']['ORDER'] = i['env'].get('ORDER', '') + ' predeps'
+    return {'return': 0}
+def preprocess(i):
+    i['env']['ORDER'] += ' preprocess'
+    return {'return': 0}
+"""
+    mlc.script(
+        "get-y",
+        customize="def preprocess(i):\n    i['env']['ORDER'] += ' dep'\n    return {'return': 0}\n",
+        new_env_keys=["ORDER"],
+    )
+    meta: dict[str, Any] = {"deps": [{"tags": "get,y"}], "new_env_keys": ["ORDER"]}
+    mlc.script("get-x", customize=hook, **meta)
+    assert mlc.run("get,x").env == {"ORDER": " predeps dep preprocess"}
+    mlc.script("get-x", customize=hook, predeps=False, default_env={"ORDER": "none"}, **meta)
+    assert mlc.run("get,x").env == {"ORDER": "none dep preprocess"}
+
+
+def test_which_native_script_runs(lab: Lab) -> None:
+    facts = {
+        "HOST_OS_FLAVOR": "mint",
+        "HOST_OS_FLAVOR_LIKE": "ubuntu",
+        "HOST_OS_VERSION": "21",
+        "HOST_OS_TYPE": "linux",
+        "HOST_PLATFORM_FLAVOR": "arm64",
+    }
+    names = ["mint-21-arm64", "mint-21", "mint-arm64", "mint", "ubuntu-arm64", "ubuntu"]
+    names += ["linux-arm64", "linux", "arm64", ""]
+
+    def order(prefix: str) -> list[str]:
+        env = {prefix + key: value for key, value in facts.items()}
+        left, found = list(names), []
+        while left:
+            files = {
+                "-".join(filter(None, ("run", name))) + ".sh": f"echo RAN={name} > tmp-run-env.out"
+                for name in left
+            }
+            lab.script("get-x", files=files, env=env, new_env_keys=["RAN"], cache=True)
+            ran = lab.run("get,x").env.get("RAN")
+            if ran is None:
+                return found
+            found.append(ran)
+            left.remove(ran)
+        return found
+
+    assert order("CM_") == ["mint-21-arm64", "mint-arm64", "mint-21", "mint", "arm64", ""]
+    (lab.repo / "meta.yaml").write_text("alias: lab\n")
+    assert order("MLC_") == names
+
+
+def test_a_version_asks_for_its_variation(mlc: Lab) -> None:
+    mlc.script(
+        "get-x",
+        variations={"version.#": {"env": {"WITH": "#"}}, "version.2": {"env": {"WITH": "two"}}},
+        new_env_keys=["WITH"],
+        default_env={"WITH": "none"},
+    )
+    assert mlc.run("get,x").env == {"WITH": "none"}
+    assert mlc.run("get,x", version="1.5").env == {"WITH": "1.5"}
+    assert mlc.run("get,x", version="2").env == {"WITH": "two"}
+
+
+def test_gaps_in_values_are_unset_in_conditions(lab: Lab) -> None:
+    lab.script("get-y", env={"GOT": "y"}, new_env_keys=["GOT"])
+    lab.script(
+        "get-x",
+        env={"OPEN": "<<<NOWHERE>>>"},
+        deps=[{"tags": "get,y", "enable_if_env": {"OPEN": ["yes"]}}],
+        new_env_keys=["GOT"],
+    )
+    assert lab.run("get,x").env == {"GOT": "y"}
+    (lab.repo / "meta.yaml").write_text("alias: lab\n")
+    assert lab.run("get,x").env == {}
+
+
+def test_tags_of_a_dependency_by_condition_and_from_lists(mlc: Lab) -> None:
+    mlc.script(
+        "get-y",
+        variations={name: {"env": {f"GOT_{name}": "1"}} for name in ("a", "b", "big", "own")},
+        new_env_keys=["GOT_*"],
+    )
+    mlc.script(
+        "get-x",
+        env={"KINDS": ["a", "b"], "SIZE": "large", "KIND": "b"},
+        deps=[
+            {
+                "tags": "get,y",
+                "env": {"KIND": "own"},
+                "update_tags_from_env_with_prefix": {"_": ["KINDS", "KIND"]},
+                "update_tags_if_env": {
+                    "_big": {"enable_if_env": {"SIZE": ["large"]}},
+                    "_none": {"enable_if_env": {"SIZE": ["small"]}},
+                },
+            }
+        ],
+        new_env_keys=["GOT_*"],
+    )
+    assert set(mlc.run("get,x").env) == {"GOT_a", "GOT_b", "GOT_big", "GOT_own"}
+
+
+def test_a_dependency_may_fail_where_that_is_allowed(mlc: Lab) -> None:
+    mlc.script("get-y", run="exit 5\n", new_env_keys=["GOT"])
+    mlc.script("get-x", deps=[{"tags": "get,y", "continue_on_error": True}], env={"A": "1"})
+    result = mlc.run("get,x")
+    assert result.answer["return"] == 0
+    assert "going on without get,y" in result.out
+    assert result.status == {"get-y": "failed", "get-x": "done"}
+    mlc.script("get-x", deps=[{"tags": "get,y"}])
+    assert mlc.run("get,x").answer["code"] == "script-failed"
+
+
+def test_entries_come_to_their_end(mlc: Lab) -> None:
+    meta: dict[str, Any] = {"cache": True, "run": "date +N=%N > tmp-run-env.out\n"}
+    mlc.script("get-x", new_env_keys=["N"], cache_expiration="2h", **meta)
+    first = mlc.run("get,x").env
+    assert mlc.run("get,x").env == first
+    entry = mlc.store.entries()[0]
+    assert 7190 < entry.expires - entry.created < 7210
+    mlc.script("get-x", new_env_keys=["N"], cache_expiration=0, **meta)
+    assert mlc.run("get,x").env != mlc.run("get,x").env
+    why = mlc.call("why", "cache", tags="get,x")
+    assert "expired" in why.out
+    mlc.script("get-x", new_env_keys=["N"], cache_expiration="soon", **meta)
+    assert mlc.run("get,x").answer["code"] == "bad-meta"
+
+
+def test_expiration_is_handed_to_dependencies_that_want_it(mlc: Lab) -> None:
+    for name in ("get-a", "get-b", "get-c"):
+        mlc.script(name, cache=True, cache_expiration="1d")
+    mlc.script(
+        "get-x",
+        cache=True,
+        cache_expiration="5m",
+        deps=[
+            {"tags": "get,a", "inherit_cache_expiration": True},
+            {"tags": "get,b", "cache_expiration": "3h"},
+            {"tags": "get,c"},
+        ],
+    )
+    mlc.run("get,x")
+    minutes = {e.script: round((e.expires - e.created) / 60) for e in mlc.store.entries()}
+    assert minutes == {"get-a": 5, "get-b": 180, "get-c": 1440, "get-x": 5}
+
+
+def test_scripts_keep_to_their_own_dialect(lab: Lab, tmp_path: Path) -> None:
+    def detect(prefix: str) -> dict[str, Any]:
+        key = prefix + "FOUND"
+        return {"tags": "detect,thing", "env": {key: "yes"}, "new_env_keys": [key]}
+
+    lab.script("detect-thing", **detect("CM_"))
+    lab.script("app-one", deps=[{"tags": "detect,thing"}], new_env_keys=["*_FOUND"])
+    other = tmp_path / "another"
+    lab.repo, mine = other, lab.repo
+    (other / "script").mkdir(parents=True)
+    (other / "meta.yaml").write_text("alias: another\n")
+    lab.script("detect-thing", **detect("MLC_"))
+    lab.script("app-two", deps=[{"tags": "detect,thing"}], new_env_keys=["*_FOUND"])
+    lab.repo, lab.others = mine, [other]
+    assert lab.run("app,one").env == {"CM_FOUND": "yes"}
+    assert lab.run("app,two").env == {"MLC_FOUND": "yes"}
+
+
+def test_customize_asks_for_other_scripts(mlc: Lab) -> None:
+    mlc.script("get-y", env={"Y": "why"}, new_env_keys=["Y"], cache=True)
+    mlc.script(
+        "get-x",
+        customize="""
+import mlc
+def preprocess(i):
+    r = mlc.access({'action': 'run', 'target': 'script', 'tags': 'get,y', 'quiet': True})
+    i['env']['A'] = r['new_env']['Y']
+    r = i['automation'].action_object.access(
+        {'action': 'find', 'automation': 'script', 'tags': 'get,y'})
+    found = r['list'][0]
+    i['env']['B'] = found.path.split('/')[-1] + found.meta['env']['Y']
+    find = {'action': 'find', 'target': 'cache', 'tags': 'get,y'}
+    entry = i['automation'].cache_action.access(find)['list'][0]
+    i['env']['C'] = ','.join(entry.meta['tags'])
+    assert entry.path.endswith(entry.meta['uid'])
+    r = mlc.access({'action': 'rm', 'target': 'cache', 'tags': 'get,y', 'force': True})
+    assert r['return'] == 0 and mlc.access(find)['list'] == []
+    assert mlc.access({'action': 'run', 'automation': 'script', 'tags': 'none'})['return'] == 16
+    assert i['automation'].action_object.repos_path
+    return {'return': 0}
+""",
+        new_env_keys=["A", "B", "C"],
+    )
+    assert mlc.run("get,x").env == {"A": "why", "B": "get-ywhy", "C": "get,y"}
+
+
+def test_faults_in_the_meta_of_others_are_warnings(mlc: Lab) -> None:
+    mlc.script("get-y", alis="why", variations={"v": {"defualt": True}})
+    mlc.script("get-x", deps=[{"tags": "get,y"}, {"tags": "get,y", "env": {"A": "2"}}])
+    result = mlc.run("get,x")
+    assert result.answer["return"] == 0
+    warnings = [line for line in result.err.splitlines() if line.startswith("warning")]
+    assert len(warnings) == 1
+    assert 'alis: unknown key, did you mean "alias"?' in warnings[0]
+    assert "variations.v.defualt" in warnings[0]
+    assert "warning" not in mlc.run("get,x", quiet=True).err
+    assert "defualt" in mlc.call("lint", tags="get,y").out
+    assert mlc.call("run", tags="get,y", own=True).answer["code"] == "bad-meta"
+
+
+def test_inputs_of_others_do_not_bind(mlc: Lab) -> None:
+    mlc.script(
+        "get-x",
+        input_mapping={"kind": "KIND"},
+        input_description={"kind": {"desc": "a kind", "choices": ["a", "b"]}},
+        new_env_keys=["KIND"],
+    )
+    result = mlc.run("get,x", kind="c", kid="d", print_deps=True)
+    assert result.env == {"KIND": "c"}
+    assert 'knows no flag --kid; did you mean "kind"?' in result.err
+    assert "--print_deps" in result.err
+    assert mlc.run("get,x", fake_run=True).answer["code"] == "unknown-flag"
+
+
+def test_the_record_names_the_run_as_ever(mlc: Lab) -> None:
+    mlc.script("get-x", run='echo "MLC_A=$MLC_TMP_RUN_DIR" > tmp-run-env.out\n', cache=True)
+    result = mlc.run("get,x")
+    assert json.loads(Path(result.answer["record"]).read_text())["status"] == "done"
+
+
+def test_a_path_is_meant_from_where_the_user_is(
+    mlc: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlc.script(
+        "get-x",
+        input_mapping={"place": "PLACE"},
+        input_description={"place": {"desc": "a place", "is_path": True}},
+        new_env_keys=["PLACE"],
+        cache=True,
+    )
+    monkeypatch.chdir(tmp_path)
+    assert mlc.run("get,x", place="here/a").env == {"PLACE": f"{tmp_path}/here/a"}
+
+
+def test_lists_grow(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        env={"+PATH": ["/a"]},
+        variations={"v": {"env": {"+PATH": ["/b", "/a"]}}},
+        new_env_keys=["+PATH"],
+    )
+    assert lab.run("get,x,_v").env == {"+PATH": ["/b", "/a"]}
+    (lab.repo / "meta.yaml").write_text("alias: lab\n")
+    assert lab.run("get,x,_v").env == {"+PATH": ["/a", "/b"]}
+
+
+def test_a_repository_of_mlc_is_registered_with_cm(home: Home, tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    (lab.repo / "meta.yaml").write_text("alias: someone@scripts\nuid: '0123456789abcdef'\n")
+    lab.script(
+        "detect-thing",
+        customize="from mlc import utils\nfrom utils import is_true\n"
+        "def preprocess(i):\n    i['env']['MLC_THING'] = str(is_true('yes'))\n"
+        "    return {'return': 0}\n",
+        new_env_keys=["MLC_THING"],
+    )
+    home.cm("init", "repo", cwd=lab.repo).ok()
+    done = home.cm("run", "script", "--tags=detect,thing", "--out=json", cwd=lab.repo).ok()
+    assert done.json["new_env"] == {"MLC_THING": "True"}

@@ -1,0 +1,137 @@
+"""Speech recognition: word errors as jiwer counts them, features, decoding, short runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from mlperf_harness import backends, benchmarks, records
+from mlperf_harness import session as sessions
+from mlperf_harness.benchmarks import speech, wer
+from mlperf_harness.benchmarks.features import Extractor, FeatureSpec, mel_bank
+from mlperf_harness.errors import HarnessError
+from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape, TensorSpec
+
+import benchmark_forms as forms
+
+MODEL = forms.SCRIPT / "get-ml-model-rnnt" / "tiny"
+WORDS = some.lists(some.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=9).map(" ".join)
+
+
+def created(dataset: Path | None = None, **changes: Any) -> tuple[Any, Any, ModelSpec]:
+    model = records.decode(ModelSpec, {**forms.model(MODEL), **changes})
+    benchmark = benchmarks.create("rnnt", dataset or forms.speech_arrays(), model)
+    backend = backends.create("onnxruntime", "cpu", "float32")
+    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 32))
+    return benchmark, solver, model
+
+
+@settings(max_examples=60, deadline=None)
+@given(some.lists(some.tuples(WORDS, some.one_of(WORDS, some.just(""))), min_size=1, max_size=5))
+def test_word_errors_are_those_of_jiwer(pairs: list[tuple[str, str]]) -> None:
+    jiwer = pytest.importorskip("jiwer")
+    errors, words = wer.errors_and_words(pairs)
+    said, recognized = ([*column] for column in zip(*pairs, strict=True))
+    assert errors / words == pytest.approx(jiwer.wer(said, recognized))
+
+
+def test_a_tone_is_loud_in_the_band_of_its_pitch() -> None:
+    spec = FeatureSpec(stack=1, preemphasis=0.0)
+    time = np.arange(8000) / spec.rate
+    sound = np.concatenate([np.zeros(8000), 8000 * np.sin(2 * np.pi * 1000 * time)])
+    features = Extractor(spec).features(sound.astype(np.int16))
+    assert features.shape == (99, 80)
+    centre = np.argmax(mel_bank(spec)[round(1000 / 8000 * 256)])
+    assert abs(int(np.argmax(mel_bank(spec).T @ _spectrum(sound[8000:8320]))) - int(centre)) <= 1
+    assert features[60, centre] > features[10, centre] + 1
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-2)
+
+
+def _spectrum(sound: np.ndarray) -> np.ndarray:
+    return np.abs(np.fft.rfft(sound * np.hanning(len(sound)), 512)) ** 2
+
+
+class Script:
+    """A step that gives the letters it was told to, whatever it sees."""
+
+    def __init__(self, letters: dict[float, list[int]]) -> None:
+        self._letters = letters
+
+    def predict(self, feeds: dict[str, Any]) -> list[Any]:
+        count = len(feeds["letter"])
+        scores = np.zeros((count, 4), dtype=np.float32)
+        for row, (state, hidden) in enumerate(zip(feeds["state"], feeds["hidden"], strict=True)):
+            letters = self._letters.get(float(state[0]), [])
+            done = int(hidden[0]) - int(state[0]) * 10
+            scores[row, letters[done] if 0 <= done < len(letters) else 3] = 1
+        return [scores, feeds["hidden"] + 1, feeds["cell"]]
+
+
+def test_decoding_stays_on_a_frame_until_blank_and_ends_with_each_utterance() -> None:
+    def tensor(name: str, *shape: int) -> TensorSpec:
+        return TensorSpec(name, "float32", shape)
+
+    inputs = (tensor("state", 1), tensor("letter"), tensor("hidden", 1), tensor("cell", 1))
+    step = GraphSpec("step", "", "", inputs, ())
+    decoder = speech.GreedyDecoder(
+        Script({0.0: [0, 1], 7.0: [2] * 99}), step, speech.DecoderOptions("abc", 3, 2)
+    )
+    states = np.zeros((2, 3, 1), dtype=np.float32)
+    states[0, 1:] = 5.0
+    states[1, :] = 5.0
+    assert decoder.decode(states, np.asarray([3, 2])) == [[0, 1], []]
+    states[:] = 0.0
+    # Two letters are the most for a frame: the next one is asked for the frame after it.
+    assert decoder.decode(states, np.asarray([1, 0])) == [[0, 1], []]
+
+
+def test_the_held_out_figure_is_the_stated_one_in_any_batch() -> None:
+    benchmark, solver, model = created()
+    answers = forms.answers(benchmark, solver, 32)
+    figure = benchmark.accuracy(answers, np.arange(benchmark.sample_count))
+    # The stated figure is one of the same 400 utterances, each asked once.
+    assert figure.value == pytest.approx(model.accuracy.reference, abs=0.05)
+    assert 95 < figure.value < 100
+    assert (
+        figure.line == f"Word Error Rate: {100 - figure.value:.6f}%, accuracy={figure.value:.6f}%"
+    )
+    row, size = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
+    for sample in (0, 17, 399):
+        solver.solve([sample], row, size)
+        assert row[0].tobytes()[: size[0]] == answers[sample]
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="has no part step"):
+        created(parts=[])
+    with pytest.raises(HarnessError, match="lack 'blank'"):
+        created(options={"labels": "ab"})
+    with pytest.raises(HarnessError, match="16000 samples a second, rnnt_tiny takes 8000"):
+        created(options={"rate": 8000})
+    benchmark, solver, _ = created()
+    with pytest.raises(IndexError, match="sample 3 was issued but never loaded"):
+        solver.solve([3], benchmark.result.rows(1), np.zeros(1))
+
+
+def test_all_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
+    wanted = forms.settings(
+        tmp_path,
+        "rnnt",
+        MODEL,
+        forms.speech_arrays(),
+        "SingleStream",
+        "Server",
+        "Offline",
+        overrides={"batch_size": 16, "server_target_qps": 300},
+    )
+    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    assert len(results.results) == 3
+    for result in results.results:
+        assert result.accuracy_reached, result
+    assert next(r for r in results.results if r.scenario == "Offline").validity == "VALID"

@@ -1,0 +1,191 @@
+"""Summarization: ROUGE as rouge-score has it, beam search against a full search, short runs."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from mlperf_harness import backends, benchmarks, records, report
+from mlperf_harness import session as sessions
+from mlperf_harness.benchmarks import beams, rouge
+from mlperf_harness.benchmarks.stemming import stem
+from mlperf_harness.errors import HarnessError
+from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.settings import Bound, ModelSpec, SessionSettings, Shape
+
+import benchmark_forms as forms
+
+MODEL = forms.SCRIPT / "get-ml-model-gptj" / "tiny"
+ROOTS = [
+    "oper",
+    "hop",
+    "relat",
+    "happ",
+    "tr",
+    "agree",
+    "sk",
+    "fill",
+    "analog",
+    "revit",
+    "y",
+    "feed",
+]
+ENDINGS = [
+    "", "s", "ed", "ing", "ies", "ied", "y", "ational", "iveness", "fulli", "alli", "ization",
+    "ement", "sion", "ll", "e", "eed", "ical", "biliti", "logi", "ion", "sses", "ousness", "ful",
+]  # fmt: skip
+TEXT = some.lists(
+    some.tuples(some.sampled_from(ROOTS), some.sampled_from(ENDINGS)).map("".join), max_size=14
+).map(" ".join)
+
+
+def created(count: int) -> tuple[Any, Any, ModelSpec]:
+    model = records.decode(ModelSpec, forms.model(MODEL))
+    benchmark = benchmarks.create("gptj-99", forms.articles(count), model)
+    backend = backends.create("onnxruntime", "cpu", "float32")
+    (solver,) = solvers(backend, model, benchmark, Shape(1, 1, 32))
+    return benchmark, solver, model
+
+
+@settings(max_examples=200, deadline=None)
+@given(some.one_of(TEXT, some.text("abcdeilnorstuyz", min_size=1, max_size=12)))
+def test_stems_are_those_that_rouge_is_computed_with(text: str) -> None:
+    porter = pytest.importorskip("nltk.stem.porter").PorterStemmer()
+    for word in text.split():
+        assert stem(word) == porter.stem(word)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXT, TEXT)
+def test_rouge_is_that_of_rouge_score(reference: str, answer: str) -> None:
+    scorer = pytest.importorskip("rouge_score.rouge_scorer")
+    theirs = scorer.RougeScorer(list(rouge.METRICS), use_stemmer=True).score(reference, answer)
+    expected = [theirs[metric].fmeasure for metric in rouge.METRICS]
+    assert rouge.scores(reference, answer) == pytest.approx(expected)
+
+
+def test_words_are_letters_and_digits() -> None:
+    assert rouge.words("The U.S. won't re-open 3 cafés!") == [
+        "the", "u", "s", "won", "t", "re", "open", "3", "caf", "s",
+    ]  # fmt: skip
+
+
+def table(seed: int, vocabulary: int) -> dict[tuple[int, ...], np.ndarray]:
+    random = np.random.default_rng(seed)
+    texts = (
+        text for size in range(4) for text in itertools.product(range(vocabulary), repeat=size)
+    )
+    return {text: random.normal(0, 2, vocabulary) for text in texts}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_wide_beam_finds_the_best_of_all_texts(seed: int) -> None:
+    scores, end = table(seed, 3), 0
+    search = beams.BeamSearch(1, beams.BeamOptions(width=12, least=1, most=3, end=end))
+    logits = scores[()][None, None].repeat(12, axis=1)
+    while not search.done:
+        search.advance(logits)
+        rows = [scores[tuple(text)] for text in search.tokens[0].tolist()]
+        logits = np.stack(rows)[None]
+
+    def mean(text: tuple[int, ...], ended: bool) -> float:
+        whole = (*text, end) if ended else text
+        total = sum(
+            float(beams.log_softmax(scores[whole[:at]])[token]) for at, token in enumerate(whole)
+        )
+        return total / (len(text) + 1)
+
+    ended = [t for n in (1, 2) for t in itertools.product((1, 2), repeat=n)]
+    cut = list(itertools.product((1, 2), repeat=3))
+    candidates = [(mean(t, True), t) for t in ended] + [(mean(t, False), t) for t in cut]
+    assert tuple(search.best()[0]) == max(candidates)[1]
+
+
+def test_the_least_length_is_kept() -> None:
+    options = beams.BeamOptions(width=2, least=3, most=6, end=0)
+    search = beams.BeamSearch(2, options)
+    logits = np.broadcast_to(np.asarray([9.0, 1.0, 0.5, 0.0]), (2, 2, 4)).copy()
+    while not search.done:
+        search.advance(logits)
+    assert search.best() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_held_out_figures_are_the_stated_ones() -> None:
+    benchmark, solver, model = created(400)
+    own = 400
+    rows = list(range(own))
+    benchmark.load(rows)
+    answers: list[bytes] = []
+    for begin in range(0, own, 32):
+        part = rows[begin : begin + 32]
+        results, sizes = benchmark.result.rows(len(part)), np.zeros(len(part), np.int64)
+        solver.solve(part, results, sizes)
+        answers += [row.tobytes()[:size] for row, size in zip(results, sizes, strict=True)]
+    everything = np.arange(benchmark.sample_count)
+    assert len(everything) == 13368
+    figure = benchmark.accuracy([answers[k % own] for k in everything.tolist()], everything)
+    stated = [model.accuracy, *model.accuracy.further]
+    for each in stated:
+        assert figure.further[each.metric] == pytest.approx(each.reference, rel=0.002)
+    line = ast.literal_eval(figure.line)
+    assert list(line) == ["rouge1", "rouge2", "rougeL", "gen_len", "gen_num"]
+    assert line["gen_num"] == 13368
+    row, size = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
+    alone = 0
+    for sample in range(5):
+        solver.solve([sample], row, size)
+        alone += row[0].tobytes()[: size[0]] == answers[sample]
+    assert alone == 5, "a text does not depend on its neighbours"
+
+
+def test_bad_answers_are_refused() -> None:
+    benchmark, _, _ = created(8)
+    for answer, message in ((b"abc", "3 bytes, no tokens"), (b"\xff\xff\xff\x7f", "there are not")):
+        with pytest.raises(HarnessError, match=message):
+            benchmark.accuracy([answer], np.arange(1))
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "reached"), [(9.0, None, False), (10.0, None, True), (12.0, 11.0, False)]
+)
+def test_further_figures_have_bounds_of_their_own(
+    value: float, most: float | None, reached: bool
+) -> None:
+    bound = Bound("gen_len", "tokens", 11.0, 10.0, most)
+    assert report.further_figure(bound, {"gen_len": value}).reached is reached
+    assert not report.further_figure(bound, {}).reached
+
+
+def test_single_stream_and_offline_reach_all_targets_of_their_articles(tmp_path: Path) -> None:
+    wanted = forms.settings(
+        tmp_path,
+        "gptj-99",
+        MODEL,
+        forms.articles(24),
+        "SingleStream",
+        "Offline",
+        overrides={"batch_size": 8},
+    )
+    # gen_len counts all tokens; these are 24 articles in the place of 13368.
+    share = 24 / 13368
+    for bound in wanted["model"]["accuracy"]["further"]:
+        bound["target"] *= share if bound["unit"] == "tokens" else 0.9
+    wanted["model"]["accuracy"]["target"] *= 0.9
+    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
+    for result in results.results:
+        assert result.validity == "VALID"
+        assert result.accuracy_reached, result
+        run = result.accuracy_run
+        assert run is not None
+        assert [each.metric for each in run.further] == ["ROUGE-2", "ROUGE-L", "gen_len"]
+    wanted["model"]["accuracy"]["further"][2]["target"] *= 2
+    again = sessions.Session(records.decode(SessionSettings, {**wanted, "scenarios": ["Offline"]}))
+    (problem,) = again.run().problems
+    assert "gen_len" in problem.fault.text
+    assert "below its target" in problem.fault.text

@@ -1,0 +1,88 @@
+"""Arrays from a log and from MLCommons's arrays; what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import benchmark_forms as forms
+import benchmark_lab as lab
+from cmbench.errors import Error
+
+SCRIPT = forms.SCRIPT / "get-preprocessed-dataset-criteo"
+preprocess = lab.module_of(SCRIPT / "src" / "preprocess.py")
+customize = lab.module_of(SCRIPT / "customize.py")
+
+
+def mlcommons_arrays(folder: Path, pairs: int) -> list[np.ndarray]:
+    random = np.random.default_rng(1)
+    hot = [3, 1] + [2] * 24
+    values = [random.integers(0, 9, (pairs, many), dtype=np.int32) for many in hot]
+    np.save(folder / "day_23_dense.npy", random.random((pairs, 13), dtype=np.float32))
+    np.save(folder / "day_23_labels.npy", random.integers(0, 2, (pairs, 1), dtype=np.int32))
+    named = {str(number): value for number, value in enumerate(values)}
+    np.savez(folder / "day_23_sparse_multi_hot.npz", **named)
+    return values
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_tiny_arrays_are_what_their_facts_say(version: str) -> None:
+    folder = forms.clicks(version)
+    facts = json.loads((folder / "dataset.json").read_text())
+    for name, file in facts["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == file["sha256"]
+    offsets = np.load(folder / "offsets.npy")
+    sizes = np.diff(offsets)
+    assert (offsets[0], offsets[-1], facts["count"]) == (0, 64_000, len(sizes))
+    assert set(sizes[:-1]) == {1, 2, 3, 4, 5, 6, 7}
+    assert np.load(folder / "indices.npy").shape == (64_000, sum(facts["hot"]))
+
+
+def test_a_line_becomes_logarithms_and_rows(tmp_path: Path) -> None:
+    words = ["1", "", "-2", *["9"] * 11, *[f"{number:08x}" for number in range(30, 56)]]
+    (tmp_path / "day").write_text("\t".join(words) + "\n")
+    labels, counts, values = preprocess.read_day(tmp_path / "day")
+    assert labels.tolist() == [1]
+    np.testing.assert_allclose(preprocess.dense_of(counts)[0, :3], [0, 0, np.log(10)], rtol=1e-6)
+    rows, hot = [20] * 26, [2] + [1] * 25
+    found = preprocess.indices_of(values, rows, hot)
+    assert found[0, 0] == 10
+    assert found[0, 2:].tolist() == [(31 + k) % 20 for k in range(25)]
+    (tmp_path / "day").write_text("1\t2\n")
+    with pytest.raises(preprocess.PreprocessError, match="day:1: 2 columns, expected 40"):
+        preprocess.read_day(tmp_path / "day")
+
+
+def test_mlcommons_arrays_give_their_first_half(tmp_path: Path) -> None:
+    values = mlcommons_arrays(tmp_path, 9)
+    (tmp_path / "groups").write_text("0, 2, 2\n2, 5, 3\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ["--arrays", str(tmp_path), "--groups", str(tmp_path / "groups")]
+    assert preprocess.main([*words, "--name", "criteo", "--out", str(out)]) == 0
+    facts = json.loads((out / "dataset.json").read_text())
+    assert (facts["count"], facts["pairs"], facts["largest_group"]) == (2, 5, 3)
+    expected = np.concatenate([value[:5] for value in values], axis=1)
+    np.testing.assert_array_equal(np.load(out / "indices.npy"), expected)
+    np.testing.assert_array_equal(np.load(out / "offsets.npy"), [0, 2, 5])
+    (tmp_path / "groups").write_text("0, 2, 2\n3, 5, 2\n")
+    assert preprocess.main([*words, "--name", "criteo", "--out", str(out)]) == 1
+
+
+def test_what_the_user_must_bring_is_said(tmp_path: Path) -> None:
+    env = {"CM_DATASET_CRITEO_MULTIHOT": "yes", "CM_DATASET_CRITEO_GROUPS": ""}
+    with pytest.raises(Error, match="licence has to be accepted"):
+        customize.real(env)
+    env["CM_CRITEO_PREPROCESSED_PATH"] = str(tmp_path)
+    with pytest.raises(Error, match=r"lacks day_23_dense.npy, .*labels.npy"):
+        customize.real(env)
+    mlcommons_arrays(tmp_path, 4)
+    words, files = customize.real(env)
+    assert words == ["--arrays", str(tmp_path)]
+    assert len(files) == 3
+    with pytest.raises(Error, match="first DLRM"):
+        customize.real({**env, "CM_DATASET_CRITEO_MULTIHOT": "no"})
