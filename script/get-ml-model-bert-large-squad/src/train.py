@@ -130,7 +130,8 @@ def train(recipe: Recipe, vocabulary: dict[str, int], makes: Any, pieces: Any) -
         schedule.step()
         if step % 50 == 0:
             print(f"step {step} of {recipe.steps}: loss {loss.item():.3f}", flush=True)
-    return network.eval()
+    network.eval()
+    return network
 
 
 def export(network: TinyBert, path: Path) -> None:

@@ -85,7 +85,7 @@ def held_out_auc(model: onnx.ModelProto, folder: Path, version: str) -> float:
         places = np.broadcast_to(np.arange(len(dense)), turned.shape)
         feeds |= {INDICES_NAME: turned, OFFSETS_NAME: np.ascontiguousarray(places)}
     (found,) = session.run([OUTPUT_NAME], feeds)
-    return 100 * clicks.auc(np.load(folder / "labels.npy"), np.asarray(found)[:, 0])
+    return float(100 * clicks.auc(np.load(folder / "labels.npy"), np.asarray(found)[:, 0]))
 
 
 def signature(version: str, columns: int) -> dict[str, Any]:

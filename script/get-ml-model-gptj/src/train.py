@@ -99,7 +99,8 @@ def train(vocabulary: int, recipe: Recipe) -> TinyDecoder:
         schedule.step()
         if number % 100 == 99:
             print(f"step {number + 1}: loss {loss.item():.4f}", flush=True)
-    return network.eval()
+    network.eval()
+    return network
 
 
 def export(network: TinyDecoder, path: Path) -> None:

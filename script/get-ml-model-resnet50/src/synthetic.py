@@ -86,8 +86,8 @@ def build() -> Any:
     x = graph.op("Flatten", graph.op("GlobalAveragePool", x))
     logits = graph.linear(x, into, CLASSES)
     graph.nodes.append(helper.make_node("Softmax", [logits], [SCORES_NAME], axis=1))
-    label = {"axis": 1, "keepdims": 0}
-    graph.nodes.append(helper.make_node("ArgMax", [logits], [LABEL_NAME], **label))
+    best = helper.make_node("ArgMax", [logits], [LABEL_NAME], axis=1, keepdims=0)
+    graph.nodes.append(best)
     images = helper.make_tensor_value_info(INPUT_NAME, TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])
     outputs = [
         helper.make_tensor_value_info(LABEL_NAME, TensorProto.INT64, ["batch"]),
