@@ -270,8 +270,9 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     environment = {**lab.harness_environment(), "CM_PROGRESS_FILE": str(file)}
     run(lab.harness_command("session", config), env=environment).ok()
     report = json.loads(file.read_text(encoding="utf-8"))
-    assert report["label"].startswith("Offline performance, ")
-    assert report["label"].endswith(" samples/s")
+    # A slow machine is told how long the rest lasts.
+    expected = r"Offline performance, \d+ samples/s(, \d+ s to the end of all runs)?"
+    assert re.fullmatch(expected, report["label"])
     assert 0 <= report["done"] <= report["total"]
     assert report["unit"] == "s"
 

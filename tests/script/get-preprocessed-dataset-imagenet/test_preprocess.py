@@ -119,5 +119,5 @@ def test_customize_chooses_the_part(
 
 
 def test_the_full_data_set_is_not_promised() -> None:
-    with pytest.raises(customize.Error, match="only its tiny form"):
+    with pytest.raises(customize.Error, match="only its tiny and"):
         customize.preprocess({"env": {}})
