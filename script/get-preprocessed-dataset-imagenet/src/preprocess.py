@@ -106,7 +106,9 @@ def file_facts(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
 
 
-def facts(entries: Sequence[Entry], side: int, name: str, out: Path) -> dict[str, Any]:
+def facts(
+    entries: Sequence[Entry], side: int, name: str, qsl_count: int | None, out: Path
+) -> dict[str, Any]:
     """What dataset.json says: enough to refuse arrays that do not fit a model or were damaged."""
     return {
         "name": name,
@@ -120,6 +122,7 @@ def facts(entries: Sequence[Entry], side: int, name: str, out: Path) -> dict[str
         "files": {file: file_facts(out / file) for file in ("samples.npy", "labels.npy")},
         "made_with": {"pillow": PIL.__version__, "numpy": np.__version__},
         "names": [entry.name for entry in entries],
+        **({"qsl_count": qsl_count} if qsl_count else {}),
     }
 
 
@@ -130,6 +133,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--images", type=Path, help="folder of the images (default: the list's)")
     parser.add_argument("--side", type=int, required=True, help="pixels of the square crop")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
+    parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
@@ -143,7 +147,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, PreprocessError) as error:
         print(f"preprocess: {error}", file=sys.stderr)
         return 1
-    text = json.dumps(facts(entries, options.side, options.name, options.out), indent=1) + "\n"
+    told = facts(entries, options.side, options.name, options.qsl_count, options.out)
+    text = json.dumps(told, indent=1) + "\n"
     unfinished = options.out / "dataset.json.part"
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, options.out / "dataset.json")

@@ -54,8 +54,9 @@ def test_odd_texts(text: str, expected: list[str]) -> None:
     assert pieces(text) == expected
 
 
-# What is not assigned, or private, is a letter to the published code and a control to the package.
-LETTERS = st.characters(exclude_categories=("Cn", "Co", "Cs"))
+# What is not assigned, or private, is a letter to the published code and a control to the package,
+# and the package takes a written "[SEP]" for the control token, which the published code never does.
+LETTERS = st.characters(exclude_categories=("Cn", "Co", "Cs"), exclude_characters="[")
 
 
 @given(st.text(LETTERS, max_size=60))

@@ -22,8 +22,9 @@ from .verdict import more_queries
 # LoadGen prepares 1.1 x rate x duration Offline samples, so a run that turns out faster than
 # expected by more than that ends too early. Calibration is short; leave room for its error.
 OFFLINE_ROOM = 1.2
-# A stream must not run out of prepared queries: LoadGen prepares twice what the target needs.
-STREAM_SHARE = 0.5
+# A stream must not run out of prepared queries: LoadGen prepares twice what the target needs, each
+# with some 200 bytes of memory, which is gigabytes where a model answers in microseconds.
+STREAM_SHARE = 0.8
 # Each Server query is handed over singly, about this much work on top of the model.
 HAND_OVER_S = 20e-6
 # Poisson arrivals come in bursts, and a short stall must not grow into a backlog.
@@ -33,7 +34,7 @@ SERVER_QUERIES = 1400
 
 # A figure that find-performance measured for long is no guess; LoadGen adds a tenth by itself.
 STORED_OFFLINE_ROOM = 1.02
-STORED_STREAM_SHARE = 0.9
+STORED_STREAM_SHARE = 1.2
 # The stored Server rate is the highest for a full run. A short one must show more to be believed.
 SHORT_SERVER_SHARE = 0.9
 
