@@ -55,7 +55,7 @@ def test_odd_texts(text: str, expected: list[str]) -> None:
 
 
 # What is not assigned, or private, is a letter to the published code and a control to the package,
-# and the package takes a written "[SEP]" for the control token, which the published code never does.
+# and the package takes a written "[SEP]" for the control token; the published code does not.
 LETTERS = st.characters(exclude_categories=("Cn", "Co", "Cs"), exclude_characters="[")
 
 
