@@ -72,7 +72,7 @@ def _notes(results: Results) -> str:
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
 
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "facts") -> str:
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "facts") -> str:
     """A table of cells that are HTML already; the page's style knows its ``kind``."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heading)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
@@ -85,7 +85,7 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "f
 def _summary(results: Results) -> str:
     tests = list(dict.fromkeys(test.test for each in results.results for test in each.compliance))
     heading = ["scenario", "result", "validity", "accuracy", "target", *tests, "metric"]
-    return _table(heading, [_summary_row(each, tests) for each in results.results], "figures")
+    return table(heading, [_summary_row(each, tests) for each in results.results], "figures")
 
 
 def _summary_row(result: ScenarioResult, tests: Sequence[str]) -> list[str]:
@@ -259,8 +259,8 @@ def _search(found: FindResult) -> Iterator[str]:
         ]
         for each in found.tries
     ]
-    table = _table(["samples/s", "late", "p99", "verdict", "run"], rows, "figures")
-    yield _card("Server search", table, f"{len(rows)} runs")
+    tried = table(["samples/s", "late", "p99", "verdict", "run"], rows, "figures")
+    yield _card("Server search", tried, f"{len(rows)} runs")
 
 
 def _compliance(test: ComplianceResult) -> str:
@@ -273,7 +273,7 @@ def _telemetry(seen: Telemetry) -> str:
     warnings = "".join(f'<p class="note">{escape(text)}</p>' for text in seen.warnings)
     rows = [[escape(name), escape(value)] for name, value in _facts(seen)]
     return (
-        f"{warnings}<details><summary>Telemetry of this run</summary>{_table(['', ''], rows)}"
+        f"{warnings}<details><summary>Telemetry of this run</summary>{table(['', ''], rows)}"
         "</details>"
     )
 
@@ -316,4 +316,4 @@ def _system(results: Results) -> str:
         "stored targets": results.sut_file or "-",
         "took": duration(results.seconds),
     }
-    return _table(["", ""], [[escape(k), escape(str(v))] for k, v in facts.items()])
+    return table(["", ""], [[escape(k), escape(str(v))] for k, v in facts.items()])

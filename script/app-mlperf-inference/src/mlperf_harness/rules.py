@@ -116,6 +116,17 @@ class BenchmarkRules:
         ]
         return max(rounds, key=_position)
 
+    def required(self, benchmark_round: str, category: str) -> tuple[str, ...]:
+        """The scenarios that a round asks for in a category, or in several with commas between."""
+        wanted = {
+            scenario
+            for name in category.split(",")
+            for period in self.scenarios.get(name, ())
+            if _within(benchmark_round, period.first, period.last)
+            for scenario in period.scenarios
+        }
+        return tuple(scenario for scenario in ORDER if scenario in wanted)
+
     def tests(self, benchmark_round: str) -> tuple[str, ...]:
         """The compliance tests that a round asks for; those of the last round once it is gone."""
         last = max((p.last for periods in self.scenarios.values() for p in periods), key=_position)
@@ -137,6 +148,13 @@ def rounds() -> tuple[str, ...]:
 def qsl_seeds() -> dict[str, int]:
     """By round the seed that tells its LoadGen from those of other rounds."""
     return dict(_data()["qsl_seeds"])
+
+
+def seeds(benchmark_round: str) -> dict[str, int]:
+    """The seeds that a round's LoadGen uses: qsl, sample_index, schedule; as far as known."""
+    qsl = qsl_seeds().get(benchmark_round)
+    others = _data()["other_seeds"].get(benchmark_round, {})
+    return {**({} if qsl is None else {"qsl": qsl}), **others}
 
 
 def minimum_duration_ms() -> int:

@@ -23,6 +23,16 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """A named figure, what to say of it, and whether it is only there to compare with."""
+
+    name: str
+    value: float
+    label: str
+    other: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Dot:
     """One earlier or present result: its figure, what to say of it, and how it is drawn."""
 
@@ -165,6 +175,33 @@ def dots(values: Sequence[Dot], unit: str) -> str:
     parts.append(_text(LEFT, base, "earlier", "start"))
     parts.append(_text(WIDTH - RIGHT, base, "this run", "end"))
     return _chart(parts, f"results in {unit}")
+
+
+def bars(values: Sequence[Bar], unit: str, target: Marker | None = None) -> str:
+    """Upright bars side by side, each with its name below; ``target`` is a line across them."""
+    high = max([*(bar.value for bar in values), target.at if target else 0.0]) or 1.0
+    y = _vertical(0, high * 1.15)
+    width = (WIDTH - LEFT - RIGHT) / len(values)
+    parts = [*_rows(y, ticks(0, high, 3))]
+    base = HEIGHT - BOTTOM
+    for place, bar in enumerate(values):
+        left, top = LEFT + place * width, y(bar.value)
+        kind = "bar other" if bar.other else "bar"
+        parts.append(
+            f'<rect class="{kind}" x="{left + 0.15 * width:.1f}" y="{top:.1f}" '
+            f'width="{0.7 * width:.1f}" height="{base - top:.1f}">'
+            f"<title>{escape(bar.label)}</title></rect>"
+        )
+        parts.append(_text(left + width / 2, base + 15, bar.name, "middle"))
+    if target is not None:
+        at = y(target.at)
+        parts.append(
+            f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}">'
+            f"<title>{escape(target.name)}: {target.at:.4g} {escape(unit)}</title></line>"
+        )
+        parts.append(_text(WIDTH - RIGHT, at - 4, target.name, "end"))
+    parts.append(_text(WIDTH - RIGHT, HEIGHT - 6, unit, "end"))
+    return _chart(parts, f"bars in {unit}")
 
 
 def _rows(y: Scale, values: Sequence[float]) -> Iterator[str]:

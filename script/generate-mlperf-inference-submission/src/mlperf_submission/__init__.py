@@ -1,0 +1,1 @@
+"""From the results of benchmark runs to a tree that can be handed in, and its checks."""

@@ -1,0 +1,159 @@
+"""Accuracy runs: their logs, their figures, and whether they belong to what was measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlperf_harness import rules
+from mlperf_harness.rules import Metric
+
+from .. import truncate
+from ..build import ACCURACY, DETAIL
+from ..layouts import Cell
+from .base import CHECKER, LOADGEN, NATURE, RULES, Finding, Rule, Site, extra, log, missing, text
+from .performance import seeds
+
+FILES = Rule("accuracy.files", "the logs of the run and accuracy.txt", CHECKER)
+EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER)
+FIGURE = Rule("accuracy.figure", "accuracy.txt tells the metric of the benchmark", CHECKER)
+TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its target", RULES)
+HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
+LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
+ERRORS = Rule("accuracy.errors", "LoadGen logged no error", RULES)
+MODE = Rule("accuracy.mode", "a run in accuracy mode that came to its end", RULES)
+SCENARIO = Rule("accuracy.scenario", "a run of this scenario", RULES)
+SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES)
+SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
+ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
+COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN)
+FOREIGN = Rule("accuracy.other-run", "the log of the very run that accuracy.txt tells of", LOADGEN)
+
+PATTERNS = {
+    "top-1": r"^accuracy=([\d.]+)%",
+    "F1": r"[\"']f1[\"']:\s*([\d.]+)",
+    "mean DICE": r"Accuracy:\s*mean\s*=\s*([\d.]+)",
+    "mAP": r"mAP=([\d.]+)",
+    "word accuracy": r"Word Error Rate:.*accuracy=([\d.]+)%",
+    "AUC": r"^AUC=([\d.]+)",
+    "ROUGE-1": r"'rouge1':\s*'?([\d.]+)",
+    "ROUGE-2": r"'rouge2':\s*'?([\d.]+)",
+    "ROUGE-L": r"'rougeL':\s*'?([\d.]+)",
+    "gen_len": r"'gen_len':\s*([\d.]+)",
+}
+ENTRY = re.compile(r'"qsl_idx"\s*:\s*(\d+),\s*"data"\s*:\s*"([0-9A-Fa-f]*)"')
+RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
+
+
+def runs(site: Site) -> Iterator[Finding]:
+    """The accuracy run of every scenario."""
+    for cell in site.cells:
+        known = site.rules(cell.benchmark)
+        if known is None:
+            continue
+        place = cell.accuracy
+        for name in missing(place, ACCURACY):
+            yield FILES.broken(site.where(place / name), "missing or empty", RERUN)
+        for name in extra(place, ACCURACY):
+            where = site.where(place / name)
+            yield EXTRA.broken(where, "a file that does not belong here", f"rm {where}")
+        yield from _text(site, place, known)
+        yield from _answers(site, place, known)
+        if (place / DETAIL).is_file():
+            yield from _log(site, cell, place, known)
+    yield from _copies(site)
+
+
+def figure(place: Path, metric: Metric) -> float | None:
+    """What accuracy.txt says of a metric, or None."""
+    found = re.search(PATTERNS[metric.metric], text(place / truncate.TEXT), re.MULTILINE)
+    return float(found.group(1)) if found else None
+
+
+def _text(site: Site, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+    path = place / truncate.TEXT
+    if not path.is_file():
+        return
+    where = site.where(path)
+    for metric in known.accuracy:
+        value = figure(place, metric)
+        if value is None:
+            yield FIGURE.broken(where, f"it does not tell {metric.metric}", RERUN)
+        elif site.strict and value < metric.target:
+            found = f"{metric.metric} is {value:g}, the target is {metric.target:g} {metric.unit}"
+            yield TARGET.broken(where, found.rstrip(), "hand it in to the open division")
+    stated = truncate.stated_hash(place)
+    if not stated:
+        yield HASH.broken(where, "no line hash=SHA-256", "generate the tree again")
+    log_file = place / truncate.LOG
+    if truncate.needed(place):
+        size = f"{log_file.stat().st_size / 1024:.0f} KiB"
+        hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+        yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
+    whole = log_file.is_file() and not _cut(log_file)
+    if stated and whole and truncate.digest(log_file) != stated:
+        found = "the log is not the one whose hash accuracy.txt tells"
+        yield FOREIGN.broken(where, found, "generate the tree again from the results")
+
+
+def _cut(path: Path) -> bool:
+    return truncate.GAP.strip() in path.read_bytes()
+
+
+def entries(path: Path) -> list[tuple[int, str]]:
+    """The samples and answers that a log, cut or not, still shows."""
+    return [(int(index), data) for index, data in ENTRY.findall(text(path))]
+
+
+def _answers(site: Site, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+    path = place / truncate.LOG
+    if not path.is_file() or not path.stat().st_size:
+        return
+    where, shown, told = site.where(path), entries(path), text(path).strip()
+    if not shown or not told.startswith("[") or not told.endswith("]"):
+        yield ANSWERS.broken(where, "it is no list of answers", RERUN)
+    elif _cut(path) and path.stat().st_size != 2 * truncate.KEPT + len(truncate.GAP):
+        yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
+    fixed = not any(word in known.name for word in ("gptj", "rnnt", "retinanet", "ssd", "3d-unet"))
+    if fixed and len({len(data) for _, data in shown}) > 1:
+        yield ANSWERS.broken(where, "its answers differ in size", RERUN)
+
+
+def _log(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+    found, where = log(place), site.where(place / DETAIL)
+    mode = found.values.get("effective_test_mode")
+    if mode != "AccuracyOnly":
+        yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
+    elif "num_errors" not in found.values:
+        yield MODE.broken(where, "the run was cut off", RERUN)
+    if found.errors:
+        yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
+    measured = str(found.values.get("effective_scenario", ""))
+    if measured.lower() not in (
+        cell.scenario.lower(),
+        str(log(cell.run).values.get("effective_scenario", "")).lower(),
+    ):
+        yield SCENARIO.broken(where, f"this is a log of {measured}", RERUN)
+    yield from seeds(site, where, found, SEEDS)
+    total = found.number("qsl_reported_total_count") or 0.0
+    if total < known.dataset_size:
+        text_ = f"accuracy over {total:.0f} samples, the data set has {known.dataset_size}"
+        yield SAMPLES.broken(where, text_, "run on the whole data set")
+
+
+def _copies(site: Site) -> Iterator[Finding]:
+    """The same detailed log in two places, where neither is inferred from the other."""
+    seen: dict[bytes, Cell] = {}
+    for cell in site.cells:
+        for place in (cell.accuracy, cell.run):
+            path = place / DETAIL
+            if not path.is_file():
+                continue
+            content = path.read_bytes()
+            first = seen.setdefault(content, cell)
+            measured = str(log(place).values.get("effective_scenario", "")).lower()
+            inferred = first.benchmark == cell.benchmark and cell.scenario.lower() != measured
+            if first is not cell and not inferred:
+                found = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
+                yield COPIED.broken(site.where(path), found, RERUN)

@@ -1,0 +1,149 @@
+"""What every check is made of: rules with ids, findings, and the place that is looked at."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlperf_harness import detail_log, rules
+from mlperf_harness.detail_log import DetailLog
+
+from .. import names
+from ..layouts import Cell, Layout, Tree, cells
+
+# A fault must be mended; what lies in the nature of a short or tiny run is none; a notice is for
+# the person who looks before handing in.
+FAULT, NATURE, NOTICE = "fault", "nature", "notice"
+
+TREE = "submission_structure.md of mlcommons/inference"
+RULES = "MLPerf inference rules"
+CHECKER = "official submission checker"
+LOADGEN = "LoadGen"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken rule: what was found, where, who asks for it, and how to mend it."""
+
+    rule: str
+    severity: str
+    where: str
+    found: str
+    source: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule with its id, what it asks for in a few words, and where it is written."""
+
+    id: str
+    title: str
+    source: str
+    severity: str = FAULT
+
+    def broken(self, where: str, found: str, mend: str) -> Finding:
+        """The finding that this rule is broken."""
+        return Finding(self.id, self.severity, where, found, self.source, mend)
+
+
+class Site:
+    """What one submitter hands in to one division."""
+
+    def __init__(self, tree: Tree, division: str, submitter: str, root: Path) -> None:
+        self.tree = tree
+        self.division = division
+        self.submitter = submitter
+        self.root = root
+        self.layout: Layout = tree.layout
+
+    @property
+    def strict(self) -> bool:
+        """Whether the closed division's rules hold."""
+        return self.division != "open"
+
+    @cached_property
+    def mapping(self) -> Mapping[str, str]:
+        """The submitter's own names of benchmarks."""
+        return names.mapping(self.root) if self.division == "open" else {}
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All scenarios."""
+        return tuple(cells(self.root, self.layout))
+
+    @cached_property
+    def systems(self) -> Mapping[str, Mapping[str, Any]]:
+        """The system descriptions that can be read, by the name of the system."""
+        found = {}
+        for path in sorted((self.root / "systems").glob("*.json")):
+            document = read_object(path)
+            if document is not None:
+                found[path.stem] = document
+        return found
+
+    def category(self, system: str) -> str:
+        """What the system's description calls its type."""
+        return str(self.systems.get(system, {}).get("system_type", "")).replace(" ", "")
+
+    def rules(self, benchmark: str) -> rules.BenchmarkRules | None:
+        """The rules of the benchmark that a folder stands for."""
+        return names.rules_for(benchmark, self.mapping)
+
+    def where(self, path: Path) -> str:
+        """A path as findings name it."""
+        return self.tree.relative(path)
+
+
+Check = Callable[[Site], Iterator[Finding]]
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file, or None when there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def text(path: Path) -> str:
+    """The text of a file, empty when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def log(folder: Path) -> DetailLog:
+    """LoadGen's detailed log in a folder."""
+    return detail_log.read(folder / "mlperf_log_detail.txt")
+
+
+def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
+    """The names of ``wanted`` files that are not there or empty."""
+    return [
+        name
+        for name in wanted
+        if not (folder / name).is_file() or not (folder / name).stat().st_size
+    ]
+
+
+def extra(folder: Path, known: tuple[str, ...]) -> list[str]:
+    """What a folder holds beside the ``known`` files."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.name not in known)
+
+
+def number(value: object) -> float | None:
+    """A number out of a log or a JSON file, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*", str(value))
+    return float(match.group(1)) if match else None

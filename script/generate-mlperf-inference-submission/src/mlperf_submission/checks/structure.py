@@ -1,0 +1,111 @@
+"""Folders and files of the whole tree."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
+from ..names import by_checker_name, official
+from .base import CHECKER, RULES, TREE, Finding, Rule, Site
+
+LARGEST = 50 * 1024 * 1024
+
+ROOT = Rule("tree.root", "only divisions and documents at the top", CHECKER)
+EMPTY = Rule("tree.nothing", "a tree holds at least one result", TREE)
+OUTSIDE = Rule("tree.division", "only folders of submitters in a division", CHECKER)
+NAMES = Rule("tree.names", "no hidden names, spaces or compiled files", CHECKER)
+LINKS = Rule("tree.links", "files, not links to files", CHECKER)
+SIZE = Rule("tree.size", "no file above 50 MB", CHECKER)
+EMPTY_FOLDER = Rule("tree.empty-folder", "no empty folders", CHECKER)
+CODE = Rule("tree.code", "the code, or where it is, for every benchmark", TREE)
+CALIBRATED = Rule("tree.calibration", "how calibration was done", RULES)
+UNUSED = Rule("tree.system-without-results", "no description without results", CHECKER)
+MAPPED = Rule("tree.model-mapping", "open: which benchmark each own name stands for", CHECKER)
+UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE)
+
+
+def top(tree: Tree) -> Iterator[Finding]:
+    """What lies above the submitters."""
+    if not tree.submitters():
+        yield EMPTY.broken(".", "no division holds a submitter", "generate the tree first")
+    for path in sorted(tree.root.iterdir()) if tree.root.is_dir() else []:
+        document = path.is_file() and path.suffix in (".md", ".pdf")
+        known = path.is_dir() and path.name in (*DIVISIONS, ".git", ".github", "assets")
+        if not document and not known:
+            where = tree.relative(path)
+            yield ROOT.broken(where, "it belongs to no division", f"remove it: rm -r {where}")
+    for division in DIVISIONS:
+        for path in sorted((tree.root / division).glob("*")):
+            if path.is_file():
+                where = tree.relative(path)
+                yield OUTSIDE.broken(where, "a file beside the submitters", f"rm {where}")
+
+
+def files(site: Site) -> Iterator[Finding]:
+    """Names, sizes and links of everything that a submitter hands in."""
+    for parent, folder_names, file_names in os.walk(site.root):
+        folder_names.sort()
+        if not folder_names and not file_names:
+            where = site.where(Path(parent))
+            yield EMPTY_FOLDER.broken(where, "it is empty", f"rmdir {where}")
+        for name in sorted((*folder_names, *file_names)):
+            yield from _entry(site, Path(parent) / name)
+
+
+def _entry(site: Site, path: Path) -> Iterator[Finding]:
+    where = site.where(path)
+    if path.is_symlink():
+        yield LINKS.broken(where, "it is a link", "put the file itself in its place")
+        return
+    if path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
+        yield NAMES.broken(where, "git and the checkers refuse this name", "rename or remove it")
+    if path.is_file() and path.stat().st_size > LARGEST:
+        found = f"{path.stat().st_size / 2**20:.0f} MB"
+        yield SIZE.broken(where, found, "truncate logs: cm run script --tags=truncate,accuracy-log")
+
+
+def parts(site: Site) -> Iterator[Finding]:
+    """Code, calibration, systems and the mapping of names."""
+    known = {site.layout.code, RESULTS, SYSTEMS, site.layout.measurements, site.layout.compliance}
+    for path in folders(site.root):
+        if path.name not in known | {"documentation", "calibration", "power", "tools"}:
+            found = f"the layout of v{site.layout.round} has no such folder"
+            yield UNKNOWN.broken(site.where(path), found, "check --benchmark-version / the round")
+    for benchmark in sorted({cell.benchmark for cell in site.cells}):
+        rules = site.rules(benchmark)
+        accepted = {benchmark, *((rules.name,) if rules else ())}
+        code = site.root / site.layout.code
+        if not any(any((code / name).rglob("*")) for name in accepted if (code / name).is_dir()):
+            where = site.where(code / benchmark)
+            yield CODE.broken(where, "there is nothing", "generate the tree again")
+    if site.strict and not any(
+        (site.root / name).is_file() for name in (CALIBRATION, f"documentation/{CALIBRATION}")
+    ):
+        where = site.where(site.root / CALIBRATION)
+        yield CALIBRATED.broken(where, "there is no such file", "generate the tree again")
+    measured = {cell.system for cell in site.cells}
+    for path in sorted((site.root / SYSTEMS).glob("*.json")):
+        if path.stem not in measured:
+            found = f"there are no results of {path.stem}"
+            yield UNUSED.broken(site.where(path), found, f"rm {site.where(path)}")
+    if site.division == "open":
+        yield from _mapping(site)
+
+
+def _mapping(site: Site) -> Iterator[Finding]:
+    path = site.root / MAPPING
+    if path.exists():
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            yield MAPPED.broken(site.where(path), f"no JSON: {error}", "write {own name: official}")
+            return
+        wrong = [
+            value for value in dict(document).values() if official(value) not in by_checker_name()
+        ]
+        if wrong:
+            found = f"no benchmark is named {wrong[0]!r}"
+            yield MAPPED.broken(site.where(path), found, "use the official names")

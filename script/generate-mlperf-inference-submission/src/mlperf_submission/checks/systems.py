@@ -1,0 +1,96 @@
+"""Descriptions of systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..fields import STATUSES, TYPES, UNKNOWN, Field, of_division
+from ..layouts import SYSTEMS
+from .base import CHECKER, NOTICE, RULES, Finding, Rule, Site, number, read_object
+
+MISSING = Rule("system.missing", "every system is described", CHECKER)
+UNREADABLE = Rule("system.unreadable", "a description is a JSON object", CHECKER)
+FIELD = Rule("system.field-missing", "every field is there", CHECKER)
+EMPTY = Rule("system.field-empty", "fields that matter are not empty", CHECKER)
+TEXT = Rule("system.field-type", 'fields are texts; zero is written as "0"', CHECKER)
+COUNT = Rule("system.field-number", "counts are whole numbers", CHECKER)
+STATUS = Rule("system.status", "available, preview or rdi", RULES)
+TYPE = Rule("system.type", "edge, datacenter or both", RULES)
+OWNER = Rule("system.owner", "submitter and division are those of the folders", CHECKER)
+NETWORK = Rule("system.network", "only the network division is measured over a network", RULES)
+OPEN = Rule("system.unanswered", "what nobody could tell is asked", RULES, NOTICE)
+
+MEND = "write the field into a file and give it: --system_file=FILE"
+
+
+def descriptions(site: Site) -> Iterator[Finding]:
+    """The JSON file of each system that has results."""
+    for system in sorted({cell.system for cell in site.cells}):
+        path = site.root / SYSTEMS / f"{system}.json"
+        if not path.is_file():
+            yield MISSING.broken(
+                site.where(path), "there is no such file", "generate the tree again"
+            )
+            continue
+        document = read_object(path)
+        if document is None:
+            yield UNREADABLE.broken(site.where(path), "no JSON object", "generate the tree again")
+            continue
+        yield from _fields(site, path, document)
+        yield from _values(site, path, document)
+
+
+def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
+    where, unanswered = site.where(path), []
+    for field in of_division(site.division):
+        if field.name not in document:
+            yield FIELD.broken(where, f"the field {field.name} is missing", MEND)
+            continue
+        value = document[field.name]
+        yield from _field(where, field, value)
+        if field.needed and value == UNKNOWN and not _may_be_unknown(field, document):
+            unanswered.append(field.name)
+    if unanswered:
+        yield OPEN.broken(where, f"not known: {', '.join(unanswered)}", MEND)
+
+
+def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:
+    none = number(document.get("accelerators_per_node")) == 0
+    return field.name == "host_networking_topology" or (
+        none and field.name.startswith("accelerator")
+    )
+
+
+def _field(where: str, field: Field, value: object) -> Iterator[Finding]:
+    if not value and field.needed:
+        found = f"the field {field.name} is {value!r}"
+        yield EMPTY.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
+    elif not isinstance(value, str):
+        found = f"the field {field.name} is {value!r}, which is no text"
+        yield TEXT.broken(where, found, f'write "{value}" with quotes')
+    if (
+        field.whole_number
+        and value
+        and (number(value) is None or number(value) != int(number(value) or 0))
+    ):
+        yield COUNT.broken(where, f"{field.name} is {value!r}", "write a whole number")
+
+
+def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
+    where = site.where(path)
+    status = str(document.get("status", "")).lower()
+    if status not in STATUSES:
+        yield STATUS.broken(where, f"status is {status!r}", f"use one of: {', '.join(STATUSES)}")
+    kind = site.category(path.stem)
+    if kind not in TYPES:
+        yield TYPE.broken(where, f"system_type is {kind!r}", "generate again with --category")
+    for name, folder in (("submitter", site.submitter), ("division", site.division)):
+        if str(document.get(name, "")) != folder:
+            found = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
+            yield OWNER.broken(where, found, f"make them the same: generate again with --{name}")
+    networked = str(document.get("is_network", "")).lower() == "true"
+    if site.division in ("closed", "network") and networked != (site.division == "network"):
+        found = f"is_network is {networked} in the {site.division} division"
+        yield NETWORK.broken(where, found, "hand it in to the other division")

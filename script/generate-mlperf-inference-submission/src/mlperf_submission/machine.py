@@ -1,0 +1,177 @@
+"""What a Linux machine tells about itself, for the description of a system.
+
+Everything is read; what is not readable stays out, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+SYS = Path("/sys")
+PROC = Path("/proc")
+SECTOR = 512
+SPEEDS = {10000: "10G Ethernet", 1000: "Gig Ethernet", 100: "100 Mbit Ethernet"}
+
+
+def facts(with_accelerator: bool) -> dict[str, str]:
+    """Field name to text, for the fields that can be read here."""
+    found = {**_processor(), **_storage(), **_network()}
+    release = _release()
+    if release:
+        found["operating_system"] = release
+    modules = memory_modules(_output("dmidecode", "--type", "memory"))
+    if modules:
+        found["host_memory_configuration"] = modules
+    if with_accelerator:
+        found.update(accelerators(_output(*NVIDIA)))
+    return found
+
+
+def _processor() -> dict[str, str]:
+    text = _text(PROC / "cpuinfo")
+    pairs = set(
+        zip(
+            re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE),
+            re.findall(r"^core id\s*:\s*(\d+)", text, re.MULTILINE),
+            strict=False,
+        )
+    )
+    found = {}
+    if pairs:
+        sockets = {package for package, _ in pairs}
+        found["host_processors_per_node"] = str(len(sockets))
+        found["host_processor_core_count"] = str(len(pairs) // len(sockets))
+    highest = _text(SYS / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").strip()
+    if highest.isdigit():
+        found["host_processor_frequency"] = f"{int(highest) / 1000:.0f} MHz (max)"
+    caches = ", ".join(_caches())
+    if caches:
+        found["host_processor_caches"] = caches
+    return found
+
+
+def _caches() -> Iterator[str]:
+    kinds = {"Data": "d", "Instruction": "i", "Unified": ""}
+    for cache in sorted((SYS / "devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind = _text(cache / "level").strip(), _text(cache / "type").strip()
+        size = _text(cache / "size").strip()
+        if level and size:
+            yield f"L{level}{kinds.get(kind, '')}: {size}"
+
+
+def _storage() -> dict[str, str]:
+    sizes, kinds = 0, set()
+    for disk in sorted((SYS / "block").glob("*")):
+        if re.match(r"(loop|ram|zram|sr|dm-|md|fd)", disk.name):
+            continue
+        size = _text(disk / "size").strip()
+        if not size.isdigit() or int(size) == 0:
+            continue
+        sizes += int(size) * SECTOR
+        kinds.add(_kind(disk))
+    if not sizes:
+        return {}
+    found = {"host_storage_capacity": f"{sizes / 1e9:.0f} GB"}
+    if all(kinds):
+        found["host_storage_type"] = ", ".join(sorted(kinds))
+    return found
+
+
+def _kind(disk: Path) -> str:
+    """What a disk is; a virtual one does not tell."""
+    if disk.name.startswith("nvme"):
+        return "NVMe SSD"
+    if disk.name.startswith(("vd", "xvd")):
+        return "virtual disk"
+    return {"0": "SSD", "1": "HDD"}.get(_text(disk / "queue/rotational").strip(), "")
+
+
+def _network() -> dict[str, str]:
+    cards = [card for card in sorted((SYS / "class/net").glob("*")) if (card / "device").exists()]
+    if not cards:
+        return {}
+    kinds = sorted({kind for kind in map(_card, cards) if kind})
+    found = {"host_network_card_count": str(len(cards))}
+    if kinds:
+        found["host_networking"] = ", ".join(kinds)
+    return found
+
+
+def _card(card: Path) -> str:
+    if (card / "wireless").exists():
+        return "Wi-Fi"
+    speed = _text(card / "speed").strip()
+    if not speed.isdigit():
+        return "Ethernet"
+    return SPEEDS.get(int(speed), f"{int(speed) // 1000}G Ethernet")
+
+
+def _release() -> str:
+    text = _text(Path("/etc/os-release"))
+    name = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
+    kernel = _text(PROC / "sys/kernel/osrelease").strip()
+    if not name:
+        return ""
+    return f"{name.group(1)} (Linux {kernel})" if kernel else name.group(1)
+
+
+def memory_modules(text: str) -> str:
+    """The modules in the output of ``dmidecode --type memory``: ``4 x 16 GB DDR4 3200 MT/s``."""
+    counts: dict[str, int] = {}
+    for block in re.split(r"\n\s*\n", text):
+        if "Memory Device" not in block:
+            continue
+        told = dict(re.findall(r"^\s*([A-Z][\w ]*?):\s*(.+?)\s*$", block, re.MULTILINE))
+        if not re.match(r"\d", told.get("Size", "")):
+            continue
+        words = [told["Size"], told.get("Type", ""), told.get("Speed", "")]
+        kept = " ".join(word for word in words if word and word not in ("Unknown", "None"))
+        counts[kept] = counts.get(kept, 0) + 1
+    return ", ".join(f"{count} x {kept}" for kept, count in sorted(counts.items()))
+
+
+NVIDIA = (
+    "nvidia-smi",
+    "--query-gpu=name,memory.total,pcie.link.gen.max,pcie.link.width.max,clocks.max.sm",
+    "--format=csv,noheader,nounits",
+)
+
+
+def accelerators(text: str) -> dict[str, str]:
+    """Accelerator fields from the CSV lines of ``nvidia-smi``; none where lines differ."""
+    lines = [line.split(", ") for line in text.splitlines() if line.count(", ") == 4]
+    if not lines or len({tuple(line) for line in lines}) != 1:
+        return {}
+    name, memory, generation, width, clock = lines[0]
+    found = {"accelerators_per_node": str(len(lines)), "accelerator_model_name": name}
+    if memory.isdigit():
+        found["accelerator_memory_capacity"] = f"{int(memory) / 1024:.0f} GB"
+    if generation.isdigit() and width.isdigit():
+        found["accelerator_host_interconnect"] = f"PCIe Gen{generation} x{width}"
+    if clock.isdigit():
+        found["accelerator_frequency"] = f"{clock} MHz (max)"
+    return found
+
+
+def _output(*words: str) -> str:
+    path = shutil.which(words[0])
+    if path is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [path, *words[1:]], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

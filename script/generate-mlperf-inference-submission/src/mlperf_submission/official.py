@@ -1,0 +1,175 @@
+"""Running the official submission checker, unpatched, and reading what it says.
+
+It comes from a checkout of mlcommons/inference. Where the round is known to it, the modular
+checker and the older single file both run; they differ in what they catch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import SubmissionError
+
+MODULE, SINGLE = "submission_checker", "submission_checker_old.py"
+LONGEST_S = 1800
+ERROR = re.compile(r"\bERROR\]?:?\s*(.*)$")
+
+# What a complaint is about, as the ids of our own rules; the first that fits counts.
+MEANINGS: tuple[tuple[str, str], ...] = (
+    (r"seed", "performance.seeds"),
+    (r"[Mm]inimum samples per query|performance_sample_count|Query Count", "performance.samples"),
+    (r"[Dd]uration less than|min_duration", "performance.duration"),
+    (r"early stopping", "performance.early-stopping"),
+    (r"[Ll]atency constraint", "performance.latency"),
+    (r"file list mismatch", "performance.extra-files"),
+    (r"TEST0\d accuracy check|accuracy check .*failed|verify_", "compliance.verdict"),
+    (r"[Mm]issing TEST0\d|compliance dir", "compliance.missing"),
+    (r"hash value", "accuracy.hash"),
+    (r"not truncated", "accuracy.truncated"),
+    (r"accuracy not met|accuracy .*expected", "accuracy.target"),
+    (r"accuracy.*not found|accuracy\.txt", "accuracy.figure"),
+    (r"loadgen errors|contains errors|has loadgen errors", "performance.errors"),
+    (r"INVALID|is not valid", "performance.invalid"),
+    (r"does not have all required scenarios|missing scenario", "benchmark.scenario-missing"),
+    (r"unknown scenario|neither required nor optional", "benchmark.scenario-unknown"),
+    (r"invalid model|model .*not", "benchmark.unknown"),
+    (r"invalid status", "system.status"),
+    (r"invalid system type", "system.type"),
+    (r"no system_desc|system json", "system.missing"),
+    (r"is missing meaningful value|required_field|field .* is missing", "measurements.values"),
+    (
+        r"is having empty|is missing user.conf|is missing README|measurements json",
+        "measurements.files",
+    ),
+    (r"src directory|code directory", "tree.code"),
+    (r"calibration", "tree.calibration"),
+    (r"outside division", "tree.root"),
+    (r"outside submitter", "tree.division"),
+    (r"with no results", "tree.system-without-results"),
+    (r"empty directories", "tree.empty-folder"),
+    (r"greater than 50 MB", "tree.size"),
+    (r"unfriendly name|spaces in their names|__pycache__", "tree.names"),
+    (r"symbolic links", "tree.links"),
+    (r"[Ff]ile .*is empty|has empty", "performance.files"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """An error line of a checker and the rule of ours that it is about (empty: none fits)."""
+
+    text: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one checker said of a tree."""
+
+    checker: str
+    command: tuple[str, ...]
+    accepted: bool
+    crashed: bool
+    complaints: tuple[Complaint, ...]
+    last: str
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        if self.accepted:
+            return f"{self.checker}: accepted ({self.last})"
+        if self.crashed:
+            return f"{self.checker}: crashed, which counts as refused ({self.last})"
+        return f"{self.checker}: refused, {len(self.complaints)} errors"
+
+
+def home(source: Path) -> Path:
+    """The folder of the checkers in a checkout; raises SubmissionError when it is not there."""
+    for folder in (source / "tools" / "submission", source):
+        if (folder / MODULE / "main.py").is_file() or (folder / SINGLE).is_file():
+            return folder
+        if (folder / "submission_checker.py").is_file():
+            return folder
+    raise SubmissionError(
+        f"{source} holds no submission checker",
+        "give a checkout of mlcommons/inference: --adr.inference-src.path=FOLDER",
+    )
+
+
+def run(
+    python: str,
+    source: Path,
+    tree: Path,
+    benchmark_round: str,
+    report: Path,
+    submitter: str = "",
+    more: Sequence[str] = (),
+) -> list[Outcome]:
+    """Run every checker of the checkout on ``tree``; their CSV files go to ``report``."""
+    folder = home(source)
+    outcomes = []
+    for name, start in _checkers(folder):
+        words = [python, *start, "--input", str(tree), "--version", f"v{benchmark_round}"]
+        words += ["--csv", str(report / f"{name}.csv")]
+        if name == MODULE:
+            # Only with this switch does it look at errors in performance logs.
+            words.append("--submission-exceptions")
+        if submitter:
+            words += ["--submitter", submitter]
+        outcomes.append(_outcome(name, (*words, *more), folder, report))
+    return outcomes
+
+
+def _checkers(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
+    found: list[tuple[str, tuple[str, ...]]] = []
+    if (folder / MODULE / "main.py").is_file():
+        found.append((MODULE, ("-m", f"{MODULE}.main")))
+    names = (name for name in (SINGLE, "submission_checker.py") if (folder / name).is_file())
+    return [*found, *((name.removesuffix(".py"), (name,)) for name in names)]
+
+
+def _outcome(name: str, words: tuple[str, ...], folder: Path, report: Path) -> Outcome:
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Its settings of rounds and paths come with the checkout; ours must not reach it.
+    env.pop("PYTHONPATH", None)
+    try:
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            env=env,
+            text=True,
+            capture_output=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SubmissionError(
+            f"the official checker did not run: {error}", kind="checker"
+        ) from error
+    output = done.stdout + done.stderr
+    (report / f"{name}.txt").write_text(output, encoding="utf-8")
+    return read(name, words, done.returncode, output)
+
+
+def read(name: str, words: Sequence[str], status: int, output: str) -> Outcome:
+    """Understand the output of a checker."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    crashed = "Traceback (most recent call last)" in output
+    texts = [match.group(1).strip() for line in lines if (match := ERROR.search(line))]
+    complaints = tuple(
+        Complaint(text, meaning(text))
+        for text in dict.fromkeys(texts)
+        if not text.startswith(("SUMMARY", "NoResults"))
+    )
+    last = re.sub(r"^.*(ERROR|INFO)\]?:?\s*", "", lines[-1]) if lines else "no output"
+    return Outcome(name, tuple(words), status == 0 and not crashed, crashed, complaints, last)
+
+
+def meaning(text: str) -> str:
+    """The rule of ours that an error line is about; empty where none fits."""
+    return next((rule for pattern, rule in MEANINGS if re.search(pattern, text)), "")

@@ -1,0 +1,389 @@
+"""What the scripts do with a tree: each step takes plain values and returns what to print."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mlperf_harness import rules
+
+from . import build, checks, infer, layouts, official, page, runs, summary, system
+from .checks.base import Finding, log
+from .errors import SubmissionError
+from .layouts import Tree
+from .system import Asker, Description
+from .verdict import Verdict, judge
+
+ANSWERS = "system.yaml"
+WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What ``generate`` is asked for; empty texts mean that the user said nothing."""
+
+    results_dir: Path
+    submission_dir: Path
+    submitter: str
+    division: str = ""
+    category: str = ""
+    round: str = ""
+    device: str = ""
+    clean: bool = False
+    truncated: bool = True
+    inferred: bool = False
+    system_file: Path | None = None
+    compare: Path | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    hw_notes_extra: str = ""
+    sw_notes_extra: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Lines for people, and the same for programs."""
+
+    lines: tuple[str, ...]
+    data: Mapping[str, Any]
+    verdict: Verdict
+
+
+def report_folder(submission_dir: Path) -> Path:
+    """Where the summary of a tree is written: beside it, as it is no part of what is handed in."""
+    return submission_dir.with_name(submission_dir.name + "-report")
+
+
+def generate(request: Request, ask: Asker | None = None) -> Answer:
+    """Write the tree, its README tables and the report; judge it by our own checks."""
+    if not request.submitter:
+        raise SubmissionError(
+            "nobody is named who hands in", "give --submitter=NAME", "needs-input"
+        )
+    found = runs.collect(request.results_dir)
+    chosen = [run for run in found.runs if request.device in ("", run.results.device)]
+    if not chosen:
+        raise SubmissionError(
+            f"no results for the device {request.device} in {request.results_dir}",
+            "leave out --device, or run the benchmark on it first",
+            "no-results",
+        )
+    layout = layouts.of_round(request.round or _one_round(chosen))
+    divisions = {request.division or run.results.division for run in chosen}
+    if len(divisions) > 1:
+        raise SubmissionError(
+            "the results are of several divisions: " + ", ".join(sorted(divisions)),
+            "say which one to hand in: --division=closed or open",
+        )
+    division = divisions.pop()
+    described = _describe(request, chosen, division, ask)
+    parts = [build.Part(run, described[run.results.sut].document()) for run in chosen]
+    order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
+    added: list[str] = []
+
+    def finish(folder: Path) -> None:
+        tree = Tree(folder, layout)
+        if request.inferred:
+            added.extend(infer.fill(tree))
+        for path, text in summary.readmes(tree):
+            path.write_text(text, encoding="utf-8")
+
+    built = build.build(request.submission_dir, parts, order, finish)
+    tree = Tree(request.submission_dir, layout)
+    verdict = judge(checks.check(tree))
+    rows = report(tree, verdict, described, compare=request.compare)
+    notes = (*found.notes, *built.notes, *added)
+    lines = [
+        *_description_lines(described),
+        "",
+        f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})",
+        f"report:  {report_folder(tree.root) / 'report.html'}",
+        *(line for note in (*found.notes, *added) for line in wrapped(note, "note:    ", " " * 9)),
+        "",
+        *result_lines(rows),
+        "",
+        *verdict_lines(verdict),
+    ]
+    data = _data(tree, verdict, rows, described)
+    return Answer(tuple(lines), {**data, "notes": list(notes)}, verdict)
+
+
+def _one_round(chosen: Sequence[runs.BenchmarkRun]) -> str:
+    rounds = sorted({run.results.round for run in chosen})
+    if len(rounds) > 1:
+        raise SubmissionError(
+            f"the results are of several rounds: {', '.join(rounds)}",
+            f"say which one to hand in: --round={rounds[-1]}",
+        )
+    return rounds[0]
+
+
+def _describe(
+    request: Request, chosen: Sequence[runs.BenchmarkRun], division: str, ask: Asker | None
+) -> dict[str, Description]:
+    """One description for each system; its framework and notes may come from several runs."""
+    found: dict[str, Description] = {}
+    for run in chosen:
+        if run.results.sut in found:
+            continue
+        given = {
+            **request.fields,
+            "division": division,
+            "submitter": request.submitter,
+            "system_type": request.category or run.results.category,
+        }
+        told, told_by = _told(request, run)
+        described = system.describe(run.results, given, told, told_by, ask)
+        found[run.results.sut] = _with_notes(described, request)
+        _remember(described, run)
+    return found
+
+
+def _told(request: Request, run: runs.BenchmarkRun) -> tuple[dict[str, str], str]:
+    if request.system_file is not None:
+        return system.read_file(request.system_file), request.system_file.name
+    kept = _kept(run)
+    return (system.read_file(kept), kept.name) if kept and kept.is_file() else ({}, "")
+
+
+def _kept(run: runs.BenchmarkRun) -> Path | None:
+    """Where answers about a machine are kept: beside its targets."""
+    return Path(run.results.sut_file).with_name(ANSWERS) if run.results.sut_file else None
+
+
+def _remember(described: Description, run: runs.BenchmarkRun) -> None:
+    """Keep what a person has answered, so that it is asked once."""
+    answers = {name: v.text for name, v in described.values.items() if v.origin == "answer"}
+    kept = _kept(run)
+    if not answers or kept is None:
+        return
+    known = system.read_file(kept) if kept.is_file() else {}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name}: {json.dumps(text)}" for name, text in sorted({**known, **answers}.items())]
+    kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _with_notes(described: Description, request: Request) -> Description:
+    values = dict(described.values)
+    for name, extra in (("hw_notes", request.hw_notes_extra), ("sw_notes", request.sw_notes_extra)):
+        if extra:
+            old = values[name].text
+            values[name] = system.Value(f"{old}; {extra}" if old else extra, "option")
+    return replace(described, values=values)
+
+
+def round_of(tree_root: Path) -> str:
+    """The round of a tree, by the seed in its performance logs; the newest where none tells."""
+    by_seed = {seed: name for name, seed in rules.qsl_seeds().items()}
+    for path in sorted(tree_root.glob("*/*/results/*/*/*/performance/run_1")):
+        found = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
+        if found:
+            return found
+    return rules.rounds()[-1]
+
+
+def check(
+    submission_dir: Path,
+    benchmark_round: str,
+    submitter: str,
+    outcomes: Sequence[official.Outcome] = (),
+    compare: Path | None = None,
+    explain: bool = False,
+) -> Answer:
+    """Judge a tree by our own checks, beside what the official checkers said."""
+    if not submission_dir.is_dir():
+        raise SubmissionError(f"there is no tree {submission_dir}", "check --submission_dir")
+    tree = Tree(submission_dir, layouts.of_round(benchmark_round or round_of(submission_dir)))
+    verdict = judge(checks.check(tree, submitter))
+    rows = report(tree, verdict, {}, outcomes, compare)
+    lines = [f"tree:    {tree.root} (round v{tree.layout.round})"]
+    lines += [f"report:  {report_folder(tree.root) / 'report.html'}", ""]
+    lines += [*result_lines(rows), ""] if explain else []
+    lines += verdict_lines(verdict, everything=explain)
+    for outcome in outcomes:
+        lines += ["", outcome.line, *_complaint_lines(outcome, verdict)]
+    data = {**_data(tree, verdict, rows, {}), "official": [asdict(each) for each in outcomes]}
+    return Answer(tuple(lines), data, verdict)
+
+
+def _complaint_lines(outcome: official.Outcome, verdict: Verdict) -> list[str]:
+    known = {each.rule for each in (*verdict.faults, *verdict.nature)}
+    lines = []
+    for complaint in outcome.complaints[:20]:
+        about = complaint.rule or "no rule of ours"
+        also = "found by our checks too" if complaint.rule in known else "not found by our checks"
+        lines += wrapped(complaint.text, "  ", "  ")
+        lines += wrapped(f"({about}: {also})", "    ", "    ")
+    return lines
+
+
+def report(
+    tree: Tree,
+    verdict: Verdict,
+    described: Mapping[str, Description],
+    outcomes: Sequence[official.Outcome] = (),
+    compare: Path | None = None,
+) -> list[summary.Row]:
+    """Write summary.csv, summary.json, checks.json and report.html beside the tree."""
+    folder = report_folder(tree.root)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = summary.rows(tree)
+    others = summary.rows(Tree(compare, layouts.of_round(round_of(compare)))) if compare else []
+    kept = folder / "system.json"
+    if described:
+        _write(kept, json.dumps({name: _plain(each) for name, each in described.items()}, indent=2))
+    elif kept.is_file():
+        described = _read_described(kept)
+    contents = page.Contents(
+        tree.layout.round,
+        str(tree.root),
+        rows,
+        verdict,
+        described,
+        outcomes,
+        others,
+        str(compare or ""),
+    )
+    _write(folder / "summary.csv", summary.as_csv(rows))
+    _write(folder / "summary.json", summary.as_json(rows))
+    _write(folder / "checks.json", json.dumps(_verdict_data(verdict), indent=2) + "\n")
+    _write(folder / "report.html", page.render(contents))
+    return rows
+
+
+def _plain(described: Description) -> dict[str, list[str]]:
+    return {name: [value.text, value.origin] for name, value in described.values.items()}
+
+
+def _read_described(path: Path) -> dict[str, Description]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            name: Description({key: system.Value(*pair) for key, pair in fields.items()}, ())
+            for name, fields in data.items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "submittable": verdict.submittable,
+        "verdict": verdict.line,
+        "faults": [asdict(each) for each in verdict.faults],
+        "nature": [asdict(each) for each in verdict.nature],
+        "notices": [asdict(each) for each in verdict.notices],
+    }
+
+
+def _data(
+    tree: Tree,
+    verdict: Verdict,
+    rows: Sequence[summary.Row],
+    described: Mapping[str, Description],
+) -> dict[str, Any]:
+    return {
+        "tree": str(tree.root),
+        "round": tree.layout.round,
+        "report": str(report_folder(tree.root)),
+        **_verdict_data(verdict),
+        "results": [asdict(row) for row in rows],
+        "systems": {name: _plain(each) for name, each in described.items()},
+        "questions": {
+            name: [question.name for question in each.questions] for name, each in described.items()
+        },
+    }
+
+
+def _description_lines(described: Mapping[str, Description]) -> list[str]:
+    lines = []
+    for name, each in described.items():
+        lines += [f"system {name}:"]
+        rows = [
+            (key, value.text or "-", value.origin)
+            for key, value in each.values.items()
+            if value.text
+        ]
+        lines += table(("field", "value", "from"), rows)
+        if each.questions:
+            lines += ["", "not known, write them into a file and give it by --system_file=FILE:"]
+            for question in each.questions:
+                lines += wrapped(f"{question.name}: {question.hint}", "  ", "    ")
+    return lines
+
+
+def result_lines(rows: Sequence[summary.Row]) -> list[str]:
+    """Every result in a line or two."""
+    lines = []
+    for row in rows:
+        benchmark, scenario, *cells = summary.cells_of(row)
+        value, validity, accuracy, target, tests = cells
+        parts = [value, validity]
+        parts += [f"accuracy {accuracy} (target {target})"] if row.accuracy is not None else []
+        parts += [tests] if tests != "-" else []
+        lines += wrapped(f"{benchmark} {scenario}: {', '.join(parts)}", "", "  ")
+    return lines
+
+
+def verdict_lines(verdict: Verdict, everything: bool = False) -> list[str]:
+    """The verdict and its reasons, each rule once with its first places."""
+    lines = wrapped(f"verdict: {verdict.line}", "", "  ")
+    groups = (*verdict.faults, *verdict.nature, *(verdict.notices if everything else ()))
+    for rule in dict.fromkeys(each.rule for each in groups):
+        found = [each for each in groups if each.rule == rule]
+        lines += _finding_lines(found, len(found) if everything else 2)
+    if verdict.notices and not everything:
+        for each in verdict.notices[:4]:
+            lines += wrapped(f"to look at: {each.found} ({each.rule})", "", "  ")
+    return lines
+
+
+def _finding_lines(found: Sequence[Finding], shown: int) -> list[str]:
+    first = found[0]
+    lines = wrapped(f"- {first.rule}: {first.found}", "", "  ")
+    lines += [f"    {each.where}" for each in found[:shown]]
+    if len(found) > shown:
+        lines.append(f"    and in {len(found) - shown} more places")
+    lines += wrapped(f"to mend: {first.mend}", "    ", "      ")
+    lines += wrapped(f"source: {first.source}", "    ", "      ")
+    return lines
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table of three columns for a terminal; the middle one gives way where it is too narrow."""
+    widths = [max(len(row[k]) for row in (heading, *rows)) for k in range(len(heading))]
+    widths[1] = max(20, min(widths[1], columns() - widths[0] - widths[2] - 4))
+    lines = []
+    for row in (heading, tuple("-" * width for width in widths), *rows):
+        cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def columns() -> int:
+    """How wide lines may be."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def wrapped(text: str, first: str = "", later: str = "") -> list[str]:
+    """A paragraph in the width of the terminal; words, such as paths, stay whole."""
+    return textwrap.wrap(
+        text,
+        columns(),
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,198 @@
+"""The results in a tree as rows, and the rows as CSV, JSON and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import groupby
+from pathlib import Path
+
+from mlperf_harness.detail_log import METRICS, figures
+from mlperf_harness.verify import PASS
+
+from .checks.accuracy import figure
+from .checks.base import Site, log, read_object, text
+from .checks.benchmarks import FORM_LINE
+from .layouts import Cell, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scenario of one benchmark on one system; ``value`` is in ``unit``."""
+
+    division: str
+    submitter: str
+    system: str
+    system_name: str
+    category: str
+    accelerator: str
+    framework: str
+    benchmark: str
+    form: str
+    scenario: str
+    inferred_from: str
+    metric: str
+    value: float | None
+    unit: str
+    validity: str
+    accuracy_metric: str
+    accuracy: float | None
+    accuracy_target: float | None
+    weights: str
+    tests_passed: str
+    tests_failed: str
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+def rows(tree: Tree) -> list[Row]:
+    """Every result in the tree, in a fixed order."""
+    found = []
+    for division, submitter, root in tree.submitters():
+        site = Site(tree, division, submitter, root)
+        found += [_row(site, cell) for cell in site.cells]
+    return found
+
+
+def _row(site: Site, cell: Cell) -> Row:
+    system = site.systems.get(cell.system, {})
+    run = log(cell.run)
+    measured = str(run.values.get("effective_scenario", ""))
+    metric = METRICS.get(measured)
+    known = site.rules(cell.benchmark)
+    judged = known.accuracy[0] if known else None
+    name = cell.layout.measurement_file(cell.system, cell.scenario)
+    described = read_object(cell.measurements / name) or {}
+    form = FORM_LINE.search(text(cell.measurements / "README.md"))
+    passed, failed = _tests(site, cell)
+    return Row(
+        division=site.division,
+        submitter=site.submitter,
+        system=cell.system,
+        system_name=str(system.get("system_name", "")),
+        category=site.category(cell.system),
+        accelerator=_accelerator(system),
+        framework=str(system.get("framework", "")),
+        benchmark=cell.benchmark,
+        form=form.group(1) if form else "",
+        scenario=cell.scenario,
+        inferred_from=measured if measured.lower() != cell.scenario.lower() else "",
+        metric=metric.meaning if metric else "",
+        value=run.result(measured) if metric else None,
+        unit=metric.unit if metric else "",
+        validity=run.validity,
+        accuracy_metric=judged.metric if judged else "",
+        accuracy=figure(cell.accuracy, judged) if judged else None,
+        accuracy_target=judged.target if judged else None,
+        weights=str(described.get("weight_data_types", "")),
+        tests_passed=" ".join(passed),
+        tests_failed=" ".join(failed),
+        p50_ms=run.milliseconds("result_50.00_percentile_latency_ns"),
+        p99_ms=run.milliseconds("result_99.00_percentile_latency_ns"),
+    )
+
+
+def _accelerator(system: object) -> str:
+    told = system if isinstance(system, dict) else {}
+    count = str(told.get("accelerators_per_node", "0"))
+    return "" if count in ("", "0") else f"{count} x {told.get('accelerator_model_name', '')}"
+
+
+def _tests(site: Site, cell: Cell) -> tuple[list[str], list[str]]:
+    passed: list[str] = []
+    failed: list[str] = []
+    known = site.rules(cell.benchmark)
+    for test in known.tests(site.layout.round) if known else ():
+        folder = cell.compliance(test)
+        if folder.is_dir():
+            told = [text(path) for path in sorted(folder.glob("verify_*.txt"))]
+            good = bool(told) and all(PASS in each or "pass: True" in each for each in told)
+            (passed if good else failed).append(test)
+    return passed, failed
+
+
+def as_csv(found: Sequence[Row]) -> str:
+    """A table for spreadsheets."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [field.name for field in fields(Row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in found)
+    return out.getvalue()
+
+
+def as_json(found: Sequence[Row]) -> str:
+    """The same for programs."""
+    return json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False) + "\n"
+
+
+def read_json(path: Path) -> list[Row]:
+    """Rows that ``as_json`` has written."""
+    return [Row(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
+HEADING = ("benchmark", "scenario", "result", "validity", "accuracy", "target", "compliance")
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """What people read of a row, in the order of ``HEADING``."""
+    value = "-" if row.value is None else f"{figures(row.value)} {row.unit} ({row.metric})"
+    if row.inferred_from:
+        value = f"inferred from {row.inferred_from}: {value}"
+    unit = "" if row.accuracy_metric.startswith(("mean", "ROUGE")) else " %"
+    accuracy = "-" if row.accuracy is None else f"{row.accuracy:g}{unit} {row.accuracy_metric}"
+    target = "-" if row.accuracy_target is None else f"{row.accuracy_target:g}{unit}"
+    tests = [*(f"{name} passed" for name in row.tests_passed.split())]
+    tests += [f"{name} FAILED" for name in row.tests_failed.split()]
+    benchmark = f"{row.benchmark} ({row.form} form)" if row.form else row.benchmark
+    verdict = row.validity or "unfinished"
+    return (benchmark, row.scenario, value, verdict, accuracy, target, ", ".join(tests) or "-")
+
+
+def readmes(tree: Tree) -> Iterator[tuple[Path, str]]:
+    """README.md of every submitter and of every system: path and text."""
+    for key, group in groupby(rows(tree), lambda row: (row.division, row.submitter)):
+        division, submitter = key
+        found = list(group)
+        root = tree.root / division / submitter
+        lines = [f"# {submitter}: MLPerf inference v{tree.layout.round}, {division} division", ""]
+        for system, of_system in groupby(found, lambda row: row.system):
+            part = list(of_system)
+            told = _system_lines(part[0])
+            table = _markdown(HEADING, [cells_of(row) for row in part])
+            yield (
+                root / "results" / system / "README.md",
+                "\n".join([f"# {system}", "", *told, *table, ""]),
+            )
+            lines += [f"## {system}", "", *told, *table, ""]
+        yield root / "README.md", "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _system_lines(row: Row) -> list[str]:
+    told = [row.system_name, row.category, row.accelerator or "no accelerator", row.framework]
+    lines = [", ".join(word for word in told if word) + ".", ""]
+    if row.form:
+        what = f"These are runs of a {row.form} form: no result of the real benchmark"
+        lines += [f"{what}, and nothing to hand in.", ""]
+    return lines
+
+
+def _markdown(heading: Sequence[str], table: Sequence[Sequence[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(heading) + " |",
+        "| " + " | ".join("---" for _ in heading) + " |",
+        *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table),
+    ]
+
+
+def write(tree: Tree, report: Path) -> list[Row]:
+    """README.md files into the tree, summary.csv and summary.json into ``report``."""
+    found = rows(tree)
+    for path, content in readmes(tree):
+        path.write_text(content, encoding="utf-8")
+    report.mkdir(parents=True, exist_ok=True)
+    (report / "summary.csv").write_text(as_csv(found), encoding="utf-8")
+    (report / "summary.json").write_text(as_json(found), encoding="utf-8")
+    return found

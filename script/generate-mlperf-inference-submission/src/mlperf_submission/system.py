@@ -1,0 +1,157 @@
+"""The description of a system: detected, merged with what people say, every origin known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_harness import host
+from mlperf_harness.results import Results
+
+from . import machine
+from .errors import SubmissionError
+from .fields import UNKNOWN, Field, of_division
+
+RESULTS, MACHINE, DEFAULT, OPEN = "results", "this machine", "default", "not known"
+Asker = Callable[[Field], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The text of a field and where it comes from."""
+
+    text: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """All fields of a system, and those that nobody could tell."""
+
+    values: Mapping[str, Value]
+    questions: tuple[Field, ...]
+
+    def document(self) -> dict[str, str]:
+        """What the system's JSON file holds."""
+        return {name: value.text for name, value in self.values.items()}
+
+
+def describe(
+    results: Results,
+    given: Mapping[str, str],
+    told: Mapping[str, str],
+    told_by: str,
+    ask: Asker | None = None,
+) -> Description:
+    """Join what is known: options ``given``, then the file ``told``, then what was found out.
+
+    ``ask`` gets a field that is still open and returns its value, or nothing.
+    Raises SubmissionError for an unknown field in the file.
+    """
+    fields = of_division(given.get("division", results.division))
+    names = {field.name for field in fields}
+    unknown = sorted(set(told) - names)
+    if unknown:
+        raise SubmissionError(
+            f"{told_by}: no system description has the field {unknown[0]!r}",
+            "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
+        )
+    found = {**_from_results(results), **_detected(results)}
+    values: dict[str, Value] = {}
+    questions = []
+    for field in fields:
+        value = (
+            _value(given, field, "option")
+            or _value(told, field, told_by)
+            or found.get(field.name)
+            or _asked(ask, field)
+        )
+        if value is None and field.needed:
+            questions.append(field)
+            value = Value(UNKNOWN, OPEN)
+        values[field.name] = value or Value("", OPEN)
+    return Description(values, tuple(questions))
+
+
+def _value(source: Mapping[str, str], field: Field, origin: str) -> Value | None:
+    text = str(source.get(field.name, "")).strip()
+    return Value(text, origin) if text else None
+
+
+def _asked(ask: Asker | None, field: Field) -> Value | None:
+    if ask is None or not field.needed:
+        return None
+    answer = ask(field).strip()
+    return Value(answer, "answer") if answer else None
+
+
+def _from_results(results: Results) -> dict[str, Value]:
+    """What the runs themselves recorded."""
+    told = results.host
+    stack = [f"Python {told.python}"]
+    stack += [f"{name} {version}" for name, version in sorted(results.versions.items())]
+    texts = {
+        "division": results.division,
+        "system_type": results.category,
+        "system_name": results.sut,
+        "host_processor_model_name": told.cpu_model,
+        "host_memory_capacity": f"{told.memory_bytes / 2**30:.0f}GB" if told.memory_bytes else "",
+        "framework": _framework(results),
+        "operating_system": told.system,
+        "other_software_stack": ", ".join(stack),
+        "sw_notes": _note(results),
+    }
+    found = {name: Value(text, RESULTS) for name, text in texts.items() if text}
+    for name, text in (("number_of_nodes", "1"), ("status", "available")):
+        found[name] = Value(text, DEFAULT)
+    found["host_networking_topology"] = Value(UNKNOWN, DEFAULT)
+    if results.device == "cpu":
+        found["accelerators_per_node"] = Value("0", RESULTS)
+        for name in ("model_name", "host_interconnect", "interconnect", "memory_capacity"):
+            found[f"accelerator_{name}"] = Value(UNKNOWN, RESULTS)
+        found["accelerator_memory_configuration"] = Value(UNKNOWN, RESULTS)
+    return found
+
+
+def _framework(results: Results) -> str:
+    version = results.versions.get(results.backend, "")
+    return f"{results.backend} {version}".strip()
+
+
+def _note(results: Results) -> str:
+    if not results.form:
+        return ""
+    return (
+        f"{results.form} form of the benchmark: a stand-in for the real model, which says nothing "
+        "about its speed or accuracy"
+    )
+
+
+def _detected(results: Results) -> dict[str, Value]:
+    """What this machine tells about itself, where the runs were made on it."""
+    here = host.facts()
+    same = here.cpu_model == results.host.cpu_model
+    if not same or here.memory_bytes != results.host.memory_bytes:
+        return {}
+    with_accelerator = results.device != "cpu"
+    texts = machine.facts(with_accelerator)
+    return {name: Value(text, MACHINE) for name, text in texts.items() if text}
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """The fields in a user's YAML or JSON file; raises SubmissionError when it is no such file."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise SubmissionError(f"cannot read {path}: {error}", "check --system_file") from error
+    if not isinstance(data, dict):
+        raise SubmissionError(f"{path} holds no fields", "write lines such as: cooling: air")
+    return {str(key): _text(value) for key, value in data.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

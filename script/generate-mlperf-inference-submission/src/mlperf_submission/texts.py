@@ -1,0 +1,42 @@
+"""The documents of a submission tree that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlperf_harness.results import Results
+
+REPOSITORY_HINT = "the README.md of each scenario names its revision and the exact command"
+LOADGEN_CONF = (
+    "# LoadGen carries the rules of the round itself (its built-in mlperf.conf) and none of them\n"
+    "# was changed; what was set for a run stands in user.conf.\n"
+)
+
+
+def code(results: Results) -> str:
+    """README.md beside the code of a benchmark: where the implementation is."""
+    return (
+        f"# {results.benchmark}: implementation\n\n"
+        "The runs were made by the harness of cmbench (script `app-mlperf-inference`), with "
+        f"{results.backend} on {results.device}; {REPOSITORY_HINT}.\n\n"
+        f"Model: {results.model['name']}, {results.model['precision']}, SHA-256 "
+        f"`{results.model['sha256']}`.\n\n"
+        f"Data set: {results.dataset['name']}, {results.dataset['count']} samples, SHA-256 of its "
+        f"facts `{results.dataset['sha256']}`.\n"
+    )
+
+
+def calibration(results: Sequence[Results]) -> str:
+    """calibration.md: how numbers of lower precision were chosen, or that there were none."""
+    lines = ["# Calibration", ""]
+    for each in sorted({(r.benchmark, r.backend, str(r.model["precision"])) for r in results}):
+        benchmark, backend, precision = each
+        if precision == "int8":
+            how = (
+                "post-training quantization by the script `quantize-ml-model`, with the samples of "
+                "the calibration list of the benchmark and no sample of the accuracy run"
+            )
+        else:
+            how = "no quantization, so no calibration data was used"
+        lines.append(f"- {benchmark} with {backend}, {precision}: {how}.")
+    return "\n".join(lines) + "\n"

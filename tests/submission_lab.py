@@ -1,0 +1,200 @@
+"""A submission tree for tests: every file in the form that LoadGen and our generator give it.
+
+The logs are written here, not by LoadGen, because a genuine one takes ten minutes each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support import ROOT
+
+SCRIPTS = ROOT / "script"
+for alias in ("generate-mlperf-inference-submission", "app-mlperf-inference"):
+    sys.path.append(str(SCRIPTS / alias / "src"))
+
+from mlperf_harness import rules  # noqa: E402
+from mlperf_submission import build, layouts, summary  # noqa: E402
+from mlperf_submission.fields import FIELDS  # noqa: E402
+from mlperf_submission.layouts import Cell, Tree  # noqa: E402
+
+SYSTEM = "box-cpu"
+SUBMITTER = "Tester"
+ANSWER = "00008040"
+PREFIX = ":::MLLOG "
+RESULTS = {
+    "SingleStream": {"early_stopping_latency_ss": 1_100_000},
+    "MultiStream": {"early_stopping_latency_ms": 9_000_000},
+    "Offline": {"result_samples_per_second": 1000.0},
+    "Server": {"result_completed_samples_per_sec": 500.0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What the tree holds."""
+
+    round: str = "6.1"
+    division: str = "closed"
+    benchmarks: tuple[str, ...] = ("resnet",)
+    scenarios: tuple[str, ...] = ("SingleStream", "MultiStream", "Offline")
+    category: str = "edge"
+
+
+def line(key: str, value: object, error: bool = False) -> str:
+    """One line of a detailed log."""
+    record = {"key": key, "value": value, "metadata": {"is_error": error, "is_warning": False}}
+    return PREFIX + json.dumps(record)
+
+
+def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) -> str:
+    """A detailed log of a full-length run."""
+    seeds = rules.seeds(example.round)
+    values: dict[str, Any] = {
+        "loadgen_version": f"{example.round} test",
+        "test_datetime": f"{scenario} {mode} {more.pop('at', '')}",
+        "qsl_reported_total_count": total,
+        "effective_scenario": scenario,
+        "effective_test_mode": mode,
+        "effective_samples_per_query": 660_000 if scenario == "Offline" else 1,
+        "effective_min_duration_ms": 600_000,
+        "effective_min_query_count": 1 if scenario == "Offline" else 100,
+        "effective_performance_sample_count": min(total, 10_833),
+        "effective_target_latency_ns": 15_000_000 if scenario == "Server" else 0,
+        **{f"effective_{name}_rng_seed": seed for name, seed in seeds.items()},
+        "effective_accuracy_log_sampling_target": 0,
+        "effective_performance_issue_same": False,
+        "effective_sample_concatenate_permutation": False,
+    }
+    if mode == "PerformanceOnly":
+        values |= {
+            "result_validity": "VALID",
+            "result_min_duration_met": True,
+            "result_min_queries_met": True,
+            "early_stopping_met": True,
+            "early_stopping_result": "",
+            "result_query_count": 1 if scenario == "Offline" else 100_000,
+            "result_min_latency_ns": 900_000,
+            "result_max_latency_ns": 660_000_000_000 if scenario == "Offline" else 20_000_000,
+            "result_50.00_percentile_latency_ns": 1_000_000,
+            "result_99.00_percentile_latency_ns": 2_000_000,
+            **RESULTS[scenario],
+        }
+    values |= {**more, "num_errors": 0}
+    return "\n".join(line(key, value) for key, value in values.items()) + "\n"
+
+
+def short(scenario: str, mode: str) -> str:
+    """A summary log."""
+    if mode == "AccuracyOnly":
+        return "\nNo warnings encountered during test.\n\nNo errors encountered during test.\n"
+    figure = "Samples per second: 1000\n" if scenario == "Offline" else ""
+    return f"SUT name : Test\nScenario : {scenario}\nMode     : {mode}\n{figure}Result is : VALID\n"
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def answers(indices: range) -> str:
+    """An accuracy log."""
+    rows = ",\n".join(
+        f'{{ "seq_id" : {k}, "qsl_idx" : {index}, "data" : "{ANSWER}" }}'
+        for k, index in enumerate(indices)
+    )
+    return f"[\n{rows}\n]\n"
+
+
+def performance(folder: Path, scenario: str, example: Example, total: int, **more: Any) -> None:
+    """The two logs of a performance run."""
+    put(
+        folder / "mlperf_log_detail.txt",
+        detail(scenario, "PerformanceOnly", example, total, **more),
+    )
+    put(folder / "mlperf_log_summary.txt", short(scenario, "PerformanceOnly"))
+
+
+def scenario(cell: Cell, example: Example) -> None:
+    """All files of one scenario."""
+    known = rules.benchmark("resnet50" if cell.benchmark == "resnet" else cell.benchmark)
+    total = known.dataset_size
+    name, at = cell.scenario, cell.benchmark
+    performance(cell.run, name, example, total, at=at)
+    put(
+        cell.accuracy / "mlperf_log_detail.txt", detail(name, "AccuracyOnly", example, total, at=at)
+    )
+    put(cell.accuracy / "mlperf_log_summary.txt", short(name, "AccuracyOnly"))
+    log = answers(range(1000))
+    put(cell.accuracy / "mlperf_log_accuracy.json", log)
+    digest = hashlib.sha256(log.encode()).hexdigest()
+    told = (
+        "accuracy=76.500%, good=38250, total=50000"
+        if cell.benchmark == "resnet"
+        else '{"exact_match": 85.0, "f1": 91.5}'
+    )
+    put(cell.accuracy / "accuracy.txt", f"{told}\nhash={digest}\n")
+    described = dict.fromkeys(build.MEASUREMENT_KEYS, "fp32")
+    place = cell.measurements / cell.layout.measurement_file(cell.system, name)
+    put(place, json.dumps(described))
+    put(cell.measurements / "user.conf", f"*.{name}.target_qps = 1\n")
+    put(cell.measurements / "README.md", f"# {cell.benchmark}, {name}\n")
+    if example.division == "open":
+        return
+    for test in known.tests(example.round):
+        compliance(cell, test, example, total)
+
+
+def compliance(cell: Cell, test: str, example: Example, total: int) -> None:
+    """All files of a compliance test."""
+    more = {
+        "TEST01": {"effective_accuracy_log_sampling_target": 4096},
+        "TEST04": {"effective_performance_issue_same": True},
+    }[test]
+    folder = cell.compliance(test)
+    run = folder / "performance" / "run_1"
+    performance(run, cell.scenario, example, total, at=f"{cell.benchmark} {test}", **more)
+    put(folder / "verify_performance.txt", "TEST PASS\n")
+    if test == "TEST01":
+        put(folder / "verify_accuracy.txt", "TEST PASS\n")
+        log = answers(range(20, 60))
+        put(folder / "accuracy" / "mlperf_log_accuracy.json", log)
+        digest = hashlib.sha256(log.encode()).hexdigest()
+        put(folder / "accuracy" / "accuracy.txt", f"hash={digest}\n")
+
+
+def make(root: Path, example: Example | None = None) -> Tree:
+    """Write the tree; nothing is wrong with it."""
+    example = example or Example()
+    tree = Tree(root, layouts.of_round(example.round))
+    top = root / example.division / SUBMITTER
+    for benchmark in example.benchmarks:
+        for name in example.scenarios:
+            scenario(Cell(tree.layout, top, SYSTEM, benchmark, name), example)
+        put(top / tree.layout.code / benchmark / "README.md", f"# {benchmark}\n")
+    described = {field.name: "some" for field in FIELDS} | {
+        "division": example.division,
+        "submitter": SUBMITTER,
+        "status": "available",
+        "system_type": example.category,
+        "number_of_nodes": "1",
+        "accelerators_per_node": "0",
+        "host_processors_per_node": "1",
+        "host_processor_core_count": "2",
+    }
+    put(top / "systems" / f"{SYSTEM}.json", json.dumps(described))
+    put(top / "calibration.md", "# Calibration\n\nnone\n")
+    if example.division == "open":
+        put(top / "model_mapping.json", json.dumps({name: name for name in example.benchmarks}))
+    from mlperf_submission import truncate
+
+    truncate.truncate_all(root)
+    for path, text in summary.readmes(tree):
+        put(path, text)
+    return tree

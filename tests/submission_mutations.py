@@ -1,0 +1,569 @@
+"""Single changes that each break one rule of a submission tree, and changes that break none.
+
+They work on any tree with a closed edge image-classification result, written by a test or genuine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from submission_lab import Cell, Tree, line, put
+
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+ACCURACY = "mlperf_log_accuracy.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a mutation strikes."""
+
+    tree: Tree
+    root: Path
+    system: Path
+    cells: dict[str, Cell]
+
+    @property
+    def offline(self) -> Cell:
+        return self.cells["Offline"]
+
+    @property
+    def stream(self) -> Cell:
+        return self.cells["SingleStream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A change and the rule that it breaks; no rule: it is allowed."""
+
+    name: str
+    apply: Callable[[Place], None]
+    rule: str = ""
+
+
+def place(tree: Tree) -> Place:
+    """The first submitter's resnet result."""
+    from mlperf_submission.layouts import cells
+
+    _, _, root = tree.submitters()[0]
+    found = [cell for cell in cells(root, tree.layout) if cell.benchmark == "resnet"]
+    system = root / "systems" / f"{found[0].system}.json"
+    return Place(tree, root, system, {cell.scenario: cell for cell in found})
+
+
+def value(path: Path, key: str, new: object) -> None:
+    """Change a value of a detailed log."""
+    lines = []
+    for each in path.read_text(encoding="utf-8").splitlines():
+        begin, _, rest = each.partition("{")
+        record = json.loads("{" + rest)
+        if record["key"] == key:
+            record["value"] = new
+        lines.append(begin + json.dumps(record))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def error(path: Path) -> None:
+    """Let LoadGen have logged an error."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(
+            line("error_runtime", "Ending early: Too many outstanding queries.", True) + "\n"
+        )
+
+
+def field(path: Path, key: str, new: object) -> None:
+    """Change or, with None, remove a key of a JSON file."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if new is None:
+        del document[key]
+    else:
+        document[key] = new
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def swap(one: Path, other: Path) -> None:
+    """Exchange two files."""
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def text(path: Path, pattern: str, new: str) -> None:
+    """Replace text in a file; the pattern must be there."""
+    old = path.read_text(encoding="utf-8")
+    changed = re.sub(pattern, new, old, count=1, flags=re.MULTILINE)
+    assert changed != old, f"{pattern} does not occur in {path}"
+    path.write_text(changed, encoding="utf-8")
+
+
+def described(cell: Cell) -> Path:
+    """The description of an implementation."""
+    return next(cell.measurements.glob("*.json"))
+
+
+def big(path: Path) -> None:
+    """A file above 50 MB that takes no room on the disk."""
+    with path.open("wb") as file:
+        file.truncate(51 * 1024 * 1024)
+
+
+def longer(path: Path) -> None:
+    """An accuracy log above 10 KiB."""
+    told = path.read_text(encoding="utf-8").strip()
+    path.write_text(told[:-1] + " " * 12_000 + "]\n", encoding="utf-8")
+
+
+def perf(key: str, new: object, cell: str = "Offline") -> Callable[[Place], None]:
+    return lambda p: value(p.cells[cell].run / DETAIL, key, new)
+
+
+def acc(key: str, new: object) -> Callable[[Place], None]:
+    return lambda p: value(p.offline.accuracy / DETAIL, key, new)
+
+
+def test(name: str, key: str, new: object) -> Callable[[Place], None]:
+    return lambda p: value(p.offline.compliance(name) / "performance/run_1" / DETAIL, key, new)
+
+
+def system(key: str, new: object) -> Callable[[Place], None]:
+    return lambda p: field(p.system, key, new)
+
+
+def measured(key: str, new: object) -> Callable[[Place], None]:
+    return lambda p: field(described(p.offline), key, new)
+
+
+def drop(path: Callable[[Place], Path]) -> Callable[[Place], None]:
+    def apply(p: Place) -> None:
+        target = path(p)
+        shutil.rmtree(target) if target.is_dir() else target.unlink()
+
+    return apply
+
+
+def write(path: Callable[[Place], Path], content: str) -> Callable[[Place], None]:
+    return lambda p: put(path(p), content)
+
+
+def tested(p: Place, name: str) -> Path:
+    return p.offline.compliance(name)
+
+
+def empty_run(p: Place) -> None:
+    for path in p.offline.run.iterdir():
+        path.unlink()
+
+
+def exchanged(p: Place) -> None:
+    """The logs of two scenarios in each other's place."""
+    for name in (DETAIL, SUMMARY):
+        swap(p.offline.run / name, p.stream.run / name)
+
+
+def faster(p: Place) -> None:
+    """A TEST04 that is half as fast again as the result, without a contradiction in its log."""
+    from mlperf_submission.checks.base import log
+
+    found = log(p.offline.run).values
+    path = tested(p, "TEST04") / "performance/run_1" / DETAIL
+    value(path, "result_samples_per_second", float(found["result_samples_per_second"]) * 1.5)
+    value(path, "result_max_latency_ns", float(found["result_max_latency_ns"]) / 1.5)
+    summary = path.with_name(SUMMARY)
+    told = re.sub(r"(?m)^Samples per second: .*$", "", summary.read_text(encoding="utf-8"))
+    summary.write_text(told, encoding="utf-8")
+
+
+def other_answers(p: Place) -> None:
+    """TEST01 answers that contradict those that the accuracy run still shows."""
+    shown = re.search(r'"qsl_idx" : (\d+)', (p.offline.accuracy / ACCURACY).read_text("utf-8"))
+    assert shown is not None
+    entry = f'{{ "seq_id" : 0, "qsl_idx" : {shown.group(1)}, "data" : "FFFFFFFF" }}'
+    put(tested(p, "TEST01") / "accuracy" / ACCURACY, f"[\n{entry}\n]\n")
+
+
+def server(p: Place) -> None:
+    """A scenario that the category does not have."""
+    shutil.copytree(p.stream.results, p.stream.results.with_name("Server"))
+
+
+def renamed(p: Place) -> None:
+    """A benchmark that no round has."""
+    folder = p.offline.results.parent
+    folder.rename(folder.with_name("resnext"))
+
+
+def documented(p: Place) -> None:
+    """calibration.md in its other place."""
+    put(p.root / "documentation" / "calibration.md", "# Calibration\n\nnone\n")
+    (p.root / "calibration.md").unlink()
+
+
+def lowered(p: Place) -> None:
+    """Scenario folders in lower case, as earlier tools wrote them."""
+    for cell in p.cells.values():
+        cell.results.rename(cell.results.with_name(cell.scenario.lower()))
+
+
+MUTATIONS = (
+    # Performance runs
+    Mutation(
+        "performance log says INVALID", perf("result_validity", "INVALID"), "performance.invalid"
+    ),
+    Mutation(
+        "performance log without a verdict",
+        lambda p: text(p.offline.run / DETAIL, r'^.*"result_validity".*\n', ""),
+        "performance.unfinished",
+    ),
+    Mutation(
+        "error line in a performance log",
+        lambda p: error(p.offline.run / DETAIL),
+        "performance.errors",
+    ),
+    Mutation(
+        "performance run in accuracy mode",
+        perf("effective_test_mode", "AccuracyOnly"),
+        "performance.mode",
+    ),
+    Mutation(
+        "performance log of a Server run",
+        perf("effective_scenario", "Server"),
+        "performance.scenario",
+    ),
+    Mutation(
+        "MultiStream log in the SingleStream folder",
+        perf("effective_scenario", "MultiStream", "SingleStream"),
+        "performance.scenario",
+    ),
+    Mutation("wrong qsl seed", perf("effective_qsl_rng_seed", 1), "performance.seeds"),
+    Mutation(
+        "wrong sample index seed", perf("effective_sample_index_rng_seed", 1), "performance.seeds"
+    ),
+    Mutation("wrong schedule seed", perf("effective_schedule_rng_seed", 1), "performance.seeds"),
+    Mutation(
+        "seeds of another round",
+        perf("effective_qsl_rng_seed", 6023615788873153749),
+        "performance.seeds",
+    ),
+    Mutation(
+        "shortest duration 60 s", perf("effective_min_duration_ms", 60_000), "performance.duration"
+    ),
+    Mutation(
+        "SingleStream of 10 s",
+        perf("effective_min_duration_ms", 10_000, "SingleStream"),
+        "performance.duration",
+    ),
+    Mutation(
+        "100 Offline samples", perf("effective_samples_per_query", 100), "performance.samples"
+    ),
+    Mutation(
+        "500 loaded samples", perf("effective_performance_sample_count", 500), "performance.samples"
+    ),
+    Mutation(
+        "data set of 100 samples, 1024 stated",
+        perf("qsl_reported_total_count", 100),
+        "performance.samples",
+    ),
+    Mutation(
+        "early stopping not met",
+        perf("early_stopping_met", False, "SingleStream"),
+        "performance.early-stopping",
+    ),
+    Mutation(
+        "VALID although too short by LoadGen",
+        perf("result_min_duration_met", False),
+        "performance.consistent",
+    ),
+    Mutation(
+        "VALID although too few queries",
+        perf("result_min_queries_met", False, "SingleStream"),
+        "performance.consistent",
+    ),
+    Mutation(
+        "throughput edited in the detailed log",
+        perf("result_samples_per_second", 123456.0),
+        "performance.consistent",
+    ),
+    Mutation(
+        "latency edited in the detailed log",
+        perf("early_stopping_latency_ss", 1, "SingleStream"),
+        "performance.consistent",
+    ),
+    Mutation("num_errors 3, no error logged", perf("num_errors", 3), "performance.consistent"),
+    Mutation(
+        "throughput edited in the summary",
+        lambda p: text(
+            p.offline.run / SUMMARY, r"^Samples per second: *[\d.]+", "Samples per second: 99999"
+        ),
+        "performance.consistent",
+    ),
+    Mutation(
+        "summary says INVALID",
+        lambda p: text(p.offline.run / SUMMARY, "^Result is : VALID", "Result is : INVALID"),
+        "performance.consistent",
+    ),
+    Mutation(
+        "summary of another scenario",
+        lambda p: swap(p.offline.run / SUMMARY, p.stream.run / SUMMARY),
+        "performance.consistent",
+    ),
+    Mutation(
+        "summary cut short",
+        lambda p: text(p.offline.run / SUMMARY, r"Result is[\s\S]*", ""),
+        "performance.unfinished",
+    ),
+    Mutation("summary missing", drop(lambda p: p.offline.run / SUMMARY), "performance.files"),
+    Mutation("detailed log missing", drop(lambda p: p.offline.run / DETAIL), "performance.files"),
+    Mutation(
+        "detailed log empty", write(lambda p: p.offline.run / DETAIL, ""), "performance.files"
+    ),
+    Mutation("run folder empty", empty_run, "performance.files"),
+    Mutation(
+        "more than the logs in run_1",
+        write(lambda p: p.offline.run / "notes.txt", "x"),
+        "performance.extra-files",
+    ),
+    Mutation("performance logs of two scenarios exchanged", exchanged, "performance.scenario"),
+    # Accuracy runs
+    Mutation(
+        "accuracy below its target",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"accuracy=[\d.]+", "accuracy=60.000"),
+        "accuracy.target",
+    ),
+    Mutation(
+        "accuracy.txt without a figure",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"^accuracy=.*\n", ""),
+        "accuracy.figure",
+    ),
+    Mutation(
+        "accuracy.txt without a hash",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"^hash=.*\n", ""),
+        "accuracy.hash",
+    ),
+    Mutation(
+        "accuracy.txt missing",
+        drop(lambda p: p.offline.accuracy / "accuracy.txt"),
+        "accuracy.files",
+    ),
+    Mutation(
+        "accuracy log missing", drop(lambda p: p.offline.accuracy / ACCURACY), "accuracy.files"
+    ),
+    Mutation("accuracy folder missing", drop(lambda p: p.offline.accuracy), "accuracy.files"),
+    Mutation(
+        "accuracy log not truncated",
+        lambda p: longer(p.offline.accuracy / ACCURACY),
+        "accuracy.truncated",
+    ),
+    Mutation(
+        "accuracy log changed after truncation",
+        lambda p: text(p.offline.accuracy / ACCURACY, r"\n\.\.\.\n", "\n...\nxx"),
+        "accuracy.answers",
+    ),
+    Mutation(
+        "accuracy log of another run, whole and short",
+        write(
+            lambda p: p.offline.accuracy / ACCURACY,
+            '[\n{ "seq_id" : 0, "qsl_idx" : 1, "data" : "00000000" }\n]\n',
+        ),
+        "accuracy.other-run",
+    ),
+    Mutation(
+        "accuracy log without answers",
+        write(lambda p: p.offline.accuracy / ACCURACY, "[\n]\n"),
+        "accuracy.answers",
+    ),
+    Mutation(
+        "error line in an accuracy log",
+        lambda p: error(p.offline.accuracy / DETAIL),
+        "accuracy.errors",
+    ),
+    Mutation("wrong seeds in the accuracy run", acc("effective_qsl_rng_seed", 1), "accuracy.seeds"),
+    Mutation("accuracy over 500 samples", acc("qsl_reported_total_count", 500), "accuracy.samples"),
+    Mutation(
+        "accuracy run in performance mode",
+        acc("effective_test_mode", "PerformanceOnly"),
+        "accuracy.mode",
+    ),
+    Mutation(
+        "accuracy run cut off",
+        lambda p: text(p.offline.accuracy / DETAIL, r'^.*"num_errors".*\n', ""),
+        "accuracy.mode",
+    ),
+    Mutation(
+        "accuracy logs of two scenarios exchanged",
+        lambda p: swap(p.offline.accuracy / DETAIL, p.stream.accuracy / DETAIL),
+        "accuracy.scenario",
+    ),
+    Mutation(
+        "more files in the accuracy folder",
+        write(lambda p: p.offline.accuracy / "images.txt", "x"),
+        "accuracy.extra-files",
+    ),
+    # Compliance tests
+    Mutation("TEST01 missing", drop(lambda p: tested(p, "TEST01")), "compliance.missing"),
+    Mutation("TEST04 missing", drop(lambda p: tested(p, "TEST04")), "compliance.missing"),
+    Mutation(
+        "TEST01 accuracy failed",
+        write(lambda p: tested(p, "TEST01") / "verify_accuracy.txt", "TEST FAIL\n"),
+        "compliance.verdict",
+    ),
+    Mutation(
+        "TEST04 performance failed",
+        write(lambda p: tested(p, "TEST04") / "verify_performance.txt", "TEST FAIL\n"),
+        "compliance.verdict",
+    ),
+    Mutation(
+        "TEST01 verify file missing",
+        drop(lambda p: tested(p, "TEST01") / "verify_performance.txt"),
+        "compliance.files",
+    ),
+    Mutation(
+        "TEST01 accuracy folder missing",
+        drop(lambda p: tested(p, "TEST01") / "accuracy"),
+        "compliance.files",
+    ),
+    Mutation(
+        "TEST01 log missing",
+        drop(lambda p: tested(p, "TEST01") / "performance/run_1" / DETAIL),
+        "performance.files",
+    ),
+    Mutation(
+        "more files in a test's run_1",
+        write(lambda p: tested(p, "TEST04") / "performance/run_1/x.json", "{}"),
+        "performance.extra-files",
+    ),
+    Mutation(
+        "error line in a test's log",
+        lambda p: error(tested(p, "TEST04") / "performance/run_1" / DETAIL),
+        "performance.errors",
+    ),
+    Mutation(
+        "TEST01 run INVALID", test("TEST01", "result_validity", "INVALID"), "performance.invalid"
+    ),
+    Mutation(
+        "TEST04 of 60 s",
+        test("TEST04", "effective_min_duration_ms", 60_000),
+        "performance.duration",
+    ),
+    Mutation(
+        "TEST01 with wrong seeds", test("TEST01", "effective_qsl_rng_seed", 1), "performance.seeds"
+    ),
+    Mutation(
+        "TEST04 made without its audit.config",
+        test("TEST04", "effective_performance_issue_same", False),
+        "compliance.audit",
+    ),
+    Mutation(
+        "TEST01 made without its audit.config",
+        test("TEST01", "effective_accuracy_log_sampling_target", 0),
+        "compliance.audit",
+    ),
+    Mutation("TEST04 half as fast again as the result", faster, "compliance.speed"),
+    Mutation("TEST01 answers of another model", other_answers, "compliance.answers"),
+    # Descriptions
+    Mutation("description of the system missing", drop(lambda p: p.system), "system.missing"),
+    Mutation(
+        "description of the system cut off",
+        lambda p: put(p.system, '{"division": '),
+        "system.unreadable",
+    ),
+    Mutation("key of the system missing", system("cooling", None), "system.field-missing"),
+    Mutation(
+        "field of the system empty", system("host_processor_model_name", ""), "system.field-empty"
+    ),
+    Mutation(
+        "accelerators_per_node as the number 0",
+        system("accelerators_per_node", 0),
+        "system.field-empty",
+    ),
+    Mutation("number_of_nodes no number", system("number_of_nodes", "some"), "system.field-number"),
+    Mutation("unknown status", system("status", "soon"), "system.status"),
+    Mutation("unknown system type", system("system_type", "desktop"), "system.type"),
+    Mutation(
+        "system type without this benchmark",
+        system("system_type", "datacenter"),
+        "benchmark.category",
+    ),
+    Mutation("submitter of another folder", system("submitter", "Other"), "system.owner"),
+    Mutation("division of another folder", system("division", "open"), "system.owner"),
+    Mutation(
+        "network system in the closed division", system("is_network", "true"), "system.network"
+    ),
+    Mutation(
+        "system without results",
+        lambda p: put(p.system.with_name("other.json"), p.system.read_text(encoding="utf-8")),
+        "tree.system-without-results",
+    ),
+    Mutation(
+        "measurements.json missing", lambda p: described(p.offline).unlink(), "measurements.files"
+    ),
+    Mutation("measurements.json without a key", measured("retraining", None), "measurements.keys"),
+    Mutation(
+        "empty value in measurements.json", measured("weight_data_types", ""), "measurements.values"
+    ),
+    Mutation(
+        "user.conf missing",
+        drop(lambda p: p.offline.measurements / "user.conf"),
+        "measurements.files",
+    ),
+    Mutation(
+        "README.md empty",
+        write(lambda p: p.offline.measurements / "README.md", ""),
+        "measurements.files",
+    ),
+    # The tree
+    Mutation(
+        "scenario missing",
+        drop(lambda p: p.cells["MultiStream"].results),
+        "benchmark.scenario-missing",
+    ),
+    Mutation("scenario that edge does not have", server, "benchmark.scenario-unknown"),
+    Mutation("unknown benchmark", renamed, "benchmark.unknown"),
+    Mutation("code missing", drop(lambda p: p.root / p.tree.layout.code), "tree.code"),
+    Mutation(
+        "calibration.md missing", drop(lambda p: p.root / "calibration.md"), "tree.calibration"
+    ),
+    Mutation("stray file at the top", write(lambda p: p.tree.root / "run.sh", "x"), "tree.root"),
+    Mutation(
+        "stray folder at the top", write(lambda p: p.tree.root / "logs/a.txt", "x"), "tree.root"
+    ),
+    Mutation(
+        "file beside the submitters",
+        write(lambda p: p.root.parent / "notes.txt", "x"),
+        "tree.division",
+    ),
+    Mutation("hidden file", write(lambda p: p.root / "src/resnet/.env", "x"), "tree.names"),
+    Mutation(
+        "space in a name", write(lambda p: p.root / "src/resnet/my notes.md", "x"), "tree.names"
+    ),
+    Mutation(
+        "compiled Python files",
+        write(lambda p: p.root / "src/resnet/__pycache__/a.pyc", "x"),
+        "tree.names",
+    ),
+    Mutation(
+        "broken link", lambda p: (p.root / "src/resnet/gone.md").symlink_to("nowhere"), "tree.links"
+    ),
+    Mutation("file above 50 MB", lambda p: big(p.root / "src/resnet/weights.bin"), "tree.size"),
+    Mutation("empty folder", lambda p: (p.root / "src/empty").mkdir(), "tree.empty-folder"),
+    Mutation(
+        "empty power folder",
+        lambda p: (p.offline.results / "performance/power").mkdir(),
+        "power.files",
+    ),
+)
+
+# What is right must stay right.
+ALLOWED = (
+    Mutation("a document at the top", write(lambda p: p.tree.root / "NOTES.md", "x")),
+    Mutation("further documentation", write(lambda p: p.root / "documentation/how.md", "x")),
+    Mutation("calibration in documentation", documented),
+    Mutation("scenario folders in lower case", lowered),
+    Mutation("more keys in the description of the system", system("host_chassis", "tower")),
+    Mutation("status in capitals", system("status", "Available")),
+    Mutation("longer runs", perf("effective_min_duration_ms", 1_200_000, "SingleStream")),
+    Mutation("more notes in the code", write(lambda p: p.root / "src/resnet/notes.md", "x")),
+)  # fmt: skip
