@@ -142,13 +142,18 @@ def tags_of(alias: str) -> str:
 
 def write_repository(folder: Path, dialect: str, calls: Path, known: int, wanted: int) -> Path:
     """A repository of generated scripts that brings ``known`` scripts to ``wanted``, if it can."""
-    folder.mkdir(parents=True)
-    meta = {"alias": "overhead", "uid": "c0ffee0123456789", "git": False}
-    name = "meta.yaml" if dialect == "MLC" else "cmr.yaml"
-    folder.joinpath(name).write_text(yaml.safe_dump(meta))
+    write_identity(folder, dialect, "overhead")
     fillers = max(0, wanted - known - DEPENDENCIES - 2)
     write_scripts(folder, dialect, calls, fillers)
     return folder
+
+
+def write_identity(folder: Path, dialect: str, alias: str) -> None:
+    """Make ``folder`` a repository that an engine of that dialect accepts."""
+    folder.mkdir(parents=True)
+    meta = {"alias": alias, "uid": "c0ffee0123456789", "git": False}
+    name = "meta.yaml" if dialect == "MLC" else "cmr.yaml"
+    folder.joinpath(name).write_text(yaml.safe_dump(meta))
 
 
 # ---------------------------------------------------------------- the engines
@@ -176,17 +181,40 @@ def job_lines(command: Sequence[str], version: Sequence[str], detect: bool) -> d
     return jobs
 
 
+def cm_home(home: Path, repositories: Sequence[Path]) -> dict[str, str]:
+    """Register ``repositories`` with the ``cm`` of that home; returns its environment."""
+    cm_repos = home / "CM"
+    cm_repos.mkdir()
+    cm_repos.joinpath("repos.json").write_text(json.dumps([str(path) for path in repositories]))
+    # Packages installed beside `cm` would otherwise come first, and one of them may be an engine.
+    return environment(home, CM_REPOS=str(cm_repos), CM_CORE_SKIP_INTERNAL_REPOS="yes")
+
+
+def mlc_home(home: Path, repositories: Sequence[Path]) -> dict[str, str]:
+    """Register ``repositories`` with the ``mlc`` of that home; returns its environment."""
+    mlc_repos = home / "repos"
+    local = mlc_repos / "local"
+    local.mkdir(parents=True)
+    local.joinpath("meta.yaml").write_text("alias: local\nuid: 9a3280b14a4285c9\n")
+    known = [str(path) for path in (local, *repositories)]
+    mlc_repos.joinpath("repos.json").write_text(json.dumps(known))
+    return environment(home, MLC_REPOS=str(mlc_repos))
+
+
+def copy_of(checkout: Path, folder: Path) -> Path:
+    """A copy, so that the byte code that is written does not end up in somebody's checkout."""
+    copy = folder / "cm4mlops-repository"
+    shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git"))
+    return copy
+
+
 def cm_engine(name: str, home: Path, cm: str, repository: Path, scripts: int) -> Engine:
     """``cm`` with the engine that ``repository`` brings."""
     home.mkdir()
     calls = home / "calls"
     known = sum(1 for _ in repository.glob("script/*/"))
     generated = write_repository(home / "overhead", "CM", calls, known, scripts)
-    cm_repos = home / "CM"
-    cm_repos.mkdir()
-    cm_repos.joinpath("repos.json").write_text(json.dumps([str(repository), str(generated)]))
-    # Packages installed beside `cm` would otherwise come first, and one of them may be an engine.
-    env = environment(home, CM_REPOS=str(cm_repos), CM_CORE_SKIP_INTERNAL_REPOS="yes")
+    env = cm_home(home, [repository, generated])
     return Engine(name, job_lines([cm], ["version"], detect=True), env, home, calls)
 
 
@@ -195,21 +223,14 @@ def mlc_engine(home: Path, mlc: str, scripts: int) -> Engine:
     home.mkdir()
     calls = home / "calls"
     generated = write_repository(home / "overhead", "MLC", calls, 0, scripts)
-    mlc_repos = home / "repos"
-    local = mlc_repos / "local"
-    local.mkdir(parents=True)
-    local.joinpath("meta.yaml").write_text("alias: local\nuid: 9a3280b14a4285c9\n")
-    mlc_repos.joinpath("repos.json").write_text(json.dumps([str(local), str(generated)]))
-    env = environment(home, MLC_REPOS=str(mlc_repos))
+    env = mlc_home(home, [generated])
     return Engine("mlcflow", job_lines([mlc], ["--version"], detect=False), env, home, calls)
 
 
 def set_up(options: argparse.Namespace, folder: Path) -> list[Engine]:
     engines = [cm_engine("cmbench", folder / "cmbench", options.cm, ROOT, options.scripts)]
     if options.cm4mlops:
-        # A copy, so that the byte code that is written does not end up in somebody's checkout.
-        copy = folder / "cm4mlops-repository"
-        shutil.copytree(options.cm4mlops, copy, ignore=shutil.ignore_patterns(".git"))
+        copy = copy_of(options.cm4mlops, folder)
         name, home = "cm4mlops", folder / "cm4mlops"
         engines.append(cm_engine(name, home, options.cm, copy, options.scripts))
     if options.mlc:
@@ -281,15 +302,20 @@ def table(engines: Iterable[Engine]) -> str:
     return "\n".join(lines)
 
 
+def machine() -> dict[str, Any]:
+    """What a benchmark ran on."""
+    return {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load_average": os.getloadavg(),
+    }
+
+
 def as_json(engines: Iterable[Engine], options: argparse.Namespace) -> dict[str, Any]:
     """Everything measured, in seconds, with what it was measured on."""
     return {
-        "machine": {
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-            "cpus": os.cpu_count(),
-            "load_average": os.getloadavg(),
-        },
+        "machine": machine(),
         "repeat": options.repeat,
         "scripts": options.scripts,
         "dependencies": DEPENDENCIES,
@@ -310,13 +336,20 @@ def as_json(engines: Iterable[Engine], options: argparse.Namespace) -> dict[str,
     }
 
 
-def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """The options of every benchmark of the engine: whom to measure, where the figures go."""
     beside = Path(sys.executable).parent / "cm"
     default_cm = str(beside) if beside.exists() else shutil.which("cm")
     parser.add_argument("--cm", default=default_cm, help="the cm command (default: %(default)s)")
     parser.add_argument("--cm4mlops", type=Path, help="a checkout of cm4mlops to compare with")
     parser.add_argument("--mlc", help="the mlc command of an installed mlcflow to compare with")
+    parser.add_argument("--json", metavar="FILE", help="also write every figure to this file")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add_engine_options(parser)
     parser.add_argument("--repeat", type=int, default=10, help="rounds (default: %(default)s)")
     parser.add_argument(
         "--scripts",
@@ -324,8 +357,6 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         default=400,
         help="scripts registered with each engine, empty ones included (default: %(default)s)",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write every figure to this file")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
     options = parser.parse_args(words)
     if not options.cm:
         parser.error("no cm command found: pip install . or name one with --cm")

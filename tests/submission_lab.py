@@ -61,6 +61,7 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
         "qsl_reported_total_count": total,
         "effective_scenario": scenario,
         "effective_test_mode": mode,
+        "effective_accuracy_sample_count": total,
         "effective_samples_per_query": 660_000 if scenario == "Offline" else 1,
         "effective_min_duration_ms": 600_000,
         "effective_min_query_count": 1 if scenario == "Offline" else 100,
@@ -84,8 +85,9 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
             "result_50.00_percentile_latency_ns": 1_000_000,
             "result_99.00_percentile_latency_ns": 2_000_000,
             **RESULTS[scenario],
+            "num_errors": 0,
         }
-    values |= {**more, "num_errors": 0}
+    values |= more
     return "\n".join(line(key, value) for key, value in values.items()) + "\n"
 
 

@@ -389,7 +389,7 @@ MUTATIONS = (
     ),
     Mutation(
         "accuracy run cut off",
-        lambda p: text(p.offline.accuracy / DETAIL, r'^.*"num_errors".*\n', ""),
+        lambda p: text(p.offline.accuracy / SUMMARY, r"^No errors.*\n", ""),
         "accuracy.mode",
     ),
     Mutation(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mlperf_submission import checks
+from mlperf_submission.checks.base import Finding
 
 import submission_lab as lab
 import submission_mutations as mutations
-
-from mlperf_submission import checks  # isort: skip
-from mlperf_submission.checks.base import Finding  # isort: skip
 
 EXAMPLES = {
     "edge": lab.Example(),

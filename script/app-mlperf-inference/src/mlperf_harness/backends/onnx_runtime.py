@@ -14,7 +14,12 @@ from .base import Array, Feeds, Predictor, check_signature
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # The graph says what is computed; there is no other float format on a CPU.
 PRECISIONS = ("float32", "int8")
-DTYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32"}
+DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(uint8)": "uint8",
+}
 
 
 class OnnxPredictor:

@@ -9,6 +9,7 @@ from ..errors import HarnessError
 from ..records import read_json
 from ..settings import ModelSpec
 from .base import Benchmark, Rules, rules_of
+from .detection import ObjectDetection
 from .image_classification import RESNET50, ImageClassification
 from .question_answering import QuestionAnswering
 from .recommendation import Recommendation
@@ -20,6 +21,9 @@ BENCHMARKS: dict[str, tuple[Callable[[Path, ModelSpec, Rules], Benchmark], Rules
     "resnet50": (ImageClassification, RESNET50),
     "bert-99": (QuestionAnswering, rules_of("bert-99")),
     "bert-99.9": (QuestionAnswering, rules_of("bert-99.9")),
+    "retinanet": (ObjectDetection, rules_of("retinanet")),
+    "ssd-mobilenet": (ObjectDetection, rules_of("ssd-mobilenet")),
+    "ssd-resnet34": (ObjectDetection, rules_of("ssd-resnet34")),
     "dlrm-99": (Recommendation, rules_of("dlrm-99")),
     "dlrm-99.9": (Recommendation, rules_of("dlrm-99.9")),
     "dlrm-v2-99": (Recommendation, rules_of("dlrm-v2-99")),

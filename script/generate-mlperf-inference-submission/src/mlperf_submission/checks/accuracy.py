@@ -10,7 +10,7 @@ from mlperf_harness import rules
 from mlperf_harness.rules import Metric
 
 from .. import truncate
-from ..build import ACCURACY, DETAIL
+from ..build import ACCURACY, DETAIL, SUMMARY
 from ..layouts import Cell
 from .base import CHECKER, LOADGEN, NATURE, RULES, Finding, Rule, Site, extra, log, missing, text
 from .performance import seeds
@@ -125,8 +125,8 @@ def _log(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> It
     mode = found.values.get("effective_test_mode")
     if mode != "AccuracyOnly":
         yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
-    elif "num_errors" not in found.values:
-        yield MODE.broken(where, "the run was cut off", RERUN)
+    elif not re.search(r"errors? encountered", text(place / SUMMARY), re.IGNORECASE):
+        yield MODE.broken(site.where(place / SUMMARY), "the run was cut off", RERUN)
     if found.errors:
         yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
     measured = str(found.values.get("effective_scenario", ""))
@@ -137,6 +137,7 @@ def _log(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> It
         yield SCENARIO.broken(where, f"this is a log of {measured}", RERUN)
     yield from seeds(site, where, found, SEEDS)
     total = found.number("qsl_reported_total_count") or 0.0
+    total = min(total, found.number("effective_accuracy_sample_count") or total)
     if total < known.dataset_size:
         text_ = f"accuracy over {total:.0f} samples, the data set has {known.dataset_size}"
         yield SAMPLES.broken(where, text_, "run on the whole data set")

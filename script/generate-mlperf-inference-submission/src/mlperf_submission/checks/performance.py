@@ -48,11 +48,15 @@ STANDS_FOR = {"SingleStream": ("MultiStream", "Offline"), "MultiStream": ("Offli
 NAMES = {"singlestream": "SingleStream", "multistream": "MultiStream", "offline": "Offline"}
 SUMMARY_KEYS = {
     "SingleStream": (
-        r"90\.0+th percentile latency \(ns\) *: *(\d+)|Early stopping 90th[^:]*: *(\d+)",
-        "",
+        r"^90\.0*th percentile latency \(ns\) : *(\d+)",
+        "result_90.00_percentile_latency_ns",
     ),
-    "Offline": (r"Samples per second: *([\d.]+)", "result_samples_per_second"),
-    "Server": (r"Completed samples per second *: *([\d.]+)", "result_completed_samples_per_sec"),
+    "MultiStream": (
+        r"^99\.0*th percentile latency \(ns\) : *(\d+)",
+        "result_99.00_percentile_latency_ns",
+    ),
+    "Offline": (r"^Samples per second: *([\d.]+)", "result_samples_per_second"),
+    "Server": (r"^Completed samples per second *: *([\d.]+)", "result_completed_samples_per_sec"),
 }
 
 
@@ -214,7 +218,7 @@ def _summary(site: Site, cell: Cell, place: Path, found: DetailLog) -> Iterator[
         text_ = f"it is of {stated.group(1)}, the detailed log of {measured}"
         yield CONSISTENT.broken(where, text_, RERUN)
     pattern, key = SUMMARY_KEYS.get(measured, ("", ""))
-    figure = re.search(pattern, told) if key else None
+    figure = re.search(pattern, told, re.MULTILINE) if key else None
     logged = found.number(key)
     if figure and logged and abs(float(figure.group(1)) / logged - 1) > 1e-4:
         text_ = f"it says {figure.group(1)}, the detailed log {logged:g}"

@@ -1,0 +1,329 @@
+"""What the engine costs where there is much of everything: scripts, nodes of a plan, cached steps.
+
+Whole processes, as a user would start them, in temporary homes with 3,000 and 30,000 generated
+scripts: a look-up by tags with the index gone (cold) and with it there (warm), a plan of a tree of
+1,000 steps, and a run of 1,000 steps that the cache holds. With --cm4mlops and --mlc the other
+engines of the format do the same work in the same run, turn by turn; they have no plan, so their
+figure beside it is a run of the same tree with --fake_run, which resolves and starts nothing.
+CPU seconds count, children included, less those of the engine's own `version`.
+
+    python benchmarks/engine_scale.py
+    python benchmarks/engine_scale.py --cm4mlops ~/cm4mlops --mlc ~/mlc/bin/mlc --json out.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine_overhead import (
+    ROOT,
+    VERSION,
+    Engine,
+    add_engine_options,
+    cm_home,
+    copy_of,
+    machine,
+    mlc_home,
+    tags_of,
+    write_identity,
+    write_script,
+)
+
+SMALL, LARGE = 3_000, 30_000
+FANS = (9, 10, 10)
+"""Dependencies of each step of the tree, level by level: 1 + 9 + 90 + 900 = 1,000 steps."""
+CACHED = 1_000
+NEEDLE = "scale,needle,filler-1"
+
+COLD, WARM, PLAN, RUN = "find, cold", "find, warm", "plan of 1,000", "1,000 cached"
+
+# CPU seconds above the start of the command, in the home with 3,000 scripts; see --check.
+TARGETS = {WARM: 0.05, PLAN: 0.2, RUN: 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One engine in one home: how many scripts it knows, and what its cold look-up misses."""
+
+    scripts: int
+    engine: Engine
+    index: tuple[Path, ...]
+    repeat: int
+
+    def cpu_above_start(self, job: str) -> float | None:
+        """Median CPU seconds of a job less those of ``version``, ``None`` where it was not run."""
+        cost, start = self.engine.median(job), self.engine.median(VERSION)
+        return None if cost is None or start is None else cost.cpu - start.cpu
+
+
+# ---------------------------------------------------------------- what they run
+
+
+def write_world(folder: Path, dialect: str, known: int, wanted: int, work: bool) -> None:
+    """Write a repository that brings ``known`` scripts to ``wanted``, with the work if asked."""
+    write_identity(folder, dialect, "scale")
+    written = write_work(folder, dialect) if work else 0
+    for number in range(wanted - known - written):
+        write_script(folder, dialect, f"scale-filler-{number}", filler(dialect, number))
+
+
+def write_work(folder: Path, dialect: str) -> int:
+    """The tree to plan and the steps to find in the cache; returns how many scripts that are."""
+    tree = list(tree_nodes())
+    for name, children in tree:
+        key = f"{dialect}_{name.upper().replace('-', '_')}"
+        meta = {
+            "cache": not children,
+            "default_env": {key: "yes"},
+            "new_env_keys": [key],
+            "deps": [
+                {"tags": tags_of(child), "enable_if_env": {key: ["yes"]}} for child in children
+            ],
+        }
+        write_script(folder, dialect, name, meta)
+    for number in range(CACHED):
+        key = f"{dialect}_SCALE_{number}"
+        meta = {"cache": True, "env": {key: "yes"}, "new_env_keys": [key]}
+        write_script(folder, dialect, f"scale-cached-{number}", meta)
+    deps = [{"tags": tags_of(f"scale-cached-{number}")} for number in range(CACHED)]
+    write_script(folder, dialect, "scale-steps", {"cache": False, "deps": deps})
+    return len(tree) + CACHED + 1
+
+
+def tree_nodes(name: str = "scale-tree", digits: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Every node of the tree with the names of its children."""
+    count = FANS[len(digits)] if len(digits) < len(FANS) else 0
+    children = {f"scale-node-n{digits}{number}": f"{digits}{number}" for number in range(count)}
+    yield name, list(children)
+    for child, path in children.items():
+        yield from tree_nodes(child, path)
+
+
+def filler(dialect: str, number: int) -> Mapping[str, Any]:
+    """A script of common size that nobody runs: 50 lines of YAML."""
+    draw = random.Random(number)
+    key = f"{dialect}_SCALE_FILLER_{number}"
+    names = [f"v{draw.randrange(100)}{letter}" for letter in "abcd"]
+    return {
+        "tags": ["scale", "needle", f"filler-{number}", f"kind-{draw.randrange(50)}"],
+        "name": f"Generated script number {number}",
+        "category": "Generated scripts",
+        "cache": bool(draw.randrange(2)),
+        "default_env": {f"{key}_LEVEL": "1", f"{key}_MODE": "quick"},
+        "input_mapping": {"level": f"{key}_LEVEL", "mode": f"{key}_MODE"},
+        "input_description": {
+            "level": {"desc": "How much of it", "type": "int", "default": "1"},
+            "mode": {"desc": "In what way", "choices": ["quick", "full"]},
+        },
+        "new_env_keys": [f"{key}_*"],
+        "deps": [
+            {"tags": "detect,os"},
+            {"tags": "get,python3", "names": ["python", "python3"]},
+            {"tags": "get,compiler", "enable_if_env": {f"{key}_MODE": ["full"]}},
+        ],
+        "variations": {
+            name: {"group": "kind", "env": {f"{key}_KIND": name}, "default": name == names[0]}
+            for name in dict.fromkeys(names)
+        },
+    }
+
+
+# ---------------------------------------------------------------- the engines
+
+
+def jobs_of(command: Sequence[str], version: Sequence[str], plan: Sequence[str] | None) -> Any:
+    """Job name to command line; without ``plan`` only those that look scripts up."""
+    find = [*command, "find", "script", f"--tags={NEEDLE}"]
+    jobs = {VERSION: [*command, *version], COLD: find, WARM: find}
+    if plan:
+        jobs[PLAN] = [*command, *plan]
+        run = ["run", "script", f"--tags={tags_of('scale-steps')}", "--quiet"]
+        jobs[RUN] = [*command, *run]
+    return jobs
+
+
+def cm_world(
+    name: str, folder: Path, cm: str, repository: Path, scripts: int, repeat: int
+) -> World:
+    """``cm`` with the engine that ``repository`` brings."""
+    tree = f"--tags={tags_of('scale-tree')}"
+    own = repository == ROOT
+    plan = ["plan", "script", tree] if own else ["run", "script", tree, "--fake_run", "--quiet"]
+    known = sum(1 for _ in repository.glob("script/*/"))
+    work = scripts == SMALL
+    home = folder / f"{name}-{scripts}"
+    write_world(home / "scale", "CM", known, scripts, work)
+    env = cm_home(home, [repository, home / "scale"])
+    jobs = jobs_of([cm], ["version"], plan if work else None)
+    cm_repos = home / "CM"
+    index = (cm_repos / "cmbench" / "index.db",) if own else (cm_repos / "index.json",)
+    return World(scripts, Engine(name, jobs, env, home, home / "calls"), index, repeat)
+
+
+def mlc_world(folder: Path, mlc: str, scripts: int, repeat: int) -> World:
+    """The engine inside PyPI's mlcflow."""
+    work = scripts == SMALL
+    home = folder / f"mlcflow-{scripts}"
+    write_world(home / "scale", "MLC", 0, scripts, work)
+    env = mlc_home(home, [home / "scale"])
+    plan = ["run", "script", f"--tags={tags_of('scale-tree')}", "--fake_run", "--quiet"]
+    jobs = jobs_of([mlc], ["--version"], plan if work else None)
+    names = ("script", "cache", "experiment")
+    index = tuple(home / "repos" / f"index_{name}.json" for name in names)
+    index += (home / "repos" / "modified_times.json",)
+    return World(scripts, Engine("mlcflow", jobs, env, home, home / "calls"), index, repeat)
+
+
+def set_up(options: argparse.Namespace, folder: Path) -> list[World]:
+    worlds = []
+    copy = copy_of(options.cm4mlops, folder) if options.cm4mlops else None
+    for scripts in options.sizes:
+        worlds.append(cm_world("cmbench", folder, options.cm, ROOT, scripts, options.repeat))
+        if copy:
+            repeat = options.repeat if scripts == SMALL else options.peer_repeat
+            worlds.append(cm_world("cm4mlops", folder, options.cm, copy, scripts, repeat))
+        if options.mlc:
+            repeat = options.repeat if scripts == SMALL else options.peer_repeat
+            worlds.append(mlc_world(folder, options.mlc, scripts, repeat))
+    return worlds
+
+
+def measure(worlds: Sequence[World], say: Any) -> None:
+    """Every job of every world once to warm up, then its rounds, the worlds in changing order."""
+    for world in worlds:
+        for job in world.engine.jobs:
+            say(f"first {job}: {world.engine.name}, {world.scripts:,} scripts")
+            world.engine.run(job)
+    for number in range(max(world.repeat for world in worlds)):
+        say(f"round {number + 1}")
+        turns = [world for world in worlds if number < world.repeat]
+        random.Random(number).shuffle(turns)
+        for world in turns:
+            one_round(world)
+
+
+def one_round(world: World) -> None:
+    """Each job once; the cold look-up comes first and leaves the index to the others."""
+    for path in world.index:
+        path.unlink(missing_ok=True)
+    for job in (COLD, *(job for job in world.engine.jobs if job != COLD)):
+        world.engine.costs.setdefault(job, []).append(world.engine.run(job))
+
+
+# ---------------------------------------------------------------- what came out
+
+
+def verdicts(world: World) -> list[tuple[str, float, float]]:
+    """(what, CPU seconds measured, at most) for each target."""
+    return [
+        (f"{job}, CPU seconds above start", measured, most)
+        for job, most in TARGETS.items()
+        if (measured := world.cpu_above_start(job)) is not None
+    ]
+
+
+def table(worlds: Sequence[World]) -> str:
+    """Medians of every job; the last column is the figure over that of this project's engine."""
+    head = (
+        f"{'scripts':>7}  {'job':<15}{'engine':<10}{'runs':>5}{'CPU s':>9}{'above start':>13}"
+        f"{'ratio':>8}"
+    )
+    lines = [head, "-" * len(head)]
+    for scripts in dict.fromkeys(world.scripts for world in worlds):
+        group = [world for world in worlds if world.scripts == scripts]
+        for job in group[0].engine.jobs:
+            lines += list(rows(group, job))
+    return "\n".join(lines)
+
+
+def rows(group: Sequence[World], job: str) -> Iterator[str]:
+    first = group[0].cpu_above_start(job)
+    for world in group:
+        cost, above = world.engine.median(job), world.cpu_above_start(job)
+        assert cost is not None
+        assert above is not None
+        start = job == VERSION
+        ratio = "" if start or not first else f"{above / first:.1f}"
+        yield (
+            f"{world.scripts:>7,}  {job:<15}{world.engine.name:<10}"
+            f"{len(world.engine.costs[job]):>5}{cost.cpu:>9.3f}"
+            f"{'' if start else f'{above:.3f}':>13}{ratio:>8}"
+        )
+
+
+def as_json(worlds: Iterable[World]) -> dict[str, Any]:
+    """Everything measured, in seconds, with what it was measured on."""
+    return {
+        "machine": machine(),
+        "worlds": [
+            {
+                "engine": world.engine.name,
+                "scripts": world.scripts,
+                "jobs": {
+                    job: {
+                        "wall_s": [cost.wall for cost in costs],
+                        "cpu_s": [cost.cpu for cost in costs],
+                        "cpu_s_above_start": world.cpu_above_start(job),
+                    }
+                    for job, costs in world.engine.costs.items()
+                },
+            }
+            for world in worlds
+        ],
+    }
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add_engine_options(parser)
+    parser.add_argument("--repeat", type=int, default=5, help="rounds (default: %(default)s)")
+    parser.add_argument(
+        "--peer-repeat",
+        type=int,
+        default=1,
+        help=f"rounds of the other engines with {LARGE:,} scripts, which take minutes each "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sizes",
+        type=lambda text: [int(word) for word in text.split(",")],
+        default=[SMALL, LARGE],
+        help=f"scripts registered (default: {SMALL},{LARGE})",
+    )
+    options = parser.parse_args(words)
+    if not options.cm:
+        parser.error("no cm command found: pip install . or name one with --cm")
+    return options
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = parse(words)
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="cmbench-scale-") as folder:
+        worlds = set_up(options, Path(folder))
+        measure(worlds, say)
+        print(table(worlds))
+        results = verdicts(worlds[0])
+        for what, measured, most in results:
+            verdict = "PASS" if measured <= most else "FAIL"
+            print(f"{verdict}  {what}: {measured:.3f} (at most {most:g})")
+        if options.json:
+            report = json.dumps(as_json(worlds), indent=1)
+            Path(options.json).write_text(report + "\n", encoding="utf-8")
+    missed = any(measured > most for _, measured, most in results)
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

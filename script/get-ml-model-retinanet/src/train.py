@@ -1,0 +1,358 @@
+"""Train the tiny detector on drawn shapes and write it as ONNX in the form of a benchmark.
+
+    train.py --form NAME --training DIR --held-out DIR --out DIR     a shipped model
+    train.py --form NAME --training DIR --validate                   settings are chosen with this
+
+The held-out pictures serve only for the figure reported at the end. Settings were chosen with
+``--validate``, which trains on the first 1700 training pictures and scores the 300 after them.
+Scores come from the benchmark's own code, the package mlperf_harness.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import torch
+from mlperf_harness import backends, benchmarks, records
+from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.settings import ModelSpec, Shape
+from network import (
+    CLASSES,
+    DEVIATIONS,
+    GRID,
+    LEAST_SCORE,
+    MEANS,
+    MOST,
+    SIDE,
+    STRIDE,
+    Detector,
+    Form,
+    forms,
+    to_onnx,
+)
+from torch import Tensor
+
+VALIDATION_PICTURES = 300
+TARGET_SHARE = 0.99
+
+Samples = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides the result apart from the data and the versions."""
+
+    seed: int = 1
+    epochs: int = 30
+    batch: int = 32
+    peak_rate: float = 0.006
+    weight_decay: float = 0.02
+    box_weight: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pictures [n, 3, 96, 96], normalised; their boxes as rows of picture, class, l, t, r, b."""
+
+    folder: Path
+    samples: Samples
+    boxes: npt.NDArray[np.float32]
+    facts: dict[str, Any]
+    categories: tuple[int, ...]
+
+
+def load_part(folder: Path) -> Part:
+    """Load arrays as preprocessing left them; raises ValueError when they were changed."""
+    facts = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+    for name, file in facts["files"].items():
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != file["sha256"]:
+            raise ValueError(f"{folder / name} does not have the sha256 noted in dataset.json")
+    told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    categories = tuple(each["id"] for each in told["categories"])
+    samples = _normalised(np.load(folder / "samples.npy"), facts["input"])
+    return Part(folder, samples, _boxes(told, categories), facts, categories)
+
+
+def _normalised(samples: npt.NDArray[Any], kind: str) -> Samples:
+    """What the graph of each form does to its input, done beforehand."""
+    if kind == "ssd-mobilenet":
+        samples = samples.astype(np.float32).transpose(0, 3, 1, 2) / 255
+    if kind != "ssd-resnet34":
+        shape = (1, 3, 1, 1)
+        samples = (samples - np.reshape(MEANS, shape)) / np.reshape(DEVIATIONS, shape)
+    return np.ascontiguousarray(samples, dtype=np.float32)
+
+
+def _boxes(told: dict[str, Any], categories: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """All boxes in pixels of the input."""
+    rows = {image["id"]: row for row, image in enumerate(told["images"])}
+    found = []
+    for each in told["annotations"]:
+        image = told["images"][rows[each["image_id"]]]
+        across, down = SIDE / image["width"], SIDE / image["height"]
+        left, top, width, height = each["bbox"]
+        box = (left * across, top * down, (left + width) * across, (top + height) * down)
+        found.append((rows[each["image_id"]], categories.index(each["category_id"]), *box))
+    return np.asarray(found, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """What each place of each picture shall tell.
+
+    ``heat`` [n, 6, 12, 12] is 1 in the middle of an object and falls off around it; ``reach``
+    [n, 4, 12, 12] are distances in strides where ``inside`` [n, 1, 12, 12] is 1.
+    """
+
+    heat: Tensor
+    reach: Tensor
+    inside: Tensor
+
+
+def aims(boxes: npt.NDArray[np.float32], count: int) -> Aims:
+    """The aims of all pictures; of two objects at one place the smaller is meant."""
+    heat = np.zeros((count, CLASSES, GRID, GRID), dtype=np.float32)
+    reach = np.ones((count, 4, GRID, GRID), dtype=np.float32)
+    inside = np.zeros((count, 1, GRID, GRID), dtype=np.float32)
+    y, x = np.mgrid[0:GRID, 0:GRID] + 0.5
+    size = (boxes[:, 4] - boxes[:, 2]) * (boxes[:, 5] - boxes[:, 3])
+    for row in boxes[np.argsort(-size)]:
+        picture, kind = int(row[0]), int(row[1])
+        left, top, right, bottom = row[2:] / STRIDE
+        across, down = (left + right) / 2, (top + bottom) / 2
+        spread_x, spread_y = max(0.5, (right - left) / 6), max(0.5, (bottom - top) / 6)
+        bump = np.exp(-(((x - across) / spread_x) ** 2 + ((y - down) / spread_y) ** 2) / 2)
+        column, line = min(int(across), GRID - 1), min(int(down), GRID - 1)
+        bump[line, column] = 1.0
+        heat[picture, kind] = np.maximum(heat[picture, kind], bump)
+        to_edges = np.stack([x - left, y - top, right - x, bottom - y])
+        near = (np.abs(x - across) < 1.0) & (np.abs(y - down) < 1.0) & (to_edges > 0.05).all(axis=0)
+        near[line, column] = (to_edges[:, line, column] > 0.05).all()
+        reach[picture][:, near] = to_edges[:, near]
+        inside[picture, 0][near] = 1.0
+    return Aims(torch.from_numpy(heat), torch.from_numpy(reach), torch.from_numpy(inside))
+
+
+def loss_of(logits: Tensor, reaches: Tensor, aim: Aims, recipe: Recipe) -> Tensor:
+    """The focal loss of the classes and the loss of overlap of the boxes."""
+    sure = torch.sigmoid(logits).clamp(1e-4, 1 - 1e-4)
+    hit = (aim.heat > 0.999).float()
+    missed = hit * torch.log(sure) * (1 - sure) ** 2
+    false = (1 - hit) * torch.log(1 - sure) * sure**2 * (1 - aim.heat) ** 4
+    classes = -(missed + false).sum() / hit.sum().clamp(min=1)
+    found = torch.exp(reaches.clamp(-4, 3))
+    common = torch.minimum(found, aim.reach)
+    common_area = (common[:, 0] + common[:, 2]) * (common[:, 1] + common[:, 3])
+    area = _area(found) + _area(aim.reach) - common_area
+    around = torch.maximum(found, aim.reach)
+    hull = (around[:, 0] + around[:, 2]) * (around[:, 1] + around[:, 3])
+    quality = common_area / area - (hull - area) / hull
+    boxes = ((1 - quality) * aim.inside[:, 0]).sum() / aim.inside.sum().clamp(min=1)
+    return classes + recipe.box_weight * boxes
+
+
+def _area(reach: Tensor) -> Tensor:
+    return (reach[:, 0] + reach[:, 2]) * (reach[:, 1] + reach[:, 3])
+
+
+def mirrored(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The boxes of the same pictures seen in a mirror."""
+    other = boxes.copy()
+    other[:, 2], other[:, 4] = SIDE - boxes[:, 4], SIDE - boxes[:, 2]
+    return other
+
+
+def train(part: Part, recipe: Recipe) -> Detector:
+    """Train in one thread; the same recipe and versions give the same weights."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.manual_seed(recipe.seed)
+    generator = torch.Generator().manual_seed(recipe.seed)
+    network, images = Detector(), torch.from_numpy(part.samples)
+    straight = aims(part.boxes, len(images))
+    turned = aims(mirrored(part.boxes), len(images))
+    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=recipe.weight_decay)
+    steps = recipe.epochs * (len(images) // recipe.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.peak_rate, steps)
+    network.train()
+    for _ in range(recipe.epochs):
+        order = torch.randperm(len(images), generator=generator)
+        for rows in order.split(recipe.batch):
+            if len(rows) < recipe.batch:
+                continue
+            turn = bool(torch.rand(1, generator=generator) < 0.5)
+            batch, aim = images[rows], turned if turn else straight
+            logits, reaches = network(batch.flip(3) if turn else batch)
+            wanted = Aims(aim.heat[rows], aim.reach[rows], aim.inside[rows])
+            loss = loss_of(logits, reaches, wanted, recipe)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
+            optimizer.step()
+            schedule.step()
+    return network
+
+
+def signature(name: str, form: Form) -> dict[str, Any]:
+    """Inputs, outputs and options of model.json."""
+    shape = [SIDE, SIDE, 3] if form.pictures == "bytes" else [3, SIDE, SIDE]
+    dtype = "uint8" if form.pictures == "bytes" else "float32"
+    lead = [] if form.single else [MOST]
+    label = "float32" if form.float_labels else "int64"
+    about: dict[str, tuple[str, list[int]]] = {
+        "count": ("float32", []),
+        "boxes": ("float32", [*lead, 4]),
+        "labels": (label, lead),
+        "scores": ("float32", lead),
+    }
+    options: dict[str, Any] = {**form.outputs, "most": MOST, "least_score": LEAST_SCORE}
+    if form.rows_first:
+        options["order"] = "yxyx"
+    if form.pixels:
+        options["extent"] = [SIDE, SIDE]
+    if form.single:
+        options["images_per_call"] = 1
+    if name == "ssd-resnet34":
+        options["classes"] = "position"
+    return {
+        "inputs": [{"name": form.input, "dtype": dtype, "shape": shape}],
+        "outputs": [
+            {"name": title, "dtype": about[what][0], "shape": about[what][1]}
+            for what, title in form.outputs.items()
+        ],
+        "options": options,
+    }
+
+
+def score(model: bytes, name: str, form: Form, dataset: Path) -> float:
+    """The mAP in percent that the benchmark finds on a preprocessed data set."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model)
+        about = {"metric": "mAP", "unit": "%", "reference": 0.0, "target": 0.0}
+        digest = hashlib.sha256(model).hexdigest()
+        described = {"name": name, "path": str(path), "sha256": digest, "precision": "fp32"}
+        spec: ModelSpec = records.decode(
+            ModelSpec, {**described, **signature(name, form), "accuracy": about}
+        )
+        benchmark = benchmarks.create(name, dataset, spec)
+        backend = backends.create("onnxruntime", "cpu", "float32")
+        (solver,) = solvers(backend, spec, benchmark, Shape(1, 1, 1))
+        count = json.loads((dataset / "dataset.json").read_text(encoding="utf-8"))["count"]
+        answers = []
+        benchmark.load(range(count))
+        row, size = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
+        for index in range(count):
+            solver.solve([index], row, size)
+            answers.append(row.tobytes()[: size[0]])
+        return benchmark.accuracy(answers, np.arange(count)).value
+
+
+def file_name(name: str) -> str:
+    """The file of a form's model."""
+    return f"{name.replace('-', '_')}_tiny.onnx"
+
+
+def make(name: str, training: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
+    """Train, score, and write the model and its facts into ``out``."""
+    started = time.monotonic()
+    form = forms(training.categories)[name]
+    network = train(training, recipe)
+    packed = to_onnx(network, form).SerializeToString(deterministic=True)
+    accuracy = score(packed, name, form, held_out.folder)
+    facts = {
+        "name": f"{name.replace('-', '_')}_tiny",
+        "file": file_name(name),
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "bytes": len(packed),
+        "precision": "fp32",
+        **signature(name, form),
+        "accuracy": {
+            "metric": "mAP",
+            "unit": "%",
+            "reference": round(accuracy, 4),
+            "target": round(accuracy * TARGET_SHARE, 4),
+        },
+        "training": {
+            "split": "parts drawn from different seeds; nothing was tuned on the held-out part",
+            "data": {
+                part: {"name": data.facts["name"], **data.facts["files"]["samples.npy"]}
+                for part, data in (("training", training), ("held_out", held_out))
+            },
+            "recipe": asdict(recipe),
+            "seconds": round(time.monotonic() - started, 1),
+            "made_with": {
+                "torch": torch.__version__,
+                "onnx": onnx.__version__,
+                "onnxruntime": onnxruntime.__version__,
+                "numpy": np.__version__,
+            },
+        },
+    }
+    (out / file_name(name)).write_bytes(packed)
+    (out / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return facts
+
+
+def validate(name: str, part: Part, recipe: Recipe) -> float:
+    """The mAP of the last training pictures after training on those before them."""
+    cut = len(part.samples) - VALIDATION_PICTURES
+    before = part.boxes[part.boxes[:, 0] < cut]
+    first = Part(part.folder, part.samples[:cut], before, part.facts, part.categories)
+    form = forms(part.categories)[name]
+    packed = to_onnx(train(first, recipe), form).SerializeToString(deterministic=True)
+    with tempfile.TemporaryDirectory() as folder:
+        _write_rest(part.folder, cut, Path(folder))
+        return score(packed, name, form, Path(folder))
+
+
+def _write_rest(folder: Path, cut: int, out: Path) -> None:
+    """The pictures from ``cut`` on as a data set of their own."""
+    np.save(out / "samples.npy", np.load(folder / "samples.npy", mmap_mode="r")[cut:])
+    told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    told["images"] = told["images"][cut:]
+    (out / "annotations.json").write_text(json.dumps(told), encoding="utf-8")
+    facts = json.dumps({"count": len(told["images"])})
+    (out / "dataset.json").write_text(facts, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train as the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--form", choices=forms(()), required=True, help="benchmark to train for")
+    parser.add_argument("--training", type=Path, required=True, help="arrays to train on")
+    parser.add_argument("--held-out", type=Path, help="arrays to score at the end")
+    parser.add_argument("--out", type=Path, help="folder to write into")
+    parser.add_argument("--seed", type=int, default=Recipe().seed)
+    parser.add_argument("--epochs", type=int, default=Recipe().epochs)
+    parser.add_argument("--validate", action="store_true", help="only report the validation mAP")
+    options = parser.parse_args(arguments)
+    recipe = Recipe(seed=options.seed, epochs=options.epochs)
+    training = load_part(options.training)
+    if options.validate:
+        print(f"validation mAP {validate(options.form, training, recipe):.2f} %")
+        return 0
+    if options.out is None or options.held_out is None:
+        parser.error("--held-out and --out are required unless --validate is given")
+    facts = make(options.form, training, load_part(options.held_out), recipe, options.out)
+    print(
+        f"held-out mAP {facts['accuracy']['reference']:.2f} %, {facts['bytes']} bytes, "
+        f"{facts['training']['seconds']} s"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

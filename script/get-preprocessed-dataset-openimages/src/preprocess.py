@@ -1,0 +1,226 @@
+"""Turn annotated pictures into the arrays that the object detection benchmarks read.
+
+    preprocess.py --annotations FILE --images DIR --input KIND --side N --name NAME --out DIR
+
+Pictures are made RGB and resized to N x N, linearly between the pixels' middles and without
+smoothing, as OpenCV's INTER_LINEAR does on floats. Then, as the real models are fed:
+
+    retinanet      divided by 255                                    float32 [3, N, N]
+    ssd-resnet34   the same, less ImageNet's means, by its deviations    float32 [3, N, N]
+    ssd-mobilenet  without fractions                                 uint8 [N, N, 3]
+
+Written are ``samples.npy``, ``annotations.json`` (in COCO's format, pictures in the order of the
+samples) and ``dataset.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import PIL
+from PIL import Image
+
+MEANS = np.asarray((0.485, 0.456, 0.406), dtype=np.float32)
+DEVIATIONS = np.asarray((0.229, 0.224, 0.225), dtype=np.float32)
+SHOWN = 3
+# Kept free on the disk beside the arrays.
+MARGIN = 1 << 28
+
+Pixels = npt.NDArray[np.float32]
+Sample = npt.NDArray[Any]
+
+
+class PreprocessError(Exception):
+    """The pictures or their annotations cannot be used; the text says which and why."""
+
+
+def resize(pixels: Pixels, side: int) -> Pixels:
+    """A picture [h, w, 3] as [side, side, 3], linear between the middles of pixels."""
+    for axis in (0, 1):
+        size = pixels.shape[axis]
+        at = (np.arange(side) + 0.5) * (size / side) - 0.5
+        low = np.floor(at).astype(np.int64)
+        share = (at - low).astype(np.float32)
+        share[(low < 0) | (low >= size - 1)] = 0  # beyond the outermost middles nothing changes
+        low = np.clip(low, 0, size - 1)
+        high = np.minimum(low + 1, size - 1)
+        weight = share.reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        first, second = np.take(pixels, low, axis), np.take(pixels, high, axis)
+        pixels = first * (1 - weight) + second * weight
+    return pixels
+
+
+def shares(pixels: Pixels) -> Sample:
+    """As RetinaNet is fed: [3, n, n] between 0 and 1."""
+    return (pixels / np.float32(255)).transpose(2, 0, 1)
+
+
+def normalised(pixels: Pixels) -> Sample:
+    """As SSD with ResNet-34 is fed: [3, n, n]."""
+    found: Sample = (pixels / np.float32(255) - MEANS) / DEVIATIONS
+    return found.transpose(2, 0, 1)
+
+
+def whole_bytes(pixels: Pixels) -> Sample:
+    """As SSD with MobileNet is fed: [n, n, 3]."""
+    return pixels.astype(np.uint8)
+
+
+KINDS: dict[str, Callable[[Pixels], Sample]] = {
+    "retinanet": shares,
+    "ssd-resnet34": normalised,
+    "ssd-mobilenet": whole_bytes,
+}
+
+
+def read_picture(path: Path) -> Pixels:
+    """A picture as RGB [h, w, 3]; raises PreprocessError when the file is none."""
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB"), dtype=np.float32)
+    except OSError as error:
+        raise PreprocessError(f"{path} cannot be read as a picture: {error}") from error
+
+
+def read_annotations(path: Path, count: int) -> dict[str, Any]:
+    """The annotations of the first ``count`` pictures, or of all for 0."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        images = told["images"][: count or None]
+        wanted = {image["id"] for image in images}
+        keys = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")
+        return {
+            "images": [
+                {key: image[key] for key in ("id", "file_name", "width", "height")}
+                for image in images
+            ],
+            "annotations": [
+                {"iscrowd": 0, **{key: each[key] for key in keys if key in each}}
+                for each in told["annotations"]
+                if each["image_id"] in wanted
+            ],
+            "categories": [{"id": c["id"], "name": c["name"]} for c in told["categories"]],
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise PreprocessError(
+            f"{path} has no annotations in COCO's format: {type(error).__name__} {error}"
+        ) from error
+
+
+def check_files(folder: Path, images: list[dict[str, Any]]) -> None:
+    """Raise PreprocessError when pictures are missing: all are looked for before any is read."""
+    missing = [i["file_name"] for i in images if not (folder / i["file_name"]).is_file()]
+    if missing:
+        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
+        raise PreprocessError(
+            f"{len(missing)} of {len(images)} pictures are not in {folder}: {shown}"
+        )
+
+
+def write_samples(
+    folder: Path, images: list[dict[str, Any]], kind: str, side: int, out: Path
+) -> Sample:
+    """Write samples.npy; raises PreprocessError when a picture has another size than stated."""
+    convert = KINDS[kind]
+    blank = convert(np.zeros((side, side, 3), dtype=np.float32))
+    needed, free = len(images) * blank.nbytes, shutil.disk_usage(out).free
+    if needed + MARGIN > free:
+        raise PreprocessError(
+            f"{len(images)} pictures need {needed / 1e9:.1f} GB in {out}, {free / 1e9:.1f} GB "
+            "are free: ask for fewer (_size.500), or put the cache on a larger disk"
+        )
+    samples = np.lib.format.open_memmap(
+        out / "samples.npy", mode="w+", dtype=blank.dtype, shape=(len(images), *blank.shape)
+    )
+    for row, image in enumerate(images):
+        pixels = read_picture(folder / image["file_name"])
+        if pixels.shape[:2] != (image["height"], image["width"]):
+            raise PreprocessError(
+                f"{folder / image['file_name']} is {pixels.shape[1]} x {pixels.shape[0]} pixels, "
+                f"the annotations say {image['width']} x {image['height']}"
+            )
+        samples[row] = convert(resize(pixels, side))
+    samples.flush()
+    return blank
+
+
+def facts(options: argparse.Namespace, told: dict[str, Any], blank: Sample) -> dict[str, Any]:
+    """What dataset.json says."""
+    repeated = {"qsl_count": options.qsl_count} if options.qsl_count else {}
+    return {
+        "name": options.name,
+        "count": len(told["images"]),
+        **repeated,
+        "objects": len(told["annotations"]),
+        "classes": len(told["categories"]),
+        "input": options.input,
+        "sample_shape": list(blank.shape),
+        "sample_dtype": str(blank.dtype),
+        "files": {
+            name: _file_facts(options.out / name) for name in ("samples.npy", "annotations.json")
+        },
+        "made_with": {"pillow": PIL.__version__, "numpy": np.__version__},
+    }
+
+
+def _file_facts(path: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--annotations", type=Path, required=True, help="JSON in COCO's format")
+    parser.add_argument("--images", type=Path, required=True, help="folder of the pictures")
+    parser.add_argument("--input", choices=KINDS, required=True, help="what the model is fed")
+    parser.add_argument("--side", type=int, required=True, help="pixels of a side of the input")
+    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
+    parser.add_argument("--count", type=int, default=0, help="only the first so many pictures")
+    parser.add_argument("--expect", type=int, default=0, help="pictures that there must be")
+    parser.add_argument("--qsl_count", type=int, default=0, help="samples that runs are to have")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the arrays, the annotations and, last of all, dataset.json."""
+    options = parse(arguments)
+    out: Path = options.out
+    try:
+        told = read_annotations(options.annotations, options.count)
+        if options.expect not in (0, len(told["images"])):
+            raise PreprocessError(
+                f"{options.annotations} lists {len(told['images'])} pictures, "
+                f"expected {options.expect}"
+            )
+        check_files(options.images, told["images"])
+        blank = write_samples(options.images, told["images"], options.input, options.side, out)
+        (out / "annotations.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+        found = facts(options, told, blank)
+    except (OSError, PreprocessError) as error:
+        print(f"preprocess: {error}", file=sys.stderr)
+        return 1
+    unfinished = out / "dataset.json.part"
+    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.replace(unfinished, out / "dataset.json")
+    size = " x ".join(str(side) for side in blank.shape)
+    print(f"{found['count']} samples of {size} {blank.dtype} written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,312 @@
+"""From genuine short runs to a tree, its report, its archive; all again with the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlperf_harness import records, session
+from mlperf_harness.settings import SessionSettings
+from mlperf_submission import build, infer, machine, pack, runs, steps, truncate
+from mlperf_submission.errors import SubmissionError
+from mlperf_submission.fields import Field
+
+import benchmark_lab
+import submission_lab as lab
+
+SCENARIOS = ["SingleStream", "Offline"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of real LoadGen runs of a third of a second."""
+    folder = tmp_path_factory.mktemp("results")
+    changes = {
+        "scenarios": SCENARIOS,
+        "modes": ["performance", "accuracy"],
+        "division": "open",
+        "category": "edge",
+        "sut_dir": str(folder / "sut"),
+    }
+    settings = records.decode(SessionSettings, benchmark_lab.settings(folder, **changes))
+    session.Session(settings).run()
+    return folder
+
+
+@pytest.fixture
+def request_(measured: Path, tmp_path: Path) -> steps.Request:
+    return steps.Request(measured, tmp_path / "out", "Tester")
+
+
+def everything(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_short_tiny_runs_get_an_honest_verdict(request_: steps.Request) -> None:
+    answer = steps.generate(request_)
+    assert answer.verdict.faults == ()
+    assert not answer.verdict.submittable
+    assert "flow complete; not submittable because" in answer.verdict.line
+    assert "tiny form" in answer.verdict.line
+    assert "shorter than the 600 s" in answer.verdict.line
+    cell = request_.submission_dir / "open/Tester/results"
+    assert len(list(cell.glob("*/resnet/*/performance/run_1/mlperf_log_detail.txt"))) == 2
+    described = json.loads(next(cell.glob("*/resnet/Offline/measurements.json")).read_text())
+    assert described["weight_data_types"] == "fp32"
+
+
+def test_the_same_bytes_again(request_: steps.Request) -> None:
+    steps.generate(request_)
+    first = everything(request_.submission_dir)
+    for clean in (False, True):
+        steps.generate(replace(request_, clean=clean))
+        assert everything(request_.submission_dir) == first
+
+
+def test_the_report_tells_the_results(request_: steps.Request) -> None:
+    answer = steps.generate(request_)
+    folder = steps.report_folder(request_.submission_dir)
+    rows = list(csv.DictReader((folder / "summary.csv").open(encoding="utf-8")))
+    assert [row["scenario"] for row in rows] == ["Offline", "SingleStream"]
+    assert float(rows[0]["value"]) == answer.data["results"][0]["value"] > 0
+    assert float(rows[0]["accuracy"]) > 97
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert "not submittable" in page
+    assert page.count("<svg") == 3
+    readme = (request_.submission_dir / "open/Tester/README.md").read_text(encoding="utf-8")
+    assert "| resnet (tiny form) | Offline |" in readme
+
+
+def test_logs_are_truncated_and_their_hashes_kept(measured: Path, request_: steps.Request) -> None:
+    steps.generate(request_)
+    whole = next(measured.rglob("offline/accuracy/mlperf_log_accuracy.json"))
+    folder = next(request_.submission_dir.rglob("Offline/accuracy"))
+    cut = folder / "mlperf_log_accuracy.json"
+    assert whole.stat().st_size > truncate.LIMIT >= cut.stat().st_size
+    assert truncate.stated_hash(folder) == truncate.digest(whole)
+    assert truncate.truncate(folder) is None
+    kept = steps.generate(replace(request_, truncated=False))
+    assert "accuracy.truncated" in {each.rule for each in kept.verdict.faults}
+
+
+def test_other_systems_in_the_tree_stay_unless_it_is_cleaned(request_: steps.Request) -> None:
+    steps.generate(request_)
+    other = request_.submission_dir / "closed/Other/README.md"
+    lab.put(other, "# Other\n")
+    steps.generate(request_)
+    assert other.exists()
+    steps.generate(replace(request_, clean=True))
+    assert not other.exists()
+
+
+@pytest.mark.parametrize("name", ["photos/a.jpg", "notes.txt"])
+def test_a_folder_of_other_things_is_never_replaced(request_: steps.Request, name: str) -> None:
+    lab.put(request_.submission_dir / name, "mine")
+    with pytest.raises(SubmissionError, match="is no submission tree"):
+        steps.generate(replace(request_, clean=True))
+    assert (request_.submission_dir / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("submitter", ["two words", "../up", ".hidden", "a/b"])
+def test_names_that_no_tree_can_hold(request_: steps.Request, submitter: str) -> None:
+    with pytest.raises(SubmissionError, match="must be the name of a folder"):
+        steps.generate(replace(request_, submitter=submitter))
+
+
+def test_what_is_missing_is_said(request_: steps.Request, tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match="nobody is named"):
+        steps.generate(replace(request_, submitter=""))
+    with pytest.raises(SubmissionError, match="there is no folder"):
+        steps.generate(replace(request_, results_dir=tmp_path / "none"))
+    with pytest.raises(SubmissionError, match="no finished results"):
+        steps.generate(replace(request_, results_dir=tmp_path))
+    with pytest.raises(SubmissionError, match="no results for the device cuda"):
+        steps.generate(replace(request_, device="cuda"))
+    with pytest.raises(SubmissionError, match="no round 9"):
+        steps.generate(replace(request_, round="9"))
+
+
+def test_every_field_has_its_origin(request_: steps.Request, tmp_path: Path) -> None:
+    told = tmp_path / "machine.yaml"
+    told.write_text("cooling: air\nhost_memory_configuration: 4 x 8 GB\n", encoding="utf-8")
+    request = replace(
+        request_, system_file=told, fields={"status": "preview"}, hw_notes_extra="taken by me"
+    )
+    answer = steps.generate(request)
+    (system,) = answer.data["systems"].values()
+    assert system["cooling"] == ["air", "machine.yaml"]
+    assert system["status"] == ["preview", "option"]
+    assert system["hw_notes"] == ["taken by me", "option"]
+    assert system["framework"][1] == "results"
+    (document,) = (request.submission_dir / "open/Tester/systems").glob("*.json")
+    assert json.loads(document.read_text())["cooling"] == "air"
+
+
+def test_what_nobody_knows_is_a_question(request_: steps.Request) -> None:
+    answer = steps.generate(request_)
+    (questions,) = answer.data["questions"].values()
+    assert "cooling" in questions
+    assert "  cooling: air, liquid or passive" in answer.lines
+
+
+def test_answers_are_asked_once(measured: Path, request_: steps.Request) -> None:
+    asked: list[str] = []
+
+    def ask(field: Field) -> str:
+        asked.append(field.name)
+        return "air" if field.name == "cooling" else ""
+
+    try:
+        answer = steps.generate(request_, ask)
+        (system,) = answer.data["systems"].values()
+        assert "cooling" in asked
+        assert system["cooling"] == ["air", "answer"]
+        again = steps.generate(request_)
+        (system,) = again.data["systems"].values()
+        assert system["cooling"] == ["air", steps.ANSWERS]
+    finally:
+        for kept in measured.rglob(steps.ANSWERS):
+            kept.unlink()
+
+
+def test_an_unknown_field_is_refused(request_: steps.Request, tmp_path: Path) -> None:
+    told = tmp_path / "machine.yaml"
+    told.write_text("colling: air\n", encoding="utf-8")
+    with pytest.raises(SubmissionError, match="no system description has the field 'colling'"):
+        steps.generate(replace(request_, system_file=told))
+
+
+def test_an_older_round_has_its_own_layout(request_: steps.Request) -> None:
+    answer = steps.generate(replace(request_, round="4.1"))
+    root = request_.submission_dir / "open/Tester"
+    assert (root / "code/resnet/README.md").is_file()
+    (conf,) = root.glob("measurements/*/resnet/Offline/mlperf.conf")
+    assert conf.stat().st_size
+    # The runs carry the seeds of 6.1.
+    assert {each.rule for each in answer.verdict.faults} == {"performance.seeds", "accuracy.seeds"}
+
+
+def test_missing_scenarios_are_inferred(tmp_path: Path) -> None:
+    example = lab.Example(scenarios=("SingleStream",))
+    tree = lab.make(tmp_path / "tree", example)
+    added = build.edit(tree.root, lambda folder: infer.fill(lab.Tree(folder, tree.layout)))
+    assert [each.split(": ")[1] for each in added] == [
+        "MultiStream inferred from SingleStream",
+        "Offline inferred from SingleStream",
+    ]
+    answer = steps.check(tree.root, "", "")
+    assert answer.verdict.submittable
+    assert {each.rule for each in answer.verdict.notices} == {"performance.inferred"}
+    assert build.edit(tree.root, lambda folder: infer.fill(lab.Tree(folder, tree.layout))) == []
+
+
+def test_an_archive_has_the_same_bytes_for_the_same_tree(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    names = pack.pack(tree.root, tmp_path / "a.tar.gz")
+    time.sleep(0.02)
+    pack.pack(tree.root, tmp_path / "b.tar.gz")
+    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        assert archive.getnames() == names
+    assert all(name.startswith("closed/Tester/") for name in names)
+    with pytest.raises(SubmissionError, match="lies in the tree itself"):
+        pack.pack(tree.root, tree.root / "x.tar.gz")
+
+
+def test_the_round_is_known_by_the_seeds(tmp_path: Path) -> None:
+    for name in ("5.1", "6.0"):
+        tree = lab.make(tmp_path / name, lab.Example(name))
+        assert steps.round_of(tree.root) == name
+        assert steps.check(tree.root, "", "").verdict.submittable
+
+
+def test_killed_while_writing_leaves_the_old_tree(request_: steps.Request) -> None:
+    steps.generate(request_)
+    first = everything(request_.submission_dir)
+    code = (
+        "import sys, time\n"
+        f"sys.path[:0] = {[str(lab.SCRIPTS / a / 'src') for a in ALIASES]!r}\n"
+        "from pathlib import Path\n"
+        "from mlperf_submission import build, steps, truncate\n"
+        "def stop(root):\n"
+        "    print('in the middle', flush=True)\n"
+        "    time.sleep(60)\n"
+        "truncate.truncate_all = stop\n"
+        f"steps.generate(steps.Request(Path({str(request_.results_dir)!r}), "
+        f"Path({str(request_.submission_dir)!r}), 'Tester', clean=True))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "in the middle\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert everything(request_.submission_dir) == first
+    assert list(request_.submission_dir.parent.glob(".out.*"))
+    steps.generate(request_)
+    assert everything(request_.submission_dir) == first
+    assert not list(request_.submission_dir.parent.glob(".out.*"))
+
+
+ALIASES = ("generate-mlperf-inference-submission", "app-mlperf-inference")
+
+
+def test_unfinished_results_are_left_out(measured: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "results"
+    shutil.copytree(measured, copy)
+    next(copy.rglob("results.json")).unlink()
+    with pytest.raises(SubmissionError, match="is left out: cannot read"):
+        runs.collect(copy)
+
+
+MODULES = """
+Memory Device
+\tSize: 16 GB
+\tType: DDR4
+\tSpeed: 3200 MT/s
+
+Memory Device
+\tSize: No Module Installed
+
+Memory Device
+\tSize: 16 GB
+\tType: DDR4
+\tSpeed: 3200 MT/s
+"""
+
+
+def test_what_tools_print_is_understood() -> None:
+    assert machine.memory_modules(MODULES) == "2 x 16 GB DDR4 3200 MT/s"
+    assert machine.memory_modules("") == ""
+    cards = machine.accelerators(
+        "NVIDIA H100, 81559, 5, 16, 1980\nNVIDIA H100, 81559, 5, 16, 1980\n"
+    )
+    assert cards["accelerators_per_node"] == "2"
+    assert cards["accelerator_memory_capacity"] == "80 GB"
+    assert cards["accelerator_host_interconnect"] == "PCIe Gen5 x16"
+    assert machine.accelerators("A, 1, 2, 3, 4\nB, 1, 2, 3, 4\n") == {}
+    assert machine.accelerators("no devices were found\n") == {}
+
+
+def test_lines_keep_within_a_terminal(request_: steps.Request, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = steps.generate(request_).lines
+    long = [line for line in lines if len(line) > 80 and not re.search(r"\S{50}", line)]
+    assert long == []

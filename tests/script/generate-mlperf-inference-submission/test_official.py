@@ -1,0 +1,87 @@
+"""Reading what official checkers print, and running them from a checkout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from mlperf_submission import checks, official, steps
+from mlperf_submission.errors import SubmissionError
+
+import submission_lab as lab
+
+WORDS = "[2026-01-01 10:00:00,000 performance_check.py:1 ERROR]"
+OUTPUT = f"""
+{WORDS} closed/T/x/mlperf_log_detail.txt qsl_rng_seed is wrong, expected=1, found=2
+{WORDS} Test duration less than 600s in user config. expected=600000, found=1
+[2026-01-01 10:00:00,000 main.py:236 ERROR] NoResults closed/T/results/x
+[2026-01-01 10:00:00,000 main.py:361 ERROR] SUMMARY: submission has errors
+"""
+# Stands for a checkout: what a checker is told, and that it runs in its own folder.
+CHECKER = """
+import json, os, sys
+print("INFO] SUMMARY: submission looks OK", os.path.basename(os.getcwd()))
+if "--fail" in sys.argv:
+    print("ERROR] x has no seed", sys.argv[1:])
+    sys.exit(1)
+"""
+
+
+def test_complaints_are_mapped_to_our_rules() -> None:
+    outcome = official.read("submission_checker", ("python",), 1, OUTPUT)
+    assert not outcome.accepted
+    assert not outcome.crashed
+    assert [each.rule for each in outcome.complaints] == [
+        "performance.seeds",
+        "performance.duration",
+    ]
+
+
+def test_every_meaning_is_a_rule_of_ours() -> None:
+    known = {rule.id for rule in checks.rules()}
+    assert {rule for _, rule in official.MEANINGS} <= known
+
+
+def test_a_crash_is_no_acceptance() -> None:
+    text = "Traceback (most recent call last):\n  File x\nTypeError: 'NoneType'"
+    outcome = official.read("submission_checker", ("python",), 1, text)
+    assert outcome.crashed
+    assert "crashed, which counts as refused" in outcome.line
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "inference/tools/submission"
+    lab.put(folder / "submission_checker/main.py", CHECKER)
+    lab.put(folder / "submission_checker_old.py", CHECKER)
+    return tmp_path / "inference"
+
+
+def test_all_checkers_of_a_checkout_run_unpatched(source: Path, tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    report = tmp_path / "report"
+    report.mkdir()
+    before = (source / "tools/submission/submission_checker_old.py").read_bytes()
+    outcomes = official.run(sys.executable, source, tree.root, "6.1", report)
+    assert [each.checker for each in outcomes] == ["submission_checker", "submission_checker_old"]
+    assert all(each.accepted for each in outcomes)
+    assert "--submission-exceptions" in outcomes[0].command
+    assert not any(word.startswith("--skip") for each in outcomes for word in each.command)
+    assert (source / "tools/submission/submission_checker_old.py").read_bytes() == before
+    assert (report / "submission_checker.txt").read_text().endswith("submission\n")
+
+
+def test_a_refusal_is_shown_beside_our_checks(source: Path, tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    report = tmp_path / "report"
+    report.mkdir()
+    outcomes = official.run(sys.executable, source, tree.root, "6.1", report, more=["--fail"])
+    answer = steps.check(tree.root, "6.1", "", outcomes)
+    assert "submission_checker: refused, 1 errors" in answer.lines
+    assert any("performance.seeds: not found by our checks" in line for line in answer.lines)
+
+
+def test_a_folder_without_a_checker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SubmissionError, match="holds no submission checker"):
+        official.home(tmp_path)
