@@ -1,5 +1,31 @@
-"""The packages of this script and of the harness, as the script itself finds them."""
+"""The packages of this script and of the harness on the path, and genuine short results."""
 
 from __future__ import annotations
 
-import submission_lab  # noqa: F401  (puts them on the path)
+from pathlib import Path
+
+import pytest
+
+import benchmark_lab
+import submission_lab  # noqa: F401  (puts the packages on the path)
+
+SCENARIOS = ["SingleStream", "Offline"]
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of real LoadGen runs of a third of a second."""
+    from mlperf_harness import records, session
+    from mlperf_harness.settings import SessionSettings
+
+    folder = tmp_path_factory.mktemp("results")
+    changes = {
+        "scenarios": SCENARIOS,
+        "modes": ["performance", "accuracy"],
+        "division": "open",
+        "category": "edge",
+        "sut_dir": str(folder / "sut"),
+    }
+    settings = records.decode(SessionSettings, benchmark_lab.settings(folder, **changes))
+    session.Session(settings).run()
+    return folder

@@ -16,32 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import records, session
-from mlperf_harness.settings import SessionSettings
 from mlperf_submission import build, infer, machine, pack, runs, steps, truncate
 from mlperf_submission.errors import SubmissionError
 from mlperf_submission.fields import Field
 
-import benchmark_lab
 import submission_lab as lab
-
-SCENARIOS = ["SingleStream", "Offline"]
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of real LoadGen runs of a third of a second."""
-    folder = tmp_path_factory.mktemp("results")
-    changes = {
-        "scenarios": SCENARIOS,
-        "modes": ["performance", "accuracy"],
-        "division": "open",
-        "category": "edge",
-        "sut_dir": str(folder / "sut"),
-    }
-    settings = records.decode(SessionSettings, benchmark_lab.settings(folder, **changes))
-    session.Session(settings).run()
-    return folder
 
 
 @pytest.fixture

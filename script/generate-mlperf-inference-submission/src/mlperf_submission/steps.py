@@ -204,9 +204,17 @@ def check(
     lines += [f"report:  {report_folder(tree.root) / 'report.html'}", ""]
     lines += [*result_lines(rows), ""] if explain else []
     lines += verdict_lines(verdict, everything=explain)
-    for outcome in outcomes:
-        lines += ["", outcome.line, *_complaint_lines(outcome, verdict)]
-    data = {**_data(tree, verdict, rows, {}), "official": [asdict(each) for each in outcomes]}
+    said = [
+        line
+        for outcome in outcomes
+        for line in ("", outcome.line, *_complaint_lines(outcome, verdict))
+    ]
+    lines += said
+    data = {
+        **_data(tree, verdict, rows, {}),
+        "official": [asdict(each) for each in outcomes],
+        "official_lines": said,
+    }
     return Answer(tuple(lines), data, verdict)
 
 
