@@ -10,6 +10,7 @@ from mlperf_submission.checks.base import Finding
 
 import submission_lab as lab
 import submission_mutations as mutations
+from support import ROOT
 
 EXAMPLES = {
     "edge": lab.Example(),
@@ -57,3 +58,9 @@ def test_findings_say_where_and_what_to_do(tmp_path: Path) -> None:
         assert finding.where.startswith("closed/Tester/results/box-cpu/resnet/Offline")
         assert finding.mend
         assert finding.source
+
+
+def test_the_page_lists_every_rule() -> None:
+    page = (ROOT / "docs/reference/submission-checks.md").read_text(encoding="utf-8")
+    for rule in checks.rules():
+        assert f"| `{rule.id}` | {rule.title} | {rule.severity} | {rule.source} |" in page

@@ -1,0 +1,56 @@
+"""Our checks beside the official ones, where a checkout of mlcommons/inference is pointed at."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import submission_lab as lab
+
+from mlperf_submission import official  # isort: skip
+
+sys.path.append(str(Path(__file__).parent))
+import submission_table
+
+VARIABLE = "MLPERF_INFERENCE"
+
+
+@pytest.fixture(scope="module")
+def source() -> Path:
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no checkout of mlcommons/inference")
+    return Path(os.environ[VARIABLE])
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        lab.Example(),
+        lab.Example("6.0"),
+        lab.Example("5.1"),
+        lab.Example(benchmarks=("bert-99",), scenarios=("SingleStream", "Offline")),
+        lab.Example(division="open", benchmarks=("resnet", "bert-99"), scenarios=("Offline",)),
+    ],
+    ids=str,
+)
+def test_the_official_checkers_accept_what_ours_accept(
+    source: Path, tmp_path: Path, example: lab.Example
+) -> None:
+    tree = lab.make(tmp_path / "tree", example)
+    for outcome in official.run(sys.executable, source, tree.root, example.round, tmp_path):
+        # The single file knows only the layout of today.
+        if outcome.checker == "submission_checker_old" and not tree.layout.joined:
+            continue
+        assert outcome.accepted, outcome.complaints
+
+
+def test_ours_refuse_whatever_they_refuse(source: Path, tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    for judged in submission_table.judge(tree.root, "6.1", source):
+        wrong = bool(judged.mutation.rule)
+        assert bool(judged.rules) == wrong, judged.mutation.name
+        if not wrong:
+            assert all(each.accepted for each in judged.outcomes), judged.mutation.name
