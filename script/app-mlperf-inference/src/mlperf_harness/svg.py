@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+BAR = 56.0
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 18, 38
 
@@ -182,17 +183,18 @@ def bars(values: Sequence[Bar], unit: str, target: Marker | None = None) -> str:
     high = max([*(bar.value for bar in values), target.at if target else 0.0]) or 1.0
     y = _vertical(0, high * 1.15)
     width = (WIDTH - LEFT - RIGHT) / len(values)
+    broad = min(0.7 * width, BAR)
     parts = [*_rows(y, ticks(0, high, 3))]
     base = HEIGHT - BOTTOM
     for place, bar in enumerate(values):
-        left, top = LEFT + place * width, y(bar.value)
+        middle, top = LEFT + (place + 0.5) * width, y(bar.value)
         kind = "bar other" if bar.other else "bar"
         parts.append(
-            f'<rect class="{kind}" x="{left + 0.15 * width:.1f}" y="{top:.1f}" '
-            f'width="{0.7 * width:.1f}" height="{base - top:.1f}">'
+            f'<rect class="{kind}" x="{middle - broad / 2:.1f}" y="{top:.1f}" '
+            f'width="{broad:.1f}" height="{base - top:.1f}">'
             f"<title>{escape(bar.label)}</title></rect>"
         )
-        parts.append(_text(left + width / 2, base + 15, bar.name, "middle"))
+        parts.append(_text(middle, base + 15, bar.name, "middle"))
     if target is not None:
         at = y(target.at)
         parts.append(

@@ -101,7 +101,7 @@ def _charts(rows: Sequence[Row], contents: Contents) -> Iterator[str]:
 
 
 def _speed(row: Row, contents: Contents) -> str:
-    bars = [svg.Bar("here", row.value or 0.0, f"{row.scenario}: {row.value} {row.unit}")]
+    bars = [svg.Bar("result", row.value or 0.0, f"{row.scenario}: {row.value} {row.unit}")]
     bars += [
         svg.Bar(f"{name} ms", value, f"{name}: {value:.4g} ms")
         for name, value in (("p50", row.p50_ms), ("p99", row.p99_ms))
@@ -163,14 +163,25 @@ def _facts(described: Description) -> str:
 
 
 def _findings(title: str, findings: Sequence[Finding]) -> str:
+    """Each rule once, with its places; a list, as paths are too long for the cells of a table."""
     if not findings:
         return ""
-    rows = [
-        [escape(each.rule), escape(each.found), escape(each.where), escape(each.mend)]
-        for each in findings
-    ]
-    table = harness_page.table(("rule", "what was found", "where", "what to do"), rows)
-    return f"<section><h2>{escape(title)}</h2>{table}</section>"
+    items = []
+    for rule in dict.fromkeys(each.rule for each in findings):
+        found = [each for each in findings if each.rule == rule]
+        texts = dict.fromkeys(each.found for each in found)
+        places = "".join(f"<li>{escape(each.where)}</li>" for each in found)
+        items.append(
+            f"<p><b>{escape(rule)}</b>: {escape('; '.join(texts))}</p>"
+            f'<p class="lead">to mend: {escape(found[0].mend)} (source: {escape(found[0].source)})'
+            f"</p><details><summary>{len(found)} {_places(found)}</summary>"
+            f'<ul class="problems">{places}</ul></details>'
+        )
+    return f"<section><h2>{escape(title)}</h2>{''.join(items)}</section>"
+
+
+def _places(found: Sequence[Finding]) -> str:
+    return "place" if len(found) == 1 else "places"
 
 
 def _official(outcomes: Sequence[Outcome]) -> str:
