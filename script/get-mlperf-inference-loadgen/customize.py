@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
@@ -69,8 +71,27 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     told = examine(python)
     require_round(env, told, package.version)
     env["CM_MLPERF_INFERENCE_LOADGEN_VERSION"] = package.version
-    env["CM_MLPERF_INFERENCE_LOADGEN_PATH"] = told["path"]
-    return {"return": 0, "version": package.version, "relies_on": [told["path"]]}
+    own = keep(Path(told["path"]), package.version, Path.cwd() / "site")
+    env["CM_MLPERF_INFERENCE_LOADGEN_PATH"] = str(own or told["path"])
+    if own is None:
+        return {"return": 0, "version": package.version, "relies_on": [told["path"]]}
+    env["+PYTHONPATH"] = [str(own.parent)]
+    return {"return": 0, "version": package.version}
+
+
+def keep(module: Path, version: str, folder: Path) -> Path | None:
+    """Copy LoadGen into ``folder``, with what tells its version; None when it is not one file.
+
+    A run of another round may put its own LoadGen into the same Python at any moment, also while
+    this one measures.
+    """
+    told = module.parent / f"{PACKAGE.replace('-', '_')}-{version}.dist-info"
+    if not module.is_file() or not module.name.startswith("mlperf_loadgen") or not told.is_dir():
+        return None
+    folder.mkdir(exist_ok=True)
+    shutil.copytree(told, folder / told.name, dirs_exist_ok=True)
+    shutil.copyfile(module, folder / module.name)
+    return folder / module.name
 
 
 def examine(python: str) -> dict[str, Any]:

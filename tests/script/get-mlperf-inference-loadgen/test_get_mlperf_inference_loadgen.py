@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -54,8 +55,31 @@ def test_the_real_one_is_proved(tmp_path: Path) -> None:
     answer = one.call("postprocess")
     assert answer["version"] == metadata.version("mlcommons-loadgen")
     assert one.env["CM_MLPERF_INFERENCE_LOADGEN_VERSION"] == answer["version"]
-    (path,) = answer["relies_on"]
-    assert "mlperf_loadgen" in Path(path).name
+    path = Path(one.env["CM_MLPERF_INFERENCE_LOADGEN_PATH"])
+    assert path.name.startswith("mlperf_loadgen")
+    assert one.env["+PYTHONPATH"] == [str(path.parent)]
+
+
+def test_another_round_in_the_same_python_changes_nothing(tmp_path: Path) -> None:
+    """What was proven is what runs, whatever the environment holds later."""
+    one = step(tmp_path, installed_round())
+    one.call("preprocess")
+    one.call("postprocess")
+    (folder,) = one.env["+PYTHONPATH"]
+    code = (
+        "import importlib.metadata, mlperf_loadgen;"
+        "print(mlperf_loadgen.__file__); print(importlib.metadata.version('mlcommons-loadgen'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": folder},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    path, version = done.stdout.split()
+    assert Path(path).parent == Path(folder)
+    assert version == one.env["CM_MLPERF_INFERENCE_LOADGEN_VERSION"]
 
 
 def test_the_seed_of_another_round_is_refused(tmp_path: Path) -> None:
