@@ -154,7 +154,8 @@ def _copies(site: Site) -> Iterator[Finding]:
             content = path.read_bytes()
             first = seen.setdefault(content, cell)
             measured = str(log(place).values.get("effective_scenario", "")).lower()
-            inferred = first.benchmark == cell.benchmark and cell.scenario.lower() != measured
+            same = (first.system, first.benchmark) == (cell.system, cell.benchmark)
+            inferred = same and {first.scenario.lower(), cell.scenario.lower()} != {measured}
             if first is not cell and not inferred:
                 found = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
                 yield COPIED.broken(site.where(path), found, RERUN)
