@@ -41,9 +41,6 @@ def test_the_official_checkers_accept_what_ours_accept(
 ) -> None:
     tree = lab.make(tmp_path / "tree", example)
     for outcome in official.run(sys.executable, source, tree.root, example.round, tmp_path):
-        # The single file knows only the layout of today.
-        if outcome.checker == "submission_checker_old" and not tree.layout.joined:
-            continue
         assert outcome.accepted, outcome.complaints
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mlperf_submission import checks
+from mlperf_submission import checks, truncate
 from mlperf_submission.checks.base import Finding
 
 import submission_lab as lab
@@ -148,3 +148,14 @@ def test_a_long_log_of_a_test(tmp_path: Path) -> None:
     log = mutations.place(tree).offline.compliance("TEST01") / "accuracy" / mutations.ACCURACY
     mutations.longer(log)
     assert broken(checks.check(tree)) == {"compliance.truncated"}
+
+
+def test_answers_may_be_longer_than_what_is_kept(tmp_path: Path) -> None:
+    """BERT's are: a cut log then shows not one of them whole."""
+    tree = lab.make(tmp_path / "tree", EXAMPLES["bert"])
+    for folder in tree.root.rglob("accuracy"):
+        log = folder / mutations.ACCURACY
+        lab.put(log, lab.answers(range(20)).replace(lab.ANSWER, "00" * 3072))
+        truncate.truncate(folder)
+        assert log.stat().st_size < truncate.LIMIT
+    assert checks.check(tree) == []
