@@ -1,11 +1,13 @@
 """What the engine costs where there is much of everything: scripts, nodes of a plan, cached steps.
 
 Whole processes, as a user would start them, in temporary homes with 3,000 and 30,000 generated
-scripts: a look-up by tags with the index gone (cold) and with it there (warm), a plan of a tree of
-1,000 steps, and a run of 1,000 steps that the cache holds. With --cm4mlops and --mlc the other
+scripts: the run of an empty script that first has to make the index, a look-up by tags with the
+index there, a plan of a tree of 1,000 steps (190 scripts, 90 of them with 10 variations each), one
+of 1,000 scripts, and a run of 1,000 steps that the cache holds. With --cm4mlops and --mlc the other
 engines of the format do the same work in the same run, turn by turn; they have no plan, so their
-figure beside it is a run of the same tree with --fake_run, which resolves and starts nothing.
-CPU seconds count, children included, less those of the engine's own `version`.
+figure beside it is a run of the same tree with --fake_run, which resolves it and starts nothing.
+CPU seconds count, children included: whole, less those of the engine's own `version`, and less
+those of the same command for a single step, which tells what the thousand steps cost.
 
     python benchmarks/engine_scale.py
     python benchmarks/engine_scale.py --cm4mlops ~/cm4mlops --mlc ~/mlc/bin/mlc --json out.json
@@ -38,14 +40,20 @@ from engine_overhead import (
 )
 
 SMALL, LARGE = 3_000, 30_000
-FANS = (9, 10, 10)
-"""Dependencies of each step of the tree, level by level: 1 + 9 + 90 + 900 = 1,000 steps."""
-CACHED = 1_000
+ALIKE, UNLIKE = "alike", "unlike"
+"""Two trees of 1 + 9 + 90 + 900 = 1,000 steps: few scripts with variations, or all different."""
+CACHED, KEYS = 1_000, 100
+"""Steps that the cache holds, and env keys that they set among them."""
 NEEDLE = "scale,needle,filler-1"
 
-COLD, WARM, PLAN, RUN = "find, cold", "find, warm", "plan of 1,000", "1,000 cached"
+COLD, WARM, RUN = "index, cold", "find, warm", "1,000 cached"
+PLAN, PLAN_ALL = "plan of 1,000", "... all unlike"
+PLAN_ONE, RUN_ONE = "plan of 1", "run of 1"
+ONE = {PLAN: PLAN_ONE, PLAN_ALL: PLAN_ONE, RUN: RUN_ONE}
 
-# CPU seconds above the start of the command, in the home with 3,000 scripts; see --check.
+# CPU seconds of the look-up above the start of the command, and of the others above the same
+# command for one step, in the home with 3,000 scripts; see --check. A plan whose steps are all of
+# different scripts has no target: it reads every one of them.
 TARGETS = {WARM: 0.05, PLAN: 0.2, RUN: 0.5}
 
 
@@ -58,9 +66,9 @@ class World:
     index: tuple[Path, ...]
     repeat: int
 
-    def cpu_above_start(self, job: str) -> float | None:
-        """Median CPU seconds of a job less those of ``version``, ``None`` where it was not run."""
-        cost, start = self.engine.median(job), self.engine.median(VERSION)
+    def cpu_above(self, job: str, base: str = VERSION) -> float | None:
+        """Median CPU seconds of a job less those of another; ``None`` where one was not run."""
+        cost, start = self.engine.median(job), self.engine.median(base)
         return None if cost is None or start is None else cost.cpu - start.cpu
 
 
@@ -70,41 +78,57 @@ class World:
 def write_world(folder: Path, dialect: str, known: int, wanted: int, work: bool) -> None:
     """Write a repository that brings ``known`` scripts to ``wanted``, with the work if asked."""
     write_identity(folder, dialect, "scale")
-    written = write_work(folder, dialect) if work else 0
+    write_script(folder, dialect, "scale-empty", {"cache": False})
+    written = write_work(folder, dialect) if work else 1
     for number in range(wanted - known - written):
         write_script(folder, dialect, f"scale-filler-{number}", filler(dialect, number))
 
 
 def write_work(folder: Path, dialect: str) -> int:
     """The tree to plan and the steps to find in the cache; returns how many scripts that are."""
-    tree = list(tree_nodes())
-    for name, children in tree:
-        key = f"{dialect}_{name.upper().replace('-', '_')}"
-        meta = {
-            "cache": not children,
-            "default_env": {key: "yes"},
-            "new_env_keys": [key],
-            "deps": [
-                {"tags": tags_of(child), "enable_if_env": {key: ["yes"]}} for child in children
-            ],
-        }
-        write_script(folder, dialect, name, meta)
+    trees = write_tree(folder, dialect, ALIKE) + write_tree(folder, dialect, UNLIKE)
     for number in range(CACHED):
-        key = f"{dialect}_SCALE_{number}"
+        key = f"{dialect}_SCALE_{number % KEYS}"
         meta = {"cache": True, "env": {key: "yes"}, "new_env_keys": [key]}
         write_script(folder, dialect, f"scale-cached-{number}", meta)
     deps = [{"tags": tags_of(f"scale-cached-{number}")} for number in range(CACHED)]
     write_script(folder, dialect, "scale-steps", {"cache": False, "deps": deps})
-    return len(tree) + CACHED + 1
+    return trees + CACHED + 2
 
 
-def tree_nodes(name: str = "scale-tree", digits: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Every node of the tree with the names of its children."""
-    count = FANS[len(digits)] if len(digits) < len(FANS) else 0
-    children = {f"scale-node-n{digits}{number}": f"{digits}{number}" for number in range(count)}
-    yield name, list(children)
-    for child, path in children.items():
-        yield from tree_nodes(child, path)
+def write_tree(folder: Path, dialect: str, kind: str) -> int:
+    """A tree of 1,000 steps; returns how many scripts that took."""
+    scripts = dict(tree(kind))
+    for number, (alias, deps) in enumerate(scripts.items()):
+        key = f"{dialect}_SCALE_{kind.upper()}_{number % KEYS}"
+        meta = {
+            "cache": not deps,
+            "default_env": {key: "yes"},
+            "new_env_keys": [key],
+            "deps": [{"tags": tags, "enable_if_env": {key: ["yes"]}} for tags in deps],
+            "variations": {"size.#": {"env": {f"{key}_SIZE": "#"}}},
+        }
+        write_script(folder, dialect, alias, meta)
+    return len(scripts)
+
+
+def tree(kind: str) -> Iterator[tuple[str, list[str]]]:
+    """The scripts of a tree with the tags of what each depends on.
+
+    The 900 leaves are as many scripts where ``kind`` is ``unlike``, else 90 scripts, each of them
+    met ten times with other variations.
+    """
+    branches = ["", *map(str, range(9)), *(f"{n:02}" for n in range(90))]
+    for path in branches:
+        below = [f"{path}{number}" for number in range(10 if path else 9)]
+        deps = [f"scale-{kind}-n{child}" for child in below]
+        tags = [tags_of(alias) for alias in deps]
+        if len(path) == 2 and kind != UNLIKE:
+            deps = [f"scale-{kind}-leaf-l{(int(path) + 9 * n) % 90}" for n in range(10)]
+            tags = [f"{tags_of(alias)},_size.{path}" for alias in deps]
+        yield f"scale-{kind}-n{path}" if path else f"scale-{kind}-root", tags
+        if len(path) == 2:
+            yield from ((alias, []) for alias in deps)
 
 
 def filler(dialect: str, number: int) -> Mapping[str, Any]:
@@ -139,14 +163,23 @@ def filler(dialect: str, number: int) -> Mapping[str, Any]:
 # ---------------------------------------------------------------- the engines
 
 
-def jobs_of(command: Sequence[str], version: Sequence[str], plan: Sequence[str] | None) -> Any:
-    """Job name to command line; without ``plan`` only those that look scripts up."""
-    find = [*command, "find", "script", f"--tags={NEEDLE}"]
-    jobs = {VERSION: [*command, *version], COLD: find, WARM: find}
-    if plan:
-        jobs[PLAN] = [*command, *plan]
-        run = ["run", "script", f"--tags={tags_of('scale-steps')}", "--quiet"]
-        jobs[RUN] = [*command, *run]
+def jobs_of(command: str, version: str, own: bool, work: bool) -> dict[str, list[str]]:
+    """Job name to command line; ``own`` says whether it has plans, ``work`` asks for the trees."""
+
+    def run(alias: str) -> list[str]:
+        return [command, "run", "script", f"--tags={tags_of(alias)}", "--quiet"]
+
+    def plan(alias: str) -> list[str]:
+        tags = f"--tags={tags_of(alias)}"
+        return [command, "plan", "script", tags] if own else [*run(alias), "--fake_run"]
+
+    jobs = {VERSION: [command, version], COLD: run("scale-empty")}
+    jobs[WARM] = [command, "find", "script", f"--tags={NEEDLE}"]
+    if work:
+        jobs[RUN_ONE], jobs[PLAN_ONE] = run("scale-empty"), plan("scale-empty")
+        jobs[PLAN] = plan(f"scale-{ALIKE}-root")
+        jobs[PLAN_ALL] = plan(f"scale-{UNLIKE}-root")
+        jobs[RUN] = run("scale-steps")
     return jobs
 
 
@@ -154,15 +187,13 @@ def cm_world(
     name: str, folder: Path, cm: str, repository: Path, scripts: int, repeat: int
 ) -> World:
     """``cm`` with the engine that ``repository`` brings."""
-    tree = f"--tags={tags_of('scale-tree')}"
     own = repository == ROOT
-    plan = ["plan", "script", tree] if own else ["run", "script", tree, "--fake_run", "--quiet"]
     known = sum(1 for _ in repository.glob("script/*/"))
     work = scripts == SMALL
     home = folder / f"{name}-{scripts}"
     write_world(home / "scale", "CM", known, scripts, work)
     env = cm_home(home, [repository, home / "scale"])
-    jobs = jobs_of([cm], ["version"], plan if work else None)
+    jobs = jobs_of(cm, "version", own, work)
     cm_repos = home / "CM"
     index = (cm_repos / "cmbench" / "index.db",) if own else (cm_repos / "index.json",)
     return World(scripts, Engine(name, jobs, env, home, home / "calls"), index, repeat)
@@ -174,8 +205,7 @@ def mlc_world(folder: Path, mlc: str, scripts: int, repeat: int) -> World:
     home = folder / f"mlcflow-{scripts}"
     write_world(home / "scale", "MLC", 0, scripts, work)
     env = mlc_home(home, [home / "scale"])
-    plan = ["run", "script", f"--tags={tags_of('scale-tree')}", "--fake_run", "--quiet"]
-    jobs = jobs_of([mlc], ["--version"], plan if work else None)
+    jobs = jobs_of(mlc, "--version", own=False, work=work)
     names = ("script", "cache", "experiment")
     index = tuple(home / "repos" / f"index_{name}.json" for name in names)
     index += (home / "repos" / "modified_times.json",)
@@ -211,11 +241,16 @@ def measure(worlds: Sequence[World], say: Any) -> None:
 
 
 def one_round(world: World) -> None:
-    """Each job once; the cold look-up comes first and leaves the index to the others."""
-    for path in world.index:
-        path.unlink(missing_ok=True)
-    for job in (COLD, *(job for job in world.engine.jobs if job != COLD)):
+    """Each job once, the cold one without the index, the others with the one that there was."""
+    kept = {path: path.with_name(path.name + ".kept") for path in world.index if path.exists()}
+    for job in world.engine.jobs:
+        if job == COLD:
+            for path, place in kept.items():
+                path.rename(place)
         world.engine.costs.setdefault(job, []).append(world.engine.run(job))
+        if job == COLD:
+            for path, place in kept.items():
+                place.replace(path)
 
 
 # ---------------------------------------------------------------- what came out
@@ -224,17 +259,17 @@ def one_round(world: World) -> None:
 def verdicts(world: World) -> list[tuple[str, float, float]]:
     """(what, CPU seconds measured, at most) for each target."""
     return [
-        (f"{job}, CPU seconds above start", measured, most)
+        (f"{job}, CPU seconds above {base}", measured, most)
         for job, most in TARGETS.items()
-        if (measured := world.cpu_above_start(job)) is not None
+        if (measured := world.cpu_above(job, base := ONE.get(job, VERSION))) is not None
     ]
 
 
 def table(worlds: Sequence[World]) -> str:
-    """Medians of every job; the last column is the figure over that of this project's engine."""
+    """Medians of every job; the ratio is CPU above start over that of this project's engine."""
     head = (
-        f"{'scripts':>7}  {'job':<15}{'engine':<10}{'runs':>5}{'CPU s':>9}{'above start':>13}"
-        f"{'ratio':>8}"
+        f"{'scripts':>7}  {'job':<15}{'engine':<9}{'runs':>4}{'CPU s':>9}{'above start':>13}"
+        f"{'above one':>11}{'ratio':>8}"
     )
     lines = [head, "-" * len(head)]
     for scripts in dict.fromkeys(world.scripts for world in worlds):
@@ -245,18 +280,20 @@ def table(worlds: Sequence[World]) -> str:
 
 
 def rows(group: Sequence[World], job: str) -> Iterator[str]:
-    first = group[0].cpu_above_start(job)
+    first = group[0].cpu_above(job)
     for world in group:
-        cost, above = world.engine.median(job), world.cpu_above_start(job)
+        cost, above = world.engine.median(job), world.cpu_above(job)
         assert cost is not None
         assert above is not None
+        more = world.cpu_above(job, ONE[job]) if job in ONE else None
         start = job == VERSION
         ratio = "" if start or not first else f"{above / first:.1f}"
         yield (
-            f"{world.scripts:>7,}  {job:<15}{world.engine.name:<10}"
-            f"{len(world.engine.costs[job]):>5}{cost.cpu:>9.3f}"
-            f"{'' if start else f'{above:.3f}':>13}{ratio:>8}"
-        )
+            f"{world.scripts:>7,}  {job:<15}{world.engine.name:<9}"
+            f"{len(world.engine.costs[job]):>4}{cost.cpu:>9.3f}"
+            f"{'' if start else f'{above:.3f}':>13}"
+            f"{'' if more is None else f'{more:.3f}':>11}{ratio:>8}"
+        ).rstrip()
 
 
 def as_json(worlds: Iterable[World]) -> dict[str, Any]:
@@ -271,7 +308,7 @@ def as_json(worlds: Iterable[World]) -> dict[str, Any]:
                     job: {
                         "wall_s": [cost.wall for cost in costs],
                         "cpu_s": [cost.cpu for cost in costs],
-                        "cpu_s_above_start": world.cpu_above_start(job),
+                        "cpu_s_above_start": world.cpu_above(job),
                     }
                     for job, costs in world.engine.costs.items()
                 },

@@ -156,3 +156,52 @@ def _articles(count: int) -> Path:
     words = ("--tiny", "--count", count, "--out", out)
     _program("get-dataset-cnndm/src/make_dataset.py", *words)
     return out
+
+
+@cache
+def shapes(part: str = "val") -> Path:
+    """The pictures of coloured shapes as their script draws them."""
+    out = _folder(f"shapes-{part}")
+    _program("get-dataset-shapes/src/make_dataset.py", "--part", part, "--out", out)
+    return out
+
+
+def pictures(kind: str, *words: object) -> Path:
+    """The preprocessed shapes as a detector is fed them; ``words`` are options of the program."""
+    return _pictures(kind, words)
+
+
+@cache
+def _pictures(kind: str, words: tuple[object, ...]) -> Path:
+    out = _folder("pictures" + "".join(f"-{word}" for word in (kind, *words)))
+    root = shapes()
+    given: list[object] = ["--annotations", root / "annotations" / "instances_val2017.json"]
+    given += ["--images", root / "val2017", "--input", kind, "--side", 96]
+    program = "get-preprocessed-dataset-openimages/src/preprocess.py"
+    _program(program, *given, "--name", "shapes-tiny", *words, "--out", out)
+    return out
+
+
+@cache
+def kidneys() -> Path:
+    """The made-up cases as their script lays them out."""
+    out = _folder("kidneys")
+    _program("get-dataset-kits19/src/make_dataset.py", "--out", out)
+    return out
+
+
+# Those of one window, which are quickly done.
+SMALL_KIDNEYS = ("case_00000", "case_00002", "case_00010", "case_00029", "case_00040")
+
+
+@cache
+def kidney_volumes(*cases: str) -> Path:
+    """The preprocessed cases: these, or all."""
+    out = _folder(f"kidney-volumes-{len(cases)}")
+    program = "get-preprocessed-dataset-kits19/src/preprocess.py"
+    words: list[object] = ["--cases", kidneys() / "data", "--window", 32, "--name", "kits19-tiny"]
+    if cases:
+        (out / "cases.txt").write_text("\n".join(cases), encoding="utf-8")
+        words += ["--list", out / "cases.txt"]
+    _program(program, *words, "--out", out)
+    return out

@@ -9,6 +9,7 @@ Layout below the store's root (the version is part of the path, formats never ch
     v1/staging/<uid>.json         locked by the run that makes the entry; swept when it is dead
     v1/staging/0-<run>.json       locked by a run while it lives; sorts before its entries
     v1/staging/gone-<uid>.json    a removed entry whose payload waits for the runs that may use it
+    v1/ahead/                     downloads that no step has taken yet, under their checksums
     v1/locks/                     one lock file per identity or named resource, held by ``flock``
 
 A step works at the entry's final path, so that absolute paths in what it makes stay true; nothing
@@ -50,7 +51,6 @@ __all__ = [
     "Reliance",
     "Staging",
     "Store",
-    "directory_size",
     "disk_error",
     "make_identity",
     "owner",
@@ -97,6 +97,20 @@ class Store:
         self.root = os.path.join(root, f"v{FORMAT}")
         self.shared = Store(shared) if shared else None
         self._entries: dict[str, Entry] = {}
+        self._identities: frozenset[str] | None = None
+        self.wait_for: Callable[[int], None] = lambda file: fcntl.flock(file, fcntl.LOCK_EX)
+
+    def as_it_is_now(self) -> Store:
+        """The store for a plan, which looks once at what there is and not again for every step."""
+        now = Store.__new__(Store)
+        now.root, now._entries = self.root, self._entries
+        now.wait_for = self.wait_for
+        now.shared = self.shared.as_it_is_now() if self.shared else None
+        try:
+            now._identities = frozenset(os.listdir(self.place("entries")))
+        except OSError:
+            now._identities = frozenset()
+        return now
 
     def place(self, *parts: str) -> str:
         """A path inside the store."""
@@ -104,7 +118,9 @@ class Store:
 
     def candidates(self, identity: str) -> list[Entry]:
         """Entries of one identity, the newest first."""
-        found = self._read_directory(self.place("entries", identity))
+        found = []
+        if self._identities is None or identity in self._identities:
+            found = self._read_directory(self.place("entries", identity))
         if self.shared is not None:
             found += self.shared.candidates(identity)
         return _newest_first(found)
@@ -119,6 +135,13 @@ class Store:
             own = {entry.uid for entry in found}
             found += [entry for entry in self.shared.entries() if entry.uid not in own]
         return _newest_first(found)
+
+    def makers(self) -> set[str]:
+        """Aliases of the scripts that have payloads here."""
+        own: set[str] = set()
+        with suppress(OSError):
+            own = {name.rpartition("_")[0] for name in os.listdir(self.place("store"))}
+        return own | self.shared.makers() if self.shared is not None else own
 
     def entry(self, key: str) -> Entry | None:
         """The entry of that key, or ``None`` when it is gone."""
@@ -464,7 +487,11 @@ class Store:
                 if not told:
                     waiting(_holder(handle))
                     told = True
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                try:
+                    self.wait_for(handle)
+                except BaseException:
+                    os.close(handle)
+                    raise
             if _same_file(handle, path):
                 return handle
             os.close(handle)
@@ -570,17 +597,3 @@ def disk_error(problem: OSError, path: str) -> Error:
         if problem.errno in odd and path
         else "",
     )
-
-
-def directory_size(path: str) -> int:
-    """Bytes of all regular files below ``path``."""
-    total = 0
-    pending = [path]
-    while pending:
-        with suppress(OSError), os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
-                elif entry.is_file(follow_symlinks=False):
-                    total += entry.stat(follow_symlinks=False).st_size
-    return total

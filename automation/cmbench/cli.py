@@ -29,6 +29,7 @@ VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("script", "diff"): ("replay", "diff_script"),
     ("script", "replay"): ("replay", "replay_script"),
     ("script", "doctor"): ("doctor", "doctor_script"),
+    ("script", "docker"): ("container", "docker_script"),
     ("script", "help"): ("help", "help_script"),
     ("cache", "show"): ("cache", "show_cache"),
     ("cache", "search"): ("cache", "show_cache"),

@@ -214,7 +214,7 @@ def mask_word(word: str) -> str:
 def masked_env(env: Mapping[str, Any]) -> dict[str, Any]:
     """``env`` as it may be written into records and logs."""
     return {
-        key: "***" if _SECRET.search(key) and value else _masked(value)
+        key: "***" if _SECRET.search(str(key)) and value else _masked(value)
         for key, value in env.items()
     }
 
@@ -252,7 +252,7 @@ def _substitute_text(text: str, env: TracedEnv | Mapping[str, Any]) -> Any:
 
 def unresolved(value: Any) -> bool:
     """Whether a ``<<<KEY>>>`` is left in ``value``."""
-    return isinstance(value, str) and bool(_REFERENCE.search(value))
+    return isinstance(value, str) and "<<<" in value and bool(_REFERENCE.search(value))
 
 
 def as_text(value: Any) -> str:

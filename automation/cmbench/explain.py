@@ -6,9 +6,10 @@ anyway, so that neither a plan without explanations nor a run pays for it.
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from cmbench.cache import Entry
 from cmbench.env import MISSING, Pending, as_text, masked_env, select_keys
 from cmbench.errors import Error, did_you_mean
 from cmbench.frame import Frame
-from cmbench.model import Condition, Dependency, Node, Settings
+from cmbench.model import Condition, Dependency, Node, Script, Settings
 from cmbench.needs import Estimator, Needs, own_code
 from cmbench.resolve import (
     USER,
@@ -66,22 +67,34 @@ class Notes:
         self.readers: dict[str, list[str]] = {}
         self.inputs: list[str] = []
         self._resolver = resolver
-        self._estimator = Estimator(resolver.store)
+        self._estimator = Estimator(os.path.dirname(resolver.store.root), self._made_by)
         self._key = key
         self._now: dict[int, Any] = {}
         self._asked: dict[int, str] = {}
         self._misses: dict[int, tuple[str, ...]] = {}
         self._known: set[str] = set()
         self._numbers: dict[int, int] = {}
+        self._made: dict[str, list[Entry]] | None = None
+        self._makers = resolver.store.makers()
 
     def resolved(self, frame: Frame, asked: Dependency | None) -> None:
         """Settings are laid: the moment to see origins and the differences to cache entries."""
         self._asked[id(frame)] = _asked_by(frame.parent, asked)
         if frame.cacheable and not frame.script.host_facts:
-            self._misses[id(frame)] = tuple(misses(self._resolver, frame))
+            self._misses[id(frame)] = tuple(misses(self._resolver, frame, self._made_by))
         if self._key:
             self._known.update(dict.keys(frame.env))
             self._see_settings(frame, asked)
+
+    def _made_by(self, script: Script) -> Sequence[Entry]:
+        """The entries of one script; all are read, once, when one of the steps has any."""
+        if script.alias not in self._makers:
+            return ()
+        if self._made is None:
+            self._made = {}
+            for entry in self._resolver.store.entries():
+                self._made.setdefault(entry.script_uid, []).append(entry)
+        return self._made.get(script.uid, ())
 
     def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
         """The step is planned: keep its detail, and see what it gave to its caller."""
@@ -319,8 +332,13 @@ def _now_text(key: str, value: Any) -> str:
 # ---------------------------------------------------------------- cache misses
 
 
-def misses(resolver: Resolver, frame: Frame) -> Iterator[str]:
-    """Why no entry answers ``frame``: every difference to each entry that comes near."""
+def misses(
+    resolver: Resolver, frame: Frame, made_by: Callable[[Script], Sequence[Entry]]
+) -> Iterator[str]:
+    """Why no entry answers ``frame``: every difference to each entry that comes near.
+
+    ``made_by`` gives the entries that a script has made.
+    """
     if frame.request.new or frame.request.renew:
         yield "a new entry was asked for"
         return
@@ -329,7 +347,7 @@ def misses(resolver: Resolver, frame: Frame) -> Iterator[str]:
         for text in differences(resolver, entry, frame):
             yield f"{_entry_text(entry)}: {text}"
     if not candidates:
-        yield from _nearest_entry(resolver, frame)
+        yield from _nearest_entry(made_by(frame.script), frame)
 
 
 def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
@@ -345,8 +363,7 @@ def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
     return [*found, unsound] if unsound else found
 
 
-def _nearest_entry(resolver: Resolver, frame: Frame) -> Iterator[str]:
-    same = [e for e in resolver.store.entries() if e.script_uid == frame.script.uid]
+def _nearest_entry(same: Sequence[Entry], frame: Frame) -> Iterator[str]:
     if not same:
         yield "this script has made no entry yet"
         return

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from cmbench.cache import Entry, Store, directory_size, make_identity
+from cmbench.cache import Entry, Store, make_identity
 from cmbench.entry import damage
 from cmbench.errors import Error
 
@@ -21,6 +21,10 @@ _SIZES = {"": 1, "B": 1} | {
     for end, step in (("", 1000), ("B", 1000), ("IB", 1024))
 }
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+UNTAKEN_SECONDS = 86400.0
+"""How long a download that was begun ahead of its step is kept for a step to take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +215,7 @@ def _litter(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
     safe = known | unclear
     yield from _orphans(store, safe)
     yield from _old_runs(store, root, rules)
+    yield from _untaken(store, rules)
 
 
 def _all_metadata(store: Store) -> Iterator[str]:
@@ -246,6 +251,16 @@ def _readable(store: Store, uid: str) -> bool:
     return store.published(uid) and any(entry.uid == uid for entry in own_entries(store))
 
 
+def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
+    """Downloads that were begun for a step which never came; a run may still want young ones."""
+    if store.living():
+        return
+    for name in _names(store.place("ahead")):
+        path = store.place("ahead", name)
+        if rules.max_size is not None or _age(path) > UNTAKEN_SECONDS:
+            yield Litter(path, _size(path), "fetched ahead, never used")
+
+
 def _old_runs(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
     if rules.older_than is None:
         return
@@ -273,6 +288,9 @@ def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
     rows = [(name, len(sizes), sum(sizes)) for name, sizes in by_script.items()]
     rows.sort(key=lambda row: (-row[2], row[0]))
     runs = os.path.join(root, "runs")
+    ahead = store.place("ahead")
+    if _names(ahead):
+        rows.append(("(fetched ahead)", len(_names(ahead)), directory_size(ahead)))
     litter = list(_litter(store, root, Rules()))
     rows.append(("(runs: logs, records)", len(_names(runs)), directory_size(runs)))
     rows.append(("(litter, see gc)", len(litter), sum(item.size for item in litter)))
@@ -313,3 +331,17 @@ def _age(path: str) -> float:
         return max(0.0, time.time() - os.stat(path).st_mtime)
     except OSError:
         return 0.0
+
+
+def directory_size(path: str) -> int:
+    """Bytes of all regular files below ``path``."""
+    total = 0
+    pending = [path]
+    while pending:
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total

@@ -1,8 +1,9 @@
 """Repositories to scripts: a SQLite index keyed by path, time and size, and tag look-up in memory.
 
 A look-up costs one ``stat`` per script directory and per meta file; only what changed is read
-again. Many processes may read and write the index at once; it is a cache of what is on disk, so a
-damaged or read-only index only costs time.
+again. Apart from that, rows stay as the database has them until somebody asks for more. Many
+processes may read and write the index at once; it is a cache of what is on disk, so a damaged or
+read-only index only costs time.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from cmbench.dialect import Dialect, dialect_of
 from cmbench.errors import Error
-from cmbench.meta import META_FILES, check, meta_file, parse_script, read_meta
+from cmbench.meta import META_FILES, check, parse_script, read_meta, tags_of
 from cmbench.model import Script, Tags
 from cmbench.values import immutable
 
@@ -28,6 +29,7 @@ create table if not exists scripts(
 create table if not exists contents(path text primary key, stamp text, digest text, words text);
 pragma user_version = 1;
 """
+_LISTED = "path, stamp, alias, uid, tags, variations, sort, faults"
 _IGNORED = re.compile(
     r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
 )
@@ -47,34 +49,46 @@ class Repository:
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Row:
-    """What the index knows of one script without its whole meta."""
+    """What the index knows of one script without its whole meta; the last two are JSON."""
 
     path: str
     repo: str
     alias: str
     uid: str
     tags: frozenset[str]
-    variations: frozenset[str]
     sort: int
-    faults: tuple[str, ...]
+    meta_name: str
+    variations_text: str
+    faults_text: str
+
+    @property
+    def variations(self) -> frozenset[str]:
+        """Names of the variations, without their underscore."""
+        return frozenset(json.loads(self.variations_text))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with its meta."""
+        return () if self.faults_text == "[]" else tuple(json.loads(self.faults_text))
 
     def accepts(self, variation: str) -> bool:
         """Whether ``variation`` exists here, exactly or as a dynamic one (``name.#``)."""
-        if variation in self.variations:
+        if json.dumps(variation) in self.variations_text:
             return True
         head, dot, tail = variation.partition(".")
-        return bool(dot and tail) and f"{head}.#" in self.variations
+        return bool(dot and tail) and json.dumps(f"{head}.#") in self.variations_text
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Content:
-    """Digest of a script's own files and the env words that its programs may read.
+    """Digest of a script's own files, their names, the env words that its programs may read.
 
     A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at.
     """
 
     digest: str
     words: tuple[str, ...]
+    names: tuple[str, ...]
 
 
 class Index:
@@ -105,11 +119,8 @@ class Index:
     def find(self, tags: Tags) -> list[Row]:
         """Scripts that carry all wanted and no unwanted tags, variations not yet considered."""
         rows = self.rows()
-        paths: set[str] | None = None
-        for tag in tags.wanted:
-            hits = self._by_tag.get(tag, set())
-            paths = set(hits) if paths is None else paths & hits
-        chosen = rows.keys() if paths is None else paths
+        hits = sorted((self._by_tag.get(tag, set()) for tag in tags.wanted), key=len)
+        chosen = hits[0].intersection(*hits[1:]) if hits else rows.keys()
         unwanted = set(tags.unwanted)
         found = [rows[p] for p in chosen if not unwanted & rows[p].tags]
         return sorted(found, key=lambda row: (row.sort, row.path))
@@ -148,11 +159,11 @@ class Index:
 
     def dialect(self, row: Row) -> Dialect:
         """The rules by which a script is read."""
-        name = os.path.basename(meta_file(row.path) or "")
-        known = self._dialects.get((row.repo, name))
+        kind = row.repo, row.meta_name
+        known = self._dialects.get(kind)
         if known is None:
-            known = dialect_of(self._owner(row.path).path, name)
-            self._dialects[row.repo, name] = known
+            known = dialect_of(self._owner(row.path).path, row.meta_name)
+            self._dialects[kind] = known
         return known
 
     def content(self, path: str) -> Content:
@@ -173,19 +184,22 @@ class Index:
         return next(r for r in self._repositories if r.alias == name)
 
     def _refresh(self) -> dict[str, Row]:
-        stored = {row[0]: row[1:] for row in self._query("select * from scripts")}
-        rows: dict[str, Row] = {}
+        stored: dict[str, Sequence[Any]]
+        stored = {row[0]: row[1:] for row in self._query(f"select {_LISTED} from scripts")}
+        found: dict[str, tuple[str, Sequence[Any]]] = {}
         changed: list[tuple[Any, ...]] = []
         for repository in self._repositories:
             for path in _script_directories(repository.path):
-                stamp = _meta_stamp(path)
-                if not stamp:
-                    continue
                 known = stored.get(path)
-                if known is None or known[0] != stamp:
-                    known = self._read(path, stamp)
-                    changed.append((path, *known))
-                rows[path] = _row(path, repository.alias, known)
+                if known is None or not _unchanged(path, known[0]):
+                    stamp = _meta_stamp(path)
+                    if not stamp:
+                        continue
+                    fresh = self._read(path, stamp)
+                    changed.append((path, *fresh))
+                    known = fresh[:-1]
+                found[path] = repository.alias, known
+        rows = _rows(found)
         gone = [
             (path,)
             for path in stored.keys() - rows.keys()
@@ -193,7 +207,10 @@ class Index:
         ]
         if changed or gone:
             self._store(
-                ("insert or replace into scripts values (?,?,?,?,?,?,?,?,?)", changed),
+                (
+                    f"insert or replace into scripts({_LISTED}, meta) values (?,?,?,?,?,?,?,?,?)",
+                    changed,
+                ),
                 ("delete from scripts where path = ?", gone),
             )
         return rows
@@ -204,16 +221,16 @@ class Index:
             faults = [f"{fault.where}: {fault.message}" for fault in check(meta)]
         except Error as error:
             meta, faults = {}, [error.message]
-        tags = [str(t).strip() for t in meta.get("tags") or ()]
+        tags = tags_of(meta)
         return (
             stamp,
             str(meta.get("alias", os.path.basename(path))),
             str(meta.get("uid", "")),
             json.dumps(tags),
             json.dumps([str(v) for v in _mapping(meta.get("variations"))]),
-            int(meta.get("sort") or 0),
-            json.dumps(meta, default=str),
+            _sort(meta.get("sort")),
             json.dumps(faults),
+            json.dumps(meta, default=str),
         )
 
     def _meta(self, path: str) -> dict[str, Any]:
@@ -225,12 +242,13 @@ class Index:
     def _content(self, path: str) -> Content:
         files = list(_own_files(path))
         stamp = "\n".join(f"{name}:{size}:{time}" for name, size, time in files)
+        names = tuple(sorted(name for name, _, _ in files))
         for known, digest, words in self._query(
             "select stamp, digest, words from contents where path = ?", (path,)
         ):
             if known == stamp:
-                return Content(digest, tuple(json.loads(words)))
-        content = _read_content(path, [name for name, _, _ in files])
+                return Content(digest, tuple(json.loads(words)), names)
+        content = _read_content(path, names)
         row = (path, stamp, content.digest, json.dumps(content.words))
         self._store(("insert or replace into contents values (?,?,?,?)", [row]))
         return content
@@ -286,18 +304,22 @@ class Index:
                 os.unlink(self._database)
 
 
-def _row(path: str, repo: str, stored: Sequence[Any]) -> Row:
-    _, alias, uid, tags, variations, sort, _, faults = stored
-    return Row(
-        path=path,
-        repo=repo,
-        alias=alias,
-        uid=uid,
-        tags=frozenset(json.loads(tags)),
-        variations=frozenset(json.loads(variations)),
-        sort=sort,
-        faults=tuple(json.loads(faults)),
-    )
+def _rows(found: Mapping[str, tuple[str, Sequence[Any]]]) -> dict[str, Row]:
+    # One call of the parser for the tags of all scripts: thousands of calls would cost more.
+    every = json.loads(f"[{','.join(stored[3] for _, stored in found.values())}]")
+    return {
+        path: Row(path, repo, alias, uid, frozenset(tags), sort, _first(stamp), variations, faults)
+        for (path, (repo, (stamp, alias, uid, _, variations, sort, faults))), tags in zip(
+            found.items(), every, strict=True
+        )
+    }
+
+
+def _sort(value: Any) -> int:
+    try:
+        return int(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 def _mapping(value: Any) -> Iterable[Any]:
@@ -316,16 +338,37 @@ def _script_directories(repository: str) -> Iterator[str]:
     except OSError:
         return
     for name in names:
-        yield os.path.join(root, name)
+        yield f"{root}/{name}"
 
 
 def _meta_stamp(path: str) -> str:
+    """Times and sizes of a script's meta files; of its directory, too, where others may appear."""
+    directory = os.stat(path).st_mtime_ns
     parts = []
     for name in META_FILES:
         with suppress(OSError):
-            info = os.stat(path + "/" + name)
-            parts.append(f"{name}:{info.st_size}:{info.st_mtime_ns}")
-    return " ".join(parts)
+            parts.append(_file_stamp(path, name))
+    return " ".join((str(directory), *parts)) if parts else ""
+
+
+def _unchanged(path: str, stamp: str) -> bool:
+    try:
+        directory, *parts = stamp.split(" ")
+        return directory == str(os.stat(path).st_mtime_ns) and all(
+            part == _file_stamp(path, part.partition(":")[0]) for part in parts
+        )
+    except OSError:
+        return False
+
+
+def _first(stamp: str) -> str:
+    """The name of the first meta file that a stamp speaks of."""
+    return stamp.split(" ", 1)[1].partition(":")[0]
+
+
+def _file_stamp(path: str, name: str) -> str:
+    info = os.stat(f"{path}/{name}")
+    return f"{name}:{info.st_size}:{info.st_mtime_ns}"
 
 
 def _own_files(path: str) -> Iterator[tuple[str, int, int]]:
@@ -344,12 +387,12 @@ def _own_files(path: str) -> Iterator[tuple[str, int, int]]:
                     yield name, info.st_size, info.st_mtime_ns
 
 
-def _read_content(path: str, names: list[str]) -> Content:
+def _read_content(path: str, names: tuple[str, ...]) -> Content:
     import hashlib
 
     digest = hashlib.sha256()
     words: set[bytes] = set()
-    for name in sorted(names):
+    for name in names:
         with open(os.path.join(path, name), "rb") as stream:
             data = stream.read()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
@@ -357,7 +400,7 @@ def _read_content(path: str, names: list[str]) -> Content:
             words |= {b"os:" + word for word in _OS_WORD.findall(data)}
         elif name not in META_FILES:
             words |= _words(name, data)
-    return Content(digest.hexdigest()[:32], tuple(sorted(w.decode() for w in words)))
+    return Content(digest.hexdigest()[:32], tuple(sorted(w.decode() for w in words)), names)
 
 
 def _words(name: str, data: bytes) -> set[bytes]:

@@ -301,6 +301,13 @@ def _check_inputs(meta: Mapping[str, Any]) -> list[Diagnostic]:
     return found
 
 
+def tags_of(meta: Mapping[str, Any]) -> list[str]:
+    """The tags of a script; none where they are neither a list nor a text with commas."""
+    value = meta.get("tags")
+    words = value.split(",") if isinstance(value, str) else value
+    return [str(word).strip() for word in words] if isinstance(words, list | tuple) else []
+
+
 def parse_script(meta: Mapping[str, Any], path: str, repo: str, dialect: Dialect = CM) -> Script:
     """Typed form of a checked meta. ``path`` is the script directory, ``repo`` its repository."""
     variations = {
@@ -315,7 +322,7 @@ def parse_script(meta: Mapping[str, Any], path: str, repo: str, dialect: Dialect
         repo=repo,
         alias=str(meta.get("alias", os.path.basename(path))),
         uid=str(meta.get("uid", "")),
-        tags=tuple(str(t).strip() for t in meta.get("tags") or ()),
+        tags=tuple(tags_of(meta)),
         title=str(meta.get("name", "")),
         settings=_settings(meta),
         variations=variations,
@@ -338,7 +345,7 @@ def parse_script(meta: Mapping[str, Any], path: str, repo: str, dialect: Dialect
         clean_files=_texts(meta.get("clean_files")),
         clean_output_files=_texts(meta.get("clean_output_files")),
         files_of_failure=_texts(meta.get("print_files_if_script_error")),
-        env_key_mappings=meta.get("env_key_mappings") or {},
+        env_key_mappings=_map(meta, "env_key_mappings"),
         sort=int(meta.get("sort") or 0),
         predeps=is_true(meta.get("predeps", True)),
         meta=meta,
@@ -371,14 +378,21 @@ def _combinations(value: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(_texts(item) for item in value or ())
 
 
+def _map(block: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = block.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{key} must be a mapping")
+    return value
+
+
 def _settings(block: Mapping[str, Any]) -> Settings:
     if not block:
         return Settings()
     return Settings(
-        env=block.get("env") or {},
-        default_env=block.get("default_env") or {},
-        const=block.get("const") or {},
-        state=block.get("state") or {},
+        env=_map(block, "env"),
+        default_env=_map(block, "default_env"),
+        const=_map(block, "const"),
+        state=_map(block, "state"),
         input_mapping={str(k): str(v) for k, v in (block.get("input_mapping") or {}).items()},
         deps={
             phase: tuple(dependency(d) for d in block[phase] if d.get("tags"))
@@ -434,7 +448,7 @@ def dependency(entry: Mapping[str, Any]) -> Dependency:
         tags=_tags_text(entry.get("tags")),
         names=_texts(entry.get("names")),
         conditions=conditions(entry),
-        env=entry.get("env") or {},
+        env=_map(entry, "env"),
         version=version_range(entry),
         extra_cache_tags=_tags_text(entry.get("extra_cache_tags")),
         force_cache=None if forced is None else is_true(forced),

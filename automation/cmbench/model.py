@@ -215,6 +215,8 @@ class RunOptions:
     silent: bool = False
     debug: bool = False
     offline: bool = False
+    prefetch: bool = True
+    jobs: int = 1
     out: str = ""
     command: tuple[str, ...] = ()
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from cmbench.cache import Entry, Store
+from cmbench.cache import Entry
 from cmbench.env import MISSING, Pending, as_text, mask
 from cmbench.errors import Error
 from cmbench.frame import Frame
-from cmbench.model import Node
+from cmbench.model import Node, Script
 from cmbench.record import load_record, own_times
 
 _SUDO = re.compile(r"^[^#\n]*\bsudo\b", re.MULTILINE)
@@ -52,16 +52,19 @@ NOTHING = Needs(disk=0, seconds=0.0)
 """The needs of a step that is not going to work: cached, or made by an earlier step."""
 
 
-RECORDS = 20
-"""How many of the newest runs are asked how long a step takes."""
+RECORDS, STEPS = 20, 2_000
+"""How many of the newest runs, and of their steps, are asked how long a step takes."""
 
 
 class Estimator:
-    """Estimates the needs of steps; reads the store and each script's own code once."""
+    """Estimates the needs of steps; reads runs and each script's own code once.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._before: dict[tuple[str, tuple[str, ...]], Entry] | None = None
+    ``root`` is the folder that holds the runs, ``made_by`` gives a script's cache entries.
+    """
+
+    def __init__(self, root: str, made_by: Callable[[Script], Iterable[Entry]]) -> None:
+        self._runs = os.path.join(root, "runs")
+        self._made_by = made_by
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
         self._code: dict[str, str] = {}
 
@@ -81,15 +84,13 @@ class Estimator:
 
     def _time(self, frame: Frame) -> float:
         if self._seconds is None:
-            self._seconds = own_seconds(os.path.join(os.path.dirname(self._store.root), "runs"))
+            self._seconds = own_seconds(self._runs)
         return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
 
     def _made_before(self, frame: Frame) -> Entry | None:
-        if self._before is None:
-            self._before = {}
-            for entry in sorted(self._store.entries(), key=lambda e: e.created):
-                self._before[_kind(entry.script_uid, entry.variations)] = entry
-        return self._before.get(_kind(frame.script.uid, frame.choice.variations))
+        wanted = set(frame.choice.variations)
+        same = [e for e in self._made_by(frame.script) if set(e.variations) == wanted]
+        return max(same, key=lambda entry: entry.created, default=None)
 
     def _disk(self, frame: Frame) -> tuple[int, str]:
         if not frame.cacheable:
@@ -118,10 +119,14 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
     """Seconds that each kind of step took last, its dependencies not counted."""
     names = sorted(os.listdir(runs), reverse=True)[:RECORDS] if os.path.isdir(runs) else []
     found: dict[tuple[str, tuple[str, ...]], float] = {}
+    seen = 0
     for name in names:
         path = os.path.join(runs, name, "record.json")
+        if seen > STEPS:
+            break
         with suppress(OSError, Error, KeyError):
             steps = load_record(path)["steps"]
+            seen += len(steps)
             for step, seconds in zip(steps, own_times(steps), strict=True):
                 if step["status"] == "done":
                     found.setdefault(_kind(step["script_uid"], step["variations"]), seconds)

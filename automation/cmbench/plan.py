@@ -6,7 +6,6 @@ that hangs on one is shown with its question. What the cache already answers is 
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -141,6 +140,10 @@ class Planner:
                     found += self._child(frame, entry, phase)
         return tuple(found)
 
+    def below(self, frame: Frame, entry: Dependency, phase: str) -> list[Node]:
+        """The plan of one dependency of ``frame``, its updates by name included."""
+        return self._child(frame, self._resolver.updated(frame, entry), phase)
+
     def _child(self, frame: Frame, entry: Dependency, phase: str) -> list[Node]:
         answer, reason = decide(entry.conditions, frame.env)
         if answer is False:
@@ -182,8 +185,9 @@ class Planner:
     def _own_code(self, frame: Frame) -> str:
         path = frame.script.path
         if path not in self._customize:
-            files = (os.path.join(path, name) for name in ("customize.py", "run.sh"))
-            self._customize[path] = "".join(read_or_empty(file) for file in files)
+            there = self._resolver.index.content(path).names
+            files = [name for name in ("customize.py", "run.sh") if name in there]
+            self._customize[path] = "".join(read_or_empty(f"{path}/{name}") for name in files)
         return self._customize[path]
 
     def _give(self, frame: Frame, parent: Frame | None, when: str) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.explain import Detail, Notes, Origin, acquires_for
+from cmbench.lib.texts import size_text
 from cmbench.model import Node, Plan
 from cmbench.plan import walk
-from cmbench.report import size_text
 
 WIDTH = 80
 _WORDS = {

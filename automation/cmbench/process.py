@@ -19,11 +19,13 @@ def run_process(
     cwd: str,
     environment: Mapping[str, str],
     line: Callable[[str], None],
+    pulse: Callable[[], None] = lambda: None,
 ) -> int:
     """Run ``command`` in a process group of its own; its output goes to ``line``, line by line.
 
     An interruption ends the whole group, by force after ``GRACE_SECONDS``, and passes on.
-    Returns the exit status (negative for a signal).
+    Returns the exit status (negative for a signal). ``pulse`` is called a few times a second; what
+    it raises ends the process too.
     """
     try:
         process = subprocess.Popen(
@@ -42,14 +44,16 @@ def run_process(
             hint=f"install {command[0]} or put it on PATH",
         ) from None
     try:
-        _pump(process, line)
+        _pump(process, line, pulse)
         return process.wait()
     except BaseException:
         end_group(process)
         raise
 
 
-def _pump(process: subprocess.Popen[bytes], line: Callable[[str], None]) -> None:
+def _pump(
+    process: subprocess.Popen[bytes], line: Callable[[str], None], pulse: Callable[[], None]
+) -> None:
     import selectors
 
     stream = process.stdout
@@ -59,6 +63,7 @@ def _pump(process: subprocess.Popen[bytes], line: Callable[[str], None]) -> None
     with selectors.DefaultSelector() as selector, stream:
         selector.register(stream, selectors.EVENT_READ)
         while True:
+            pulse()
             ready = selector.select(timeout=0.2)
             data = stream.read(65536) if ready else None
             if data:

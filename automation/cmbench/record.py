@@ -62,6 +62,9 @@ class Recorder:
         """Write a heading into the log."""
         self._write(f"== {' > '.join(frame.chain())}")
 
+    def left(self, frame: Frame) -> None:
+        """Only what counts is kept."""
+
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """Keep the step."""
         outcome = end.outcome

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from cmbench.frame import Frame
+from cmbench.lib.texts import size_text
 from cmbench.run import Reporter, StepEnd
 
 _WIDTH = 80
@@ -26,6 +27,9 @@ class Silent:
         """Nothing is shown."""
 
     def started(self, frame: Frame, depth: int) -> None:
+        """Nothing is shown."""
+
+    def left(self, frame: Frame) -> None:
         """Nothing is shown."""
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
@@ -87,14 +91,14 @@ class Plain(Silent):
 
 
 class Live(Silent):
-    """Finished steps scroll by; below them the running chain, its time and a progress bar."""
+    """Finished steps scroll by; below them the running ones, their times and progress bars."""
 
     watches = True
 
     def __init__(self, out: IO[str], verbose: bool = False) -> None:
         super().__init__(out, verbose)
-        self._chain: list[tuple[str, float]] = []
-        self._progress: Mapping[str, Any] | None = None
+        self._open: dict[int, tuple[Frame, int, float]] = {}
+        self._progress: dict[str, str] = {}
         self._note = ""
         from rich.console import Console
         from rich.live import Live as Area
@@ -113,18 +117,22 @@ class Live(Silent):
         self._area.start()
 
     def started(self, frame: Frame, depth: int) -> None:
-        del self._chain[depth:]
-        self._chain.append((frame.label, time.monotonic()))
+        self._open = {**self._open, id(frame): (frame, depth, time.monotonic())}
+
+    def left(self, frame: Frame) -> None:
+        self._open = {key: row for key, row in self._open.items() if key != id(frame)}
+        self._progress = {}
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
-        del self._chain[depth:]
-        self._progress = None
         self._note = ""
         if end.status != "fact":
             self.say(step_line(frame, depth, end, self._console.width))
 
     def progress(self, data: Mapping[str, Any]) -> None:
-        self._progress = data
+        self._progress = {
+            **self._progress,
+            str(data.get("label", "")): progress_text(data, bar=True),
+        }
 
     def say(self, line: str) -> None:
         self._console.print(line, markup=False, soft_wrap=True)
@@ -140,15 +148,25 @@ class Live(Silent):
         from rich.text import Text
 
         now = time.monotonic()
+        width = self._console.width - 1
         rows: list[Any] = [
-            Text(f"{now - since:8.1f} s  {'  ' * depth}{label}"[: self._console.width - 1])
-            for depth, (label, since) in enumerate(self._chain)
+            Text(f"{now - since:8.1f} s  {'  ' * depth}{frame.label}"[:width])
+            for frame, depth, since in _as_tree(self._open)
         ]
-        if self._progress:
-            rows.append(Text("            " + progress_text(self._progress, bar=True)))
+        rows += [Text(f"            {text}"[:width]) for text in self._progress.values()]
         if self._note:
             rows.append(Text("            " + self._note))
         return Group(*rows)
+
+
+def _as_tree(
+    rows: Mapping[int, tuple[Frame, int, float]], below: Frame | None = None
+) -> Iterator[tuple[Frame, int, float]]:
+    """Running steps, each below the one that it works for."""
+    for row in rows.values():
+        if row[0].parent is below:
+            yield row
+            yield from _as_tree(rows, row[0])
 
 
 def choose_reporter(out: str, quiet: bool, silent: bool, verbose: bool) -> Reporter:
@@ -202,12 +220,3 @@ def _amount(value: float, unit: str) -> str:
         return size_text(value)
     text = f"{value:.1f}" if value < 10 and value % 1 else f"{value:.0f}"
     return f"{text} {unit}".strip()
-
-
-def size_text(count: float) -> str:
-    """``1.4 MB``; steps of a thousand."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.dialect import DIALECTS
 from cmbench.errors import Error, did_you_mean
 from cmbench.meta import is_true, updates, version_range
-from cmbench.model import InputSpec, Request, RunOptions, Script, Tags
+from cmbench.model import Dependency, InputSpec, Request, RunOptions, Script, Tags
 from cmbench.resolve import USER
 from cmbench.select import parse_tags
 
@@ -38,6 +38,8 @@ FLAGS: Mapping[str, str] = {
     "skip_cache": "run without the cache",
     "force_cache": "cache scripts that only do so on request",
     "offline": "never use the network",
+    "jobs": "how many independent steps may run at once, 1 by default: --jobs=4 or -j4",
+    "no_prefetch": "start no download before its step's turn",
     "extra_cache_tags": "more tags for the cache entry",
     "force_new_env_keys": "more env keys to give back",
     "explain": "plan: --explain=KEY says where the value of an env key comes from",
@@ -82,7 +84,11 @@ def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in i.items():
         if key not in _CMIND:
             name = key.replace("-", "_")
-            found[_ALIASES.get(name, name)] = value
+            if name.startswith("j") and name[1:].isdigit() and value is True:
+                # -j4, as other tools write it; -j alone asks for JSON.
+                found["jobs"] = name[1:]
+            else:
+                found[_ALIASES.get(name, name)] = value
     return found
 
 
@@ -121,9 +127,23 @@ def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
         silent=is_true(flags.get("silent", False)),
         debug=is_true(flags.get("debug", False)),
         offline=is_true(flags.get("offline", False)),
+        prefetch=not is_true(flags.get("no_prefetch", False)),
+        jobs=jobs_of(flags.get("jobs", 1)),
         out=str(flags.get("out") or ""),
         command=tuple(str(word) for word in command),
     )
+
+
+def jobs_of(value: Any) -> int:
+    """The number of ``--jobs``; raises ``bad-value``."""
+    text = str(value).strip()
+    if value is True or not text.isdecimal() or int(text) < 1:
+        raise Error(
+            "bad-value",
+            "--jobs needs a number" if value is True else f"--jobs={text} is not a number",
+            hint="write how many steps may run at once: --jobs=4",
+        )
+    return int(text)
 
 
 def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
@@ -145,8 +165,8 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         path=os.pathsep.join(_full(p) for p in _text(flags, "path").split(os.pathsep) if p),
         extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
         force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
-        ad=updates(_named_group(flags, "ad")),
-        adr={USER + k: v for k, v in updates(_named_group(flags, "adr")).items()},
+        ad=_updates(flags, "ad"),
+        adr={USER + k: v for k, v in _updates(flags, "adr").items()},
         force_cache=is_true(flags.get("force_cache", False)),
         skip_cache=is_true(flags.get("skip_cache", False)),
         new=is_true(flags.get("new", False)),
@@ -178,13 +198,24 @@ def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = flags.get(key) or {}
     if not isinstance(value, dict):
         raise Error("bad-value", f"--{key} needs a key", hint=f"write --{key}.KEY=value")
-    return {k: _plain(v) for k, v in value.items()}
+    return {str(k): _plain(v) for k, v in value.items()}
 
 
 def _plain(value: Any) -> Any:
     if value is True:
         return "yes"
     return "no" if value is False else value
+
+
+def _updates(flags: Mapping[str, Any], key: str) -> dict[str, Dependency]:
+    try:
+        return updates(_named_group(flags, key))
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise Error(
+            "bad-value",
+            f"--{key}.NAME: what it says cannot be understood: {problem}",
+            hint=f"write --{key}.NAME.tags=TAGS, .version_min=VERSION or .env.KEY=VALUE",
+        ) from None
 
 
 def _named_group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -319,9 +319,10 @@ class Resolver:
     def dependencies(self, frame: Frame, phase: str) -> Iterator[Dependency]:
         """The entries of one phase, with the updates that reach them by name."""
         for entry in frame.deps.get(phase, ()):
-            yield self._updated(frame, entry)
+            yield self.updated(frame, entry)
 
-    def _updated(self, frame: Frame, entry: Dependency) -> Dependency:
+    def updated(self, frame: Frame, entry: Dependency) -> Dependency:
+        """One dependency entry with the updates that reach it by name."""
         if not entry.names:
             return entry
         self.names.update(entry.names)
@@ -387,11 +388,17 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
     local = [key for block in parent.blocks for key in block.local_env_keys]
     if local:
         exact.update(select_keys(dict.keys(parent.env), local))
-    return {
-        key: list(value) if isinstance(value, list) else value
-        for key, value in dict.items(parent.env)
-        if key not in exact and not key.startswith(starts) and not unresolved(value)
-    }
+    # Most values are plain texts: what is not is sorted out of a copy, which is cheap.
+    visible = parent.env.plain()
+    for key in [*exact.intersection(visible), *(k for k in visible if k.startswith(starts))]:
+        visible.pop(key, None)
+    odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]
+    for key, value in odd:
+        if unresolved(value):
+            del visible[key]
+        elif isinstance(value, list):
+            visible[key] = list(value)
+    return visible
 
 
 def _refuse_cycle(frame: Frame) -> None:
@@ -540,8 +547,9 @@ def _inherited(frame: Frame, entry: Dependency) -> list[str]:
 
 
 def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
-    keys = select_keys(dict.keys(env), entry.force_env_keys)
-    return {key: env[key] for key in keys}
+    if not entry.force_env_keys:
+        return {}
+    return {key: env[key] for key in select_keys(dict.keys(env), entry.force_env_keys)}
 
 
 def _child_version(frame: Frame, entry: Dependency) -> VersionRange:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,9 +29,12 @@ from cmbench.runlog import RunLog
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
+    from cmbench.crew import Crew
     from cmbench.mlc import Actions
 
 TAIL_LINES = 15
+ALONE = "machine"
+"""The lock of steps that measure: nothing else of ours runs beside them."""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -55,6 +58,9 @@ class Reporter(Protocol):
 
     def started(self, frame: Frame, depth: int) -> None:
         """A step has started."""
+
+    def left(self, frame: Frame) -> None:
+        """A step does not run any more; ``finished`` follows when its turn has come."""
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """A step has ended."""
@@ -87,7 +93,10 @@ class StepRunner:
         cmind: Any,
         words: Callable[[str], tuple[str, ...]],
         offline: bool = False,
+        crew: Crew | None = None,
     ) -> None:
+        self.downloads = ""
+        self._crew = crew
         self._words = words
         self._reporter = reporter
         self._log = log
@@ -139,7 +148,10 @@ class StepRunner:
         self._asking.append((frame, doing))
         try:
             os.chdir(place.cwd)
-            with self._captured_prints(frame):
+            with ExitStack() as stack:
+                if self._crew is not None:
+                    stack.enter_context(self._crew.hook())
+                stack.enter_context(self._captured_prints(frame))
                 return function(self.hook_input(frame, place))
         except Error as error:
             error.doing = error.doing or doing
@@ -169,7 +181,7 @@ class StepRunner:
 
     def _mask(self, text: str) -> str:
         text = mask(text)
-        for secret in self._secrets:
+        for secret in tuple(self._secrets):
             text = text.replace(secret, "***")
         return text
 
@@ -191,6 +203,8 @@ class StepRunner:
             values["QUIET"] = "yes"
         if self._offline:
             values["TMP_OFFLINE"] = "yes"
+        if self.downloads:
+            values["TMP_DOWNLOADS"] = self.downloads
         for key, value in values.items():
             frame.env[prefix + key] = value
         self._secrets |= secrets_of(frame.env)
@@ -318,18 +332,27 @@ class StepRunner:
                 tail.append(text)
             self._line(text)
 
-        status = run_process(command, place.cwd, environment, line)
+        if self._crew is None or self._crew.in_hook:
+            return run_process(command, place.cwd, environment, line), tuple(tail)
+        with self._crew.idle():
+            check = self._crew.check
+            status = run_process(command, place.cwd, environment, line, check)
         return status, tuple(tail)
 
     def _write_log(self, text: str) -> None:
         if self._log is not None:
-            self._log.line(text)
+            self._log.line(self._lane() + text)
+
+    def _lane(self) -> str:
+        """What tells the lines of steps apart that run at once."""
+        task = self._crew.here if self._crew is not None else None
+        return f"[{task.label}] " if task is not None else ""
 
     def _line(self, text: str) -> None:
         text = self._mask(text)
         self._write_log(text)
         if self._verbose:
-            self._reporter.output(text)
+            self._reporter.output(self._lane() + text)
 
 
 class Progress:
@@ -337,28 +360,32 @@ class Progress:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self._path = ""
-        self._seen = 0
+        self._paths: dict[int, str] = {}
+        self._seen: dict[str, int] = {}
         self._looking = False
 
     def watch(self, path: str) -> None:
         """Look at ``path`` about five times a second from now on."""
-        self._path = path
-        if self._reporter.watches and not self._looking:
-            import threading
+        if not self._reporter.watches:
+            return
+        import threading
 
+        # A thread works on one step at a time.
+        self._paths[threading.get_ident()] = path
+        if not self._looking:
             self._looking = True
             threading.Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:
         while True:
             time.sleep(0.2)
-            with suppress(OSError, ValueError):
-                stamp = os.stat(self._path).st_mtime_ns
-                if stamp != self._seen:
-                    self._seen = stamp
-                    with open(self._path, encoding="utf-8") as stream:
-                        self._reporter.progress(json.load(stream))
+            for path in tuple(self._paths.values()):
+                with suppress(OSError, ValueError):
+                    stamp = os.stat(path).st_mtime_ns
+                    if stamp != self._seen.get(path):
+                        self._seen[path] = stamp
+                        with open(path, encoding="utf-8") as stream:
+                            self._reporter.progress(json.load(stream))
 
 
 class _LineWriter:

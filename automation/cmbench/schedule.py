@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import (
     Entry,
@@ -28,9 +29,13 @@ from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select
 from cmbench.errors import Error
 from cmbench.frame import OF_THE_ENGINE, Frame
 from cmbench.meta import dependency
-from cmbench.model import Outcome, Request, Tags
+from cmbench.model import Dependency, Outcome, Request, Tags
 from cmbench.resolve import Resolver
-from cmbench.run import Reporter, StepEnd, StepRunner
+from cmbench.run import ALONE, Reporter, StepEnd, StepRunner
+
+if TYPE_CHECKING:
+    from cmbench.prefetch import Prefetcher
+    from cmbench.together import Together
 
 
 class FactTeller:
@@ -65,7 +70,11 @@ class Scheduler:
         facts: FactTeller,
         reporters: Sequence[Reporter],
         run_directory: str,
+        together: Together | None = None,
+        prefetcher: Prefetcher | None = None,
     ) -> None:
+        self._prefetcher = prefetcher
+        self._together = together
         self._resolver = resolver
         self._runner = runner
         self._facts = facts
@@ -79,10 +88,17 @@ class Scheduler:
 
     def run(self, request: Request) -> tuple[Frame, Outcome]:
         """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
-        return self._step(request, None, 0)
+        if self._together is None:
+            return self._step(request, None, 0)
+        self._store.wait_for = self._together.crew.lock_file
+        with self._together.crew.at_work():
+            return self._step(request, None, 0)
 
     def _step(self, request: Request, parent: Frame | None, depth: int) -> tuple[Frame, Outcome]:
         frame = self._resolver.resolve(request, parent)
+        first = 0
+        if self._together is not None:
+            first = self._together.begun(frame)
         for reporter in self._reporters:
             reporter.started(frame, depth)
         started = time.perf_counter()
@@ -105,14 +121,29 @@ class Scheduler:
             error.within(frame.label)
             raise
         end = StepEnd(status, time.perf_counter() - started, why, outcome)
-        for reporter in self._reporters:
-            reporter.finished(frame, depth, end)
+        told = False
+        if self._together is not None and status == "cached":
+            told = self._together.ended(outcome.entry, status, first)
+        self._tell_end(frame, depth, end, told)
+        if self._together is not None and status == "done":
+            self._together.ended(outcome.entry, status, first)
         return frame, outcome
 
     def _tell_failure(self, frame: Frame, depth: int, started: float, error: Error) -> None:
-        end = StepEnd("failed", time.perf_counter() - started, error=error.message)
+        seconds = time.perf_counter() - started
+        self._tell_end(frame, depth, StepEnd("failed", seconds, error=error.message))
+
+    def _tell_end(self, frame: Frame, depth: int, end: StepEnd, told: bool = False) -> None:
         for reporter in self._reporters:
-            reporter.finished(frame, depth, end)
+            reporter.left(frame)
+        if told:
+            return
+        task = self._together.crew.here if self._together is not None else None
+        for reporter in self._reporters:
+            if task is None:
+                reporter.finished(frame, depth, end)
+            else:
+                task.events.append(partial(reporter.finished, frame, depth, end))
 
     def _perform(self, frame: Frame, depth: int) -> tuple[str, str, Outcome]:
         if frame.script.host_facts:
@@ -124,7 +155,7 @@ class Scheduler:
         entry, why = self._answering(frame, depth)
         if entry is not None:
             return "cached", why, self._use(frame, entry, depth)
-        with self._store.lock(frame.identity, lambda who: self._waiting(frame.label, who)):
+        with self._making(frame):
             entry, why = self._answering(frame, depth)
             if entry is not None:
                 return "cached", why, self._use(frame, entry, depth)
@@ -151,6 +182,18 @@ class Scheduler:
             return None, f"it has version {entry.version}, there is {found} now"
         return entry, why
 
+    @contextmanager
+    def _making(self, frame: Frame) -> Iterator[None]:
+        """Hold the lock of what ``frame`` is, so that no one else makes it too."""
+        lock = self._store.lock(frame.identity, lambda who: self._waiting(frame.label, who))
+        if self._together is None:
+            with lock:
+                yield
+            return
+        with self._together.crew.making(frame.identity), lock:
+            self._together.crew.made(frame.identity)
+            yield
+
     def _waiting(self, what: str, who: str) -> None:
         self._note(f"waiting for {who}, which works on {what}")
 
@@ -176,6 +219,8 @@ class Scheduler:
             with self._scratch(frame) as scratch:
                 outcome, report = self._work(frame, Place(staging.path, scratch), depth)
             entry = self._entry(frame, staging, outcome, report, started)
+            if self._together is not None:
+                self._together.await_turn(frame)
             self._store.publish(entry, self._superseded(entry))
         except BaseException:
             staging.discard()
@@ -275,6 +320,8 @@ class Scheduler:
         self, frame: Frame, asked: Mapping[str, Any], outcome: Outcome, depth: int
     ) -> Outcome:
         """Run the script that ``preprocess`` has named in the place of its own; both results."""
+        if self._together is not None:
+            self._together.crew.alone("another script does the work of this one")
         request = self._resolver.child(frame, dependency(asked))
         assert isinstance(request, Request)
         child, other = self._step(request, frame, depth + 1)
@@ -310,28 +357,75 @@ class Scheduler:
                 frame.env[key] = value
 
     def _phase(self, frame: Frame, phase: str, depth: int, dynamic_only: bool = False) -> None:
+        if self._together is not None and not dynamic_only:
+            self._phase_together(self._together, frame, phase, depth)
+            return
         for entry in self._resolver.dependencies(frame, phase):
-            if dynamic_only and not entry.dynamic:
-                continue
-            if not decide(entry.conditions, frame.env)[0]:
-                continue
-            request = self._resolver.child(frame, entry)
-            if isinstance(request, Pending):
-                raise Error("internal", f"{request!r} is pending while {frame.label} runs")
-            try:
-                child, outcome = self._step(request, frame, depth + 1)
-            except Error as error:
-                if not entry.continue_on_error or error.code == "interrupted":
-                    raise
-                self._note(f"going on without {request.tags}: {error.message}")
-                continue
-            absorb(frame, child, outcome)
-            self._settle(frame)
+            if entry.dynamic or not dynamic_only:
+                request = self._wanted(frame, entry)
+                if request is not None:
+                    step = partial(self._step, request, frame, depth + 1)
+                    self._take(frame, entry, str(request.tags), step)
+
+    def _wanted(self, frame: Frame, entry: Dependency) -> Request | None:
+        if not decide(entry.conditions, frame.env)[0]:
+            return None
+        request = self._resolver.child(frame, entry)
+        if isinstance(request, Pending):
+            raise Error("internal", f"{request!r} is pending while {frame.label} runs")
+        return request
+
+    def _take(
+        self,
+        frame: Frame,
+        entry: Dependency,
+        label: str,
+        step: Callable[[], tuple[Frame, Outcome]],
+    ) -> set[str]:
+        """Do a dependency's ``step`` and take over what it gives; the env keys that changed."""
+        try:
+            child, outcome = step()
+        except Error as error:
+            if not entry.continue_on_error or error.code == "interrupted":
+                raise
+            self._note(f"going on without {label}: {error.message}")
+            return set()
+        before = {key: frame.env.peek(key) for key in outcome.new_env}
+        absorb(frame, child, outcome)
+        self._settle(frame)
+        return {key for key, value in before.items() if frame.env.peek(key) != value}
+
+    def _phase_together(self, together: Together, frame: Frame, phase: str, depth: int) -> None:
+        """As ``_phase``, with siblings that do not meet side by side."""
+        group = together.group(frame, phase)
+        live = self._resolver.dependencies(frame, phase)
+        with group:
+            for raw in frame.deps.get(phase, ()):
+                beside = group.forecast(raw)
+                if beside is None:
+                    group.take_over()
+                    beside = group.forecast(raw)
+                entry = next(live)
+                request = self._wanted(frame, entry)
+                if request is None:
+                    continue
+                label = str(request.tags)
+                step = partial(self._step, request, frame, depth + 1)
+                if beside is None:
+                    self._take(frame, entry, label, step)
+                else:
+                    group.start(label, beside, step, partial(self._take, frame, entry, label))
+            group.take_over()
 
     @contextmanager
     def _exclusive(self, frame: Frame) -> Iterator[None]:
+        names = sorted(frame.texts("exclusive"))
+        if self._together is not None and ALONE in names:
+            self._together.crew.alone("it measures")
         with ExitStack() as stack:
-            for name in sorted(frame.texts("exclusive")):
+            if self._prefetcher is not None and ALONE in names:
+                stack.enter_context(self._prefetcher.paused())
+            for name in names:
                 lock = self._store.lock(
                     f"exclusive {name}",
                     lambda who, name=name: self._waiting(name, who),  # type: ignore[misc]

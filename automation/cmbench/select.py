@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from cmbench.dialect import Dialect
@@ -307,6 +308,7 @@ def _group_members(script: Script, group: str) -> str:
     return ", ".join("_" + v.name for v in script.variations.values() if v.group == group)
 
 
+@lru_cache(maxsize=1024)
 def variation_of(script: Script, name: str) -> Variation:
     """The variation ``name``, with ``#`` filled in when it is a dynamic one."""
     known = script.variations.get(name)
@@ -326,6 +328,8 @@ def variation_of(script: Script, name: str) -> Variation:
 
 def _fill(value: Any, suffix: str) -> Any:
     """``value`` with every ``#`` in its texts replaced by ``suffix``."""
+    if not value:
+        return value
     if isinstance(value, str):
         return value.replace("#", suffix)
     if isinstance(value, list):

@@ -9,8 +9,8 @@ from typing import Any
 
 from cmbench.cache import Entry
 from cmbench.index import Row
+from cmbench.lib.texts import size_text
 from cmbench.model import InputSpec, Script
-from cmbench.report import size_text
 from cmbench.request import FLAGS
 
 WIDTH = 80

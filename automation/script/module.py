@@ -22,6 +22,7 @@ VERBS = (
     "diff",
     "replay",
     "doctor",
+    "docker",
     "help",
 )
 

@@ -54,6 +54,9 @@ OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
 }
 HOME = os.path.join("~", "mlperf-inference-results")
 ATTEMPTS = 3
+# The benchmarks whose model can be quantized here: one graph, and data to calibrate it with.
+QUANTIZED = ("resnet50", "bert-99", "bert-99.9", "retinanet", "ssd-mobilenet", "ssd-resnet34")
+DETECTORS = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
 STRICT = "-99.9"
 STRICT_SHARE = 0.999
 
@@ -61,6 +64,7 @@ STRICT_SHARE = 0.999
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the settings of the session that run.sh starts."""
     env = i["env"]
+    check_precision(env)
     folder = env["CM_TMP_RUN_DIR"]
     path = os.path.join(folder, "session.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -142,6 +146,25 @@ def modes(env: Mapping[str, Any]) -> tuple[str, ...]:
     tested = str(env.get("CM_MLPERF_LOADGEN_COMPLIANCE", "")).lower() in YES
     more = ("compliance",) if tested and mode not in ("readme", "compliance") else ()
     return (*MODES[mode], *more)
+
+
+def check_precision(env: Mapping[str, Any]) -> None:
+    """Raise Error for a precision that the model cannot be had in."""
+    name = env["CM_MLPERF_MODEL"]
+    if env.get("CM_MLPERF_MODEL_PRECISION") != "int8":
+        return
+    if name not in QUANTIZED:
+        raise Error(
+            "not-available",
+            f"--precision=int8: {name} cannot be quantized here, only {', '.join(QUANTIZED)}",
+            hint="use --precision=float32, or bfloat16 with --backend=openvino",
+        )
+    if name in DETECTORS and env.get("CM_MLPERF_FORM") != "tiny":
+        raise Error(
+            "not-available",
+            f"--precision=int8: the calibration pictures of the full {name} are not supported yet",
+            hint="use --precision=float32, or add the variation _tiny",
+        )
 
 
 def _known(choices: Sequence[str], value: str, name: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib.ahead import take
 from cmbench.lib.download import download
 from cmbench.lib.files import ProgressFile, human_size
 from cmbench.lib.urls import file_name, mask_url
@@ -49,9 +50,10 @@ def fetch(env: dict[str, Any]) -> Path:
     folder = Path(env.get("CM_DOWNLOAD_PATH") or os.getcwd()).expanduser()
     name = env.get("CM_DOWNLOAD_FILENAME") or file_name(urls[0])
     target = folder / (env.get("CM_DOWNLOAD_RENAME_FILE") or name)
-    done = download(
+    done = take(
         urls,
         target,
+        str(env.get("CM_TMP_DOWNLOADS") or ""),
         size=wanted_size(env),
         checksum=wanted_checksum(env),
         progress=ProgressFile(env.get("CM_PROGRESS_FILE"), target.name),
@@ -63,7 +65,8 @@ def fetch(env: dict[str, Any]) -> Path:
 
 
 def origin(source: str) -> str:
-    return "was here already" if source == "present" else f"from {mask_url(source)}"
+    known = {"present": "was here already", "ahead": "fetched ahead of this step"}
+    return known.get(source) or f"from {mask_url(source)}"
 
 
 def addresses(env: dict[str, Any]) -> list[str]:

@@ -11,7 +11,15 @@ from cmbench.errors import Error
 
 # Forms that not every benchmark has; all have the tiny one.
 FORMS = {
-    "full": ("bert-99", "bert-99.9"),
+    "full": (
+        "bert-99",
+        "bert-99.9",
+        "retinanet",
+        "ssd-mobilenet",
+        "ssd-resnet34",
+        "3d-unet-99",
+        "3d-unet-99.9",
+    ),
     "synthetic": ("resnet50", "bert-99", "bert-99.9"),
 }
 
@@ -29,6 +37,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     app = application()
     app.scenarios(env)
     app.modes(env)
+    app.check_precision(env)
     env["CM_MLPERF_COMMAND"] = app.mine(i)
     _check_form(env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
     return {"return": 0}

@@ -605,3 +605,20 @@ def test_the_verbs_are_in_the_help(world: Lab) -> None:
     for verb in ("show", "rm", "why", "verify", "pin", "unpin", "du", "gc", "export", "import"):
         assert f"cm {verb} cache" in text
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_why_of_a_call_that_was_never_made(lab: Lab) -> None:
+    lab.script(
+        "get-level",
+        cache=True,
+        input_mapping={"level": "CM_LEVEL"},
+        input_description={"level": {"desc": "How much"}},
+        customize="def preprocess(i):\n    i['env'].get('CM_LEVEL')\n    return {'return': 0}\n",
+    )
+    assert "this script has made no entry yet" in lab.call("why", "cache", tags="get,level").out
+    lab.run("get,level", level="1")
+    told = lab.call("why", "cache", tags="get,level", level="2")
+    assert told.answer["call"]["cached"] == "miss"
+    assert 'CM_LEVEL was "1", is "2"' in told.out
+    assert lab.call("why", "cache", tags="get,level", level="1").answer["call"]["cached"] == "hit"
+    assert lab.call("why", "cache", tags="no,such,thing").answer["code"] == "entry-not-found"

@@ -10,7 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ from cmbench.lib.transfer import (
 from cmbench.lib.urls import mask_url
 
 __all__ = ["Downloaded", "Policy", "download"]
+
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def download(
     destination = Path(os.path.abspath(destination))
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(destination):
+        with _locked(destination, wanted):
             return _present(destination, wanted, store) or _fetch(
                 sources, destination, wanted, offline, store
             )
@@ -88,10 +91,10 @@ def download(
 
 
 @contextmanager
-def _locked(destination: Path) -> Iterator[None]:
+def _locked(destination: Path, wanted: Wanted) -> Iterator[None]:
     """Hold the right to make ``destination``; a second process waits and then finds the file."""
     path = destination.with_name(destination.name + ".part.lock")
-    handle = _acquire(path)
+    handle = _acquire(path, lambda: _report_part(destination, wanted))
     try:
         yield
     finally:
@@ -99,12 +102,16 @@ def _locked(destination: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _acquire(path: Path) -> int:
+def _report_part(destination: Path, wanted: Wanted) -> None:
+    with suppress(OSError):
+        wanted.report(_part_of(destination).stat().st_size, wanted.size)
+
+
+def _acquire(path: Path, waiting: Callable[[], None]) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            with suppress(OSError):  # Some network file systems have no locks.
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            _wait_for(handle, waiting)
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return handle
         except FileNotFoundError:
@@ -113,6 +120,22 @@ def _acquire(path: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
+
+
+def _wait_for(handle: int, waiting: Callable[[], None]) -> None:
+    while not _try_lock(handle):
+        waiting()
+        time.sleep(_LOOK_SECONDS)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # Some network file systems have no locks.
+    return True
 
 
 def _present(destination: Path, wanted: Wanted, store: Path | None) -> Downloaded | None:

@@ -3,8 +3,9 @@
 A model is a folder with ``model.json``, the facts that the benchmark harness reads, and the files
 that it names. ``model.json`` holds: name, file, sha256, bytes, precision (fp32, ...), inputs and
 outputs (name, dtype, shape of one sample), accuracy (metric, unit, reference, target), optionally
-options (what only the model's benchmark understands) and parts (further graphs: name, file,
-sha256, inputs, outputs), and how the model came about.
+options (what only the model's benchmark understands), keep_float (nodes that lose too much when
+quantized) and parts (further graphs: name, file, sha256, inputs, outputs), and how the model came
+about.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small text files, read without fuss; imports nothing that takes time to load."""
+"""Small text files read without fuss, sizes as text; imports nothing that takes time to load."""
 
 from __future__ import annotations
 
@@ -10,3 +10,12 @@ def read_or_empty(path: str) -> str:
             return stream.read()
     except OSError:
         return ""
+
+
+def size_text(count: float) -> str:
+    """``1.4 MB``; steps of a thousand."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -10,7 +10,7 @@ from cmbench.cache import Entry
 from cmbench.env import masked_env
 from cmbench.errors import Error
 from cmbench.housekeeping import with_dependencies
-from cmbench.report import size_text
+from cmbench.lib.texts import size_text
 from cmbench.session import Answer, Session
 from cmbench.verbs.cache import check_flags, count, named, resolver_of, tell
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from cmbench import housekeeping
@@ -159,13 +159,45 @@ def _told(session: Session, entries: Sequence[Entry], done: str) -> Answer:
 
 
 def why_cache(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm why cache``: what made an entry, what it hangs on, who uses it, whether it is sound."""
+    """``cm why cache``: what made an entry, what it hangs on, who uses it, whether it is sound.
+
+    With the inputs of a script, or where no entry carries the tags, it is about a call that was not
+    made: what the cache would answer, and how the nearest entries differ.
+    """
     session = Session(cmind, i, write=False)
+    tags, uid = requests_in.tags_of(i)
+    of_a_call = tags.wanted and not uid and (set(session.flags) - _FLAGS or not chosen(session))
+    if of_a_call and session.index.find(replace(tags, variations=(), unwanted_variations=())):
+        return _why_call(session)
     entries = named(session, "why")
     resolver = resolver_of(session)
     found = [_explained(session, entry, resolver) for entry in entries]
     tell(session, lambda: "\n\n".join(_why_text(data) for data in found), found)
     return {"return": 0, "list": found}
+
+
+def _why_call(session: Session) -> Answer:
+    from cmbench.explain import Notes
+    from cmbench.plan import PlanEnv
+    from cmbench.report import Silent
+    from cmbench.run import StepRunner
+    from cmbench.schedule import FactTeller
+    from cmbench.verbs.plan import make_plan
+    from cmbench.verbs.run import make_resolver
+
+    request, _ = session.script()
+    runner = StepRunner(Silent(None), None, True, False, session.cmind, session.words)
+    facts = FactTeller(runner, os.devnull)
+    resolver = make_resolver(session, facts, PlanEnv, None)
+    notes = Notes(resolver)
+    root = make_plan(session, request, facts, resolver, notes).root
+    misses = list(notes.details[id(root)].misses)
+    names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
+    lines = [f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}"]
+    lines += [f"  {text}" for text in misses] + ([f"  {root.entry}"] if root.entry else [])
+    data = {"tags": root.tags, "cached": root.cached, "why": root.why, "misses": misses}
+    tell(session, lambda: "\n".join(lines), data)
+    return {"return": 0, "list": [], "call": data}
 
 
 def resolver_of(session: Session) -> Resolver:

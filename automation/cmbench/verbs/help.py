@@ -13,6 +13,7 @@ _USAGE: Mapping[str, Sequence[tuple[str, str]]] = {
         ('cm run script "detect os"', "the same, shorter"),
         ("cm run script --tags=detect,os --help", "its inputs, variations and flags"),
         ("cm plan script --tags=detect,os", "what a run would do; runs nothing"),
+        ("cm docker script --tags=detect,os", "the same run in a container (--print)"),
         ("cm doctor script", "look at the machine before you start"),
         ("cm replay script last", "repeat a recorded run"),
         ("cm diff script <record> <record>", "what differs between two runs"),

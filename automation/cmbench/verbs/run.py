@@ -24,7 +24,10 @@ from cmbench.schedule import FactTeller, Scheduler
 from cmbench.session import Answer, Session
 
 if TYPE_CHECKING:
+    from cmbench.crew import Crew
     from cmbench.lockfile import Lock
+    from cmbench.prefetch import Prefetcher, Wish
+    from cmbench.together import Together
 
 _OF_PLANS = ("explain", "why", "dot", "mermaid")
 
@@ -82,11 +85,12 @@ def make_resolver(
     session: Session, facts: FactTeller, env_class: type[TracedEnv], lock: Lock | None
 ) -> Resolver:
     """A resolver that obeys ``lock``, where there is one."""
+    store = session.store if env_class is TracedEnv else session.store.as_it_is_now()
     if lock is None:
-        return Resolver(session.index, session.store, facts, env_class)
+        return Resolver(session.index, store, facts, env_class)
     from cmbench.lockfile import LockedResolver
 
-    return LockedResolver(session.index, session.store, facts, env_class, lock)
+    return LockedResolver(session.index, store, facts, env_class, lock)
 
 
 class _Run:
@@ -100,6 +104,7 @@ class _Run:
         self._request = request
         self._script = script
         self._options: RunOptions = session.options
+        self._prefetcher: Prefetcher | None = None
         self._directory = new_run_directory(session.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"))
         self._recorder = Recorder(self._directory, self._log, _command(session), _asked(session))
@@ -110,7 +115,7 @@ class _Run:
     def go(self) -> Answer:
         error: Error | None = None
         try:
-            with _interruptible(), self._session.store.running(self._directory):
+            with interruptible(), self._session.store.running(self._directory):
                 return self._answer(*self._execute())
         except Error as problem:
             error = _with_known_cause(problem, self._log.path)
@@ -128,6 +133,8 @@ class _Run:
             error = internal(problem)
             raise error from problem
         finally:
+            if self._prefetcher is not None:
+                self._prefetcher.stop()
             self._reporter.end()
             self._warn_of_faults()
             self._log.close()
@@ -167,6 +174,11 @@ class _Run:
 
     def _execute(self) -> tuple[Frame, Outcome]:
         session = self._session
+        crew = None
+        if self._options.jobs > 1:
+            from cmbench.crew import Crew
+
+            crew = Crew(self._options.jobs)
         runner = StepRunner(
             self._reporter,
             self._log,
@@ -175,12 +187,17 @@ class _Run:
             session.cmind,
             session.words,
             self._options.offline,
+            crew,
         )
         facts = FactTeller(runner, self._directory)
         self._reporter.begin(self._foresee(facts))
+        runner.downloads = session.store.place("ahead")
         facts.resolver = resolver = self._resolver(facts, TracedEnv)
         reporters = [self._reporter, self._recorder]
-        scheduler = Scheduler(resolver, runner, facts, reporters, self._directory)
+        together = self._together(crew, facts) if crew is not None else None
+        scheduler = Scheduler(
+            resolver, runner, facts, reporters, self._directory, together, self._prefetcher
+        )
         result = scheduler.run(self._request)
         self._warn_of_unused_names(resolver)
         if self._lock is not None:
@@ -191,6 +208,14 @@ class _Run:
 
     def _resolver(self, facts: FactTeller, env_class: type[TracedEnv]) -> Resolver:
         return make_resolver(self._session, facts, env_class, self._lock)
+
+    def _together(self, crew: Crew, facts: FactTeller) -> Together:
+        from cmbench.forecast import Forecaster, WatchedEnv
+        from cmbench.together import Together
+
+        resolver = self._resolver(facts, WatchedEnv)
+        resolver.store = self._session.store
+        return Together(crew, Forecaster(resolver, facts), self._reporter)
 
     def _keep_lock(self, error: Error | None) -> None:
         """Write the lock that ``--lock`` asks for, once the run has succeeded."""
@@ -223,7 +248,25 @@ class _Run:
         from cmbench.verbs.plan import make_plan
 
         resolver = self._resolver(facts, PlanEnv)
-        return make_plan(self._session, self._request, facts, resolver).steps
+        options = self._options
+        if options.offline or not options.prefetch:
+            return make_plan(self._session, self._request, facts, resolver).steps
+        from cmbench.prefetch import Wishes
+
+        wishes = Wishes()
+        plan = make_plan(self._session, self._request, facts, resolver, wishes)
+        self._prefetch(wishes.certain(plan.root))
+        return plan.steps
+
+    def _prefetch(self, wishes: list[Wish]) -> None:
+        """Begin the downloads that are sure to be wanted, unless there is nothing to gain."""
+        if not wishes:
+            return
+        from cmbench.prefetch import Prefetcher
+
+        folder = self._session.store.place("ahead")
+        self._prefetcher = Prefetcher(folder, wishes, lambda text: self._log.line(f"-- {text}"))
+        self._prefetcher.start()
 
     def _answer(self, frame: Frame, outcome: Outcome) -> Answer:
         self._reporter.end()
@@ -302,7 +345,7 @@ def _with_known_cause(error: Error, log: str) -> Error:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end a run the way Ctrl-C does."""
 
     def stop(number: int, frame: Any) -> None:

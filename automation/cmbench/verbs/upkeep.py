@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from cmbench import housekeeping
-from cmbench.cache import Entry, directory_size
+from cmbench.cache import Entry
 from cmbench.errors import Error
+from cmbench.lib.texts import size_text
 from cmbench.meta import is_true
-from cmbench.report import size_text
 from cmbench.session import Answer, Session
 from cmbench.verbs.cache import check_flags, chosen, count, tell
 
@@ -146,7 +146,7 @@ def du_cache(cmind: Any, i: dict[str, Any]) -> Answer:
     lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in rows]
     lines.append(f"{size_text(total):>10}  in all, in {session.root}")
     if shared is not None:
-        size = directory_size(shared.place("store"))
+        size = housekeeping.directory_size(shared.place("store"))
         lines.append(f"{size_text(size):>10}  more in the shared cache {shared.root}")
     answer: Answer = {"return": 0, "total": total, "parts": [list(row) for row in rows]}
     tell(session, lambda: "\n".join(lines), answer)

@@ -142,7 +142,9 @@ def write_part(root: Path, name: str, count: int, seed: int) -> dict[str, Any]:
     """Write the pictures and the annotations of a part; returns its facts."""
     folder = root / f"{name}2017"
     folder.mkdir(parents=True)
-    images, annotations, digest = [], [], hashlib.sha256()
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    digest = hashlib.sha256()
     for number in range(count):
         random = np.random.default_rng([seed, number])
         width, height = (int(side) for side in random.integers(SIDES[0], SIDES[1] + 1, size=2))

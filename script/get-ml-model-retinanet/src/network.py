@@ -158,8 +158,8 @@ def to_onnx(network: Detector, form: Form) -> onnx.ModelProto:
     """The inference graph of a trained network in a benchmark's form, checked by ONNX."""
     network.eval()
     graph = Graph()
-    found = _body(graph, network, _pictures(graph, form))
-    _boxes(graph, form, found, *_best(graph, found))
+    logits, reaches = _parts(graph, _body(graph, network, _pictures(graph, form)))
+    _boxes(graph, form, reaches, *_best(graph, logits))
     made = helper.make_graph(
         graph.nodes, "detector_tiny", [_input(form)], _outputs(form), graph.weights
     )
@@ -225,23 +225,27 @@ def _body(graph: Graph, network: Detector, x: str) -> str:
             dilations=[dilation] * 2,
         )
         x = graph.add("Relu", [conv], f"{name}/relu")
-    head, bias = network.head.weight.detach().numpy(), network.head.bias
-    assert bias is not None
-    inputs = [x, graph.const("head/kernel", head), graph.const("head/bias", bias.detach().numpy())]
+    head = network.head
+    assert head.bias is not None
+    inputs = [
+        x,
+        graph.const("head/kernel", head.weight.detach().numpy()),
+        graph.const("head/bias", head.bias.detach().numpy()),
+    ]
     return graph.add("Conv", inputs, "head/conv", kernel_shape=[1, 1])
 
 
-def _part(graph: Graph, source: str, begin: int, end: int, name: str) -> str:
-    edges = [
-        graph.const(f"{name}/{what}", [value], np.int64)
-        for what, value in (("begin", begin), ("end", end), ("axis", 1))
-    ]
-    return graph.add("Slice", [source, *edges], name)
+def _parts(graph: Graph, found: str) -> tuple[str, str]:
+    """The head's output as logits and reaches."""
+    names = ["logits", "reaches"]
+    sizes = graph.const("parts", [CLASSES, 4], np.int64)
+    graph.nodes.append(helper.make_node("Split", [found, sizes], names, "parts", axis=1))
+    return names[0], names[1]
 
 
-def _best(graph: Graph, found: str) -> tuple[str, str, str]:
+def _best(graph: Graph, logits: str) -> tuple[str, str, str]:
     """The surest places: scores [n, 100], their classes and their cells [n, 100]."""
-    scores = graph.add("Sigmoid", [_part(graph, found, 0, CLASSES, "logits")], "sure")
+    scores = graph.add("Sigmoid", [logits], "sure")
     around = graph.add(
         "MaxPool", [scores], "around", kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4
     )
@@ -261,9 +265,9 @@ def _best(graph: Graph, found: str) -> tuple[str, str, str]:
     return "top", classes, graph.add("Sub", ["top/index", whole], "top/cell")
 
 
-def _boxes(graph: Graph, form: Form, found: str, scores: str, classes: str, cells: str) -> None:
+def _boxes(graph: Graph, form: Form, reaches: str, scores: str, classes: str, cells: str) -> None:
     """Decode the reaches of the surest places and end in the form's outputs."""
-    corners = graph.add("Mul", [_corners(graph, found), graph.const("unit", 1 / GRID)], "corners")
+    corners = graph.add("Mul", [_corners(graph, reaches), graph.const("unit", 1 / GRID)], "corners")
     inside = graph.add(
         "Clip", [corners, graph.const("zero", 0.0), graph.const("one", 1.0)], "inside"
     )
@@ -292,9 +296,8 @@ def _boxes(graph: Graph, form: Form, found: str, scores: str, classes: str, cell
         graph.add("ReduceSum", [ones, axes], form.outputs["count"], keepdims=0)
 
 
-def _corners(graph: Graph, found: str) -> str:
+def _corners(graph: Graph, reaches: str) -> str:
     """Left, top, right and bottom [n, 4, 144] of the box of every place, in strides."""
-    reaches = _part(graph, found, CLASSES, CLASSES + 4, "reaches")
     shape = graph.const("reach/shape", [-1, 4, GRID * GRID], np.int64)
     away = graph.add("Exp", [graph.add("Reshape", [reaches, shape], "reach/flat")], "reach")
     sign = graph.const("reach/sign", np.reshape([-1, -1, 1, 1], (1, 4, 1)))
@@ -314,7 +317,8 @@ def _only_found(graph: Graph, results: dict[str, str]) -> dict[str, str]:
     }
     sure = graph.add("Less", [graph.const("least", LEAST_SCORE), flat["scores"]], "kept")
     places = graph.add("NonZero", [sure], "kept/places")
-    rows = graph.add("Squeeze", [places, first], "kept/rows")
+    line = graph.const("kept/line", [-1], np.int64)
+    rows = graph.add("Reshape", [places, line], "kept/rows")
     return {
         name: graph.add("Gather", [source, rows], f"{name}/kept", axis=0)
         for name, source in flat.items()

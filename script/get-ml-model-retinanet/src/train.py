@@ -46,6 +46,8 @@ from torch import Tensor
 
 VALIDATION_PICTURES = 300
 TARGET_SHARE = 0.99
+# Where 256 steps are too coarse: what places boxes to a fraction of a pixel.
+KEEP_FLOAT = ("head/conv", "corners/strides")
 
 Samples = npt.NDArray[np.float32]
 
@@ -257,7 +259,7 @@ def score(model: bytes, name: str, form: Form, dataset: Path) -> float:
         for index in range(count):
             solver.solve([index], row, size)
             answers.append(row.tobytes()[: size[0]])
-        return benchmark.accuracy(answers, np.arange(count)).value
+        return float(benchmark.accuracy(answers, np.arange(count)).value)
 
 
 def file_name(name: str) -> str:
@@ -279,6 +281,7 @@ def make(name: str, training: Part, held_out: Part, recipe: Recipe, out: Path) -
         "bytes": len(packed),
         "precision": "fp32",
         **signature(name, form),
+        "keep_float": list(KEEP_FLOAT),
         "accuracy": {
             "metric": "mAP",
             "unit": "%",

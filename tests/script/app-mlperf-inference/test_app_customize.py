@@ -136,3 +136,19 @@ def test_a_benchmark_of_99_9_percent_has_closer_bounds() -> None:
     strict = customize.accuracy("gptj-99.9", stated)
     assert strict["target"] == pytest.approx(39.96)
     assert strict["further"] == stated["further"], "a number of tokens has the same bounds"
+
+
+@pytest.mark.parametrize("name", ["dlrm-99", "dlrm-v2-99.9", "rnnt", "gptj-99"])
+def test_a_model_that_cannot_be_quantized_is_refused_by_name(name: str) -> None:
+    wanted = env(CM_MLPERF_MODEL=name, CM_MLPERF_MODEL_PRECISION="int8")
+    with pytest.raises(customize.Error, match=f"int8: {name} cannot be quantized") as caught:
+        customize.preprocess({"env": wanted})
+    assert caught.value.code == "not-available"
+    assert "--precision=float32" in caught.value.hint
+
+
+def test_detectors_are_quantized_in_their_tiny_form_only() -> None:
+    changes = {"CM_MLPERF_MODEL": "retinanet", "CM_MLPERF_MODEL_PRECISION": "int8"}
+    customize.check_precision(env(**changes))
+    with pytest.raises(customize.Error, match="calibration pictures of the full retinanet"):
+        customize.check_precision(env(**changes, CM_MLPERF_FORM=""))

@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import benchmark_lab as lab
-
-pytest.importorskip("onnx")
-
 from mlperf_harness import backends, quantize, records
 from mlperf_harness.errors import HarnessError
 
+import benchmark_forms as forms
+import benchmark_lab as lab
 from cmbench.errors import Error
 
+onnx = pytest.importorskip("onnx")
 customize = lab.module_of(lab.SCRIPT / "quantize-ml-model" / "customize.py")
 
 
@@ -69,6 +67,25 @@ def test_a_broken_model_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / facts["file"]).write_bytes(b"not a model")
     with pytest.raises(HarnessError, match="onnxruntime cannot quantize"):
         quantize.main(request(tmp_path, facts=str(tmp_path / "model.json")))
+
+
+def test_a_detector_keeps_what_places_its_boxes_in_float(tmp_path: Path) -> None:
+    folder = lab.SCRIPT / "get-ml-model-ssd-mobilenet" / "tiny"
+    whole = records.read_json(folder / "model.json")
+    changes = {"benchmark": "ssd-mobilenet", "facts": str(folder / "model.json"), "samples": 32}
+    pictures = forms.pictures("ssd-mobilenet")  # for ranges only: nothing is judged here
+    assert quantize.main(request(tmp_path, dataset=str(pictures), **changes)) == 0
+    facts = records.read_json(tmp_path / "model.json")
+    assert facts["bytes"] < whole["bytes"] / 2
+    model = onnx.load(tmp_path / facts["file"])
+    made = {name: node for node in model.graph.node for name in node.output}
+    before = {
+        node.name: [made[name].op_type for name in node.input if name in made]
+        for node in model.graph.node
+    }
+    assert "DequantizeLinear" in before["layer1/conv"]
+    for name in whole["keep_float"]:
+        assert "DequantizeLinear" not in before[name][1:], name
 
 
 def test_called_alone_it_says_what_it_is_a_part_of() -> None:

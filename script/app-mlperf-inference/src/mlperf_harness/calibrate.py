@@ -24,6 +24,7 @@ from .pipeline.inference import solvers
 from .settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, Overrides, Shape
 
 LARGEST_BATCH = 64
+ANSWERS = 1 << 24
 POINT_S = 0.1
 CONFIRM_S = 0.3
 LATENCY_S = 0.3
@@ -84,9 +85,12 @@ def layouts(cores: int, given: Overrides) -> list[tuple[int, int]]:
     return [(max(1, cores // count), count) for count in dict.fromkeys(threads)]
 
 
-def batch_sizes(given: Overrides) -> list[int]:
-    """The batch sizes to try: powers of two up to the user's largest, and that one."""
-    largest = given.batch_size or LARGEST_BATCH
+def batch_sizes(given: Overrides, answer_bytes: int = 1) -> list[int]:
+    """The batch sizes to try: powers of two up to the user's largest, and that one.
+
+    Where an answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS``.
+    """
+    largest = given.batch_size or max(1, min(LARGEST_BATCH, ANSWERS // answer_bytes))
     sizes = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
     return [*sizes, largest]
 
@@ -128,7 +132,7 @@ class _Bench:
 
     def throughputs(self, workers: int, threads: int) -> Iterator[Point]:
         """Points of one layout for growing batches, until those gain nothing more."""
-        sizes = batch_sizes(self._request.overrides)
+        sizes = batch_sizes(self._request.overrides, self._benchmark.result.row_bytes)
         callers = self._open(workers, threads, sizes[-1])
         best, idle = 0.0, 0
         for size in sizes:

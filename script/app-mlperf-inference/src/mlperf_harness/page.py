@@ -20,6 +20,7 @@ from .results import (
     Problem,
     Results,
     ScenarioResult,
+    accuracy_in_words,
 )
 from .settings import OFFLINE, SERVER
 from .telemetry import Range, Telemetry
@@ -55,7 +56,7 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
 def _lead(results: Results) -> str:
     version = results.versions.get(results.backend, "")
     return (
-        f"{results.backend} {version} on {results.device}, LoadGen "
+        f"{results.backend} {version} on {results.device}, {results.precision}, LoadGen "
         f"{results.versions.get('loadgen', '?')} (round {results.round}), {results.style} runs, "
         f"{results.division} division, {results.host.cores_usable} cores: {results.host.cpu_model}"
     )
@@ -93,11 +94,11 @@ def _summary_row(result: ScenarioResult, tests: Sequence[str]) -> list[str]:
     made = {test.test: test for test in result.compliance}
     accuracy = "-"
     if result.accuracy is not None:
-        accuracy = f"{result.accuracy:.2f} {escape(result.accuracy_unit or '')}"
+        accuracy = escape(accuracy_in_words(result.accuracy, result.accuracy_unit))
         accuracy += "" if result.accuracy_reached else " " + _badge("LOW")
     target = "-"
     if result.accuracy_target is not None:
-        target = f"{result.accuracy_target:.2f} {escape(result.accuracy_unit or '')}"
+        target = escape(accuracy_in_words(result.accuracy_target, result.accuracy_unit))
     return [
         f"<b>{escape(result.scenario)}</b>",
         "-" if result.value is None else f"{figures(result.value)} {escape(result.unit or '')}",

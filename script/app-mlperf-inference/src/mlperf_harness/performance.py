@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import detail_log, records, report, targets
+from . import detail_log, kept_calibration, records, report, targets
 from .context import Context
 from .detail_log import METRICS, DetailLog, figures
 from .launch import say
 from .outcome import Outcome
-from .results import RESULT_FILE, Attempt, private_folder, write_accuracy_text
+from .results import (
+    RESULT_FILE,
+    Attempt,
+    accuracy_in_words,
+    private_folder,
+    write_accuracy_text,
+)
 from .settings import ACCURACY, OFFLINE, PERFORMANCE, SERVER, RunSettings, Targets
 from .telemetry import Telemetry
 from .verdict import Verdict
@@ -55,6 +61,8 @@ def measure(context: Context, scenario: str) -> None:
             aim = _next_aim(context, made)
             _say_attempt(made, scenario, again=aim is not None)
             if aim is not None:
+                # What the calibration expected was wrong: the next session measures again.
+                kept_calibration.forget(kept_calibration.place(settings))
                 context.tree.keep_attempt(folder, scenario, PERFORMANCE, number)
             else:
                 _publish(context, made, attempts, folder)
@@ -122,8 +130,8 @@ def measure_accuracy(context: Context, scenario: str) -> None:
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, ACCURACY)
     say(
-        f"{scenario} accuracy: {result.value:.2f} {result.unit} of {result.samples} samples "
-        f"(target {result.target:.2f})"
+        f"{scenario} accuracy: {accuracy_in_words(result.value, result.unit)} of "
+        f"{result.samples} samples (target {accuracy_in_words(result.target, result.unit)})"
     )
 
 

@@ -48,7 +48,7 @@ def main(config: Path) -> int:
     feeds = list(calibration_feeds(request, _spec(facts, source)))
     name = f"{Path(facts['file']).stem}_int8.onnx"
     target = Path(request.folder) / name
-    _quantize(source, target, feeds)
+    _quantize(source, target, feeds, facts.get("keep_float", []))
     data = target.read_bytes()
     written = {
         **facts,
@@ -100,7 +100,10 @@ class _Listener(Predictor):
         return list(empty_batch(self._outputs, count).values())
 
 
-def _quantize(source: Path, target: Path, feeds: Sequence[dict[str, Array]]) -> None:
+def _quantize(
+    source: Path, target: Path, feeds: Sequence[dict[str, Array]], keep_float: Sequence[str]
+) -> None:
+    """Quantize all but the nodes of the names ``keep_float``."""
     from onnxruntime.quantization import (
         CalibrationDataReader,
         QuantFormat,
@@ -128,6 +131,7 @@ def _quantize(source: Path, target: Path, feeds: Sequence[dict[str, Array]]) -> 
             weight_type=QuantType.QInt8,
             per_channel=True,
             op_types_to_quantize=list(QUANTIZED),
+            nodes_to_exclude=list(keep_float),
         )
     except Exception as error:  # the library raises plain exceptions of many kinds
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
@@ -137,10 +141,13 @@ def _quantize(source: Path, target: Path, feeds: Sequence[dict[str, Array]]) -> 
 
 
 def _recent(source: Path) -> Any:
-    """The model, in operators that quantization can use."""
+    """The model or its path, in operators that quantization can use."""
     import onnx
     from onnx import version_converter
 
     model = onnx.load(source)
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    return model if min(versions) >= OPSET else version_converter.convert_version(model, OPSET)
+    if min(versions) >= OPSET:
+        # A path, because a model in memory is stored in parts, which some operators cannot read.
+        return str(source)
+    return version_converter.convert_version(model, OPSET)

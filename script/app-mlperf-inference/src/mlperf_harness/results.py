@@ -15,7 +15,7 @@ from . import records
 from .errors import HarnessError
 from .host import HostFacts
 from .search import Try
-from .settings import ACCURACY, FIND, PERFORMANCE, Shape, Targets
+from .settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Shape, Targets
 from .telemetry import Telemetry
 from .verdict import Fault
 
@@ -231,6 +231,7 @@ class Results:
     category: str = ""
     notes: tuple[str, ...] = ()
     sut_file: str = ""
+    precision: str = FLOAT32
 
 
 @contextmanager
@@ -326,6 +327,11 @@ class Tree:
             ComplianceResult, self.place(scenario, test), "performance/run_1"
         )
         return result
+
+
+def accuracy_in_words(value: float, unit: str | None) -> str:
+    """A figure of a metric for a table; one without a unit is a share of 1."""
+    return f"{value:.2f} {unit}" if unit else f"{value:.4f}"
 
 
 def _load(cls: type[Any], place: Path, logs: str) -> Any:

@@ -14,6 +14,8 @@ from . import (
     estimate,
     find,
     host,
+    kept_calibration,
+    memory,
     performance,
     precheck,
     process,
@@ -23,6 +25,7 @@ from . import (
 )
 from .calibration import Calibration, Probe, Request
 from .context import Context
+from .detail_log import figures
 from .errors import HarnessError
 from .launch import Launcher, Schedule, say
 from .results import Results, ScenarioResult, Tree, private_folder, scenario_result, sweep
@@ -82,6 +85,7 @@ class Session:
         notes = precheck.check(settings, self._rules, probe, tree.root)
         for note in notes:
             say(f"note: {note}")
+        memory.check(settings, self._rules, probe)
         tree.prepare()
         store = open_store(settings)
         context = Context(settings, self._rules, self._launcher, tree, store, probe, self._dataset)
@@ -112,7 +116,7 @@ class Session:
     def _make(
         self, context: Context, pending: Sequence[tuple[str, str]], results_dir: Path
     ) -> None:
-        calibration = context.measured = self._calibrate(results_dir)
+        calibration = context.measured = self._calibration(context, results_dir)
         total, text = estimate.in_words(self._settings, calibration, pending)
         say(text)
         schedule = self._launcher.schedule = Schedule(total)
@@ -139,19 +143,29 @@ class Session:
             self._launcher.execute("probe", folder, self._request(), "looking", PROBE_S)
             return records.read(Probe, folder / "outcome.json")
 
+    def _calibration(self, context: Context, results_dir: Path) -> Calibration:
+        """The one that is kept from an earlier call on the same machine, or a new one."""
+        path = kept_calibration.place(self._settings)
+        digest = self._dataset["sha256"]
+        wanted = kept_calibration.fingerprint(self._settings, digest, context.probe)
+        kept = kept_calibration.find(path, wanted) if self._settings.reuse else None
+        if kept is not None:
+            day = kept.measured_at[:16].replace("T", " ")
+            say(f"{_in_words(kept.calibration)}; kept from {day} UTC (new: --rerun)")
+            return kept.calibration
+        idle = kept_calibration.idle()
+        found = self._calibrate(results_dir)
+        if idle:
+            kept_calibration.keep(path, wanted, found)
+        say(_in_words(found) + ("" if idle else "; not kept, the machine was busy"))
+        return found
+
     def _calibrate(self, results_dir: Path) -> Calibration:
         sweep(results_dir.glob(".calibrate.*"))
         with private_folder(results_dir, "calibrate") as folder:
             request = self._request()
             self._launcher.execute("calibrate", folder, request, "calibrating", CALIBRATION_S)
-            found = records.read(Calibration, folder / "outcome.json")
-        best, stream = found.offline, found.streams[SINGLE_STREAM]
-        say(
-            f"calibrated on {found.cores} cores: {best.samples_per_s:.0f} samples/s "
-            f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
-            f"{1000 * stream.median_s:.3g} ms a sample"
-        )
-        return found
+            return records.read(Calibration, folder / "outcome.json")
 
     def _collect(self, context: Context, sut: str, notes: Sequence[str], seconds: float) -> Results:
         settings, model = self._settings, self._settings.model
@@ -179,7 +193,17 @@ class Session:
             category=settings.category,
             notes=tuple(notes),
             sut_file=str(context.store.path) if context.store else "",
+            precision=settings.precision,
         )
+
+
+def _in_words(found: Calibration) -> str:
+    best, stream = found.offline, found.streams[SINGLE_STREAM]
+    return (
+        f"calibrated on {found.cores} cores: {figures(best.samples_per_s)} samples/s "
+        f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
+        f"{1000 * stream.median_s:.3g} ms a sample"
+    )
 
 
 def _measure(context: Context, scenario: str, mode: str) -> None:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from .detail_log import figures
-from .results import FindResult, Problem, Results, ScenarioResult
+from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words
 from .settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 
 WIDTH = 80
@@ -36,7 +36,7 @@ def table(results: Results) -> str:
     form = f" ({results.form} form)" if results.form else ""
     lines = [
         f"MLPerf inference: {results.benchmark}{form}, {results.backend} {runtime}".rstrip()
-        + f" on {results.device}",
+        + f" on {results.device}, {results.precision}",
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
         f"{results.host.cores_usable} cores: {results.host.cpu_model}"[:WIDTH],
         "",
@@ -148,7 +148,7 @@ def _row(result: ScenarioResult) -> tuple[str, ...]:
     if result.value is not None:
         speed = f"{figures(result.value)} {result.unit}"
     accuracy, target = (
-        "-" if value is None else f"{value:.2f} {result.accuracy_unit}"
+        "-" if value is None else accuracy_in_words(value, result.accuracy_unit)
         for value in (result.accuracy, result.accuracy_target)
     )
     if result.accuracy_reached is False:

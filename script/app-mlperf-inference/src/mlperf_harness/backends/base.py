@@ -39,7 +39,7 @@ class Backend(Protocol):
 
 
 def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[TensorSpec]) -> None:
-    """Compare tensors by name; a size of -1 in ``found`` fits every size."""
+    """Compare tensors by name; a size of -1 in either fits every size."""
     by_name = {tensor.name: tensor for tensor in found}
     for tensor in wanted:
         real = by_name.get(tensor.name)
@@ -55,7 +55,7 @@ def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[Ten
 
 def _fits(wanted: tuple[int, ...], found: tuple[int, ...]) -> bool:
     return len(wanted) == len(found) and all(
-        size in (-1, need) for need, size in zip(wanted, found, strict=True)
+        -1 in (need, size) or size == need for need, size in zip(wanted, found, strict=True)
     )
 
 
@@ -66,5 +66,8 @@ def describe(tensor: TensorSpec) -> str:
 
 
 def empty_batch(tensors: Sequence[TensorSpec], count: int) -> dict[str, Array]:
-    """Zeros for every tensor, ``count`` samples long."""
-    return {t.name: np.zeros((count, *t.shape), dtype=t.dtype) for t in tensors}
+    """Zeros for every tensor, ``count`` samples long; a size that is not fixed is 1."""
+    return {
+        t.name: np.zeros((count, *(max(1, size) for size in t.shape)), dtype=t.dtype)
+        for t in tensors
+    }

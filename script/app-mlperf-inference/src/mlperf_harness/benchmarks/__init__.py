@@ -14,6 +14,7 @@ from .image_classification import RESNET50, ImageClassification
 from .question_answering import QuestionAnswering
 from .recommendation import Recommendation
 from .repeated import Repeated
+from .segmentation import Segmentation
 from .speech import SpeechRecognition
 from .summarization import Summarization
 
@@ -31,6 +32,8 @@ BENCHMARKS: dict[str, tuple[Callable[[Path, ModelSpec, Rules], Benchmark], Rules
     "rnnt": (SpeechRecognition, rules_of("rnnt")),
     "gptj-99": (Summarization, rules_of("gptj-99")),
     "gptj-99.9": (Summarization, rules_of("gptj-99.9")),
+    "3d-unet-99": (Segmentation, rules_of("3d-unet-99")),
+    "3d-unet-99.9": (Segmentation, rules_of("3d-unet-99.9")),
 }
 
 

@@ -189,7 +189,7 @@ class ObjectDetection:
         if self.format.classes == "category":
             return labels
         numbers = np.asarray([category["id"] for category in self._annotations["categories"]])
-        if labels.size and not (1 <= labels.min() and labels.max() <= len(numbers)):
+        if labels.size and not (labels.min() >= 1 and labels.max() <= len(numbers)):
             raise HarnessError(
                 f"labels {labels.min()} to {labels.max()} were given, there are {len(numbers)} "
                 "classes, counted from 1"

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ..benchmarks.base import Array
-from .batcher import Batch, DeadlinePolicy, cut
+from .batcher import Batch, DeadlinePolicy
 
 
 class WorkQueue(Protocol):
@@ -30,25 +30,29 @@ class CutQueue:
     """Offline: one huge query is cut into batches at once and spread over the workers.
 
     Where samples differ in ``costs`` they are taken in that order, the dearest first: a batch then
-    holds samples of about one length, and the last ones to finish are short.
+    holds samples of about one length, and the last ones to finish are short. Waiting samples are
+    kept as arrays: LoadGen's lists take five times the memory, and a long run has millions.
     """
 
     def __init__(self, batch: int, costs: Array | None = None) -> None:
         self._batch = batch
         self._costs = costs
-        self._queue: SimpleQueue[Batch | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Array, Array] | None] = SimpleQueue()
 
     def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``WorkQueue``."""
+        queries, samples = np.asarray(ids, np.uint64), np.asarray(indices, np.int64)
         if self._costs is not None:
-            order = np.argsort(-self._costs[np.asarray(indices)], kind="stable")
-            ids, indices = np.asarray(ids)[order].tolist(), np.asarray(indices)[order].tolist()
-        for batch in cut(ids, indices, self._batch):
-            self._queue.put(batch)
+            order = np.argsort(-self._costs[samples], kind="stable")
+            queries, samples = queries[order], samples[order]
+        for start in range(0, len(queries), self._batch):
+            end = start + self._batch
+            self._queue.put((queries[start:end], samples[start:end]))
 
     def next(self) -> Batch | None:
         """See ``WorkQueue``."""
-        return self._queue.get()
+        taken = self._queue.get()
+        return None if taken is None else Batch(taken[0].tolist(), taken[1].tolist())
 
     def close(self, workers: int) -> None:
         """See ``WorkQueue``."""

@@ -1,0 +1,297 @@
+"""From a plan to a container: its image, its folders, its user and its command, all as values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import cmbench
+from cmbench.cache import Entry, Store
+from cmbench.container import command as command_in
+from cmbench.container.engines import Engine, Job
+from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
+from cmbench.container.options import Options, declared
+from cmbench.container.recipe import (
+    CERTIFICATES,
+    CM_HOME,
+    ENGINE_ROOT,
+    HOME,
+    Recipe,
+    containerfile,
+    definition,
+    digest,
+)
+from cmbench.container.systems import base_image, tools_of
+from cmbench.env import mask_word
+from cmbench.errors import Error
+from cmbench.frame import Frame
+from cmbench.housekeeping import with_dependencies
+from cmbench.index import Repository
+from cmbench.model import Plan, Request
+from cmbench.plan import walk
+
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
+PROXIES = (*_PROXIES, *(name.upper() for name in _PROXIES))
+_HANDED = (*PROXIES, "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "HF_TOKEN")
+_CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
+_SECRET_WORDS = "CM_SCRIPT_EXTRA_CMD"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What of this machine and of the call a design depends on.
+
+    ``root`` is the folder of cmbench in the CM home, ``tags``, ``uid`` and ``flags`` are the call
+    without the flags of containers.
+    """
+
+    root: str
+    store: Store
+    repositories: Sequence[Repository]
+    environ: Mapping[str, str]
+    tags: str
+    uid: str
+    flags: Mapping[str, Any]
+    current: str
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A container before anything of it is made.
+
+    ``environ`` is the environment of the engine's commands, ``secret`` are names of what in it
+    nobody may see, ``baked`` are the cache entries that go into the image.
+    """
+
+    engine: Engine
+    job: Job
+    text: str
+    base: str
+    home: str
+    folders: Folders
+    baked: tuple[Entry, ...]
+    environ: Mapping[str, str]
+    registered: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def design(
+    engine: Engine,
+    options: Options,
+    plan: Plan,
+    frames: Mapping[int, Frame],
+    request: Request,
+    world: World,
+) -> Design:
+    """The container for ``plan``; raises ``bad-value`` for what cannot be."""
+    top = frames[id(plan.root)]
+    base, manager = base_image(options.base_image, options.os, options.os_version)
+    baked = _baked(options, plan, world)
+    labels = {"org.opencontainers.image.title": f"cmbench {top.script.alias}"}
+    if baked:
+        # Other entries are another image, and its name follows from its text.
+        labels["cmbench.cache"] = digest(" ".join(sorted(entry.key for entry in baked)))
+    recipe = Recipe(
+        base=base,
+        manager=manager,
+        tools=_tools(plan, frames, options),
+        labels=labels,
+        baked=world.store.root if baked else "",
+    )
+    text = definition(recipe) if engine.name == "apptainer" else containerfile(recipe)
+    place = os.path.join(world.root, "containers", _slug(base))
+    home = os.path.join(place, f"home-{engine.owner[0]}")
+    registered = [r for r in world.repositories if r.alias not in _EVERYWHERE]
+    fixed, env = _fixed(home, registered, options, bool(baked), world)
+    folders, notes = _folders(fixed, top, request, options, world)
+    words, environ, handed, more = _command(engine, options, request, world)
+    notes = [*options.notes, *more, *notes, *_home_note(engine, home)]
+    job = _job(engine, options, world, place, text, top)
+    job = replace(
+        job,
+        command=(*(["--then-shell"] if options.interactive else []), *words),
+        mounts=folders.mounts,
+        work=folders.work,
+        env={**env, **_shown(engine, handed, environ)},
+        handed=() if engine.name == "buildah" else handed,
+    )
+    names = tuple(repository.path for repository in registered)
+    return Design(
+        engine, job, text, base, home, folders, baked, environ, names, tuple(dict.fromkeys(notes))
+    )
+
+
+def _tools(plan: Plan, frames: Mapping[int, Frame], options: Options) -> tuple[str, ...]:
+    """What the steps of the plan need of the operating system, and what was asked for."""
+    found: list[str] = list(options.packages)
+    for node in walk(plan.root):
+        frame = frames.get(id(node))
+        if frame is not None:
+            wanted = declared(frame).get("packages")
+            found += map(str, wanted if isinstance(wanted, list) else tools_of(frame.script.alias))
+    return tuple(sorted(set(found)))
+
+
+def _baked(options: Options, plan: Plan, world: World) -> tuple[Entry, ...]:
+    """The entries that the plan found, and those that they were made with."""
+    if options.cached != "bake":
+        return ()
+    paths = {node.entry for node in walk(plan.root) if node.entry}
+    hits = [e for e in world.store.entries() if e.path in paths and world.store.owns(e)]
+    return tuple(e for e in with_dependencies(world.store, hits) if world.store.owns(e))
+
+
+def _slug(base: str) -> str:
+    """A name for the folder of what belongs to the containers with one base image."""
+    name = re.sub(r"[^\w.-]+", "-", base.partition("@")[0].rpartition("/")[2])
+    return f"{name[:40]}-{digest(base)[:8]}"
+
+
+_EVERYWHERE = ("internal", "local")
+"""Repositories that every CM home has for itself."""
+
+
+def _fixed(
+    home: str, repositories: Sequence[Repository], options: Options, baked: bool, world: World
+) -> tuple[list[Mount], dict[str, str]]:
+    """The folders that every run needs, and the variables that tell ``cm`` of them."""
+    mounts = [Mount(home, HOME, True, "HOME of the container")]
+    env: dict[str, str] = {"HOME": HOME, "CM_REPOS": CM_HOME}
+    mounts += [Mount(r.path, r.path, False, f"scripts: {r.alias}") for r in repositories]
+    engine = os.path.dirname(os.path.abspath(cmbench.__file__))
+    mounts.append(Mount(engine, f"{ENGINE_ROOT}/cmbench", False, "cmbench itself"))
+    if options.cached == "mount" and os.path.isdir(world.store.root):
+        mounts.append(Mount(world.store.root, world.store.root, False, "cache of this machine"))
+    if baked or (options.cached == "mount" and os.path.isdir(world.store.root)):
+        env["CMBENCH_SHARED"] = world.root
+    certificates = _certificates(world.environ)
+    if certificates:
+        mounts.append(Mount(certificates, CERTIFICATES, False, "certificates"))
+    return mounts, env
+
+
+def _certificates(environ: Mapping[str, str]) -> str:
+    paths = (environ.get(name, "") for name in _CERTIFICATES)
+    return next((os.path.realpath(path) for path in paths if path and os.path.isfile(path)), "")
+
+
+def _pip_settings(environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME", "")
+    places = [environ.get("PIP_CONFIG_FILE", "")]
+    places += [f"{home}/.config/pip/pip.conf", f"{home}/.pip/pip.conf"] if home else []
+    return next((path for path in places if path and os.path.isfile(path)), "")
+
+
+def _folders(
+    fixed: Sequence[Mount], top: Frame, request: Request, options: Options, world: World
+) -> tuple[Folders, list[str]]:
+    # What cached steps give back is known to the plan, and so is what was asked for.
+    known = {key: top.env.peek(key) for key in dict.keys(top.env)} | dict(request.env)
+    values = {key: value for key, value in known.items() if isinstance(value, str)}
+    for name, value in request.inputs.items():
+        for key in {options.input_mapping.get(name, ""), _key_of(top, name)} - {""}:
+            values[key] = str(value)
+    extra, notes = extra_mounts(options, {**world.environ, **values})
+    inputs = list(of_inputs(request, top.script, world.flags, options))
+    current = world.current if options.current_folder else ""
+    folders = plan_folders(fixed, inputs, extra, current, HOME)
+    return folders, [*folders.notes, *notes]
+
+
+def _key_of(top: Frame, name: str) -> str:
+    return next((b.input_mapping[name] for b in top.blocks if name in b.input_mapping), "")
+
+
+def _home_note(engine: Engine, home: str) -> Iterable[str]:
+    yield f"what a script puts into ~ lies in {home}"
+    if engine.owner[0] == 0 and not engine.rootless:
+        yield "you are root, so the results will belong to root"
+
+
+def _command(
+    engine: Engine, options: Options, request: Request, world: World
+) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...], list[str]]:
+    """Words, environment of the engine, names to hand over from it, and notes."""
+    words, hidden = command_in.inner_words(world.tags, world.uid, world.flags, request)
+    environ = dict(world.environ)
+    environ.pop(_SECRET_WORDS, None)
+    names = [name for name in (*_HANDED, *options.env) if environ.get(name)]
+    for name in options.env:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise Error("bad-value", f"--docker_env={name} is no name of a variable")
+    if hidden:
+        environ[_SECRET_WORDS] = command_in.extra_command(hidden)
+        names.append(_SECRET_WORDS)
+    if options.gh_token or environ.get("GH_TOKEN"):
+        environ["GH_TOKEN"] = options.gh_token or environ["GH_TOKEN"]
+        names.append("GH_TOKEN")
+    handed = tuple(dict.fromkeys(names))
+    secret = [name for name in handed if _is_secret(name, environ[name])]
+    if engine.name == "buildah" and _SECRET_WORDS in secret:
+        raise Error(
+            "bad-value",
+            "buildah cannot hand over a secret without showing it to every user of this machine",
+            hint="take another engine: --docker_engine=podman",
+        )
+    lost = secret if engine.name == "buildah" else []
+    notes = [f"{name} is not handed over: buildah would show it to others" for name in lost]
+    return words, environ, tuple(n for n in handed if n not in lost), notes
+
+
+def _is_secret(name: str, value: str) -> bool:
+    word = f"{name}={value}"
+    return name == _SECRET_WORDS or mask_word(word) != word
+
+
+def _shown(engine: Engine, handed: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """What buildah, which takes no variable by name alone, is given with its value."""
+    return {name: environ[name] for name in handed} if engine.name == "buildah" else {}
+
+
+def _job(engine: Engine, options: Options, world: World, place: str, text: str, top: Frame) -> Job:
+    tag = digest(text)
+    name = re.sub(r"[^a-z0-9._-]+", "-", (options.image_name or top.script.alias).lower())
+    name = name.strip("._-") or "script"
+    folder = os.path.join(place, f"{name}-{tag}")
+    apptainer = engine.name == "apptainer"
+    secrets = {
+        "cmbench_ca": _certificates(world.environ),
+        "cmbench_pip": _pip_settings(world.environ),
+    }
+    return Job(
+        image=os.path.join(folder, "image.sif") if apptainer else f"localhost/cmbench/{name}:{tag}",
+        file=os.path.join(folder, "image.def" if apptainer else "Containerfile"),
+        context=os.path.join(folder, "context"),
+        command=(),
+        name=f"cmbench-{os.getpid()}-{tag}",
+        host=_host(),
+        build_args=tuple(n for n in PROXIES if world.environ.get(n)),
+        secrets={key: path for key, path in secrets.items() if path},
+        network=options.network or _network(world),
+        shm_size=options.shm_size,
+        gpus=options.gpus,
+        devices=options.devices,
+        ports=options.ports,
+        privileged=options.privileged,
+        extra=options.extra_run_args,
+        interactive=options.interactive,
+        rebuild=options.rebuild,
+    )
+
+
+def _host() -> str:
+    name = os.uname().nodename
+    return name if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}", name) else ""
+
+
+def _network(world: World) -> str:
+    """None for a run without network; that of the machine where its proxy is on the machine."""
+    if world.offline:
+        return "none"
+    hosts = {urlsplit(world.environ.get(name, "")).hostname for name in PROXIES if "no" not in name}
+    return "host" if hosts & {"localhost", "127.0.0.1", "::1"} else ""

@@ -1,0 +1,328 @@
+"""The programs that build images and run containers: which is there, and its command lines.
+
+Every command is a list of words; no shell reads it. A value that must not be seen by others
+(proxies, tokens) is in the environment of the command, which names the variable only.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cmbench.container.mounts import Mount
+from cmbench.container.recipe import ENTER, HOME, SECRETS
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib.packages import MANAGERS, install_command
+from cmbench.lib.probe import ProbeResult, probe, which
+
+NAMES = ("docker", "podman", "apptainer", "buildah")
+"""In the order in which they are tried."""
+
+_PROGRAMS = {"apptainer": ("apptainer", "singularity")}
+_QUESTIONS = {
+    "docker": ("info", "--format", "{{.ServerVersion}} {{.SecurityOptions}}"),
+    "podman": ("info", "--format", "{{.Version.Version}} {{.Host.Security.Rootless}}"),
+    "apptainer": ("--version",),
+    "buildah": ("--version",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine of this machine; ``owner`` is the uid and gid that results must belong to.
+
+    ``rootless``: root in the container is the user outside.
+    """
+
+    name: str
+    program: str
+    version: str = ""
+    rootless: bool = False
+    owner: tuple[int, int] = (0, 0)
+    labels: bool = False
+
+    @property
+    def user(self) -> str:
+        """Who the process is in the container, and how that comes; for the reader."""
+        who = f"{self.owner[0]}:{self.owner[1]}"
+        if self.name == "apptainer":
+            return f"{who}, you as you are: apptainer changes no user"
+        if self.rootless and self.name != "podman":
+            return f"0:0, which is {who} outside: the engine is rootless"
+        kept = ", kept by --userns=keep-id" if self.rootless else ""
+        return f"{who}{kept}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that a build and a run are told, apart from the engine's own words for it.
+
+    ``host`` is the name of the machine: results carry it, and runs in containers on one machine
+    must agree on it.
+    """
+
+    image: str
+    file: str
+    context: str
+    command: tuple[str, ...]
+    mounts: tuple[Mount, ...] = ()
+    work: str = "/"
+    name: str = "cmbench"
+    host: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    handed: tuple[str, ...] = ()
+    build_args: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    network: str = ""
+    shm_size: str = ""
+    gpus: str = ""
+    devices: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    privileged: bool = False
+    extra: tuple[str, ...] = ()
+    interactive: bool = False
+    rebuild: bool = False
+
+
+def results_owner(environ: Mapping[str, str]) -> tuple[int, int]:
+    """Who the results must belong to: the user, also where the command was started with sudo."""
+    uid, gid = environ.get("SUDO_UID", ""), environ.get("SUDO_GID", "")
+    if os.geteuid() == 0 and uid.isdigit() and gid.isdigit():
+        return int(uid), int(gid)
+    return os.getuid(), os.getgid()
+
+
+def find_engine(
+    asked: str,
+    environ: Mapping[str, str],
+    ask: Callable[..., ProbeResult] = probe,
+) -> Engine:
+    """The engine ``asked`` for, else the first that answers; raises ``no-engine``."""
+    if asked and asked not in (*NAMES, "singularity"):
+        hint = did_you_mean(asked, NAMES) or "take one of: " + ", ".join(NAMES)
+        raise Error("bad-value", f"--docker_engine={asked} is not known", hint=hint)
+    wanted = {"singularity": "apptainer"}.get(asked, asked)
+    reasons: list[str] = []
+    for name in [wanted] if wanted else NAMES:
+        found = _answering(name, environ, ask)
+        if isinstance(found, Engine):
+            return found
+        reasons.append(f"{name}: {found}")
+    raise Error(
+        "no-engine",
+        f"{asked} cannot be used" if asked else "no container engine can be used",
+        hint=_remedy(wanted, reasons),
+        context=reasons,
+    )
+
+
+def _answering(
+    name: str, environ: Mapping[str, str], ask: Callable[..., ProbeResult]
+) -> Engine | str:
+    """The engine, or why it cannot be used."""
+    programs = [which(word) for word in _PROGRAMS.get(name, (name,))]
+    program = next((str(path) for path in programs if path), "")
+    if not program:
+        return "not on PATH"
+    answer = ask([program, *_QUESTIONS[name]], timeout=20.0)
+    words = answer.output.split()
+    version = next((word for word in words if word[:1].isdigit()), "")
+    if not answer.ok or not version:
+        lines = [line for line in answer.output.splitlines() if line.strip()]
+        return answer.problem or (lines[-1].strip()[:150] if lines else "it does not answer")
+    root = os.geteuid() == 0
+    rootless = {"docker": "rootless" in answer.output, "podman": "true" in words}
+    return Engine(
+        name=name,
+        program=program,
+        version=version.strip(","),
+        rootless=rootless.get(name, not root),
+        owner=results_owner(environ),
+        labels=os.path.exists("/sys/fs/selinux/enforce"),
+    )
+
+
+def _remedy(asked: str, reasons: Sequence[str]) -> str:
+    refused = [reason for reason in reasons if "ermission denied" in reason]
+    if refused:
+        return "you may not use it yet: its owner must let you, or install podman"
+    if asked == "docker" and "not on PATH" not in reasons[0]:
+        return "start the daemon, or take another: --docker_engine=podman"
+    package = asked if asked in ("podman", "buildah") else "podman"
+    manager = next((name for name in ("apt-get", *MANAGERS) if which(name)), "")
+    command = install_command(manager.removesuffix("-get"), [package], as_root=os.geteuid() == 0)
+    return f"install one, such as {package}, which needs no daemon:\n{command}".rstrip(":\n")
+
+
+# ---------------------------------------------------------------- building
+
+
+def build_command(engine: Engine, job: Job) -> list[str]:
+    """The command that makes the image."""
+    if engine.name == "apptainer":
+        return _apptainer_build(engine, job)
+    words = [engine.program, "build"]
+    words += ["--isolation=chroot", "--layers"] if engine.name == "buildah" else []
+    words += ["--tag", job.image, "--file", job.file]
+    for name in job.build_args:
+        words += ["--build-arg", name]
+    for name, path in sorted(job.secrets.items()):
+        words += ["--secret", _fields(f"id={name}", f"src={path}")]
+    if job.network == "host":
+        words += ["--network", "host"]
+    return [*words, *(["--no-cache", "--pull"] if job.rebuild else []), job.context]
+
+
+def _apptainer_build(engine: Engine, job: Job) -> list[str]:
+    words = [engine.program, "build", *(["--force"] if job.rebuild else [])]
+    words += ["--fakeroot"] if engine.rootless else []
+    for name, path in sorted(job.secrets.items()):
+        words += ["--bind", f"{path}:{SECRETS[name]}:ro"]
+    return [*words, job.image, job.file]
+
+
+def exists_command(engine: Engine, job: Job) -> list[str]:
+    """The command that succeeds where the image is there; empty where the file itself tells."""
+    if engine.name == "apptainer":
+        return []
+    kind = ["inspect", "--type", "image"] if engine.name == "buildah" else ["image", "inspect"]
+    return [engine.program, *kind, job.image]
+
+
+# ---------------------------------------------------------------- running
+
+
+def run_commands(engine: Engine, job: Job) -> list[list[str]]:
+    """The commands of a run in their order; the last but one of buildah's is the run itself."""
+    if engine.name == "apptainer":
+        return [_apptainer_run(engine, job)]
+    if engine.name == "buildah":
+        return [
+            [engine.program, "from", "--name", job.name, job.image],
+            _buildah_run(engine, job),
+            [engine.program, "rm", job.name],
+        ]
+    return [_docker_run(engine, job)]
+
+
+def main_command(commands: Sequence[list[str]]) -> int:
+    """Which of ``run_commands`` is the run."""
+    return 1 if len(commands) > 1 else 0
+
+
+def stop_command(engine: Engine, job: Job) -> list[str]:
+    """The command that ends the container; empty where ending the process does."""
+    if engine.name in ("docker", "podman"):
+        return [engine.program, "stop", "--time", "3", job.name]
+    return []
+
+
+def _docker_run(engine: Engine, job: Job) -> list[str]:
+    words = [engine.program, "run", "--rm", "--name", job.name]
+    words += ["--interactive", "--tty"] if job.interactive else []
+    words += _user(engine)
+    words += ["--security-opt", "label=disable"] if engine.labels else []
+    # With the network of the machine comes its name, and some versions take no other then.
+    words += ["--hostname", job.host] if job.host and job.network != "host" else []
+    words += ["--workdir", job.work]
+    words += _env(job)
+    words += _mounts(job)
+    words += ["--shm-size", job.shm_size] if job.shm_size else []
+    words += ["--network", job.network] if job.network else []
+    if job.gpus:
+        cdi = "nvidia.com/gpu=all" if job.gpus == "all" else ""
+        words += ["--device", cdi] if engine.name == "podman" and cdi else ["--gpus", job.gpus]
+    for device in job.devices:
+        words += ["--device", device]
+    for port in job.ports:
+        words += ["--publish", port]
+    words += ["--privileged"] if job.privileged else []
+    return [*words, *job.extra, job.image, *job.command]
+
+
+def _user(engine: Engine) -> list[str]:
+    who = f"{engine.owner[0]}:{engine.owner[1]}"
+    if not engine.rootless:
+        return ["--user", who]
+    return ["--userns", "keep-id", "--user", who] if engine.name == "podman" else ["--user", "0:0"]
+
+
+def _buildah_run(engine: Engine, job: Job) -> list[str]:
+    words = [engine.program, "run", "--isolation", "chroot"]
+    words += ["--tty"] if job.interactive else []
+    words += ["--hostname", job.host] if job.host else []
+    words += [*_user(engine), "--workingdir", job.work, *_env(job)]
+    for mount in job.mounts:
+        words += ["--volume", f"{mount.source}:{mount.target}:{mount.mode}"]
+    words += ["--network", job.network] if job.network in ("host", "none") else []
+    return [*words, *job.extra, job.name, "--", ENTER, *job.command]
+
+
+def _env(job: Job) -> list[str]:
+    words: list[str] = []
+    for key, value in sorted(job.env.items()):
+        words += ["--env", f"{key}={value}"]
+    for key in job.handed:
+        words += ["--env", key]
+    return words
+
+
+def _mounts(job: Job) -> list[str]:
+    words: list[str] = []
+    for mount in job.mounts:
+        ends = ("source=" + mount.source, "target=" + mount.target)
+        words += ["--mount", _fields("type=bind", *ends, *([] if mount.writable else ["readonly"]))]
+    return words
+
+
+def _fields(*fields: str) -> str:
+    """``fields`` as the one line of comma-separated values that ``--mount`` takes."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()
+
+
+def _apptainer_run(engine: Engine, job: Job) -> list[str]:
+    words = [engine.program, "exec", "--cleanenv", "--containall", "--pwd", job.work]
+    for mount in job.mounts:
+        if mount.target == HOME:
+            # The only way in which apptainer lets HOME be another folder.
+            words += ["--home", f"{mount.source}:{mount.target}"]
+            continue
+        ends = ("source=" + mount.source, "destination=" + mount.target)
+        words += ["--mount", _fields("type=bind", *ends, *([] if mount.writable else ["ro"]))]
+    words += ["--nv"] if job.gpus else []
+    words += ["--net", "--network", job.network] if job.network == "none" else []
+    return [*words, *job.extra, job.image, ENTER, *job.command]
+
+
+def environment(engine: Engine, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the engine's commands: the user's, and for apptainer what it hands on."""
+    found = dict(environ)
+    if engine.name == "docker":
+        # Older ones know secrets of a build only then.
+        found.setdefault("DOCKER_BUILDKIT", "1")
+    if engine.name == "apptainer":
+        handed = {key: environ[key] for key in job.handed if key in environ}
+        for key, value in {**_without_home(job), **handed}.items():
+            for prefix in ("APPTAINERENV_", "SINGULARITYENV_"):
+                found[prefix + key] = value
+    return found
+
+
+def shown_environment(engine: Engine, job: Job) -> list[str]:
+    """The words in front of the printed command that stand for ``environment``."""
+    if engine.name != "apptainer":
+        return []
+    import shlex
+
+    names = [f'APPTAINERENV_{key}="${key}"' for key in job.handed]
+    given = sorted(_without_home(job).items())
+    return [*(f"APPTAINERENV_{key}={shlex.quote(value)}" for key, value in given), *names]
+
+
+def _without_home(job: Job) -> dict[str, str]:
+    return {key: value for key, value in job.env.items() if key != "HOME"}

@@ -1,0 +1,224 @@
+"""Makes an image and runs a container: the only module here that writes or starts anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from cmbench.cache import Entry, Store
+from cmbench.container.engines import (
+    Engine,
+    Job,
+    build_command,
+    environment,
+    exists_command,
+    main_command,
+    run_commands,
+    stop_command,
+)
+from cmbench.errors import Error
+from cmbench.lib.probe import probe
+from cmbench.process import run_process
+
+Say = Callable[[str], None]
+
+_STOP_SECONDS = 8.0
+_CAUSES = (
+    (
+        ("manifest unknown", "not found: manifest", "name unknown", "does not exist", "not known"),
+        (
+            "the base image does not exist under this name: correct --docker_base_image, or "
+            "--docker_os with --docker_os_version"
+        ),
+    ),
+    (
+        ("pull access denied", "unauthorized", "authentication required"),
+        "the registry of the base image wants you to log in first: see the engine's login command",
+    ),
+    (
+        ("x509", "certificate"),
+        (
+            "the registry's certificate is not trusted: name your organization's certificates in "
+            "SSL_CERT_FILE, and let the engine know them too"
+        ),
+    ),
+    (
+        ("no such host", "i/o timeout", "connection refused", "Temporary failure", "unreachable"),
+        (
+            "the network cannot be reached from here: set http_proxy and https_proxy, or load the "
+            "base image from a file first (podman load, docker load)"
+        ),
+    ),
+    (
+        ("no space left",),
+        "the disk with the engine's images is full: docker system prune, podman system prune",
+    ),
+)
+
+
+def own_folder(path: str, owner: tuple[int, int]) -> None:
+    """Make the folder ``path`` and what is missing above it; all of it belongs to ``owner``."""
+    missing: list[str] = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        os.mkdir(folder)
+        if os.geteuid() == 0 and owner[0] != 0:
+            os.chown(folder, *owner)
+
+
+def hand_over(folder: str, owner: tuple[int, int]) -> None:
+    """Let all below ``folder`` belong to ``owner``; only root does and needs that."""
+    if os.geteuid() != 0 or owner[0] == 0:
+        return
+    for above, folders, files in os.walk(folder):
+        for path in (above, *(os.path.join(above, name) for name in (*folders, *files))):
+            os.chown(path, *owner, follow_symlinks=False)
+
+
+def write_files(job: Job, text: str) -> None:
+    """Write the text of the image and an empty folder as the context of its build."""
+    os.makedirs(job.context, exist_ok=True)
+    draft = f"{job.file}.{os.getpid()}.new"
+    with open(draft, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(draft, job.file)
+
+
+def register(home: str, repositories: Sequence[str], owner: tuple[int, int]) -> None:
+    """Tell the ``cm`` in the container which repositories there are."""
+    own_folder(home, owner)
+    path = os.path.join(home, "repos.json")
+    draft = f"{path}.{os.getpid()}.new"
+    with open(draft, "w", encoding="utf-8") as stream:
+        json.dump(list(repositories), stream, indent=2)
+    if os.geteuid() == 0 and owner[0] != 0:
+        os.chown(draft, *owner)
+    os.replace(draft, path)
+
+
+def bake(store: Store, entries: Iterable[Entry], context: str) -> None:
+    """Copy cache entries into the context of a build, readable for every user."""
+    target = os.path.join(context, "cache")
+    shutil.rmtree(target, ignore_errors=True)
+    for entry in entries:
+        for path in (entry.path, store.metadata(entry)):
+            copy = os.path.join(target, os.path.relpath(path, store.root))
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            if os.path.isdir(path):
+                shutil.copytree(path, copy, symlinks=True)
+            else:
+                shutil.copy2(path, copy)
+    for folder, _, names in os.walk(target):
+        _readable(folder)
+        for name in names:
+            _readable(os.path.join(folder, name))
+
+
+def _readable(path: str) -> None:
+    if not os.path.islink(path):
+        os.chmod(path, os.stat(path).st_mode | (0o555 if os.path.isdir(path) else 0o444))
+
+
+def is_built(engine: Engine, job: Job) -> bool:
+    """Whether the image is there."""
+    command = exists_command(engine, job)
+    return probe(command, timeout=30).ok if command else os.path.isfile(job.image)
+
+
+def build(engine: Engine, job: Job, log: str, say: Say) -> float:
+    """Make the image; what the engine says goes to the file ``log`` and to ``say``.
+
+    Returns the seconds it took; raises ``image-failed``.
+    """
+    started = time.monotonic()
+    last: deque[str] = deque(maxlen=200)
+    with open(log, "w", encoding="utf-8") as stream:
+
+        def take(line: str) -> None:
+            last.append(line)
+            stream.write(line + "\n")
+            say(line)
+
+        command = build_command(engine, job)
+        status = run_process(command, job.context, environment(engine, job, os.environ), take)
+    if status != 0:
+        error = Error(
+            "image-failed",
+            f"{engine.name} could not build the image (exit status {status})",
+            hint=cause_of("\n".join(last)) or "look into the log; a build starts where it failed",
+            context=[line[:200] for line in last if line.strip()][-8:],
+        )
+        error.log = log
+        raise error
+    return time.monotonic() - started
+
+
+def cause_of(text: str) -> str:
+    """The remedy for what an engine says when it fails; empty where it is not known."""
+    return next((hint for words, hint in _CAUSES if any(w in text for w in words)), "")
+
+
+def run(
+    engine: Engine, job: Job, say: Callable[[str], None] | None, environ: Mapping[str, str]
+) -> int:
+    """Run the container and return the exit status of the command in it.
+
+    Without ``say`` the container has this process's terminal; else ``say`` gets its output, line
+    by line. However it ends, nothing of it is left.
+    """
+    commands = run_commands(engine, job)
+    main = main_command(commands)
+    before, after = commands[:main], commands[main + 1 :]
+    env = environment(engine, job, environ)
+    for command in before:
+        _small(command, env)
+    try:
+        if say is None:
+            return _attached(commands[main], env)
+        return run_process(commands[main], "/", env, say)
+    except BaseException:
+        stop = stop_command(engine, job)
+        if stop:
+            probe(stop, timeout=_STOP_SECONDS)
+        raise
+    finally:
+        for command in after:
+            probe(command, timeout=60)
+
+
+def _small(command: Sequence[str], env: Mapping[str, str]) -> None:
+    done = probe(command, timeout=600, env=env)
+    if not done.ok:
+        words = " ".join(command[1:3])
+        raise Error("container-failed", f"{os.path.basename(command[0])} {words}: {done.problem}")
+
+
+def _attached(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run ``command`` on our own terminal; an interruption reaches it too, and it may finish."""
+    try:
+        process = subprocess.Popen(list(command), env=dict(env))
+    except OSError as problem:
+        raise Error("cannot-start", f"cannot start {command[0]}: {problem.strerror}") from None
+    try:
+        return process.wait()
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number, seconds in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 1.0)):
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return

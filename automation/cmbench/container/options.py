@@ -1,0 +1,252 @@
+"""What a user and a script's meta ask of a container: flags, and the section ``docker:``.
+
+A flag wins over the meta; of the meta, the blocks of active variations win over that of the script,
+and their lists are added to it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.frame import Frame
+from cmbench.meta import is_true
+from cmbench.select import merge_order
+
+FLAGS: Mapping[str, str] = {
+    "engine": "docker, podman, apptainer or buildah; the first that answers by default",
+    "base_image": "image to build on, by name or by digest: NAME@sha256:...",
+    "os": "operating system of the image where no base image is named: debian, ubuntu, ...",
+    "os_version": "its version",
+    "cache": "no: build the image again, every step of it",
+    "cached": "cache entries of this machine: mount (read only), bake (into the image), none",
+    "it": "open a shell in the container after the run",
+    "extra_sys_deps": "more packages of the operating system",
+    "mounts": "more folders: HOST:CONTAINER or HOST:CONTAINER:rw, separated by commas",
+    "mount_current_dir": "no: keep the current folder out of the container",
+    "writable": "inputs whose folders may be written, separated by commas",
+    "env": "variables to hand over, by name, separated by commas",
+    "extra_run_args": "more words for the engine's run command",
+    "shm_size": "size of /dev/shm, such as 8g",
+    "all_gpus": "give it all NVIDIA GPUs",
+    "num_gpus": "give it so many NVIDIA GPUs",
+    "device": "devices of the machine to hand over, separated by commas",
+    "port_maps": "ports HOST:CONTAINER to open, separated by commas",
+    "privileged": "all privileges of the machine's root: only where nothing else helps",
+    "network": "network of the container, as the engine names it",
+    "image_name": "name of the image in the place of the script's",
+    "run": "yes: run although the script's meta says that it is not for containers",
+    "gh_token": "token for GitHub, handed over without being written anywhere",
+}
+"""Flags, each with ``--docker_`` in front of it."""
+
+_SHORT = ("engine", "base_image")
+"""Those that may be written without ``docker_``, if the script has no input of that name."""
+
+_SAME = {"interactive": "it", "image_base": "base_image", "base": "base_image"}
+
+_ALWAYS = ("use_host_user_id", "use_host_group_id", "pass_user_id", "pass_user_group", "real_run")
+"""Flags of CM that ask for what is done anyway."""
+
+_REFUSED = {
+    "cm_repo": "the repositories that are registered here are mounted",
+    "cm_repos": "the repositories that are registered here are mounted",
+    "cm_repo_branch": "the repositories that are registered here are mounted",
+    "cm_repo_flags": "the repositories that are registered here are mounted",
+    "pre_run_cmds": "put what is needed into the base image, or into a script",
+    "run_final_cmds": "put what is needed into the base image, or into a script",
+    "run_cmd_prefix": "put what is needed into the base image, or into a script",
+    "push_image": "push it with the engine: its name is printed",
+    "image_repo": "name the image with --docker_image_name",
+    "detached": "start the whole command in the background with &",
+    "dt": "start the whole command in the background with &",
+    "keep_alive": "open a shell after the run with --docker_it",
+    "skip_build": "an image that is there already is not built again anyway",
+}
+"""Flags of CM that would change what is run, with what to do in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The container as it is asked for; texts are empty and tuples are empty for the default."""
+
+    engine: str = ""
+    base_image: str = ""
+    os: str = ""
+    os_version: str = ""
+    rebuild: bool = False
+    cached: str = "mount"
+    interactive: bool = False
+    packages: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    current_folder: bool = True
+    writable: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    extra_run_args: tuple[str, ...] = ()
+    shm_size: str = ""
+    gpus: str = ""
+    devices: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+    privileged: bool = False
+    network: str = ""
+    image_name: str = ""
+    gh_token: str = ""
+    input_mapping: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def split_flags(
+    flags: Mapping[str, Any], inputs: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The flags of containers, without ``docker_``, and all others, which go to the script.
+
+    Raises ``unknown-flag`` for a flag of containers that does not exist.
+    """
+    own: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, value in flags.items():
+        short = name.removeprefix("docker_")
+        if name in inputs or (short == name and name not in _SHORT):
+            others[name] = value
+        else:
+            _check(short, name)
+            if short not in _ALWAYS:
+                own[_SAME.get(short, short)] = value
+    return own, others
+
+
+def _check(short: str, name: str) -> None:
+    if short in _REFUSED:
+        raise Error("unknown-flag", f"--{name} is not possible here", hint=_REFUSED[short])
+    if short not in FLAGS and short not in _SAME and short not in _ALWAYS:
+        hint = did_you_mean(name, [f"docker_{known}" for known in FLAGS])
+        raise Error(
+            "unknown-flag",
+            f"containers know no flag --{name}",
+            hint=hint or "see them all: cm docker script --tags=detect,os --help",
+        )
+
+
+def declared(frame: Frame) -> dict[str, Any]:
+    """The section ``docker:`` of the step's script with those of its active variations."""
+    meta = frame.script.meta
+    blocks: list[Any] = [
+        {key: value for key, value in meta.items() if key.startswith("docker_")},
+        meta.get("docker"),
+    ]
+    variations = meta.get("variations") or {}
+    for name in merge_order(frame.choice):
+        block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
+        blocks.append(block.get("docker") if isinstance(block, Mapping) else None)
+    found: dict[str, Any] = {}
+    for block in blocks:
+        _lay(found, block if isinstance(block, Mapping) else {})
+    return found
+
+
+def _lay(found: dict[str, Any], block: Mapping[str, Any]) -> None:
+    for key, value in block.items():
+        name = key.removeprefix("docker_")
+        name = _SAME.get(name, name)
+        before = found.get(name)
+        if isinstance(value, list) and isinstance(before, list):
+            found[name] = [*before, *(item for item in value if item not in before)]
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            found[name] = {**before, **value}
+        else:
+            found[name] = value
+
+
+def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
+    """The flags ``own`` over the section ``meta``; raises ``bad-value``."""
+    asked = {**meta, **own}
+    if "run" in asked and not is_true(asked["run"]):
+        raise Error(
+            "bad-value",
+            "this script says that it is not for containers (docker: run: false)",
+            hint="run it all the same with --docker_run=yes",
+        )
+    cached = _text(asked, "cached") or "mount"
+    if cached not in ("mount", "bake", "none"):
+        raise Error("bad-value", f"--docker_cached={cached} is not possible", hint=FLAGS["cached"])
+    return Options(
+        engine=_text(own, "engine"),
+        base_image=_text(asked, "base_image"),
+        os=_text(asked, "os") if "os" in own or not _text(asked, "base_image") else "",
+        os_version=_text(asked, "os_version"),
+        rebuild="cache" in own and not is_true(own["cache"]),
+        cached=cached,
+        interactive=is_true(own.get("it", False)),
+        packages=_list(own, "extra_sys_deps") + _list(meta, "extra_sys_deps"),
+        mounts=_list(meta, "mounts") + _list(own, "mounts"),
+        current_folder=is_true(asked.get("mount_current_dir", True)),
+        writable=_list(asked, "writable"),
+        env=_list(asked, "env"),
+        extra_run_args=_words(meta) + _words(own),
+        shm_size=_text(asked, "shm_size"),
+        gpus=_gpus(asked),
+        devices=_list(asked, "device"),
+        ports=_list(asked, "port_maps"),
+        privileged=is_true(asked.get("privileged", False)),
+        network=_text(asked, "network"),
+        image_name=_text(asked, "image_name"),
+        gh_token=_text(own, "gh_token"),
+        input_mapping=_mapping(meta),
+        notes=tuple(_notes(meta)),
+    )
+
+
+def _text(asked: Mapping[str, Any], name: str) -> str:
+    value = asked.get(name, "")
+    if value is True:
+        raise Error("bad-value", f"--docker_{name} needs a value: {FLAGS[name]}")
+    return str(value or "").strip()
+
+
+def _list(asked: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = asked.get(name) or ()
+    if isinstance(value, str) or value is True:
+        value = _text(asked, name).replace(",", " " if name == "extra_sys_deps" else ",").split(",")
+        if name == "extra_sys_deps":
+            value = " ".join(value).split()
+    items: Sequence[Any] = value if isinstance(value, list | tuple) else (value,)
+    return tuple(str(item).strip() for item in items if str(item).strip())
+
+
+def _words(asked: Mapping[str, Any]) -> tuple[str, ...]:
+    value = asked.get("extra_run_args") or ""
+    if isinstance(value, list):
+        return tuple(str(word) for word in value)
+    try:
+        return tuple(shlex.split(_text(asked, "extra_run_args")))
+    except ValueError as problem:
+        raise Error("bad-value", f"--docker_extra_run_args: {problem}") from None
+
+
+def _gpus(asked: Mapping[str, Any]) -> str:
+    number = _text(asked, "num_gpus") if asked.get("num_gpus") else ""
+    if number and not number.isdigit():
+        raise Error("bad-value", f"--docker_num_gpus={number} is not a number")
+    return number or ("all" if is_true(asked.get("all_gpus", False)) else "")
+
+
+def _mapping(meta: Mapping[str, Any]) -> dict[str, str]:
+    value = meta.get("input_mapping")
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+_UNUSED = {
+    "deps": "steps that it wants on this machine first; run them yourself if they are needed",
+    "pre_run_cmds": "commands in the container before the run",
+    "run_cmd_prefix": "a command in front of the run",
+    "build_deps": "steps before the build",
+}
+
+
+def _notes(meta: Mapping[str, Any]) -> Iterable[str]:
+    for name, meaning in _UNUSED.items():
+        if meta.get(name):
+            yield f"the script's docker section asks for {name}, which is left out: {meaning}"

@@ -1,0 +1,81 @@
+"""Find the cases of KiTS19 that the benchmark asks for, or make the small set."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from cmbench.errors import Error
+
+NAMES = ("imaging.nii.gz", "segmentation.nii.gz")
+# The benchmark has one case twice, under a number that KiTS19 does not have.
+COPIES = {"case_00400": "case_00185"}
+LIST = "cases.txt"
+HOW = (
+    "git clone https://github.com/neheller/kits19, there run "
+    "'python3 -m starter_code.get_imaging', then give --kits19_path=kits19/data; or use _tiny"
+)
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Look at the user's folder; the tiny form is made by a program."""
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "tiny":
+        program: dict[str, Any] = i["automation"].run_native_script(
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
+        )
+        return program
+    if not env.get("CM_KITS19_PATH"):
+        raise Error(
+            "data-needed",
+            "KiTS19 is free for non-commercial use (CC BY-NC-SA 4.0) and has to be fetched by you",
+            hint=HOW,
+        )
+    cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+    return {"return": 0, "relies_on": check(cases_folder(env["CM_KITS19_PATH"]), cases)}
+
+
+def listed(script: str) -> list[str]:
+    """The cases of the benchmark, in its order."""
+    with open(os.path.join(script, LIST), encoding="utf-8") as file:
+        return file.read().split()
+
+
+def cases_folder(given: str) -> str:
+    """The folder of the cases: the one that was given, or ``data`` in a checkout."""
+    folder = os.path.abspath(os.path.expanduser(given))
+    inside = os.path.join(folder, "data")
+    return inside if os.path.isdir(inside) else folder
+
+
+def check(folder: str, cases: list[str]) -> list[str]:
+    """The files of these cases; Error naming those that are not there or empty."""
+    needed = dict.fromkeys(COPIES.get(case, case) for case in cases)
+    files = [os.path.join(folder, case, name) for case in needed for name in NAMES]
+    missing = [path for path in files if not os.path.isfile(path) or not os.path.getsize(path)]
+    if missing:
+        raise Error(
+            "data-incomplete",
+            f"{folder} lacks {len(missing)} of the {len(files)} files that the benchmark needs",
+            context=[*missing[:5], *(["..."] if len(missing) > 5 else [])],
+            hint=HOW,
+        )
+    return files
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Set the folder of the cases and the list of those that are used."""
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "tiny":
+        folder = os.path.join(os.getcwd(), "data")
+        cases = sorted(os.listdir(folder))
+    else:
+        folder = cases_folder(env["CM_KITS19_PATH"])
+        cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+    path = os.path.join(os.getcwd(), LIST)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(f"{case}\n" for case in cases))
+    env["CM_DATASET_PATH"] = folder
+    env["CM_DATASET_CASES_FILE_PATH"] = path
+    env["CM_DATASET_SIZE"] = str(len(cases))
+    return {"return": 0, "version": "1.0" if env.get("CM_DATASET_FORM") == "tiny" else "2019"}

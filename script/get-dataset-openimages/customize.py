@@ -1,0 +1,104 @@
+"""Fetch the pictures of Open Images and their boxes, or check those that the user has."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from cmbench.errors import Error
+
+COUNT = 24781
+SHOWN = 3
+HOMEPAGE = "https://storage.googleapis.com/openimages/web/index.html"
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Find the list, get the pictures that it names, and count them."""
+    env = i["env"]
+    annotations = find_annotations(env, os.getcwd())
+    count = int(env.get("CM_DATASET_COUNT") or 0)
+    names = file_names(annotations, count)
+    given = env.get("CM_OPENIMAGES_IMAGES_PATH")
+    if given:
+        folder = os.path.abspath(os.path.expanduser(given))
+    else:
+        store = env.get("CM_OPENIMAGES_STORE") or os.path.join(os.getcwd(), "validation")
+        folder = os.path.abspath(os.path.expanduser(store))
+        fetch(i, names, folder)
+    check(folder, names)
+    env["CM_DATASET_PATH"] = env["CM_DATASET_IMAGES_PATH"] = folder
+    env["CM_DATASET_ANNOTATIONS_FILE_PATH"] = annotations
+    env["CM_DATASET_SIZE"] = str(len(names))
+    return {"return": 0, "version": "v6", "relies_on": [folder, annotations]}
+
+
+def find_annotations(env: Mapping[str, Any], root: str) -> str:
+    """The user's list, or the one that was unpacked below ``root``."""
+    given = env.get("CM_OPENIMAGES_ANNOTATIONS_PATH")
+    if given:
+        return os.path.abspath(os.path.expanduser(given))
+    for folder, _, names in os.walk(root):
+        for name in sorted(names):
+            if name.endswith(".json") and name.startswith("openimages"):
+                return os.path.join(folder, name)
+    raise Error(
+        "data-wrong",
+        "what was unpacked has no openimages-mlperf.json",
+        hint="give the list with --annotations_path=FILE",
+    )
+
+
+def file_names(annotations: str, count: int) -> list[str]:
+    """The pictures that the list names, the first ``count`` of them unless that is 0."""
+    try:
+        with open(annotations, encoding="utf-8") as file:
+            told = json.load(file)
+        names = [str(image["file_name"]) for image in told["images"]]
+        boxes = len(told["annotations"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Error(
+            "data-wrong",
+            f"{annotations} has no annotations in COCO's format: {error}",
+            hint="leave --annotations_path out to download the list of the benchmark",
+        ) from error
+    if not count and len(names) != COUNT:
+        raise Error(
+            "data-incomplete",
+            f"{annotations} lists {len(names)} pictures with {boxes} boxes, "
+            f"the benchmark has {COUNT} pictures",
+            hint="leave --annotations_path out to download the list of the benchmark, or ask for "
+            f"fewer pictures: _size.{len(names)}",
+        )
+    return names[: count or None]
+
+
+def fetch(i: Mapping[str, Any], names: list[str], folder: str) -> None:
+    """Download the pictures that ``folder`` does not hold."""
+    env = i["env"]
+    listing = os.path.join(env["CM_TMP_RUN_DIR"], "pictures.json")
+    with open(listing, "w", encoding="utf-8") as file:
+        json.dump({"names": names, "folder": folder, "url": env["CM_OPENIMAGES_URL"]}, file)
+    env["CM_OPENIMAGES_LIST"] = listing
+    i["automation"].run_native_script(
+        {"run_script_input": i["run_script_input"], "env": env, "script_name": "fetch"}
+    )
+
+
+def check(folder: str, names: list[str]) -> None:
+    """Raise Error when pictures are missing or empty."""
+    missing = [name for name in names if not _there(os.path.join(folder, name))]
+    if missing:
+        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
+        raise Error(
+            "data-incomplete",
+            f"{len(missing)} of {len(names)} pictures are not in {folder}",
+            hint="leave --images_path out to download them, or fetch those that are missing into "
+            f"this folder with --store={folder}",
+            context=[f"missing: {shown}", f"the data set is described at {HOMEPAGE}"],
+        )
+
+
+def _there(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) > 0

@@ -1,0 +1,112 @@
+"""A calibration is used again on the same machine, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlperf_harness import calibrate, host, kept_calibration, records
+from mlperf_harness import session as sessions
+from mlperf_harness.calibration import Calibration, Latency, Point, Probe
+from mlperf_harness.settings import MULTI_STREAM, SINGLE_STREAM, Overrides, SessionSettings, Shape
+
+import benchmark_lab as lab
+
+PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540)
+
+
+def settings(folder: Path, **changes: Any) -> SessionSettings:
+    """A session whose targets and calibrations are kept below ``folder``."""
+    wanted = lab.settings(folder / "results", sut_dir=str(folder / "sut"), **changes)
+    return records.decode(SessionSettings, wanted)
+
+
+def calibration() -> Calibration:
+    """One that was never measured."""
+    point = Point(Shape(1, 1, 8), 1000.0, 0.008)
+    latency = Latency(Shape(1, 1, 1), 0.001, 0.002)
+    streams = {SINGLE_STREAM: latency, MULTI_STREAM: latency}
+    return Calibration(2, 540, point, point, streams, 0.015, {}, (point,), {}, 1.0)
+
+
+def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None:
+    wanted = settings(tmp_path)
+    path = kept_calibration.place(wanted)
+    assert path is not None
+    assert path.name == "resnet50-tiny.json"
+    mark = kept_calibration.fingerprint(wanted, "data", PROBE)
+    assert kept_calibration.find(path, mark) is None
+    kept_calibration.keep(path, mark, calibration())
+    found = kept_calibration.find(path, mark)
+    assert found is not None
+    assert found.calibration == calibration()
+    assert found.measured_at.startswith("20")
+    path.write_text("{", encoding="utf-8")
+    assert kept_calibration.find(path, mark) is None
+
+
+def test_nothing_is_kept_without_a_folder_for_it(tmp_path: Path) -> None:
+    assert (
+        kept_calibration.place(settings(tmp_path) and replace(settings(tmp_path), sut_dir=""))
+        is None
+    )
+    kept_calibration.keep(None, {}, calibration())
+    kept_calibration.forget(None)
+    assert kept_calibration.find(None, {}) is None
+
+
+def test_whatever_speed_depends_on_makes_it_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings(tmp_path)
+    mark = kept_calibration.fingerprint(wanted, "data", PROBE)
+    others = [
+        kept_calibration.fingerprint(wanted, "other", PROBE),
+        kept_calibration.fingerprint(wanted, "data", replace(PROBE, versions={"numpy": "3"})),
+        kept_calibration.fingerprint(
+            replace(wanted, model=replace(wanted.model, sha256="0")), "data", PROBE
+        ),
+        kept_calibration.fingerprint(
+            replace(wanted, overrides=Overrides(threads=7)), "data", PROBE
+        ),
+    ]
+    machine = host.facts()
+    for change in ({"cpu_model": "other"}, {"cores_usable": 99}, {"memory_bytes": 1}):
+        changed = replace(machine, **change)  # type: ignore[arg-type]
+        monkeypatch.setattr(host, "facts", lambda changed=changed: changed)
+        others.append(kept_calibration.fingerprint(wanted, "data", PROBE))
+    assert all(other != mark for other in others)
+    monkeypatch.setattr(host, "facts", lambda: machine)
+    longer = replace(wanted.overrides, min_duration=900)
+    same = kept_calibration.fingerprint(replace(wanted, overrides=longer), "data", PROBE)
+    assert same == mark
+
+
+def test_a_second_session_measures_only_when_it_is_asked_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "load_average", lambda: 0.0)
+    for number, reuse in enumerate((True, True, False)):
+        wanted = settings(tmp_path, reuse=reuse, scenarios=["SingleStream"], modes=["performance"])
+        own = replace(wanted, results_dir=str(tmp_path / f"results-{number}"))
+        results = sessions.Session(own).run()
+        assert results.results[0].validity == "VALID"
+        told = capsys.readouterr().out
+        assert "calibrated on" in told
+        assert ("kept from" in told) == (number == 1), told
+
+
+def test_a_busy_machine_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "usable_cores", lambda: 4)
+    for load, idle in ((None, True), (0.3, True), (2.0, True), (2.1, False)):
+        monkeypatch.setattr(host, "load_average", lambda load=load: load)
+        assert kept_calibration.idle() == idle
+
+
+def test_large_answers_keep_batches_small() -> None:
+    assert calibrate.batch_sizes(Overrides())[-1] == 64
+    assert calibrate.batch_sizes(Overrides(), 1 << 20)[-1] == 16
+    assert calibrate.batch_sizes(Overrides(), 1 << 30) == [1]
+    assert calibrate.batch_sizes(Overrides(batch_size=3), 1 << 30)[-1] == 3
