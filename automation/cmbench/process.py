@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from cmbench.errors import Error
 
@@ -27,8 +28,20 @@ def run_process(
     Returns the exit status (negative for a signal). ``pulse`` is called a few times a second; what
     it raises ends the process too.
     """
+    with _signals_held() as let_go:
+        process = _start(command, cwd, environment)
+        try:
+            let_go()
+            _pump(process, line, pulse)
+            return process.wait()
+        except BaseException:
+            end_group(process)
+            raise
+
+
+def _start(command: list[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     try:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             cwd=cwd,
             env=dict(environment),
@@ -43,12 +56,34 @@ def run_process(
             f"cannot start {command[0]}: {problem.strerror}",
             hint=f"install {command[0]} or put it on PATH",
         ) from None
+
+
+@contextmanager
+def _signals_held() -> Iterator[Callable[[], None]]:
+    """Keep Ctrl-C and SIGTERM back until the given function is called, or the block ends.
+
+    One that arrives when a process was made, and nobody knows of it yet, would leave it behind.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    arrived: list[int] = []
+    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    kept = {number: handler for number, handler in old.items() if callable(handler)}
+    for number in kept:
+        signal.signal(number, lambda number, frame: arrived.append(number))
+
+    def let_go() -> None:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        kept.clear()
+        if arrived:
+            signal.raise_signal(arrived.pop())
+
     try:
-        _pump(process, line, pulse)
-        return process.wait()
-    except BaseException:
-        end_group(process)
-        raise
+        yield let_go
+    finally:
+        let_go()
 
 
 def _pump(

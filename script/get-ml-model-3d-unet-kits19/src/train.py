@@ -107,7 +107,8 @@ def train(recipe: Recipe) -> UNet:
         schedule.step()
         if number % 50 == 49:
             print(f"step {number + 1}: loss {loss.item():.4f}", flush=True)
-    return network.eval()
+    network.eval()
+    return network
 
 
 def export(network: UNet, out: Path) -> dict[str, Any]:
