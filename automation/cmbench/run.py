@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -374,18 +375,28 @@ class Progress:
         self._paths[threading.get_ident()] = path
         if not self._looking:
             self._looking = True
-            threading.Thread(target=self._look, daemon=True).start()
+            threading.Thread(target=_look, args=(weakref.ref(self),), daemon=True).start()
 
-    def _look(self) -> None:
-        while True:
-            time.sleep(0.2)
-            for path in tuple(self._paths.values()):
-                with suppress(OSError, ValueError):
-                    stamp = os.stat(path).st_mtime_ns
-                    if stamp != self._seen.get(path):
-                        self._seen[path] = stamp
-                        with open(path, encoding="utf-8") as stream:
-                            self._reporter.progress(json.load(stream))
+    def look(self) -> None:
+        """Pass on what is new."""
+        for path in tuple(self._paths.values()):
+            with suppress(OSError, ValueError):
+                stamp = os.stat(path).st_mtime_ns
+                if stamp != self._seen.get(path):
+                    self._seen[path] = stamp
+                    with open(path, encoding="utf-8") as stream:
+                        self._reporter.progress(json.load(stream))
+
+
+def _look(watched: weakref.ref[Progress]) -> None:
+    """Look as long as the run is there: a process may make many of them."""
+    while True:
+        time.sleep(0.2)
+        progress = watched()
+        if progress is None:
+            return
+        progress.look()
+        del progress
 
 
 class _LineWriter:
