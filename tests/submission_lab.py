@@ -99,6 +99,7 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
             "result_max_latency_ns": 660_000_000_000 if scenario == "Offline" else 20_000_000,
             "result_50.00_percentile_latency_ns": 1_000_000,
             "result_99.00_percentile_latency_ns": 2_000_000,
+            "result_99.00_percentile_per_query_latency_ns": 8_000_000,
             **RESULTS[scenario],
             "num_errors": 0,
         }
@@ -110,7 +111,10 @@ def short(scenario: str, mode: str) -> str:
     """A summary log."""
     if mode == "AccuracyOnly":
         return "\nNo warnings encountered during test.\n\nNo errors encountered during test.\n"
-    figure = "Samples per second: 1000\n" if scenario == "Offline" else ""
+    figure = {
+        "Offline": "Samples per second: 1000\n",
+        "MultiStream": "99.0th percentile latency (ns) : 8000000\n",
+    }.get(scenario, "")
     return f"SUT name : Test\nScenario : {scenario}\nMode     : {mode}\n{figure}Result is : VALID\n"
 
 

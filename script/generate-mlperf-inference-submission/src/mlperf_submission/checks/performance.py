@@ -53,7 +53,7 @@ SUMMARY_KEYS = {
     ),
     "MultiStream": (
         r"^99\.0*th percentile latency \(ns\) : *(\d+)",
-        "result_99.00_percentile_latency_ns",
+        "result_99.00_percentile_per_query_latency_ns",
     ),
     "Offline": (r"^Samples per second: *([\d.]+)", "result_samples_per_second"),
     "Server": (r"^Completed samples per second *: *([\d.]+)", "result_completed_samples_per_sec"),
