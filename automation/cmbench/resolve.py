@@ -248,7 +248,8 @@ class Resolver:
 
     def _mismatch(self, entry: Entry, frame: Frame) -> str:
         """Why ``entry`` does not answer ``frame``; an empty string when it does."""
-        for key, then in entry.reads.items():
+        # In an order of its own: steps that run at once may read in any.
+        for key, then in sorted(entry.reads.items()):
             now = value_now(key, frame)
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"

@@ -156,6 +156,8 @@ def inside(folder: str) -> Iterator[None]:
 
 @settings(
     max_examples=EXAMPLES,
+    # The usual run has the same worlds every time; more of them are other ones.
+    derandomize="CMBENCH_EXAMPLES" not in os.environ,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
