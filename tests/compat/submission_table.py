@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation")]
+SCRIPTS = ("generate-mlperf-inference-submission", "app-mlperf-inference")
+sys.path[:0] = [str(TESTS), *(str(TESTS.parent / "script" / name / "src") for name in SCRIPTS)]
 
 from mlperf_submission import checks, layouts, official, verdict  # noqa: E402
 
