@@ -36,7 +36,7 @@ check: $(INSTALLED_FOR_TEST)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@for src in script/*/src; do \
-	  if [ -d "$$src" ]; then echo "mypy $$src"; MYPYPATH="$$src:script/app-mlperf-inference/src" $(BIN)/mypy "$$src"; fi; \
+	  if [ -d "$$src" ]; then echo "mypy $$src"; MYPYPATH="$$src" $(BIN)/mypy "$$src"; fi; \
 	done
 
 pytest: $(INSTALLED_FOR_TEST)

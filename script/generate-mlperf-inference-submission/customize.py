@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
@@ -16,9 +14,7 @@ siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlper
 if TYPE_CHECKING:
     from mlperf_submission.fields import Field
 
-YES = ("yes", "true", "on", "1")
 RESULTS = "~/mlperf-inference-results"
-TREE = "~/mlperf-inference-submission"
 # Fields of the description that have an option of their own.
 FIELDS = {
     "system_name": "CM_HW_NAME",
@@ -26,30 +22,28 @@ FIELDS = {
 }
 
 
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the tree, show the verdict; raises Error when rules are broken."""
-    from mlperf_submission import pack, steps
-    from mlperf_submission.errors import SubmissionError
+    from mlperf_submission import inputs, pack, steps
 
     env = i["env"]
-    ask = None if _set(env, "CM_QUIET") or not sys.stdin.isatty() else _ask
-    try:
-        answer = steps.generate(request(env), ask)
-        if env.get("CM_TAR_OUTFILE"):
-            packed = pack.pack(tree(env), folder(env["CM_TAR_OUTFILE"]))
-            print(f"packed: {env['CM_TAR_OUTFILE']} ({len(packed)} files)")
-    except SubmissionError as error:
-        raise Error(error.kind, str(error), hint=error.hint) from error
+    tree = inputs.tree(env)
+    ask = None if inputs.is_set(env, "CM_QUIET") or not sys.stdin.isatty() else _ask
+    answer = steps.generate(request(env), ask)
     print("\n".join(answer.lines))
-    env["CM_MLPERF_INFERENCE_SUBMISSION_DIR"] = str(tree(env))
-    env["CM_MLPERF_INFERENCE_SUBMISSION_REPORT_DIR"] = str(steps.report_folder(tree(env)))
+    env["CM_MLPERF_INFERENCE_SUBMISSION_DIR"] = str(tree)
+    env["CM_MLPERF_INFERENCE_SUBMISSION_REPORT_DIR"] = str(steps.report_folder(tree))
     env["CM_MLPERF_SUBMISSION_CHECKER_VERSION"] = str(answer.data["round"])
     i["state"]["cm-mlperf-inference-submission"] = dict(answer.data)
-    if answer.verdict.nature:
+    if answer.verdict.too_short:
         # The official checker will say so too, and that is no failure of this flow.
         env["CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"] = "yes"
     if answer.verdict.faults:
         raise refused(answer)
+    target = inputs.optional(env, "CM_TAR_OUTFILE")
+    if target is not None:
+        print(f"packed: {target} ({len(pack.pack(tree, target))} files)")
     return {"return": 0}
 
 
@@ -63,40 +57,26 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def request(env: Mapping[str, Any]) -> Any:
     """The request that the env keys make."""
-    from mlperf_submission import steps
+    from mlperf_submission import inputs, steps
 
     inferred = ("CM_RUN_MLPERF_SUBMISSION_PREPROCESSOR", "CM_MLPERF_DUPLICATE_SCENARIO_RESULTS")
-    system_file, compare = (
-        env.get("CM_MLPERF_SUT_DESCRIPTION_FILE"),
-        env.get("CM_MLPERF_SUBMISSION_COMPARE_DIR"),
-    )
     return steps.Request(
-        results_dir=folder(env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_") or RESULTS),
-        submission_dir=tree(env),
+        results_dir=inputs.folder(env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_") or RESULTS),
+        submission_dir=inputs.tree(env),
         submitter=env.get("CM_MLPERF_SUBMITTER") or "",
         division=env.get("CM_MLPERF_SUBMISSION_DIVISION") or "",
         category=env.get("CM_MLPERF_SUBMISSION_CATEGORY") or "",
         round=env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or "",
         device=env.get("CM_MLPERF_DEVICE") or "",
-        clean=_set(env, "CM_MLPERF_CLEAN_SUBMISSION_DIR"),
-        truncated=not _set(env, "CM_SKIP_TRUNCATE_ACCURACY"),
-        inferred=any(_set(env, key) for key in inferred),
-        system_file=folder(system_file) if system_file else None,
-        compare=folder(compare) if compare else None,
+        clean=inputs.is_set(env, "CM_MLPERF_CLEAN_SUBMISSION_DIR"),
+        truncated=not inputs.is_set(env, "CM_SKIP_TRUNCATE_ACCURACY"),
+        inferred=any(inputs.is_set(env, key) for key in inferred),
+        system_file=inputs.optional(env, "CM_MLPERF_SUT_DESCRIPTION_FILE"),
+        compare=inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
         fields={name: env[key] for name, key in FIELDS.items() if env.get(key)},
         hw_notes_extra=env.get("CM_MLPERF_SUT_HW_NOTES_EXTRA") or "",
         sw_notes_extra=env.get("CM_MLPERF_SUT_SW_NOTES_EXTRA") or "",
     )
-
-
-def tree(env: Mapping[str, Any]) -> Path:
-    """The folder of the tree."""
-    return folder(env.get("CM_MLPERF_INFERENCE_SUBMISSION_DIR") or TREE)
-
-
-def folder(text: str) -> Path:
-    """A path as a person types it, made absolute."""
-    return Path(os.path.abspath(os.path.expanduser(text)))
 
 
 def refused(answer: Any) -> Error:
@@ -107,10 +87,6 @@ def refused(answer: Any) -> Error:
         f"{answer.verdict.line}; first: {first.rule}: {first.found}",
         hint=f"{first.mend}; all of them: {answer.data['report']}/report.html",
     )
-
-
-def _set(env: Mapping[str, Any], key: str) -> bool:
-    return str(env.get(key) or "no").lower() in YES
 
 
 def _ask(field: Field) -> str:

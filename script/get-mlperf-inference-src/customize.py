@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from typing import Any
 
+from cmbench.env import mask
 from cmbench.errors import Error
 from cmbench.lib import provenance
 
 FOLDER = "inference"
 CHECKER = os.path.join("tools", "submission")
 LONGEST_S = 1800
-SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def git(place: str, *words: str) -> None:
     except subprocess.TimeoutExpired as error:
         raise Error("network", f"git {words[0]} took too long") from error
     if done.returncode:
-        said = SECRET.sub("***@", done.stderr).strip().splitlines() or ["git said nothing"]
+        said = mask(done.stderr).strip().splitlines() or ["git said nothing"]
         raise Error(
             "network",
             f"git {words[0]} failed: {said[-1]}",

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from cmbench.errors import Error
 from cmbench.lib import siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
-TREE = "~/mlperf-inference-submission"
 
-
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say which scenarios were added."""
-    from mlperf_submission import build, infer, layouts, steps
-    from mlperf_submission.errors import SubmissionError
+    from mlperf_submission import build, infer, inputs, layouts, steps
 
     env = i["env"]
-    tree = Path(env.get("CM_MLPERF_INFERENCE_SUBMISSION_DIR") or TREE).expanduser().absolute()
-    try:
-        build.refuse_foreign(tree)
-        name = env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or steps.round_of(tree)
-        layout = layouts.of_round(name)
-        added = build.edit(tree, lambda folder: infer.fill(layouts.Tree(folder, layout)))
-    except SubmissionError as error:
-        raise Error(error.kind, str(error), hint=error.hint) from error
+    tree = inputs.tree(env)
+    build.refuse_foreign(tree)
+    name = env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or steps.round_of(tree)
+    layout = layouts.of_round(name)
+    added = build.edit(tree, lambda folder: infer.fill(layouts.Tree(folder, layout)))
     print("\n".join(added) or f"nothing to infer in {tree}: no edge scenario is missing")
     return {"return": 0}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
@@ -11,31 +10,25 @@ from cmbench.lib import siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
-TREE = "~/mlperf-inference-submission"
-YES = ("yes", "true", "on", "1")
 
-
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say what was pushed."""
-    from mlperf_submission import layouts, push, steps
-    from mlperf_submission.errors import SubmissionError
+    from mlperf_submission import inputs, layouts, push, steps
 
     env = i["env"]
-    tree = Path(env.get("CM_MLPERF_INFERENCE_SUBMISSION_DIR") or TREE).expanduser().absolute()
+    tree = inputs.tree(env)
     url = env.get("CM_MLPERF_RESULTS_GIT_REPO_URL") or ""
     if not url:
         raise Error("needs-input", "no repository is named", hint="give --repo_url=URL")
-    try:
-        order = push.Push(
-            layouts.Tree(tree, layouts.of_round(steps.round_of(tree))),
-            url,
-            env.get("CM_GIT_BRANCH") or "",
-            env["CM_MLPERF_RESULTS_REPO_COMMIT_MESSAGE"],
-            str(env.get("CM_MLPERF_RESULTS_DRY_RUN") or "no").lower() in YES,
-        )
-        done = push.push(order)
-    except SubmissionError as error:
-        raise Error(error.kind, str(error), hint=error.hint) from error
+    order = push.Push(
+        layouts.Tree(tree, layouts.of_round(steps.round_of(tree))),
+        url,
+        env.get("CM_GIT_BRANCH") or "",
+        env["CM_MLPERF_RESULTS_REPO_COMMIT_MESSAGE"],
+        inputs.is_set(env, "CM_MLPERF_RESULTS_DRY_RUN"),
+    )
+    done = push.push(order)
     print(words(done))
     i["state"]["cm-mlperf-inference-push"] = asdict(done)
     return {"return": 0}

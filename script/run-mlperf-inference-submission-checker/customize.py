@@ -12,46 +12,39 @@ from cmbench.lib import siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
-YES = ("yes", "true", "on", "1")
-TREE = "~/mlperf-inference-submission"
 
-
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Judge the tree; raises Error when rules are broken or an official checker refuses it."""
-    from mlperf_submission import pack, steps
-    from mlperf_submission.errors import SubmissionError
+    from mlperf_submission import inputs, pack, steps
 
     env = i["env"]
-    tree = Path(env.get("CM_MLPERF_INFERENCE_SUBMISSION_DIR") or TREE).expanduser().absolute()
-    compare = env.get("CM_MLPERF_SUBMISSION_COMPARE_DIR")
-    try:
-        benchmark_round = env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or steps.round_of(tree)
-        answer = steps.check(
-            tree,
-            benchmark_round,
-            env.get("CM_MLPERF_SUBMITTER") or "",
-            official(env, tree, benchmark_round.lower().lstrip("vr")),
-            Path(compare).expanduser().absolute() if compare else None,
-            _set(env, "CM_MLPERF_SUBMISSION_EXPLAIN"),
-        )
-    except SubmissionError as error:
-        raise Error(error.kind, str(error), hint=error.hint) from error
+    tree = inputs.tree(env)
+    benchmark_round = env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or steps.round_of(tree)
+    answer = steps.check(
+        tree,
+        benchmark_round,
+        env.get("CM_MLPERF_SUBMITTER") or "",
+        official(env, tree, benchmark_round.lower().lstrip("vr")),
+        inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
+        inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPLAIN"),
+    )
     print("\n".join(answer.lines))
     i["state"]["cm-mlperf-inference-submission-checks"] = dict(answer.data)
     _judge(env, answer)
-    if env.get("CM_TAR_OUTFILE"):
-        target = Path(env["CM_TAR_OUTFILE"]).expanduser().absolute()
+    target = inputs.optional(env, "CM_TAR_OUTFILE")
+    if target is not None:
         print(f"packed: {target} ({len(pack.pack(tree, target))} files)")
     return {"return": 0}
 
 
 def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[Any]:
     """What the official checkers say; nothing when they are turned off."""
-    if not _set(env, "CM_MLPERF_OFFICIAL_CHECKER") or not tree.is_dir():
-        return []
+    from mlperf_submission import inputs, steps
     from mlperf_submission import official as checkers
-    from mlperf_submission import steps
 
+    if not inputs.is_set(env, "CM_MLPERF_OFFICIAL_CHECKER") or not tree.is_dir():
+        return []
     more = shlex.split(env.get("CM_MLPERF_SUBMISSION_CHECKER_EXTRA_ARGS") or "")
     hiding = [word for word in more if word.startswith(("--skip", "--scenarios-to-skip"))]
     if hiding:
@@ -72,6 +65,8 @@ def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[A
 
 def _judge(env: Mapping[str, Any], answer: Any) -> None:
     """Raise what the verdicts mean for whoever called."""
+    from mlperf_submission import inputs
+
     refusing = [each for each in answer.data.get("official", ()) if not each["accepted"]]
     if answer.verdict.faults:
         first = answer.verdict.faults[0]
@@ -80,14 +75,10 @@ def _judge(env: Mapping[str, Any], answer: Any) -> None:
             f"{answer.verdict.line}; first: {first.rule}: {first.found}",
             hint=f"{first.mend}; all of them: {answer.data['report']}/report.html",
         )
-    if refusing and not _set(env, "CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"):
+    if refusing and not inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"):
         names = ", ".join(each["checker"] for each in refusing)
         raise Error(
             "not-submittable",
             f"the official checker refuses the tree ({names}); {answer.verdict.line}",
             hint=f"its words are in {answer.data['report']}/{refusing[0]['checker']}.txt",
         )
-
-
-def _set(env: Mapping[str, Any], key: str) -> bool:
-    return str(env.get(key) or "no").lower() in YES

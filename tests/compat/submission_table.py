@@ -17,7 +17,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
 SCRIPTS = ("generate-mlperf-inference-submission", "app-mlperf-inference")
-sys.path[:0] = [str(TESTS), *(str(TESTS.parent / "script" / name / "src") for name in SCRIPTS)]
+SOURCES = [str(TESTS.parent / "script" / name / "src") for name in SCRIPTS]
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "automation"), *SOURCES]
 
 from mlperf_submission import checks, layouts, official, verdict  # noqa: E402
 

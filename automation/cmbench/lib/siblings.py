@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
+
+from cmbench.errors import Error
+
+Hook = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def importable(script_file: str, *aliases: str) -> None:
@@ -16,3 +23,22 @@ def importable(script_file: str, *aliases: str) -> None:
         folder = os.path.join(scripts, alias, "src")
         if folder not in sys.path:
             sys.path.append(folder)
+
+
+def told(hook: Hook) -> Hook:
+    """A hook whose shared code, which knows nothing of the engine, fails as the engine's do.
+
+    That code's own errors carry a ``kind`` (a short word) and a ``hint``.
+    """
+
+    @functools.wraps(hook)
+    def call(i: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return hook(i)
+        except Exception as error:
+            if isinstance(error, Error) or not hasattr(error, "kind"):
+                raise
+            hint = getattr(error, "hint", "")
+            raise Error(str(error.kind), str(error), hint=hint) from error
+
+    return call

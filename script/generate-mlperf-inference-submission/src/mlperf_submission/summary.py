@@ -128,11 +128,6 @@ def as_json(found: Sequence[Row]) -> str:
     return json.dumps([asdict(row) for row in found], indent=2, ensure_ascii=False) + "\n"
 
 
-def read_json(path: Path) -> list[Row]:
-    """Rows that ``as_json`` has written."""
-    return [Row(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-
-
 HEADING = ("benchmark", "scenario", "result", "validity", "accuracy", "target", "compliance")
 
 
@@ -185,14 +180,3 @@ def _markdown(heading: Sequence[str], table: Sequence[Sequence[str]]) -> list[st
         "| " + " | ".join("---" for _ in heading) + " |",
         *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table),
     ]
-
-
-def write(tree: Tree, report: Path) -> list[Row]:
-    """README.md files into the tree, summary.csv and summary.json into ``report``."""
-    found = rows(tree)
-    for path, content in readmes(tree):
-        path.write_text(content, encoding="utf-8")
-    report.mkdir(parents=True, exist_ok=True)
-    (report / "summary.csv").write_text(as_csv(found), encoding="utf-8")
-    (report / "summary.json").write_text(as_json(found), encoding="utf-8")
-    return found

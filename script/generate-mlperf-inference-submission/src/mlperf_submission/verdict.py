@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .checks.base import FAULT, NATURE, Finding
+from .checks.benchmarks import FORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Verdict:
     def submittable(self) -> bool:
         """Whether nothing stands against handing it in."""
         return not self.faults and not self.nature
+
+    @property
+    def too_short(self) -> bool:
+        """Whether runs or data sets are too small, which the official checkers refuse as well."""
+        return any(each.rule != FORM.id for each in self.nature)
 
     @property
     def line(self) -> str:
