@@ -23,7 +23,7 @@ from cmbench.resolve import (
     USER,
     Resolver,
     call_env,
-    shown_value,
+    changed,
     value_now,
     visible_env,
 )
@@ -358,7 +358,7 @@ def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
         if isinstance(now, Pending):
             found.append(f"{key} is unknown until {now.producer} has run")
         elif now != then:
-            found.append(f"{key} was {shown_value(then)}, is {shown_value(now)}")
+            found.append(changed(key, then, now))
     unsound = resolver.unsound(entry)
     return [*found, unsound] if unsound else found
 

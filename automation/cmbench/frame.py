@@ -106,13 +106,18 @@ class Frame:
         for name in self.os_reads:
             found[f"os:{name}"] = fingerprint(name, os.environ.get(name, MISSING))
         for pattern in self.texts("new_env_keys"):
-            if "*" in pattern or "?" in pattern:
+            if "*" in pattern or "?" in pattern or self._untouched(pattern):
                 found[f"laid:{pattern}"] = self.laid(pattern)
         prefix = self.script.dialect.prefix
         for key in self.env.written:
             if not key.startswith(tuple(prefix + name for name in OF_THE_ENGINE)):
                 found[f"const:{key}"] = fingerprint(key, self.const.get(key, MISSING))
         return found
+
+    def _untouched(self, key: str) -> bool:
+        """Whether ``key`` is as it was when the step began: given back only if a setting laid it."""
+        env = self.env
+        return env.peek(key) is not None and key not in env.written and key not in env.facts
 
     def laid(self, pattern: str) -> str:
         """Which keys that match ``pattern`` the settings and the call have set."""

@@ -82,7 +82,7 @@ class Resolver:
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
-        choice = self._choice(request, parent.script.dialect if parent else None)
+        choice = self._choice(request, parent.script if parent else None)
         script = choice.script
         version = self._version(request, choice)
         blocks = self._settings(choice, version.exact)
@@ -105,11 +105,12 @@ class Resolver:
         frame.state.running = True
         return frame
 
-    def _choice(self, request: Request, dialect: Dialect | None) -> Choice:
-        key = (request.tags, request.uid, request.version.exact, dialect)
+    def _choice(self, request: Request, caller: Script | None) -> Choice:
+        own = (caller.repo, caller.dialect) if caller else None
+        key = (request.tags, request.uid, request.version.exact, own)
         choice = self._choices.get(key)
         if choice is None:
-            row = choose(self.index, request.tags, request.uid, dialect)
+            row = choose(self.index, request.tags, request.uid, caller)
             script = self.index.script(row.path)
             extra = version_variations(script, request.version.exact)
             choice = self._choices[key] = expand(script, request.tags, extra)
@@ -254,7 +255,7 @@ class Resolver:
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"
             if now != then:
-                return f"{key} was {shown_value(then)}, is {shown_value(now)}"
+                return changed(key, then, now)
         return self.unsound(entry)
 
     def unsound(self, entry: Entry) -> str:
@@ -588,6 +589,14 @@ def value_now(key: str, frame: Frame) -> Any:
 
 def _print(key: str, value: Any) -> Any:
     return value if isinstance(value, Pending) else fingerprint(key, value)
+
+
+def changed(key: str, then: str, now: str) -> str:
+    """A recorded read that has another fingerprint now, in words."""
+    space, colon, name = key.partition(":")
+    if colon and space == "laid":
+        return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
+    return f"{key} was {shown_value(then)}, is {shown_value(now)}"
 
 
 def shown_value(text: str) -> str:

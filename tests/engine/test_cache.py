@@ -73,6 +73,16 @@ def test_what_a_dependency_read_counts_for_its_caller(lab: Lab) -> None:
     assert lab.run("get,x", env={"LEVEL": "1"}).answer["cached"]
 
 
+def test_what_a_caller_has_is_not_what_a_setting_gives_back(lab: Lab) -> None:
+    lab.script("get-x", cache=True, new_env_keys=["LEVEL"], input_mapping={"level": "LEVEL"})
+    lab.script("use-x", new_env_keys=["LEVEL"], deps=[{"tags": "get,x", "names": ["x"]}])
+    call = {"adr": {"x": {"level": "1"}}}
+    # The same value reaches get,x both times, but only the second call has it from a setting.
+    lab.run("use,x", env={"LEVEL": "1"})
+    assert lab.run("use,x", **call).env == {"LEVEL": "1"}
+    assert lab.run("use,x", **call).answer["new_env"] == {"LEVEL": "1"}
+
+
 def test_a_removed_dependency_entry_makes_its_users_stale(lab: Lab) -> None:
     lab.script(
         "get-dep",

@@ -137,20 +137,25 @@ def _attempts(context: Context) -> Callable[[float, str], Try]:
     limit_ms = 1000 * context.calibration.server_limit_s
 
     def attempt(qps: float, purpose: str) -> Try:
-        needed = max(SERVER_TRY_MS, 1000 * TRY_QUERIES / qps, LIMITS_IN_A_TRY * limit_ms)
         # Whoever asks for short runs gets them, and a rougher figure.
-        first = context.settings.overrides.min_duration or math.ceil(needed)
+        first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms)
         duration = min(first * LONGER[purpose], int(1000 * ROUND_S))
         began = time.monotonic()
         log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1)
-        tried = _judge(log, qps, purpose, time.monotonic() - began)
+        tried = judge(log, qps, purpose, time.monotonic() - began)
         say(_in_words(tried, limit_ms))
         return tried
 
     return attempt
 
 
-def _judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
+def first_try_ms(qps: float, limit_ms: float) -> int:
+    """How long a first try of a rate (samples/s) lasts, in ms, under a latency limit in ms."""
+    return math.ceil(max(SERVER_TRY_MS, 1000 * TRY_QUERIES / qps, LIMITS_IN_A_TRY * limit_ms))
+
+
+def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
+    """What LoadGen's log of a Server run at ``qps`` samples/s that took ``seconds`` says."""
     queries = log.number("result_query_count") or 0.0
     late = log.number("result_overlatency_query_count")
     share = late / queries if late is not None and queries else 1.0
