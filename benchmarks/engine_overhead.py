@@ -17,13 +17,17 @@ import json
 import os
 import platform
 import random
+import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,20 +42,31 @@ DEPENDENCIES = 100
 DETECT_OVER_VERSION = 1.5
 CPU_MS_PER_DEPENDENCY = 1.0
 
+STOPPED = (-signal.SIGXCPU, -signal.SIGKILL)
+WAIT = 10
+"""A job with a limit may take so many times its limit on the clock of a busy machine."""
+
 VERSION, DETECT, NO_DEPS, ALL_DEPS = "version", "detect,os", "0 deps", f"{DEPENDENCIES} deps"
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One process, its children included: seconds on the clock, seconds of CPU."""
+    """One process, its children included: seconds on the clock, seconds of CPU.
+
+    One that is not ``whole`` was stopped at its limit.
+    """
 
     wall: float
     cpu: float
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine set up in a home of its own; ``jobs`` maps a job's name to its command line."""
+    """An engine set up in a home of its own; ``jobs`` maps a job's name to its command line.
+
+    ``limit`` is how many seconds of CPU a job may take, 0 for as many as it likes.
+    """
 
     name: str
     jobs: Mapping[str, Sequence[str]]
@@ -59,9 +74,10 @@ class Engine:
     home: Path
     calls: Path
     costs: dict[str, list[Cost]] = field(default_factory=dict)
+    limit: int = 0
 
     def run(self, job: str) -> Cost:
-        """Run one job to its end; a job that fails ends the benchmark with its output."""
+        """Run one job to its end or limit; one that fails ends the benchmark with its output."""
         with tempfile.TemporaryFile() as output:
             start = time.perf_counter()
             process = subprocess.Popen(
@@ -71,10 +87,14 @@ class Engine:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
-            _, status, usage = os.wait4(process.pid, 0)
+            with limited(process.pid, self.limit):
+                _, status, usage = os.wait4(process.pid, 0)
             wall = time.perf_counter() - start
             process.returncode = os.waitstatus_to_exitcode(status)
+            if self.limit and process.returncode in STOPPED:
+                return Cost(wall, usage.ru_utime + usage.ru_stime, whole=False)
             if process.returncode:
                 output.seek(0)
                 text = output.read().decode(errors="replace")
@@ -86,12 +106,35 @@ class Engine:
         costs = self.costs.get(job)
         if not costs:
             return None
+        if self.stopped(job):
+            return costs[0]
         wall = statistics.median(cost.wall for cost in costs)
         return Cost(wall, statistics.median(cost.cpu for cost in costs))
+
+    def stopped(self, job: str) -> bool:
+        """Whether the job has been stopped at its limit, which is not tried again."""
+        return any(not cost.whole for cost in self.costs.get(job, ()))
 
     def started_dependencies(self) -> int:
         """How many dependencies were really run, in all rounds together."""
         return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+
+
+@contextmanager
+def limited(pid: int, seconds: int) -> Iterator[None]:
+    """Have a process and what it starts stopped after ``seconds`` of CPU, or long after that."""
+    if not seconds:
+        yield
+        return
+    # What takes no CPU, such as a question that nobody answers, must come to its end as well.
+    timer = threading.Timer(WAIT * seconds, os.killpg, (pid, signal.SIGKILL))
+    with suppress(ProcessLookupError):
+        resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 # ---------------------------------------------------------------- what they run
@@ -132,7 +175,8 @@ def write_script(folder: Path, dialect: str, alias: str, meta: Mapping[str, Any]
     }
     # YAML, although JSON is read many times faster, because the scripts of all three are YAML.
     name = "meta.yaml" if dialect == "MLC" else "_cm.yaml"
-    path.joinpath(name).write_text(yaml.safe_dump({**identity, **meta}, sort_keys=False))
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    path.joinpath(name).write_text(yaml.dump({**identity, **meta}, Dumper=dumper, sort_keys=False))
     return path
 
 

@@ -7,10 +7,12 @@ of 1,000 scripts, and a run of 1,000 steps that the cache holds. With --cm4mlops
 engines of the format do the same work in the same run, turn by turn; they have no plan, so their
 figure beside it is a run of the same tree with --fake_run, which resolves it and starts nothing.
 CPU seconds count, children included: whole, less those of the engine's own `version`, and less
-those of the same command for a single step, which tells what the thousand steps cost.
+those of the same command for a single step, which tells what the thousand steps cost. A job of
+another engine is stopped after --peer-limit seconds of CPU, and counts as more than that.
 
     python benchmarks/engine_scale.py
-    python benchmarks/engine_scale.py --cm4mlops ~/cm4mlops --mlc ~/mlc/bin/mlc --json out.json
+    python benchmarks/engine_scale.py --cm4mlops ~/cm4mlops --cm4mlops-cm ~/cm/bin/cm \
+        --mlc ~/mlc/bin/mlc --json out.json
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +69,23 @@ class World:
     repeat: int
 
     def cpu_above(self, job: str, base: str = VERSION) -> float | None:
-        """Median CPU seconds of a job less those of another; ``None`` where one was not run."""
+        """Median CPU seconds of a job less those of another.
+
+        ``None`` where one was not run, or the other was stopped at its limit.
+        """
         cost, start = self.engine.median(job), self.engine.median(base)
-        return None if cost is None or start is None else cost.cpu - start.cpu
+        if cost is None or start is None or not start.whole:
+            return None
+        return cost.cpu - start.cpu
+
+
+FAST_YAML = """
+import runpy, sys, yaml
+yaml.SafeLoader, yaml.FullLoader = yaml.CSafeLoader, yaml.CFullLoader
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a command whose index of tens of thousands of scripts is not what is to be measured."""
 
 
 # ---------------------------------------------------------------- what they run
@@ -217,21 +233,44 @@ def set_up(options: argparse.Namespace, folder: Path) -> list[World]:
     copy = copy_of(options.cm4mlops, folder) if options.cm4mlops else None
     for scripts in options.sizes:
         worlds.append(cm_world("cmbench", folder, options.cm, ROOT, scripts, options.repeat))
+        peers = []
         if copy:
-            repeat = options.repeat if scripts == SMALL else options.peer_repeat
-            worlds.append(cm_world("cm4mlops", folder, options.cm, copy, scripts, repeat))
+            command = options.cm4mlops_cm or options.cm
+            peers.append(cm_world("cm4mlops", folder, command, copy, scripts, options.peer_repeat))
         if options.mlc:
-            repeat = options.repeat if scripts == SMALL else options.peer_repeat
-            worlds.append(mlc_world(folder, options.mlc, scripts, repeat))
+            peers.append(mlc_world(folder, options.mlc, scripts, options.peer_repeat))
+        worlds += [replace(w, engine=replace(w.engine, limit=options.peer_limit)) for w in peers]
     return worlds
+
+
+def make_index(world: World) -> None:
+    """Let an engine find its scripts before anything is measured, by the interpreter it has."""
+    for path in world.index:
+        path.unlink(missing_ok=True)
+    engine = world.engine
+    command, *words = engine.jobs[WARM]
+    with open(command, encoding="utf-8") as stream:
+        python = stream.readline().removeprefix("#!").strip()
+    job = [python, "-c", FAST_YAML, command, *words]
+    replace(engine, jobs={WARM: job}, limit=0).run(WARM)
 
 
 def measure(worlds: Sequence[World], say: Any) -> None:
     """Every job of every world once to warm up, then its rounds, the worlds in changing order."""
     for world in worlds:
+        place = f"{world.engine.name}, {world.scripts:,} scripts"
+        say(f"index: {place}")
+        make_index(world)
         for job in world.engine.jobs:
-            say(f"first {job}: {world.engine.name}, {world.scripts:,} scripts")
-            world.engine.run(job)
+            say(f"first {job}: {place}")
+            # The first run makes what later ones find in the cache, however long that takes.
+            engine = replace(world.engine, limit=0) if job == RUN else world.engine
+            cost = engine.run(job)
+            if not cost.whole:
+                say(f"stopped after {cost.cpu:.0f} s of CPU")
+                world.engine.costs[job] = [cost]
+                # It may have been about to write its index.
+                make_index(world)
     for number in range(max(world.repeat for world in worlds)):
         say(f"round {number + 1}")
         turns = [world for world in worlds if number < world.repeat]
@@ -244,6 +283,8 @@ def one_round(world: World) -> None:
     """Each job once, the cold one without the index, the others with the one that there was."""
     kept = {path: path.with_name(path.name + ".kept") for path in world.index if path.exists()}
     for job in world.engine.jobs:
+        if world.engine.stopped(job):
+            continue
         if job == COLD:
             for path, place in kept.items():
                 path.rename(place)
@@ -266,7 +307,10 @@ def verdicts(world: World) -> list[tuple[str, float, float]]:
 
 
 def table(worlds: Sequence[World]) -> str:
-    """Medians of every job; the ratio is CPU above start over that of this project's engine."""
+    """Medians of every job; the ratio is CPU above start over that of this project's engine.
+
+    What was stopped at its limit is ``>`` what it had taken by then.
+    """
     head = (
         f"{'scripts':>7}  {'job':<15}{'engine':<9}{'runs':>4}{'CPU s':>9}{'above start':>13}"
         f"{'above one':>11}{'ratio':>8}"
@@ -287,12 +331,16 @@ def rows(group: Sequence[World], job: str) -> Iterator[str]:
         assert above is not None
         more = world.cpu_above(job, ONE[job]) if job in ONE else None
         start = job == VERSION
-        ratio = "" if start or not first else f"{above / first:.1f}"
+        ratio = None if start or not first else above / first
+
+        def shown(value: float | None, digits: int = 3, whole: bool = cost.whole) -> str:
+            text = "" if value is None else f"{value:.{digits}f}"
+            return text if whole or not text else f">{text}"
+
         yield (
             f"{world.scripts:>7,}  {job:<15}{world.engine.name:<9}"
-            f"{len(world.engine.costs[job]):>4}{cost.cpu:>9.3f}"
-            f"{'' if start else f'{above:.3f}':>13}"
-            f"{'' if more is None else f'{more:.3f}':>11}{ratio:>8}"
+            f"{len(world.engine.costs[job]):>4}{shown(cost.cpu):>9}"
+            f"{shown(None if start else above):>13}{shown(more):>11}{shown(ratio, 1):>8}"
         ).rstrip()
 
 
@@ -308,6 +356,7 @@ def as_json(worlds: Iterable[World]) -> dict[str, Any]:
                     job: {
                         "wall_s": [cost.wall for cost in costs],
                         "cpu_s": [cost.cpu for cost in costs],
+                        "stopped": world.engine.stopped(job),
                         "cpu_s_above_start": world.cpu_above(job),
                     }
                     for job, costs in world.engine.costs.items()
@@ -325,9 +374,18 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peer-repeat",
         type=int,
-        default=1,
-        help=f"rounds of the other engines with {LARGE:,} scripts, which take minutes each "
-        "(default: %(default)s)",
+        default=5,
+        help="rounds of the other engines, which may take minutes each (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--peer-limit",
+        type=int,
+        default=120,
+        metavar="SECONDS",
+        help="CPU after which a job of another engine is stopped (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cm4mlops-cm", help="the cm command for cm4mlops (default: the one of --cm)"
     )
     parser.add_argument(
         "--sizes",

@@ -1,7 +1,10 @@
 """Every benchmark in its tiny form, in every scenario, on every backend: does it work, how exact.
 
-    python benchmarks/tiny_forms.py [--models resnet50 rnnt] [--backends onnxruntime openvino]
+    python benchmarks/tiny_forms.py [--models resnet50 rnnt] [--ways openvino onnxruntime:int8]
         [--seconds 2] [--python PYTHON]
+
+A way is a backend, or a backend and a precision. A precision that a benchmark cannot be had in is
+left out of the table.
 
 Each cell is a run of the real command ``cm run script --tags=run-mlperf,inference,_tiny,...`` with
 performance and accuracy mode. PYTHON is an environment to use in place of the one that the scripts
@@ -24,17 +27,17 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 META = ROOT / "script/run-mlperf-inference-app/meta.yaml"
-BACKENDS = ("onnxruntime", "openvino", "pytorch")
+WAYS = ("onnxruntime", "openvino", "pytorch", "openvino:bfloat16", "onnxruntime:int8")
 TAGS = "--tags=run-mlperf,inference,_tiny,_all-scenarios,_all-modes"
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One benchmark on one backend: scenario to what it reached, or why there is nothing."""
+    """One benchmark in one way: scenario to what it reached, or why there is nothing."""
 
     model: str
-    backend: str
+    way: str
     cells: dict[str, str]
     accuracy: str
     failure: str = ""
@@ -46,23 +49,28 @@ def models() -> list[str]:
     return list(meta["input_description"]["model"]["choices"])
 
 
-def measure(model: str, backend: str, seconds: float, python: str) -> Row:
-    """Run one benchmark in all its scenarios."""
+def measure(model: str, way: str, seconds: float, python: str) -> Row | None:
+    """Run one benchmark in all its scenarios; None where it cannot be had in that precision."""
+    backend, _, precision = way.partition(":")
     with tempfile.TemporaryDirectory(prefix="tiny-forms-") as folder:
         words = ["cm", "run", "script", TAGS, f"--model={model}", f"--backend={backend}"]
         words += [f"--min_duration={round(1000 * seconds)}", "--device=cpu", "--division=open"]
         words += [f"--results_dir={folder}", "--quiet", "--out=json"]
+        if precision:
+            words.append(f"--precision={precision}")
         if python:
             words.append(f"--adr.python.path={python}")
         done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
         answer: dict[str, Any] = json.loads(done.stdout or "{}")
+        if answer.get("code") == "not-available":
+            return None
         found = next(iter(Path(folder).rglob("results.json")), None)
         if found is None:
-            return Row(model, backend, {}, "", str(answer.get("error", done.stderr[-300:])))
+            return Row(model, way, {}, "", str(answer.get("error", done.stderr[-300:])))
         results = json.loads(found.read_text(encoding="utf-8"))
     cells = {each["scenario"]: cell(each) for each in results["results"]}
     failure = "" if answer.get("return") == 0 else str(answer.get("error", ""))
-    return Row(model, backend, cells, accuracy(results["results"]), failure)
+    return Row(model, way, cells, accuracy(results["results"]), failure)
 
 
 def cell(result: dict[str, Any]) -> str:
@@ -84,29 +92,31 @@ def accuracy(results: list[dict[str, Any]]) -> str:
 
 def lines(rows: list[Row]) -> Iterator[str]:
     """The table and the failures."""
-    yield "| benchmark | backend | " + " | ".join(SCENARIOS) + " | accuracy and target |"
+    yield "| benchmark | way | " + " | ".join(SCENARIOS) + " | accuracy and target |"
     yield "| --- " * (3 + len(SCENARIOS)) + "|"
     for row in rows:
         cells = " | ".join(row.cells.get(name, "") for name in SCENARIOS)
-        yield f"| {row.model} | {row.backend} | {cells} | {row.accuracy or 'did not run'} |"
+        yield f"| {row.model} | {row.way} | {cells} | {row.accuracy or 'did not run'} |"
     for row in rows:
         if row.failure:
-            yield f"\n{row.model} on {row.backend}: {row.failure}"
+            yield f"\n{row.model}, {row.way}: {row.failure}"
 
 
 def main() -> int:
     """Measure everything that is asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", default=models())
-    parser.add_argument("--backends", nargs="*", default=list(BACKENDS))
+    parser.add_argument("--ways", nargs="*", default=list(WAYS))
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--python", default="")
     options = parser.parse_args()
     rows = []
     for model in options.models:
-        for backend in options.backends:
-            print(f"{model} on {backend} ...", file=sys.stderr, flush=True)
-            rows.append(measure(model, backend, options.seconds, options.python))
+        for way in options.ways:
+            print(f"{model}, {way} ...", file=sys.stderr, flush=True)
+            row = measure(model, way, options.seconds, options.python)
+            if row is not None:
+                rows.append(row)
     print("\n".join(lines(rows)))
     return 0
 

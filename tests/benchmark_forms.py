@@ -205,3 +205,23 @@ def kidney_volumes(*cases: str) -> Path:
         words += ["--list", out / "cases.txt"]
     _program(program, *words, "--out", out)
     return out
+
+
+@cache
+def brains() -> Path:
+    """The made-up heads as their script lays them out."""
+    out = _folder("brains")
+    _program("get-dataset-brats/src/make_dataset.py", "--out", out)
+    return out
+
+
+@cache
+def brain_volumes(count: int = 67) -> Path:
+    """The preprocessed heads: the first ``count`` of them."""
+    out = _folder(f"brain-volumes-{count}")
+    program = "get-preprocessed-dataset-brats19/src/preprocess.py"
+    listed = (brains() / "cases.txt").read_text(encoding="utf-8").split()[:count]
+    (out / "cases.txt").write_text("\n".join(listed), encoding="utf-8")
+    words = ["--cases", brains() / "data", "--list", out / "cases.txt", "--window", "40,40,28"]
+    _program(program, *words, "--name", "brats19-tiny", "--out", out)
+    return out

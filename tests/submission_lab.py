@@ -19,13 +19,15 @@ for alias in ("generate-mlperf-inference-submission", "app-mlperf-inference"):
     sys.path.append(str(SCRIPTS / alias / "src"))
 
 from mlperf_harness import rules  # noqa: E402
-from mlperf_submission import build, layouts, summary  # noqa: E402
-from mlperf_submission.fields import FIELDS  # noqa: E402
+from mlperf_submission import build, layouts, summary, texts, truncate  # noqa: E402
+from mlperf_submission.fields import of_division  # noqa: E402
 from mlperf_submission.layouts import Cell, Tree  # noqa: E402
 
 SYSTEM = "box-cpu"
 SUBMITTER = "Tester"
 ANSWER = "00008040"
+# The size of kits19, the data set of 3d-unet.
+EQUALLY_ISSUED = (43,)
 PREFIX = ":::MLLOG "
 PERSON = {
     f"GIT_{role}_{kind}": "tester@example.org"
@@ -42,6 +44,11 @@ if any('"effective_min_duration_ms", "value": 300,' in log.read_text() for log i
     sys.exit(1)
 print("INFO] SUMMARY: submission looks OK")
 """
+FIGURES = {
+    "resnet50": "accuracy=76.500%, good=38250, total=50000",
+    "bert-99": '{"exact_match": 85.0, "f1": 91.5}',
+    "3d-unet-99": "Accuracy: mean = 0.86200, kidney = 0.9300, tumor = 0.7900",
+}
 RESULTS = {
     "SingleStream": {"early_stopping_latency_ss": 1_100_000},
     "MultiStream": {"early_stopping_latency_ms": 9_000_000},
@@ -72,12 +79,14 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
     seeds = rules.seeds(example.round)
     values: dict[str, Any] = {
         "loadgen_version": f"{example.round} test",
+        "sut_name": "Network SUT" if example.division == "network" else "PyFastSUT",
         "test_datetime": f"{scenario} {mode} {more.pop('at', '')}",
         "qsl_reported_total_count": total,
         "effective_scenario": scenario,
         "effective_test_mode": mode,
         "effective_accuracy_sample_count": total,
         "effective_samples_per_query": 660_000 if scenario == "Offline" else 1,
+        "generated_samples_per_query": 660_000 if scenario == "Offline" else 1,
         "effective_min_duration_ms": 600_000,
         "effective_min_query_count": 1 if scenario == "Offline" else 100,
         "effective_performance_sample_count": min(total, 10_833),
@@ -85,7 +94,7 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
         **{f"effective_{name}_rng_seed": seed for name, seed in seeds.items()},
         "effective_accuracy_log_sampling_target": 0,
         "effective_performance_issue_same": False,
-        "effective_sample_concatenate_permutation": False,
+        "effective_sample_concatenate_permutation": total in EQUALLY_ISSUED,
     }
     if mode == "PerformanceOnly":
         values |= {
@@ -155,17 +164,14 @@ def scenario(cell: Cell, example: Example) -> None:
     log = answers(range(1000))
     put(cell.accuracy / "mlperf_log_accuracy.json", log)
     digest = hashlib.sha256(log.encode()).hexdigest()
-    told = (
-        "accuracy=76.500%, good=38250, total=50000"
-        if cell.benchmark == "resnet"
-        else '{"exact_match": 85.0, "f1": 91.5}'
-    )
-    put(cell.accuracy / "accuracy.txt", f"{told}\nhash={digest}\n")
+    put(cell.accuracy / "accuracy.txt", f"{FIGURES[known.name]}\nhash={digest}\n")
     described = dict.fromkeys(build.MEASUREMENT_KEYS, "fp32")
     place = cell.measurements / cell.layout.measurement_file(cell.system, name)
     put(place, json.dumps(described))
     put(cell.measurements / "user.conf", f"*.{name}.target_qps = 1\n")
     put(cell.measurements / "README.md", f"# {cell.benchmark}, {name}\n")
+    if cell.layout.mlperf_conf:
+        put(cell.measurements / "mlperf.conf", texts.LOADGEN_CONF)
     if example.division == "open":
         return
     for test in known.tests(example.round):
@@ -174,9 +180,11 @@ def scenario(cell: Cell, example: Example) -> None:
 
 def compliance(cell: Cell, test: str, example: Example, total: int) -> None:
     """All files of a compliance test."""
-    more = {
+    seeds = rules.seeds(example.round, test)
+    more: dict[str, Any] = {
         "TEST01": {"effective_accuracy_log_sampling_target": 4096},
         "TEST04": {"effective_performance_issue_same": True},
+        "TEST05": {f"effective_{name}_rng_seed": seed for name, seed in seeds.items()},
     }[test]
     folder = cell.compliance(test)
     run = folder / "performance" / "run_1"
@@ -199,7 +207,7 @@ def make(root: Path, example: Example | None = None) -> Tree:
         for name in example.scenarios:
             scenario(Cell(tree.layout, top, SYSTEM, benchmark, name), example)
         put(top / tree.layout.code / benchmark / "README.md", f"# {benchmark}\n")
-    described = {field.name: "some" for field in FIELDS} | {
+    described = {field.name: "some" for field in of_division(example.division)} | {
         "division": example.division,
         "submitter": SUBMITTER,
         "status": "available",
@@ -209,12 +217,12 @@ def make(root: Path, example: Example | None = None) -> Tree:
         "host_processors_per_node": "1",
         "host_processor_core_count": "2",
     }
+    if example.division == "network":
+        described |= {"is_network": "true"}
     put(top / "systems" / f"{SYSTEM}.json", json.dumps(described))
     put(top / "calibration.md", "# Calibration\n\nnone\n")
     if example.division == "open":
         put(top / "model_mapping.json", json.dumps({name: name for name in example.benchmarks}))
-    from mlperf_submission import truncate
-
     truncate.truncate_all(root)
     for path, text in summary.readmes(tree):
         put(path, text)

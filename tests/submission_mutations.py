@@ -564,6 +564,7 @@ ALLOWED = (
     Mutation("scenario folders in lower case", lowered),
     Mutation("more keys in the description of the system", system("host_chassis", "tower")),
     Mutation("status in capitals", system("status", "Available")),
+    Mutation("more samples issued than asked for", perf("effective_samples_per_query", 600_000)),
     Mutation("longer runs", perf("effective_min_duration_ms", 1_200_000, "SingleStream")),
     Mutation("more notes in the code", write(lambda p: p.root / "src/resnet/notes.md", "x")),
 )  # fmt: skip

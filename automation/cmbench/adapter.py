@@ -7,6 +7,7 @@ cmind's habits on that way is here.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -36,6 +37,10 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
     if verb in verbs:
         from cmbench import cli
 
+        if "cmd" in i:
+            # What is there by now, cmind's own index above all, stays until the process ends with
+            # this command: every collection that looked at it again would do so in vain.
+            gc.freeze()
         result = cli.handle(thing, verb, cmind, i)
     else:
         inherited = _inherited(automation, verb)

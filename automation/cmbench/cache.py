@@ -114,7 +114,7 @@ class Store:
 
     def place(self, *parts: str) -> str:
         """A path inside the store."""
-        return os.path.join(self.root, *parts)
+        return os.sep.join((self.root, *parts))
 
     def candidates(self, identity: str) -> list[Entry]:
         """Entries of one identity, the newest first."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from cmbench.cache import disk_error
 from cmbench.errors import Error, internal
 from cmbench.session import Answer
 
@@ -29,6 +28,7 @@ VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("script", "diff"): ("replay", "diff_script"),
     ("script", "replay"): ("replay", "replay_script"),
     ("script", "doctor"): ("doctor", "doctor_script"),
+    ("script", "log"): ("log", "log_script"),
     ("script", "docker"): ("container", "docker_script"),
     ("script", "help"): ("help", "help_script"),
     ("cache", "show"): ("cache", "show_cache"),
@@ -72,6 +72,8 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return {"return": 0}
     except OSError as problem:
+        from cmbench.cache import disk_error
+
         return _failure(disk_error(problem, str(problem.filename or "")), console)
     except Exception as problem:
         if i.get("debug"):

@@ -25,7 +25,8 @@ _SWITCHES = frozenset(
     + ["offline", "help"]
 )
 _VERB_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "lint": ("--fix", "--only=", "--skip=", "--path=", "--tags=", "--out="),
+    "lint": ("--fix", "--strict", "--only=", "--skip=", "--path=", "--tags=", "--out="),
+    "log": ("--errors", "--step="),
     "test": ("--path=", "--tags=", "--out="),
     "doc": ("--check", "--path=", "--tags=", "--out="),
     "add": ("--kind=", "--name=", "--tags=", "--repo=", "--url=", "--sha256="),

@@ -79,6 +79,9 @@ class Dialect:
     ``\\$`` for a dollar sign and ``$KEY`` for another value; nothing is ever executed for that.
     ``suffixes``: which native script is taken, in this order, by the values of these keys.
 
+    Faults. ``faults_bind``: what the linter finds is an error, and every check counts; elsewhere it
+    is a warning about other people's work, and the demands of the house style are not made.
+
     Hooks. ``predeps``: ``customize.py`` may have a hook of that name, called before the
     dependencies; ``modules``: the package that it finds under this name, if not empty.
     """
@@ -103,6 +106,7 @@ class Dialect:
     notes: tuple[str, ...]
     suffixes: tuple[Suffix, ...]
     inputs_bind: bool
+    faults_bind: bool
     values_expand: bool
     predeps: bool
     modules: str
@@ -135,11 +139,12 @@ CM = Dialect(
         (_PLATFORM,),
     ),
     inputs_bind=True,
+    faults_bind=True,
     values_expand=False,
     predeps=False,
     modules="",
 )
-CLASSIC = replace(CM, name="cm-classic", inputs_bind=False, values_expand=True)
+CLASSIC = replace(CM, name="cm-classic", inputs_bind=False, faults_bind=False, values_expand=True)
 MLC = Dialect(
     name="mlc",
     prefix="MLC_",
@@ -171,6 +176,7 @@ MLC = Dialect(
         (_PLATFORM,),
     ),
     inputs_bind=False,
+    faults_bind=False,
     values_expand=True,
     predeps=True,
     modules="mlc",

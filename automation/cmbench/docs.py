@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from cmbench.detection import CASE_KEYS
-from cmbench.index import Index
+from cmbench.index import Index, Row
 from cmbench.lint_files import REGISTRY
 from cmbench.model import PHASES, Dependency, InputSpec, Script
 from cmbench.schema import META_SCHEMA, meta_schema_text
@@ -88,12 +88,18 @@ def reference(script: Script, index: Index) -> str:
 
 
 def _short_tags(script: Script, index: Index) -> Sequence[str]:
-    """As few of its tags, in their order, as name this script and no other."""
+    """As few of its tags, in their order, as name this script and no other of its repository."""
     for count in range(1, len(script.tags) + 1):
-        rows = index.find(parse_tags(script.tags[:count]))
+        rows = _beside(script, index.find(parse_tags(script.tags[:count])))
         if rows and {row.path for row in rows} == {script.path}:
             return script.tags[: max(count, min(2, len(script.tags)))]
     return script.tags
+
+
+def _beside(script: Script, rows: Iterable[Row]) -> list[Row]:
+    """Those of the script's own repository: what else is registered must not change its page."""
+    folder = os.path.dirname(script.path)
+    return [row for row in rows if os.path.dirname(row.path) == folder]
 
 
 def _codes(words: Iterable[str]) -> str:
@@ -158,8 +164,9 @@ def _dependency(script: Script, entry: Dependency, index: Index) -> str:
     """The tags of a dependency, with a link where they name one script of the same repository."""
     text = f"`{entry.tags}`"
     tags = parse_tags(entry.tags)
-    rows = index.find(tags) if tags.wanted and "<<<" not in entry.tags else []
-    if len(rows) == 1 and os.path.dirname(rows[0].path) == os.path.dirname(script.path):
+    fixed = tags.wanted and "<<<" not in entry.tags
+    rows = _beside(script, index.find(tags)) if fixed else []
+    if len(rows) == 1:
         return f"[{text}](../{os.path.basename(rows[0].path)}/README.md)"
     return text
 
@@ -182,10 +189,14 @@ def scripts_table(scripts: Sequence[Script]) -> str:
 def checks_table() -> str:
     """The linter's checks."""
     rows = [
-        (item.number, _cell(item.title), "yes" if item.fix else "")
+        (item.number, _cell(item.title), _yes(item.fix is not None), _yes(item.house))
         for _, item in sorted(REGISTRY.items())
     ]
-    return _table(("number", "what it demands", "`--fix`"), rows)
+    return _table(("number", "what it demands", "`--fix`", "house style"), rows)
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else ""
 
 
 def _read(path: str) -> str:

@@ -17,6 +17,7 @@ from cmbench.values import immutable
 
 _SEAL = '{"seal": "'
 _SEAL_DIGITS = 24
+_ENCODER = json.JSONEncoder(sort_keys=True, default=repr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,14 @@ class Entry:
         return f"{self.identity}/{self.uid}"
 
 
+_FIELDS = frozenset(field.name for field in fields(Entry))
+
+
 def make_identity(*parts: Any) -> str:
     """A key from everything that says what a step is."""
     import hashlib
 
-    text = json.dumps(parts, sort_keys=True, default=repr)
+    text = _ENCODER.encode(parts)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -162,8 +166,7 @@ def _digest(text: str) -> str:
 
 def decode(data: dict[str, Any]) -> Entry:
     """An entry from its stored fields; raises ``TypeError`` and the like for others."""
-    known = {f.name for f in fields(Entry)}
-    values = {key: value for key, value in data.items() if key in known}
+    values = {key: value for key, value in data.items() if key in _FIELDS}
     for key in ("tags", "variations", "deps"):
         values[key] = tuple(values.get(key) or ())
     for key in ("relies_on", "outputs"):

@@ -26,6 +26,7 @@ _EXIT_BY_CODE = {
     "variation-not-found": EXIT_NOT_FOUND,
     "version-not-found": EXIT_NOT_FOUND,
     "not-detected": EXIT_NOT_FOUND,
+    "not-registered": EXIT_NOT_FOUND,
     "entry-not-found": EXIT_NOT_FOUND,
     "interrupted": EXIT_INTERRUPTED,
 }
@@ -86,7 +87,7 @@ class Error(Exception):
         return "\n".join(lines)
 
 
-_COMMANDS = ("cm ", "bash ")
+_COMMANDS = ("cm ", "bash ", "sudo ")
 
 
 def _commands_apart(text: str) -> str:

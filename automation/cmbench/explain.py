@@ -16,16 +16,15 @@ from typing import Any
 from cmbench.cache import Entry
 from cmbench.env import MISSING, Pending, as_text, masked_env, select_keys
 from cmbench.errors import Error, did_you_mean
-from cmbench.frame import Frame
+from cmbench.frame import Frame, visible_env
+from cmbench.merge import USER
 from cmbench.model import Condition, Dependency, Node, Script, Settings
 from cmbench.needs import Estimator, Needs, own_code
 from cmbench.resolve import (
-    USER,
     Resolver,
     call_env,
     changed,
     value_now,
-    visible_env,
 )
 from cmbench.select import merge_order
 
@@ -423,7 +422,13 @@ def node_data(node: Node, details: Mapping[int, Detail]) -> dict[str, Any]:
         "arms": {"detect": node.script, "acquire": acquires} if acquires else None,
         "fetches": node.fetches,
         "downloads": [
-            {"what": d.what, "host": d.host, "bytes": d.size, "checksum": d.checksum}
+            {
+                "what": d.what,
+                "host": d.host,
+                "bytes": d.size,
+                "about": d.about,
+                "checksum": d.checksum,
+            }
             for d in needs.downloads
         ],
         "disk_bytes": needs.disk,

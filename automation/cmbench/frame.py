@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from cmbench.cache import make_identity
-from cmbench.env import MISSING, TracedEnv, fingerprint, select_keys, substitute
+from cmbench.dialect import Dialect
+from cmbench.env import MISSING, TracedEnv, fingerprint, select_keys, substitute, unresolved
 from cmbench.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.select import Choice
 
@@ -23,7 +25,8 @@ class Frame:
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
     machine that were read, and the entries that were used. ``shared`` is the
-    ``run_script_input`` that all hooks of one step share.
+    ``run_script_input`` that all hooks of one step share. ``ended`` says that only the steps that
+    come last, its ``post_deps``, are still to run.
     """
 
     request: Request
@@ -42,12 +45,18 @@ class Frame:
     os_reads: set[str] = field(default_factory=set)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
     cwd: str = ""
+    ended: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
     _identity: str = ""
 
     @property
     def script(self) -> Script:
         return self.choice.script
+
+    @property
+    def speaks(self) -> bool:
+        """Whether the user reads what it prints: the requested step, and those it ends with."""
+        return self.parent is None or (self.parent.parent is None and self.parent.ended)
 
     @property
     def cacheable(self) -> bool:
@@ -115,7 +124,7 @@ class Frame:
         return found
 
     def _untouched(self, key: str) -> bool:
-        """Whether ``key`` is as it was when the step began: given back only if a setting laid it."""
+        """Whether ``key`` is as when the step began: given back only if a setting laid it."""
         env = self.env
         return env.peek(key) is not None and key not in env.written and key not in env.facts
 
@@ -152,3 +161,32 @@ class Frame:
             extra.append("name-" + request.name)
         variations = ["_" + v for v in self.choice.variations]
         return tuple(dict.fromkeys([*self.script.tags, *variations, *extra]))
+
+
+def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
+    """What a dependency sees of its caller's env."""
+    dialect = parent.script.dialect
+    hidden, notes, starts = _hidden(dialect)
+    exact = {*hidden, *request.env, *(notes - parent.env.written - parent.env.laid)}
+    local = [key for block in parent.blocks for key in block.local_env_keys]
+    if local:
+        exact.update(select_keys(dict.keys(parent.env), local))
+    # Most values are plain texts: what is not is sorted out of a copy, which is cheap.
+    visible = parent.env.plain()
+    for key in [k for k in visible if k in exact or k.startswith(starts)]:
+        del visible[key]
+    odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]
+    for key, value in odd:
+        if unresolved(value):
+            del visible[key]
+        elif isinstance(value, list):
+            visible[key] = list(value)
+    return visible
+
+
+@lru_cache(maxsize=16)
+def _hidden(dialect: Dialect) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
+    """Keys that no dependency sees, notes for the dependencies of one step, starts of keys."""
+    names = (dialect.hidden, dialect.notes, dialect.hidden_starts)
+    hidden, notes, starts = (tuple(dialect.prefix + n for n in group) for group in names)
+    return frozenset(hidden), frozenset(notes), starts

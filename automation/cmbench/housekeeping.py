@@ -215,6 +215,7 @@ def _litter(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
     safe = known | unclear
     yield from _orphans(store, safe)
     yield from _old_runs(store, root, rules)
+    yield from _old_containers(root, rules)
     yield from _untaken(store, rules)
 
 
@@ -272,6 +273,25 @@ def _old_runs(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
             yield Litter(path, directory_size(path), "log and record of an old run")
 
 
+def _old_containers(root: str, rules: Rules) -> Iterator[Litter]:
+    """What containers were made from and the caches in their homes; users' own files stay.
+
+    Each start of a container writes into both folders, so their times are those of the last use.
+    """
+    if rules.older_than is None:
+        return
+    limit = max(rules.older_than, rules.keep_runs)
+    for base in sorted(_names(os.path.join(root, "containers"))):
+        for name in sorted(_names(os.path.join(root, "containers", base))):
+            path = os.path.join(root, "containers", base, name)
+            why = "files of an image that was not used of late"
+            if re.fullmatch(r"home-\d+", name):
+                path = os.path.join(path, "CM")
+                why = "cache of containers that were not used of late"
+            if os.path.isdir(path) and _age(path) > limit:
+                yield Litter(path, directory_size(path), why)
+
+
 def dispose(store: Store, disposal: Disposal) -> None:
     """Remove what was chosen. Raises ``Error`` where something cannot be removed."""
     for entry in disposal.entries:
@@ -291,6 +311,9 @@ def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
     ahead = store.place("ahead")
     if _names(ahead):
         rows.append(("(fetched ahead)", len(_names(ahead)), directory_size(ahead)))
+    containers = os.path.join(root, "containers")
+    if _names(containers):
+        rows.append(("(containers)", len(_names(containers)), directory_size(containers)))
     litter = list(_litter(store, root, Rules()))
     rows.append(("(runs: logs, records)", len(_names(runs)), directory_size(runs)))
     rows.append(("(litter, see gc)", len(litter), sum(item.size for item in litter)))

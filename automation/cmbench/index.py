@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from cmbench.dialect import Dialect, dialect_of
 from cmbench.errors import Error
@@ -22,20 +21,25 @@ from cmbench.meta import META_FILES, check, parse_script, read_meta, tags_of
 from cmbench.model import Script, Tags
 from cmbench.values import immutable
 
-_SCHEMA = """
-create table if not exists scripts(
-    path text primary key, stamp text, alias text, uid text, tags text, variations text,
-    sort integer, meta text, faults text);
-create table if not exists contents(path text primary key, stamp text, digest text, words text);
-pragma user_version = 1;
-"""
-_LISTED = "path, stamp, alias, uid, tags, variations, sort, faults"
-_IGNORED = re.compile(
-    r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
+if TYPE_CHECKING:
+    from cmbench.content import Content
+
+_FORMAT = 2
+_SCHEMA = (
+    "drop table if exists scripts",
+    "drop table if exists contents",
+    "drop table if exists details",
+    """create table scripts(path text primary key, stamp text, alias text, uid text, tags text,
+    variations text, sort integer, faults text, title text) without rowid""",
+    "create table details(path text primary key, meta text, stamp text, digest text, words text)",
+    f"pragma user_version = {_FORMAT}",
 )
-_SHELL_WORD = re.compile(rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)")
-_OS_WORD = re.compile(rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]")
-_ENV_WORD = re.compile(rb"\b(?:CM|MLC)_[A-Z0-9_]+")
+"""``scripts`` is read as a whole each time, ``details`` only of the scripts that are used."""
+_SCANS = 8
+"""So many look-ups go through all scripts; only for more of them a table by tags pays."""
+_CONTENTS = 100
+"""So many contents are stored at once: each write waits for the disk."""
+_UNREAD = "", "", ""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -49,17 +53,23 @@ class Repository:
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Row:
-    """What the index knows of one script without its whole meta; the last two are JSON."""
+    """What the index knows of one script without its whole meta; some of it as JSON."""
 
-    path: str
     repo: str
+    path: str
+    stamp: str
     alias: str
     uid: str
-    tags: frozenset[str]
-    sort: int
-    meta_name: str
+    tags_text: str
     variations_text: str
+    sort: int
     faults_text: str
+    title: str
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags that look-ups go by."""
+        return frozenset(json.loads(self.tags_text))
 
     @property
     def variations(self) -> frozenset[str]:
@@ -71,24 +81,17 @@ class Row:
         """What is wrong with its meta."""
         return () if self.faults_text == "[]" else tuple(json.loads(self.faults_text))
 
+    @property
+    def meta_name(self) -> str:
+        """The name of its first meta file."""
+        return self.stamp.split(" ", 1)[1].partition(":")[0]
+
     def accepts(self, variation: str) -> bool:
         """Whether ``variation`` exists here, exactly or as a dynamic one (``name.#``)."""
         if json.dumps(variation) in self.variations_text:
             return True
         head, dot, tail = variation.partition(".")
         return bool(dot and tail) and json.dumps(f"{head}.#") in self.variations_text
-
-
-@immutable(frozen=True, slots=True, eq=False, repr=False)
-class Content:
-    """Digest of a script's own files, their names, the env words that its programs may read.
-
-    A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at.
-    """
-
-    digest: str
-    words: tuple[str, ...]
-    names: tuple[str, ...]
 
 
 class Index:
@@ -102,37 +105,70 @@ class Index:
         self._write = write
         self._connection: sqlite3.Connection | None = None
         self._rows: dict[str, Row] | None = None
+        self._scans = 0
         self._by_tag: dict[str, set[str]] = {}
         self._scripts: dict[str, Script] = {}
         self._dialects: dict[tuple[str, str], Dialect] = {}
+        self._stored: dict[str, tuple[str, str, str]] = {}
         self._contents: dict[str, Content] = {}
+        self._unsaved: list[tuple[str, ...]] = []
+        self._order = {repository.alias: n for n, repository in enumerate(repositories)}
 
     def rows(self) -> dict[str, Row]:
         """Every script by path, read from disk once per process."""
         if self._rows is None:
             self._rows = self._refresh()
-            for path, row in self._rows.items():
-                for tag in row.tags:
-                    self._by_tag.setdefault(tag, set()).add(path)
         return self._rows
 
     def find(self, tags: Tags) -> list[Row]:
         """Scripts that carry all wanted and no unwanted tags, variations not yet considered."""
+        found = self._with_all(tags.wanted)
+        if tags.unwanted:
+            unwanted = frozenset(tags.unwanted)
+            found = [row for row in found if not unwanted & row.tags]
+        return sorted(found, key=self._rank)
+
+    def _rank(self, row: Row) -> tuple[int, int, str]:
+        return row.sort, self._order[row.repo], row.path
+
+    def _with_all(self, wanted: Sequence[str]) -> Iterable[Row]:
         rows = self.rows()
-        hits = sorted((self._by_tag.get(tag, set()) for tag in tags.wanted), key=len)
-        chosen = hits[0].intersection(*hits[1:]) if hits else rows.keys()
-        unwanted = set(tags.unwanted)
-        found = [rows[p] for p in chosen if not unwanted & rows[p].tags]
-        return sorted(found, key=lambda row: (row.sort, row.path))
+        if not wanted:
+            return rows.values()
+        self._scans += 1
+        if self._scans > _SCANS:
+            by_tag = self._tagged()
+            hits = sorted((by_tag.get(tag, set()) for tag in wanted), key=len)
+            return [rows[path] for path in hits[0].intersection(*hits[1:])]
+        found: Iterable[Row] = rows.values()
+        for tag in map(json.dumps, wanted):
+            found = [row for row in found if tag in row.tags_text]
+        # A text may look like a tag inside another one that has a quotation mark in it.
+        return [row for row in found if row.tags.issuperset(wanted)]
+
+    def _tagged(self) -> dict[str, set[str]]:
+        """Paths of scripts by tag."""
+        if not self._by_tag:
+            rows = self.rows()
+            # One call of the parser for all scripts: thousands of calls would cost more.
+            every = json.loads(f"[{','.join(row.tags_text for row in rows.values())}]")
+            for path, tags in zip(rows, every, strict=True):
+                for tag in tags:
+                    self._by_tag.setdefault(tag, set()).add(path)
+        return self._by_tag
 
     def by_uid(self, name: str) -> list[Row]:
-        """Scripts whose uid or alias is ``name``."""
+        """Scripts whose uid or alias is ``name``, those of the first repository first."""
         return [row for row in self.rows().values() if name in (row.uid, row.alias)]
+
+    def holds(self, repo: str, path: str) -> bool:
+        """Whether ``path``, without links in it, lies in the repository of that alias."""
+        root = next(r.path for r in self._repositories if r.alias == repo)
+        return f"{path}{os.sep}".startswith(f"{os.path.realpath(root)}{os.sep}")
 
     def tags(self) -> set[str]:
         """Every tag in use."""
-        self.rows()
-        return set(self._by_tag)
+        return set(self._tagged())
 
     def script(self, path: str) -> Script:
         """The whole typed script; raises ``Error`` (``bad-meta``) for faults in our own."""
@@ -173,8 +209,19 @@ class Index:
             content = self._contents[path] = self._content(path)
         return content
 
+    def save(self) -> None:
+        """Store the contents that were read from the files themselves."""
+        rows, self._unsaved = self._unsaved, []
+        if rows:
+            sql = "update details set stamp = ?, digest = ?, words = ? where path = ?"
+            self._store((sql, rows))
+
     def close(self) -> None:
-        """Release the database."""
+        """Save what was learned and release the database."""
+        self.save()
+        self._release()
+
+    def _release(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -184,102 +231,96 @@ class Index:
         return next(r for r in self._repositories if r.alias == name)
 
     def _refresh(self) -> dict[str, Row]:
-        stored: dict[str, Sequence[Any]]
-        stored = {row[0]: row[1:] for row in self._query(f"select {_LISTED} from scripts")}
-        found: dict[str, tuple[str, Sequence[Any]]] = {}
+        stored = {row[0]: row for row in self._query("select * from scripts")}
+        rows: dict[str, Row] = {}
         changed: list[tuple[Any, ...]] = []
+        metas: list[tuple[str, str]] = []
         for repository in self._repositories:
-            for path in _script_directories(repository.path):
+            for path, stamp in _stamps(repository.path, stored):
                 known = stored.get(path)
-                if known is None or not _unchanged(path, known[0]):
-                    stamp = _meta_stamp(path)
-                    if not stamp:
-                        continue
-                    fresh = self._read(path, stamp)
-                    changed.append((path, *fresh))
-                    known = fresh[:-1]
-                found[path] = repository.alias, known
-        rows = _rows(found)
-        gone = [
-            (path,)
-            for path in stored.keys() - rows.keys()
-            if any(path.startswith(r.path + os.sep) for r in self._repositories)
-        ]
+                if known is None or known[1] != stamp:
+                    meta, known = _read(path, stamp)
+                    changed.append(known)
+                    metas.append((path, json.dumps(meta, default=str)))
+                rows[path] = Row(repository.alias, *known)
+        folders = tuple(repository.path + os.sep for repository in self._repositories)
+        gone = [(path,) for path in stored.keys() - rows.keys() if path.startswith(folders)]
         if changed or gone:
             self._store(
-                (
-                    f"insert or replace into scripts({_LISTED}, meta) values (?,?,?,?,?,?,?,?,?)",
-                    changed,
-                ),
+                ("insert or replace into scripts values (?,?,?,?,?,?,?,?,?)", changed),
+                ("insert or replace into details(path, meta) values (?,?)", metas),
                 ("delete from scripts where path = ?", gone),
+                ("delete from details where path = ?", gone),
             )
         return rows
 
-    def _read(self, path: str, stamp: str) -> tuple[Any, ...]:
-        try:
-            meta = read_meta(path)
-            faults = [f"{fault.where}: {fault.message}" for fault in check(meta)]
-        except Error as error:
-            meta, faults = {}, [error.message]
-        tags = tags_of(meta)
-        return (
-            stamp,
-            str(meta.get("alias", os.path.basename(path))),
-            str(meta.get("uid", "")),
-            json.dumps(tags),
-            json.dumps([str(v) for v in _mapping(meta.get("variations"))]),
-            _sort(meta.get("sort")),
-            json.dumps(faults),
-            json.dumps(meta, default=str),
-        )
-
     def _meta(self, path: str) -> dict[str, Any]:
-        for (text,) in self._query("select meta from scripts where path = ?", (path,)):
+        query = "select meta, stamp, digest, words from details where path = ?"
+        for text, *content in self._query(query, (path,)):
+            # Whoever wants the meta of a script wants to know its files next.
+            self._stored[path] = tuple(content) if content[0] else _UNREAD
             meta: dict[str, Any] = json.loads(text)
             return meta
         return read_meta(path)
 
     def _content(self, path: str) -> Content:
-        files = list(_own_files(path))
-        stamp = "\n".join(f"{name}:{size}:{time}" for name, size, time in files)
-        names = tuple(sorted(name for name, _, _ in files))
-        for known, digest, words in self._query(
-            "select stamp, digest, words from contents where path = ?", (path,)
-        ):
-            if known == stamp:
-                return Content(digest, tuple(json.loads(words)), names)
-        content = _read_content(path, names)
-        row = (path, stamp, content.digest, json.dumps(content.words))
-        self._store(("insert or replace into contents values (?,?,?,?)", [row]))
+        from cmbench.content import Content, own_files, read_content
+
+        files = own_files(path)
+        stamp = "\n".join([f"{name}:{size}:{time}" for name, size, time in files])
+        names = tuple(sorted([name for name, _, _ in files]))
+        stored = self._stored.pop(path) if path in self._stored else self._stored_content(path)
+        known, digest, words = stored
+        if known == stamp:
+            return Content(digest, tuple(json.loads(words)), names)
+        content = read_content(path, names)
+        self._unsaved.append((stamp, content.digest, json.dumps(content.words), path))
+        if len(self._unsaved) >= _CONTENTS:
+            self.save()
         return content
+
+    def _stored_content(self, path: str) -> tuple[str, str, str]:
+        query = "select stamp, digest, words from details where path = ? and stamp is not null"
+        return next(iter(self._query(query, (path,))), _UNREAD)
 
     def _connect(self) -> sqlite3.Connection | None:
         if self._connection is None:
-            self._connection = self._open()
+            try:
+                self._connection = self._open()
+            except (sqlite3.OperationalError, OSError):
+                return None
+            except sqlite3.DatabaseError:
+                # No database any more: whoever may write makes a new one at the next attempt.
+                self._discard()
         return self._connection
 
     def _open(self) -> sqlite3.Connection | None:
         if not self._write:
             if not os.path.isfile(self._database):
                 return None
-            with suppress(sqlite3.Error):
-                return sqlite3.connect(f"file:{self._database}?mode=ro", uri=True, timeout=20)
-            return None
-        try:
-            os.makedirs(os.path.dirname(self._database), exist_ok=True)
-            connection = sqlite3.connect(self._database, timeout=20)
-            if connection.execute("pragma user_version").fetchone()[0] != 1:
-                connection.executescript(_SCHEMA)
-            return connection
-        except (sqlite3.Error, OSError):
-            return None
+            place = f"file:{self._database}?mode=ro"
+            connection = sqlite3.connect(place, uri=True, timeout=20, isolation_level=None)
+            return connection if _is_current(connection) else None
+        os.makedirs(os.path.dirname(self._database), exist_ok=True)
+        # Threads of a run take turns in the engine: each may use what another one has opened.
+        connection = sqlite3.connect(
+            self._database, timeout=20, isolation_level=None, check_same_thread=False
+        )
+        if not _is_current(connection):
+            with _transaction(connection):
+                # Somebody else may have made it in this moment.
+                for statement in () if _is_current(connection) else _SCHEMA:
+                    connection.execute(statement)
+        return connection
 
-    def _query(self, sql: str, values: tuple[Any, ...] = ()) -> Iterable[tuple[Any, ...]]:
+    def _query(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         connection = self._connect()
         if connection is None:
             return []
         try:
             return connection.execute(sql, values).fetchall()
+        except sqlite3.OperationalError:
+            return []
         except sqlite3.DatabaseError:
             self._discard()
             return []
@@ -289,7 +330,7 @@ class Index:
         if connection is None:
             return
         try:
-            with connection:
+            with _transaction(connection):
                 for sql, rows in statements:
                     connection.executemany(sql, rows)
         except sqlite3.OperationalError:
@@ -298,21 +339,46 @@ class Index:
             self._discard()
 
     def _discard(self) -> None:
-        self.close()
+        self._release()
         if self._write:
             with suppress(OSError):
                 os.unlink(self._database)
 
 
-def _rows(found: Mapping[str, tuple[str, Sequence[Any]]]) -> dict[str, Row]:
-    # One call of the parser for the tags of all scripts: thousands of calls would cost more.
-    every = json.loads(f"[{','.join(stored[3] for _, stored in found.values())}]")
-    return {
-        path: Row(path, repo, alias, uid, frozenset(tags), sort, _first(stamp), variations, faults)
-        for (path, (repo, (stamp, alias, uid, _, variations, sort, faults))), tags in zip(
-            found.items(), every, strict=True
-        )
-    }
+def _is_current(connection: sqlite3.Connection) -> bool:
+    version: int = connection.execute("pragma user_version").fetchone()[0]
+    return version == _FORMAT
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+def _read(path: str, stamp: str) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """The meta of a script and its row."""
+    try:
+        meta = read_meta(path)
+        faults = [f"{fault.where}: {fault.message}" for fault in check(meta)]
+    except Error as error:
+        meta, faults = {}, [error.message]
+    return meta, (
+        path,
+        stamp,
+        str(meta.get("alias", os.path.basename(path))),
+        str(meta.get("uid", "")),
+        json.dumps(tags_of(meta)),
+        json.dumps([str(v) for v in _mapping(meta.get("variations"))]),
+        _sort(meta.get("sort")),
+        json.dumps(faults),
+        str(meta.get("name", "")),
+    )
 
 
 def _sort(value: Any) -> int:
@@ -330,85 +396,43 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _script_directories(repository: str) -> Iterator[str]:
+def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    """Each script directory of a repository with its present stamp, by name."""
     root = os.path.join(repository, "script")
     try:
-        with os.scandir(root) as entries:
-            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+        # Paths from here on are short: with thousands of scripts, looking them up is what costs.
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return
-    for name in names:
-        yield f"{root}/{name}"
-
-
-def _meta_stamp(path: str) -> str:
-    """Times and sizes of a script's meta files; of its directory, too, where others may appear."""
-    directory = os.stat(path).st_mtime_ns
-    parts = []
-    for name in META_FILES:
-        with suppress(OSError):
-            parts.append(_file_stamp(path, name))
-    return " ".join((str(directory), *parts)) if parts else ""
-
-
-def _unchanged(path: str, stamp: str) -> bool:
     try:
-        directory, *parts = stamp.split(" ")
-        return directory == str(os.stat(path).st_mtime_ns) and all(
-            part == _file_stamp(path, part.partition(":")[0]) for part in parts
-        )
+        with os.scandir(handle) as entries:
+            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+        for name in names:
+            path = f"{root}/{name}"
+            known = stored.get(path)
+            stamp = _stamp(handle, name, known[1] if known else "")
+            if stamp:
+                yield path, stamp
+    finally:
+        os.close(handle)
+
+
+def _stamp(root: int, name: str, known: str) -> str:
+    """Times and sizes of a script's meta files; of its directory, too, where others may appear.
+
+    Where the directory is that of the ``known`` stamp, its meta files are, too. Empty without any.
+    """
+    try:
+        directory = str(os.stat(name, dir_fd=root).st_mtime_ns)
     except OSError:
-        return False
-
-
-def _first(stamp: str) -> str:
-    """The name of the first meta file that a stamp speaks of."""
-    return stamp.split(" ", 1)[1].partition(":")[0]
-
-
-def _file_stamp(path: str, name: str) -> str:
-    info = os.stat(f"{path}/{name}")
-    return f"{name}:{info.st_size}:{info.st_mtime_ns}"
-
-
-def _own_files(path: str) -> Iterator[tuple[str, int, int]]:
-    pending = [""]
-    while pending:
-        prefix = pending.pop()
-        with os.scandir(os.path.join(path, prefix)) as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
-                name = prefix + entry.name
-                if _IGNORED.search(name):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(name + "/")
-                elif entry.is_file():
-                    info = entry.stat()
-                    yield name, info.st_size, info.st_mtime_ns
-
-
-def _read_content(path: str, names: tuple[str, ...]) -> Content:
-    import hashlib
-
-    digest = hashlib.sha256()
-    words: set[bytes] = set()
-    for name in names:
-        with open(os.path.join(path, name), "rb") as stream:
-            data = stream.read()
-        digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        if name == "customize.py":
-            words |= {b"os:" + word for word in _OS_WORD.findall(data)}
-        elif name not in META_FILES:
-            words |= _words(name, data)
-    return Content(digest.hexdigest()[:32], tuple(sorted(w.decode() for w in words)), names)
-
-
-def _words(name: str, data: bytes) -> set[bytes]:
-    patterns: list[Callable[[bytes], list[bytes]]] = []
-    if name.endswith(".sh"):
-        patterns.append(_SHELL_WORD.findall)
-    if name.endswith(".py"):
-        patterns.append(_OS_WORD.findall)
-    if name.endswith((".sh", ".py", ".json", ".yaml", ".txt", ".c", ".cpp", ".cu")):
-        patterns.append(_ENV_WORD.findall)
-    return {word for find in patterns for word in find(data)}
+        return ""
+    before, *parts = known.split(" ")
+    same = directory == before
+    found = [directory]
+    for file in [part.partition(":")[0] for part in parts] if same else META_FILES:
+        try:
+            info = os.stat(f"{name}/{file}", dir_fd=root)
+        except OSError:
+            continue
+        found.append(f"{file}:{info.st_size}:{info.st_mtime_ns}")
+    return " ".join(found) if len(found) > 1 else ""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cmbench.dialect import dialect_of
 from cmbench.errors import Error
 from cmbench.index import Index
 from cmbench.lib.texts import read_or_empty
@@ -35,17 +36,22 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What the user is told: a fault with its check's number, file and line (from 1)."""
+    """What the user is told: a fault with its check's number, file and line (from 1).
+
+    One that is not ``binding`` is a warning.
+    """
 
     number: str
     path: str
     line: int
     message: str
     fixable: bool
+    binding: bool = True
 
     def __str__(self) -> str:
+        level = "" if self.binding else "warning: "
         note = " (--fix corrects it)" if self.fixable else ""
-        return f"{self.path}:{self.line}: {self.number} {self.message}{note}"
+        return f"{self.path}:{self.line}: {level}{self.number} {self.message}{note}"
 
 
 Fix = Callable[[str], str]
@@ -54,23 +60,28 @@ Fix = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A numbered check: what it is about, and how it is corrected where that is safe."""
+    """A numbered check: what it is about, and how it is corrected where that is safe.
+
+    One of the ``house`` style demands what this format asks of its authors; a script in a foreign
+    dialect works without it.
+    """
 
     number: str
     title: str
     run: Callable[[Subject], Iterable[Found]]
     fix: Fix | None
+    house: bool
 
 
 def check(
-    number: str, title: str, fix: Fix | None = None
+    number: str, title: str, fix: Fix | None = None, house: bool = False
 ) -> Callable[[Callable[[Subject], Iterable[Found]]], Callable[[Subject], Iterable[Found]]]:
     """Register a check under ``number``; ``title`` says in the reference what it demands."""
 
     def register(
         function: Callable[[Subject], Iterable[Found]],
     ) -> Callable[[Subject], Iterable[Found]]:
-        CHECKS[number] = Check(number, title, function, fix)
+        CHECKS[number] = Check(number, title, function, fix, house)
         return function
 
     return register
@@ -142,6 +153,13 @@ class Subject:
             for name, block in named.items() if isinstance(named, dict) else ():
                 if isinstance(block, dict):
                     yield f"{kind}.{name}.", block
+
+
+def is_foreign(path: str) -> bool:
+    """Whether the script directory is written in a dialect whose faults do not bind."""
+    repository = os.path.dirname(os.path.dirname(path))
+    name = os.path.basename(meta_file(path) or META_FILES[0])
+    return not dialect_of(repository, name).faults_bind
 
 
 def lint(path: str, index: Index, chosen: Iterable[Check]) -> list[Fault]:

@@ -77,7 +77,7 @@ def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
     ]
 
 
-@check("CMB103", "the keys stand in the house order", fix=order_keys)
+@check("CMB103", "the keys stand in the house order", fix=order_keys, house=True)
 def key_order(subject: Subject) -> Iterator[Found]:
     """The same thing is in the same place in every file."""
     known = [key for key in subject.meta if key in KEY_ORDER]
@@ -88,7 +88,7 @@ def key_order(subject: Subject) -> Iterator[Found]:
             return
 
 
-@check("CMB104", "name says in one line what the script is for")
+@check("CMB104", "name says in one line what the script is for", house=True)
 def has_name(subject: Subject) -> Iterator[Found]:
     """Lists of scripts and documentation show it."""
     name = str(subject.meta.get("name") or "")
@@ -103,7 +103,7 @@ def add_schema_line(text: str) -> str:
     return SCHEMA_LINE + text
 
 
-@check("CMB105", "the first line names the schema for editors", fix=add_schema_line)
+@check("CMB105", "the first line names the schema for editors", fix=add_schema_line, house=True)
 def names_schema(subject: Subject) -> Iterator[Found]:
     """Editors then complete keys and mark faults while one types."""
     if not subject.meta_name.endswith(".yaml"):
@@ -143,7 +143,7 @@ def unique(subject: Subject) -> Iterator[Found]:
             yield Found(f"{row.alias} has the same tags", "tags")
 
 
-@check("CMB201", "every input is mapped to an env key and described with its type")
+@check("CMB201", "every input is mapped to an env key and described with its type", house=True)
 def inputs_declared(subject: Subject) -> Iterator[Found]:
     """Help, checks of values and documentation come from the description."""
     described = mapping(subject.meta.get("input_description"))

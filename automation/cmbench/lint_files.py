@@ -190,14 +190,14 @@ def _env_blocks(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"{where}.env", mapping(entry.get("env"))
 
 
-@check("CMB601", "a README says how it is used")
+@check("CMB601", "a README says how it is used", house=True)
 def has_readme(subject: Subject) -> Iterator[Found]:
     """The page of a script stands beside it."""
     if not any(name.lower().startswith("readme") for name in subject.names):
         yield Found("there is no README.md: cm doc script makes one")
 
 
-@check("CMB602", "a test shows that it works")
+@check("CMB602", "a test shows that it works", house=True)
 def has_tests(subject: Subject) -> Iterator[Found]:
     """A ``detection_test.yaml`` beside it, or test files in the repository's ``tests``."""
     places = (

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 from cmbench.model import Dependency, VersionRange
 
+USER = "!"
+"""Starts the names of updates that the user has asked for: no script overrides those."""
+
 
 def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
     """``entry`` changed by an ``ad``/``adr`` update: tags join, dicts merge, scalars replace."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cmbench.dialect import CM, Dialect
@@ -379,43 +379,47 @@ def _combinations(value: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def _map(block: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = block.get(key) or {}
-    if not isinstance(value, Mapping):
+    return _mapping(block.get(key), key)
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value or {}, Mapping):
         raise TypeError(f"{key} must be a mapping")
-    return value
+    return value or {}
+
+
+def _pairs(value: Any) -> dict[str, str]:
+    return {str(name): str(text) for name, text in (value or {}).items()}
+
+
+def _items(value: Any) -> tuple[str, ...]:
+    return tuple(str(item) for item in value or ())
+
+
+def _dependencies(value: Any) -> tuple[Dependency, ...]:
+    return tuple(dependency(entry) for entry in value if entry.get("tags"))
+
+
+def _conditional(value: Any) -> tuple[tuple[tuple[Condition, ...], Settings], ...]:
+    return tuple((conditions(item), _settings(item)) for item in value or ())
 
 
 def _settings(block: Mapping[str, Any]) -> Settings:
-    if not block:
-        return Settings()
+    found: dict[str, Any] = {}
+    deps: dict[str, tuple[Dependency, ...]] = {}
+    for key, value in block.items():
+        if key in _MAPPINGS:
+            found[key] = _mapping(value, key)
+        elif key in PHASES and value:
+            deps[key] = _dependencies(value)
+        elif key in _SETTINGS and value is not None:
+            name, read = _SETTINGS[key]
+            found[name] = read(value)
     return Settings(
-        env=_map(block, "env"),
-        default_env=_map(block, "default_env"),
-        const=_map(block, "const"),
-        state=_map(block, "state"),
-        input_mapping={str(k): str(v) for k, v in (block.get("input_mapping") or {}).items()},
-        deps={
-            phase: tuple(dependency(d) for d in block[phase] if d.get("tags"))
-            for phase in PHASES
-            if block.get(phase)
-        },
+        **found,
+        deps=deps,
         ad=updates(block.get("ad"), block.get("add_deps")),
         adr=updates(block.get("adr"), block.get("add_deps_recursive")),
-        new_env_keys=_texts(block.get("new_env_keys")),
-        new_state_keys=_texts(block.get("new_state_keys")),
-        local_env_keys=_texts(block.get("local_env_keys")),
-        default_variations={
-            str(k): str(v) for k, v in (block.get("default_variations") or {}).items()
-        },
-        default_version=str(block.get("default_version") or ""),
-        script_name=str(block.get("script_name") or ""),
-        expires=_text(block.get("cache_expiration")),
-        fetches=tuple(str(item) for item in block.get("fetches") or ()),
-        exclusive=tuple(str(item) for item in block.get("exclusive") or ()),
-        warnings=tuple(str(item) for item in block.get("warnings") or ()),
-        conditional=tuple(
-            (conditions(item), _settings(item)) for item in block.get("update_meta_if_env") or ()
-        ),
     )
 
 
@@ -442,34 +446,30 @@ def updates(*blocks: Mapping[str, Any] | None) -> dict[str, Dependency]:
 
 def dependency(entry: Mapping[str, Any]) -> Dependency:
     """Typed form of one dependency entry or update."""
-    prefixes = entry.get("update_tags_from_env_with_prefix") or {}
-    forced = entry.get("force_cache")
+    found: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key in _ENTRY:
+            name, read = _ENTRY[key]
+            if value is not None:
+                found[name] = read(value)
+        elif key not in DEPENDENCY_KEYS:
+            inputs[str(key)] = value
     return Dependency(
-        tags=_tags_text(entry.get("tags")),
-        names=_texts(entry.get("names")),
+        **found,
         conditions=conditions(entry),
         env=_map(entry, "env"),
         version=version_range(entry),
-        extra_cache_tags=_tags_text(entry.get("extra_cache_tags")),
-        force_cache=None if forced is None else is_true(forced),
-        force_env_keys=_texts(entry.get("force_env_keys")),
-        force_new_env_keys=_texts(entry.get("force_new_env_keys")),
-        inherit_variation_tags=is_true(entry.get("inherit_variation_tags", False)),
-        skip_inherit_variation_groups=_texts(entry.get("skip_inherit_variation_groups")),
-        reuse_version=is_true(entry.get("reuse_version", False)),
-        dynamic=is_true(entry.get("dynamic", False)),
-        tags_from_env=_texts(entry.get("update_tags_from_env")),
-        tags_from_env_with_prefix=tuple((str(p), _texts(k)) for p, k in prefixes.items()),
-        tags_if_env=tuple(
-            (str(tag), conditions(rules))
-            for tag, rules in (entry.get("update_tags_if_env") or {}).items()
-        ),
-        continue_on_error=is_true(entry.get("continue_on_error", False)),
-        expires=_text(entry.get("cache_expiration")),
-        inherits_expiration=is_true(entry.get("inherit_cache_expiration", False)),
-        adr=updates(entry.get("adr")),
-        inputs={str(k): v for k, v in entry.items() if k not in DEPENDENCY_KEYS},
+        inputs=inputs,
     )
+
+
+def _prefixes(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((str(prefix), _texts(keys)) for prefix, keys in (value or {}).items())
+
+
+def _tags_if(value: Any) -> tuple[tuple[str, tuple[Condition, ...]], ...]:
+    return tuple((str(tag), conditions(rules)) for tag, rules in (value or {}).items())
 
 
 def _tags_text(value: Any) -> str:
@@ -529,3 +529,45 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             maximum=_bound(spec.get("max")),
         )
     return result
+
+
+def _or_empty(value: Any) -> str:
+    return str(value or "")
+
+
+# Key of the format to the field of the typed form and what reads a value that is there: blocks have
+# few of many keys, and every script of a plan has several blocks.
+_MAPPINGS = frozenset(["env", "default_env", "const", "state"])
+_SETTINGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "input_mapping": ("input_mapping", _pairs),
+    "new_env_keys": ("new_env_keys", _texts),
+    "new_state_keys": ("new_state_keys", _texts),
+    "local_env_keys": ("local_env_keys", _texts),
+    "default_variations": ("default_variations", _pairs),
+    "default_version": ("default_version", _or_empty),
+    "script_name": ("script_name", _or_empty),
+    "cache_expiration": ("expires", _text),
+    "fetches": ("fetches", _items),
+    "exclusive": ("exclusive", _items),
+    "warnings": ("warnings", _items),
+    "update_meta_if_env": ("conditional", _conditional),
+}
+_ENTRY: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "tags": ("tags", _tags_text),
+    "names": ("names", _texts),
+    "extra_cache_tags": ("extra_cache_tags", _tags_text),
+    "force_cache": ("force_cache", is_true),
+    "force_env_keys": ("force_env_keys", _texts),
+    "force_new_env_keys": ("force_new_env_keys", _texts),
+    "inherit_variation_tags": ("inherit_variation_tags", is_true),
+    "skip_inherit_variation_groups": ("skip_inherit_variation_groups", _texts),
+    "reuse_version": ("reuse_version", is_true),
+    "dynamic": ("dynamic", is_true),
+    "update_tags_from_env": ("tags_from_env", _texts),
+    "update_tags_from_env_with_prefix": ("tags_from_env_with_prefix", _prefixes),
+    "update_tags_if_env": ("tags_if_env", _tags_if),
+    "continue_on_error": ("continue_on_error", is_true),
+    "cache_expiration": ("expires", _text),
+    "inherit_cache_expiration": ("inherits_expiration", is_true),
+    "adr": ("adr", updates),
+}

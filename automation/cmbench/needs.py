@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from cmbench.cache import Entry
 from cmbench.env import MISSING, Pending, as_text, mask
@@ -24,16 +24,22 @@ from cmbench.record import load_record, own_times
 
 _SUDO = re.compile(r"^[^#\n]*\bsudo\b", re.MULTILINE)
 _MEGABYTE = 1_000_000
+_KEY = re.compile("[A-Z][A-Z0-9_]*")
+"""What is left of ``<<<KEY>>>`` where the plan does not know its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """One thing from the network; ``size`` in bytes, 0 and empty texts where nobody said."""
+    """One thing from the network; ``size`` in bytes, 0 and empty texts where nobody said.
+
+    ``about`` marks a size that is not exact.
+    """
 
     what: str
     host: str = ""
     size: int = 0
     checksum: str = ""
+    about: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +152,8 @@ def own_code(path: str) -> str:
 def _declared(frame: Frame, key: str) -> tuple[str, ...]:
     """What the script's meta and its active variations say under ``key``."""
     meta = frame.script.meta
+    if key not in _words(frame.script):
+        return ()
     blocks: list[Mapping[str, Any]] = [meta]
     variations = meta.get("variations") or {}
     for name in frame.choice.variations:
@@ -159,19 +167,33 @@ def _declared(frame: Frame, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+@lru_cache(maxsize=1024)
+def _words(script: Script) -> frozenset[str]:
+    """The keys of a script's meta and of its variations."""
+    blocks = [script.meta, *(script.meta.get("variations") or {}).values()]
+    return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
+
+
 def _downloads(node: Node, frame: Frame) -> Iterable[Download]:
     prefix = frame.script.dialect.prefix
     for text in node.fetches:
+        from urllib.parse import urlsplit
+
+        if _KEY.fullmatch(text):
+            yield Download(f"what {text} names: only a run can tell", "addresses not known yet")
+            continue
         url = urlsplit(text)
         if url.scheme not in ("http", "https", "ftp", "s3"):
             yield Download(text, "Python package index" if _is_package(text) else "")
             continue
-        size = _known(frame, prefix + "DOWNLOAD_SIZE")
+        exact = _known(frame, prefix + "DOWNLOAD_SIZE")
+        size = exact or _known(frame, prefix + "DOWNLOAD_SIZE_ABOUT")
         yield Download(
             text,
             url.hostname or "",
             int(size) if size.isdigit() else 0,
             _known(frame, prefix + "DOWNLOAD_CHECKSUM"),
+            about=bool(size) and not exact,
         )
 
 
@@ -205,8 +227,7 @@ def total(found: Sequence[Needs], root: str) -> dict[str, Any]:
 
 def free_space(path: str) -> int:
     """Bytes that a user may still write on the file system that holds, or will hold, ``path``."""
-    import shutil
-
     while not os.path.exists(path):
         path = os.path.dirname(path)
-    return shutil.disk_usage(path).free
+    system = os.statvfs(path)
+    return system.f_bavail * system.f_frsize

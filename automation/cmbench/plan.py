@@ -218,9 +218,11 @@ def _tags_above(frame: Frame) -> list[Tags]:
 
 def walk(node: Node) -> Iterable[Node]:
     """``node`` and everything below it, in the order of the run."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.children))
 
 
 def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:

@@ -30,6 +30,9 @@ _COLOURS = {
     "fact": "#eeeeee",
 }
 
+_LEAST_NAME, _LEAST_STATE = 20, 12
+"""So many characters of each stay when a line is too long for both."""
+
 
 def plan_text(
     plan: Plan, details: Mapping[int, Detail], totals: Mapping[str, Any], reasons: bool = False
@@ -37,11 +40,12 @@ def plan_text(
     """The tree, one step a line (with ``reasons`` more), and what it takes in total."""
     lines = list(_tree(plan.root, "", "", details if reasons else {}))
     nodes = list(walk(plan.root))
+    facts = sum(n.cached == "fact" for n in nodes)
     counts = [
         (sum(n.cached == "hit" for n in nodes), "from the cache"),
         (sum(n.cached == "miss" for n in nodes), "to make"),
         (sum(n.cached == "no" for n in nodes), "to run"),
-        (sum(n.cached == "fact" for n in nodes), "facts of this machine"),
+        (facts, f"fact{'' if facts == 1 else 's'} of this machine"),
         (sum(n.cached in ("maybe", "above") for n in nodes), "decided on the way"),
     ]
     total = ", ".join(f"{number} {word}" for number, word in counts if number)
@@ -74,10 +78,15 @@ def _plan_line(node: Node, lead: str, word: str = "") -> str:
     if node.when:
         state = f"{state} if {node.when}" if state != "?" else f"? {node.when}"
     left = lead + label
+    if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
+        return f"{left}  {state}"
+    state = _cut(state, WIDTH - 2 - min(len(left), len(lead) + _LEAST_NAME))
     room = WIDTH - len(state) - 2
-    if len(left) > room > 20:
-        left = left[: room - 3] + "..."
-    return f"{left.ljust(room)}  {state}" if len(left) <= room else f"{left}  {state}"
+    return f"{_cut(left, room).ljust(room)}  {state}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
 
 
 def _reason_lines(detail: Detail, lead: str) -> Iterator[str]:
@@ -118,9 +127,9 @@ def _needs_lines(
         known = f"{_duration(totals['seconds'])}, as last time" if totals["seconds"] else ""
         yield _total("time", known, totals["steps_of_unknown_time"], "not measured yet")
     for title, field in (("root", "privileges"), ("licence", "licences")):
-        for node in nodes:
-            for text in getattr(details[id(node)].needs, field):
-                yield f"{title + ':':<9}{node.script}: {text}"
+        found = [(n.script, text) for n in nodes for text in getattr(details[id(n)].needs, field)]
+        for script, text in dict.fromkeys(found):
+            yield f"{title + ':':<9}{script}: {text}"
 
 
 def _download_lines(
@@ -132,9 +141,15 @@ def _download_lines(
         return
     yield "to fetch from the network:"
     for download in found:
-        size = f" ({size_text(download.size)})" if download.size else ""
+        about = "about " if download.about else ""
+        size = f" ({about}{size_text(download.size)})" if download.size else ""
         checked = "" if download.checksum or "://" not in download.what else ", no checksum"
         yield f"  {download.what}{size}{checked}"
+    sized = [download for download in found if download.size]
+    if len(sized) > 1:
+        about = "about " if any(download.about for download in sized) else ""
+        rest = ", the others not known" if len(sized) < len(found) else ""
+        yield f"  in all {about}{size_text(totals['download_bytes'])}{rest}"
     yield from textwrap.wrap(
         ", ".join(totals["network"]), WIDTH, initial_indent="network: ", subsequent_indent=" " * 9
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from cmbench.env import MISSING, Pending
 from cmbench.errors import Error
@@ -74,9 +75,14 @@ def _wish(frame: Frame) -> Wish | None:
             return ""
         return str(value).strip()
 
-    urls = [known("DOWNLOAD_URL"), *(known(f"DOWNLOAD_URL{n}") for n in range(1, 5))]
     checksum, size = known("DOWNLOAD_CHECKSUM"), known("DOWNLOAD_SIZE")
+    # A mirror may hold another file, with a checksum of its own.
+    others = [n for n in range(1, 5) if known(f"DOWNLOAD_CHECKSUM{n}") in ("", checksum)]
+    urls = [known("DOWNLOAD_URL"), *(known(f"DOWNLOAD_URL{n}") for n in others)]
     urls = [url for url in urls if url]
+    if checksum and not _is_checksum(checksum):
+        # The step itself is going to say so.
+        return None
     local = isinstance(frame.env.peek("CM_DOWNLOAD_LOCAL_FILE_PATH"), Pending)
     if local or known("DOWNLOAD_LOCAL_FILE_PATH") or not checksum or not urls:
         return None
@@ -92,6 +98,16 @@ def _wish(frame: Frame) -> Wish | None:
         int(size) if size.isdigit() else None,
         known("VERIFY_SSL").lower() not in _OFF,
     )
+
+
+def _is_checksum(text: str) -> bool:
+    from cmbench.lib.files import parse_checksum
+
+    try:
+        parse_checksum(text)
+    except Error:
+        return False
+    return True
 
 
 class _Stopped(BaseException):
@@ -117,6 +133,14 @@ class Prefetcher:
         self._note(
             f"fetching {files} ahead of the steps that want {'it' if count == 1 else 'them'}"
         )
+        from cmbench.lib.ahead import announce
+
+        try:
+            for place in self._places():
+                announce(place)
+        except OSError as problem:
+            self._note(f"not fetched ahead: {problem}")
+            return
         for _ in range(min(AT_ONCE, count)):
             thread = threading.Thread(target=self._work, daemon=True)
             self._threads.append(thread)
@@ -128,6 +152,18 @@ class Prefetcher:
         self._go.set()
         for thread in self._threads:
             thread.join(seconds / len(self._threads))
+        from cmbench.lib.ahead import forgo
+
+        for place in self._places():
+            with suppress(OSError):
+                forgo(place)
+
+    def _places(self) -> list[Path]:
+        """Where the files of the wishes that nobody has begun are going to wait."""
+        from cmbench.lib.ahead import place_of
+
+        places = [place_of(self.folder, wish.checksum) for wish in list(self._wishes)]
+        return [place for place in places if place is not None]
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -139,16 +175,19 @@ class Prefetcher:
             self._go.set()
 
     def _work(self) -> None:
-        from cmbench.lib.ahead import place_of, under_way
+        from cmbench.lib.ahead import begin, place_of, under_way
         from cmbench.lib.download import download
 
-        while self._wishes and not self._over:
-            wish = self._wishes.pop()
+        while self._rested():
+            try:
+                wish = self._wishes.pop()
+            except IndexError:
+                return
             try:
                 place = place_of(self.folder, wish.checksum)
                 assert place is not None
-                if under_way(place):
-                    # Another run is at it: fetching it twice would help nobody.
+                if under_way(place) or not begin(place):
+                    # Another run or the step itself is at it: twice would help nobody.
                     continue
                 download(
                     wish.urls,
@@ -164,7 +203,11 @@ class Prefetcher:
                 text = problem.message if isinstance(problem, Error) else str(problem)
                 self._note(f"not fetched ahead: {text}")
 
-    def _progress(self, done: int, total: int | None) -> None:
+    def _rested(self) -> bool:
+        """Wait while somebody measures; whether the run still goes on."""
         self._go.wait()
-        if self._over:
+        return not self._over
+
+    def _progress(self, done: int, total: int | None) -> None:
+        if not self._rested():
             raise _Stopped

@@ -9,9 +9,9 @@ from typing import Any
 
 from cmbench.dialect import DIALECTS
 from cmbench.errors import Error, did_you_mean
+from cmbench.merge import USER
 from cmbench.meta import is_true, updates, version_range
 from cmbench.model import Dependency, InputSpec, Request, RunOptions, Script, Tags
-from cmbench.resolve import USER
 from cmbench.select import parse_tags
 
 FLAGS: Mapping[str, str] = {
@@ -232,6 +232,8 @@ def _named_group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 MODES = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
 """Flags of other engines that ask for another kind of run: ignoring one would do harm."""
+_LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
+"""What other tools call a look at the run without running."""
 
 
 def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
@@ -248,11 +250,18 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
     """Names that the script does not know, each with what may have been meant."""
     known = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
     return {
-        name: did_you_mean(name, [*known, *FLAGS])
-        or f'see its inputs: cm run script "{" ".join(script.tags[:3])}" --help'
+        name: _instead(name, script)
+        or did_you_mean(name, [*known, *FLAGS])
+        or f"see its inputs: cm run script {script.alias} --help"
         for name in inputs
         if name not in known
     }
+
+
+def _instead(name: str, script: Script) -> str:
+    if name.replace("-", "_") not in _LOOKS:
+        return ""
+    return f"see what a run would do: cm plan script {script.alias}"
 
 
 def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
@@ -268,12 +277,11 @@ def check_input(name: str, value: Any, script: Script) -> None:
     spec = script.inputs[name]
     text = str(_plain(value))
     if spec.choices and text not in spec.choices:
-        choices = ", ".join(spec.choices)
+        close = did_you_mean(text, spec.choices)
         raise Error(
             "bad-value",
             f"--{name}={text} is not possible for {script.alias}",
-            hint=did_you_mean(text, spec.choices) or f"choose one of: {choices}",
-            context=(f"choices: {choices}",),
+            hint=f"{close}\nchoose one of: {', '.join(spec.choices)}".lstrip(),
         )
     if spec.type in ("int", "float"):
         _check_number(name, text, spec)

@@ -25,12 +25,11 @@ from cmbench.env import (
     merge_value,
     select_keys,
     substitute,
-    unresolved,
 )
 from cmbench.errors import Error
-from cmbench.frame import Frame
+from cmbench.frame import Frame, visible_env
 from cmbench.index import Index
-from cmbench.merge import merge_dependency, with_replacements
+from cmbench.merge import USER, merge_dependency, with_replacements
 from cmbench.model import (
     PHASES,
     Condition,
@@ -41,6 +40,7 @@ from cmbench.model import (
     Settings,
     VersionRange,
 )
+from cmbench.names import registered
 from cmbench.select import (
     Choice,
     choose,
@@ -51,8 +51,6 @@ from cmbench.select import (
     version_variations,
 )
 
-USER = "!"
-"""Starts the names of updates that the user has asked for: no script overrides those."""
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
 
@@ -79,6 +77,12 @@ class Resolver:
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
         self._sound: dict[str, str] = {}
         self.names: set[str] = set()
+
+    def share(self, other: Resolver) -> None:
+        """Remember together with ``other``, of the same index, what depends on no env."""
+        self._choices = other._choices
+        self._blocks = other._blocks
+        self._dependencies = other._dependencies
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
@@ -211,12 +215,13 @@ class Resolver:
         """The entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
-        if frame.request.name:
-            named = self._registered(frame)
-            if named is not None:
-                return named, f"registered as {frame.request.name}"
-        candidates = self.store.candidates(frame.identity)
         why = "nothing like it was made before"
+        if frame.request.name:
+            named = registered(frame, self.store.entries(), self.unsound)
+            if named is not None:
+                return self._answered(named), f"registered as {frame.request.name}"
+            why = f"nothing is registered as {frame.request.name}"
+        candidates = self.store.candidates(frame.identity)
         unwanted = set(frame.request.tags.unwanted)
         for entry in candidates:
             if unwanted & set(entry.tags):
@@ -224,28 +229,14 @@ class Resolver:
                 continue
             why = self._mismatch(entry, frame)
             if not why:
-                return entry, "same script, variations and inputs"
+                return self._answered(entry), "same script, variations and inputs"
         return None, why
 
-    def _registered(self, frame: Frame) -> Entry | None:
-        from cmbench.lib import versions
-
-        wanted = set(frame.labels())
-        for entry in self.store.entries():
-            if (
-                entry.script_uid == frame.script.uid
-                and entry.name == frame.request.name
-                and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
-                and not self.unsound(entry)
-                and versions.satisfies(
-                    entry.version or "0",
-                    frame.version.minimum,
-                    frame.version.maximum,
-                    frame.version.exact,
-                )
-            ):
-                return entry
-        return None
+    def _answered(self, entry: Entry) -> Entry:
+        """``entry``, whose dependencies had names that are not seen again."""
+        keys = [key for key in entry.reads if key.startswith("adr:")]
+        self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
+        return entry
 
     def _mismatch(self, entry: Entry, frame: Frame) -> str:
         """Why ``entry`` does not answer ``frame``; an empty string when it does."""
@@ -379,30 +370,6 @@ def _same_registration(one: Entry, other: Entry) -> bool:
     )
 
 
-def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
-    """What a dependency sees of its caller's env."""
-    dialect = parent.script.dialect
-    exact = {dialect.prefix + name for name in dialect.hidden}
-    exact.update(request.env)
-    notes = {dialect.prefix + name for name in dialect.notes}
-    exact.update(notes - parent.env.written - parent.env.laid)
-    starts = tuple(dialect.prefix + name for name in dialect.hidden_starts)
-    local = [key for block in parent.blocks for key in block.local_env_keys]
-    if local:
-        exact.update(select_keys(dict.keys(parent.env), local))
-    # Most values are plain texts: what is not is sorted out of a copy, which is cheap.
-    visible = parent.env.plain()
-    for key in [*exact.intersection(visible), *(k for k in visible if k.startswith(starts))]:
-        visible.pop(key, None)
-    odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]
-    for key, value in odd:
-        if unresolved(value):
-            del visible[key]
-        elif isinstance(value, list):
-            visible[key] = list(value)
-    return visible
-
-
 def _refuse_cycle(frame: Frame) -> None:
     """Refuse a chain that cannot end; a script may meet itself again with another env."""
     again = 0
@@ -500,7 +467,7 @@ def _resolve_references(env: TracedEnv) -> None:
 
 
 def _lay_state(request: Request, blocks: tuple[Settings, ...], parent: Frame | None) -> TracedEnv:
-    state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent else {})
+    state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent and parent.state else {})
     for block in blocks:
         for key, value in block.state.items():
             state.overlay(key, copy.deepcopy(value))

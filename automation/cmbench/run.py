@@ -173,10 +173,10 @@ class StepRunner:
 
     @contextmanager
     def _captured_prints(self, frame: Frame) -> Iterator[None]:
-        """What ``customize.py`` prints goes into the log, of the requested step to the user too."""
+        """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
         from contextlib import redirect_stderr, redirect_stdout
 
-        line = self._line if frame.parent else self._said
+        line = self._said if frame.speaks else self._line
         with redirect_stdout(_LineWriter(line)), redirect_stderr(_LineWriter(self._line)):
             yield
 
@@ -316,7 +316,7 @@ class StepRunner:
                 f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
                 context=(*tail, *_files_of_failure(frame, place.cwd)),
                 doing=os.path.basename(path),
-                hint=_cause_hint(tail) or f"repeat this step alone: bash {repeat}",
+                hint=f"{_cause_hint(tail)}\nrepeat this step alone: bash {repeat}".lstrip("\n"),
             )
         _take_over(frame, place.cwd)
 

@@ -204,9 +204,6 @@ class Scheduler:
     def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
         for key in entry.reads:
             frame.note(key)
-        self._resolver.names.update(
-            key.removeprefix("adr:") for key in entry.reads if key.startswith("adr:")
-        )
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
@@ -290,6 +287,7 @@ class Scheduler:
             self._phase(frame, "posthook_deps", depth)
             with self._exclusive(frame):
                 self._hook(frame, place, "postprocess", report)
+            frame.ended = True
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
         _remove(frame.script.clean_files, place)

@@ -6,16 +6,19 @@ has it: requested ones first, then bases and defaults as they are found.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from cmbench.dialect import Dialect
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.index import Index, Row
 from cmbench.model import Script, Tags, Variation
 from cmbench.values import immutable
+
+_LISTED = 20
+"""So many variations of a script an error names at most."""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -29,12 +32,16 @@ class Choice:
 
 def parse_tags(text: str | Iterable[str]) -> Tags:
     """``get,python3,_lto,-virtual,-_debug`` to its four parts."""
-    words = text.split(",") if isinstance(text, str) else list(text)
+    return _parsed(tuple(text.split(",") if isinstance(text, str) else map(str, text)))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(words: tuple[str, ...]) -> Tags:
     wanted: list[str] = []
     unwanted: list[str] = []
     variations: list[str] = []
     unwanted_variations: list[str] = []
-    for word in (str(w).strip() for w in words):
+    for word in (w.strip() for w in words):
         if word.startswith("-_"):
             unwanted_variations.append(word[2:])
         elif word.startswith("_"):
@@ -51,12 +58,18 @@ def parse_tags(text: str | Iterable[str]) -> Tags:
     )
 
 
-def choose(index: Index, tags: Tags, uid: str = "", dialect: Dialect | None = None) -> Row:
-    """The script for a query; ties go to the lowest (sort, path). Raises ``script-not-found``.
+def choose(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> Row:
+    """The script for a query. Raises ``Error`` (``script-not-found``, ``variation-not-found``).
 
-    Scripts of ``dialect``, that of the caller, go before all others: only they speak of the same
-    env keys.
+    Those of the caller's own repository go first, then those of its dialect: they speak of the
+    same env keys. For a user that is the repository that holds the current directory. Ties go to
+    the lowest ``sort``, then to the repository that was registered first, then to the path.
     """
+    return candidates(index, tags, uid, caller)[0]
+
+
+def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> list[Row]:
+    """All scripts that fit a query equally well by what ``choose`` says of repositories."""
     if uid:
         rows = index.by_uid(uid)
         if not rows:
@@ -70,21 +83,32 @@ def choose(index: Index, tags: Tags, uid: str = "", dialect: Dialect | None = No
             raise _no_script(index, tags)
     fitting = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
     if not fitting:
-        raise _no_variation(rows, tags)
-    if dialect is not None:
-        prefix = dialect.prefix
-        fitting = [row for row in fitting if index.dialect(row).prefix == prefix] or fitting
+        raise _no_variation(index, rows, tags)
+    fitting = _nearest(index, fitting, caller)
     broken = fitting[0].faults and fitting[0].faults[0]
     if broken and not fitting[0].tags:
         raise Error("bad-meta", broken)
-    return fitting[0]
+    return fitting
+
+
+def _nearest(index: Index, rows: list[Row], caller: Script | None) -> list[Row]:
+    if len({row.repo for row in rows}) < 2:
+        return rows
+    if caller is None:
+        here = os.path.realpath(os.curdir)
+        return [row for row in rows if index.holds(row.repo, here)] or rows
+    prefix = caller.dialect.prefix
+    near = [row for row in rows if row.repo == caller.repo]
+    return near or [row for row in rows if index.dialect(row).prefix == prefix] or rows
 
 
 def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
     """Refuse a single word that several scripts carry: a user cannot have meant one of them."""
     if uid or len(tags.wanted) != 1 or tags.unwanted:
         return
-    rows = [row for row in index.find(tags) if all(row.accepts(v) for v in tags.variations)]
+    fitting = [row for row in index.find(tags) if all(row.accepts(v) for v in tags.variations)]
+    near = _nearest(index, fitting, None)
+    rows = [row for row in near if row.repo == near[0].repo]
     if len(rows) > 1:
         names = ", ".join(row.alias for row in rows[:8]) + (" ..." if len(rows) > 8 else "")
         raise Error(
@@ -126,17 +150,37 @@ def _most_shared(index: Index, tags: Tags) -> list[Row]:
     return sorted(rows, key=lambda row: (-len(wanted & row.tags), row.path))[:3]
 
 
-def _no_variation(rows: list[Row], tags: Tags) -> Error:
+def _no_variation(index: Index, rows: list[Row], tags: Tags) -> Error:
     row = rows[0]
     missing = next(v for v in tags.variations if not row.accepts(v))
-    head = missing.partition(".")[0]
-    known = {v.removesuffix(".#") for v in row.variations}
-    close = did_you_mean(head, known)
-    shown = ", ".join("_" + v for v in sorted(row.variations)) or "none"
+    error = missing_variation(row.alias, missing, row.variations)
+    others = [other.alias for other in _alike(index, tags) if other.accepts(missing)]
+    if others:
+        error.hint += f"\nscripts with _{missing}: {', '.join(sorted(others)[:_LISTED])}"
+    return error
+
+
+def _alike(index: Index, tags: Tags) -> list[Row]:
+    """Scripts that have all wanted tags but one, and at least two of them."""
+    enough = max(2, len(tags.wanted) - 1)
+    wanted = set(tags.wanted)
+    return [row for row in index.rows().values() if len(wanted & row.tags) >= enough]
+
+
+def missing_variation(alias: str, missing: str, names: Iterable[str]) -> Error:
+    """The error for a variation that a script lacks: what it has, the most alike first."""
+    head, _, tail = missing.partition(".")
+    # Combined variations come into force by themselves and are asked for by nobody.
+    known = {v.removesuffix(".#"): v for v in sorted(names) if "," not in v}
+    close = nearest(head, known, 2)
+    listed = ["_" + known[name] for name in dict.fromkeys([*close, *known])]
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    has = f"it has: {', '.join(listed[:_LISTED])}{more}" if listed else "it has none"
+    meant = " or ".join(f'"_{known[name]}"' for name in close).replace("#", tail or "#")
     return Error(
         "variation-not-found",
-        f'the script {row.alias} has no variation "_{missing}"',
-        hint=close or f"it has: {shown}",
+        f'the script {alias} has no variation "_{missing}"',
+        hint=f"did you mean {meant}?\n{has}" if close else has,
     )
 
 
@@ -217,7 +261,11 @@ class _Expansion:
     def _add_defaults(self, name: str) -> None:
         defaults = variation_of(self.script, name).settings.default_variations
         for group, wanted in defaults.items():
-            if not self._members(group):
+            if self._members(group):
+                continue
+            # What is named may be in another group, and that group may have its member.
+            own = variation_of(self.script, wanted).group
+            if not (own and self._members(own)):
                 self._add(wanted, f"default of _{name}")
 
     def _add_group_defaults(self) -> bool:
@@ -317,12 +365,7 @@ def variation_of(script: Script, name: str) -> Variation:
     head, dot, tail = name.partition(".")
     pattern = script.variations.get(f"{head}.#") if dot and tail else None
     if pattern is None:
-        known_names = {v.removesuffix(".#") for v in script.variations}
-        raise Error(
-            "variation-not-found",
-            f'the script {script.alias} has no variation "_{name}"',
-            hint=did_you_mean(head, known_names),
-        )
+        raise missing_variation(script.alias, name, script.variations)
     return replace(pattern, name=name, settings=_fill(pattern.settings, tail))
 
 
@@ -339,7 +382,16 @@ def _fill(value: Any, suffix: str) -> Any:
     if isinstance(value, dict):
         return {_fill(key, suffix): _fill(item, suffix) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{f.name: _fill(getattr(value, f.name), suffix) for f in fields(value)}
-        )
+        return _filled(value, suffix)
     return value
+
+
+def _filled(value: Any, suffix: str) -> Any:
+    return replace(value, **{name: _fill(part, suffix) for name, part in _parts(value)})
+
+
+@lru_cache(maxsize=1024)
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """The fields of a data object that hold something."""
+    every = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return [(name, part) for name, part in every if part]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from cmbench.cache import Entry
 from cmbench.index import Row
 from cmbench.lib.texts import size_text
 from cmbench.model import InputSpec, Script
 from cmbench.request import FLAGS
+
+if TYPE_CHECKING:
+    from cmbench.entry import Entry
 
 WIDTH = 80
 
@@ -35,11 +37,13 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     return "\n".join([*lines, f"record: {record}"])
 
 
-def scripts_text(rows: Iterable[Row], titles: Sequence[str]) -> str:
-    """Scripts with their tags and what they are for."""
+def scripts_text(rows: Sequence[Row], titles: Sequence[str]) -> str:
+    """Scripts with their tags and what they are for; whose they are, if not all of one."""
     blocks = []
+    several = len({row.repo for row in rows}) > 1
     for row, title in zip(rows, titles, strict=True):
-        lines = [row.alias + (f": {title}" if title else "")]
+        name = f"{row.alias} ({row.repo})" if several else row.alias
+        lines = [name + (f": {title}" if title else "")]
         lines.append("  tags " + ",".join(sorted(row.tags)))
         if row.variations:
             shown = ", ".join("_" + v for v in sorted(row.variations))

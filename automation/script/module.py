@@ -22,6 +22,7 @@ VERBS = (
     "diff",
     "replay",
     "doctor",
+    "log",
     "docker",
     "help",
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from cmbench.env import mask_word
 from cmbench.errors import Error
-from cmbench.lib import provenance
+from cmbench.lib import ml_models, provenance
 
 CATEGORIES = ("edge", "datacenter")
 MODES = {
@@ -221,6 +221,7 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
         **{key: facts[key] for key in keys},
         "accuracy": accuracy(env["CM_MLPERF_MODEL"], facts["accuracy"]),
         "options": facts.get("options", {}),
+        "data_bytes": sum(each["bytes"] for each in ml_models.data_of(facts)),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],
         "path": env["CM_ML_MODEL_FILE_WITH_PATH"],
         "starting_weights": env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"],

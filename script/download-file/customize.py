@@ -10,6 +10,7 @@ from cmbench.errors import Error
 from cmbench.lib.ahead import take
 from cmbench.lib.download import download
 from cmbench.lib.files import ProgressFile, human_size
+from cmbench.lib.transfer import forget
 from cmbench.lib.urls import file_name, mask_url
 
 NO = ("no", "false", "off", "0")
@@ -44,18 +45,40 @@ def use_local(env: dict[str, Any], given: Path) -> Path:
 
 
 def fetch(env: dict[str, Any]) -> Path:
-    urls = addresses(env)
-    if not urls:
+    groups = addresses(env)
+    if not groups:
         raise Error("bad-value", "no URL to download from", hint="give one with --url=...")
     folder = Path(env.get("CM_DOWNLOAD_PATH") or os.getcwd()).expanduser()
-    name = env.get("CM_DOWNLOAD_FILENAME") or file_name(urls[0])
+    name = env.get("CM_DOWNLOAD_FILENAME") or file_name(groups[0][1][0])
     target = folder / (env.get("CM_DOWNLOAD_RENAME_FILE") or name)
+    return first_of(env, groups, target)
+
+
+def first_of(env: dict[str, Any], groups: list[tuple[str, list[str]]], target: Path) -> Path:
+    """The file of the first group that has it; an error tells of all that were tried."""
+    (checksum, urls), *others = groups
+    try:
+        return fetch_from(env, urls, checksum, target)
+    except Error as failure:
+        if not others:
+            raise
+        # What one file has left is no beginning of another.
+        forget(target.with_name(target.name + ".part"))
+        tried = failure.context or (failure.message,)
+    try:
+        return first_of(env, others, target)
+    except Error as failure:
+        context = (*tried, *(failure.context or (failure.message,)))
+        raise Error(failure.code, failure.message, hint=failure.hint, context=context) from None
+
+
+def fetch_from(env: dict[str, Any], urls: list[str], checksum: str, target: Path) -> Path:
     done = take(
         urls,
         target,
         str(env.get("CM_TMP_DOWNLOADS") or ""),
         size=wanted_size(env),
-        checksum=wanted_checksum(env),
+        checksum=checksum,
         progress=ProgressFile(env.get("CM_PROGRESS_FILE"), target.name),
         offline=str(env.get("CM_TMP_OFFLINE", "")).lower() in YES,
         verify=str(env.get("CM_VERIFY_SSL", "yes")).lower() not in NO,
@@ -69,9 +92,19 @@ def origin(source: str) -> str:
     return known.get(source) or f"from {mask_url(source)}"
 
 
-def addresses(env: dict[str, Any]) -> list[str]:
-    keys = ("CM_DOWNLOAD_URL", *(f"CM_DOWNLOAD_URL{number}" for number in range(1, 5)))
-    return [str(env[key]).strip() for key in keys if env.get(key)]
+def addresses(env: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """The addresses in order, those that follow each other with the same checksum together."""
+    found: list[tuple[str, list[str]]] = []
+    for number in ("", "1", "2", "3", "4"):
+        url = str(env.get(f"CM_DOWNLOAD_URL{number}") or "").strip()
+        if not url:
+            continue
+        own = str(env.get(f"CM_DOWNLOAD_CHECKSUM{number}") or "").strip()
+        checksum = own or wanted_checksum(env)
+        if not found or found[-1][0] != checksum:
+            found.append((checksum, []))
+        found[-1][1].append(url)
+    return found
 
 
 def wanted_checksum(env: dict[str, Any]) -> str:

@@ -14,7 +14,8 @@ ARTICLES = 13368
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the program's arguments together."""
     env = i["env"]
-    words, files = (["--tiny"], []) if env.get("CM_DATASET_FORM") == "tiny" else real(env)
+    form = env.get("CM_DATASET_FORM")
+    words, files = ([f"--{form}"], []) if form else real(env)
     with open(os.path.join(env["CM_TMP_RUN_DIR"], "arguments"), "w", encoding="utf-8") as file:
         file.write("".join(f"{word}\0" for word in words))
     return {"return": 0, "relies_on": files}
@@ -24,7 +25,7 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Arguments for CNN/DailyMail, and the files that they name."""
     given = {
         "--articles": env.get("CM_CNNDM_ARTICLES"),
-        "--tokenizer": env.get("CM_CNNDM_TOKENIZER"),
+        "--tokenizer": env.get("CM_CNNDM_TOKENIZER") or env.get("CM_ML_MODEL_TOKENIZER_PATH"),
     }
     lacking = [option for option, path in given.items() if not path]
     if lacking:
@@ -37,12 +38,22 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
     paths = {
         option: os.path.abspath(os.path.expanduser(str(path))) for option, path in given.items()
     }
-    for option, path in paths.items():
+    paths["--tokenizer"], vocabulary = tokenizer_files(paths["--tokenizer"])
+    files = [paths["--articles"], *vocabulary]
+    for path in files:
         if not os.path.isfile(path):
-            raise Error(
-                "data-needed", f"{option}={path} is no file", hint="give the path of a file"
-            )
-    return [word for pair in paths.items() for word in pair], list(paths.values())
+            raise Error("data-needed", f"{path} is no file", hint="give the path of a file")
+    return [word for pair in paths.items() for word in pair], files
+
+
+def tokenizer_files(path: str) -> tuple[str, list[str]]:
+    """What to hand to the program, and the files that it reads: checkpoints have two forms."""
+    if not os.path.isdir(path):
+        return path, [path]
+    whole = os.path.join(path, "tokenizer.json")
+    if os.path.isfile(whole):
+        return whole, [whole]
+    return path, [os.path.join(path, name) for name in ("vocab.json", "merges.txt")]
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +62,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = os.getcwd()
     with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
         facts = json.load(file)
-    if env.get("CM_DATASET_FORM") != "tiny" and facts["count"] != ARTICLES:
+    if not env.get("CM_DATASET_FORM") and facts["count"] != ARTICLES:
         raise Error(
             "data-incomplete",
             f"there are {facts['count']} articles, the validation set has {ARTICLES}",

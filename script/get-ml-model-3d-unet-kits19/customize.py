@@ -1,4 +1,4 @@
-"""Hand out a 3D U-Net: downloaded, the shipped tiny one, or one trained again."""
+"""Hand out a 3D U-Net: downloaded, tiny (shipped or trained again), or without knowledge."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ FULL: dict[str, Any] = {
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
     env = i["env"]
-    if env["CM_UNET_RETRAIN"] == "yes":
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == "synthetic" or env["CM_UNET_RETRAIN"] == "yes":
+        program = "synthetic" if form == "synthetic" else "retrain"
         answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "retrain"}
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
         )
         return answer
-    if env.get("CM_ML_MODEL_FORM") == "tiny":
+    if form == "tiny":
         ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
         return {"return": 0}
     env["CM_UNET_DOWNLOAD"] = "yes"
@@ -42,10 +44,9 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     folder = os.getcwd()
     if env.get("CM_UNET_DOWNLOAD") == "yes":
-        source = env["CM_UNET_DOWNLOADED"]
-        name = os.path.basename(source)
-        if not os.path.lexists(os.path.join(folder, name)):
-            os.symlink(source, os.path.join(folder, name))
+        name = ml_models.linked(env["CM_UNET_DOWNLOADED"], folder)
         ml_models.describe(folder, {**FULL, "file": name})
+    elif env.get("CM_ML_MODEL_FORM") == "synthetic":
+        ml_models.describe(folder, ml_models.synthetic(FULL))
     facts = ml_models.offer(env, folder)
     return {"return": 0, "version": facts["sha256"][:12]}

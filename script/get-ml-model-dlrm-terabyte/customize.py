@@ -1,62 +1,130 @@
-"""Hand out a DLRM: the shipped tiny one, one trained again, the user's export, or a download."""
+"""Hand out a DLRM: the shipped tiny one, one trained or built here, the user's, or a download."""
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models
+from cmbench.lib import ml_models, room
 
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
+YES = ("yes", "true", "on", "1")
+# Caps that are proposed when the real tables do not fit.
+CAPS = (10_000_000, 1_000_000, 100_000, 10_000)
+# Bytes of the layers, which are few beside those of the tables.
+LAYERS = 70_000_000
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
     env = i["env"]
-    if env.get("CM_ML_MODEL_FORM") == "tiny":
-        return _tiny(i)
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == "synthetic":
+        return _synthetic(i)
+    if env["CM_DLRM_RETRAIN"] == "yes":
+        return _program(i, "retrain")
+    if form == "tiny":
+        script = env["CM_TMP_CURRENT_SCRIPT_PATH"]
+        ml_models.hand_out(os.path.join(script, "tiny", env["CM_DLRM_VERSION"]), os.getcwd())
+        return {"return": 0}
     if env.get("CM_DLRM_MODEL_PATH"):
         folder = os.path.abspath(os.path.expanduser(env["CM_DLRM_MODEL_PATH"]))
         return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
-    if not env["CM_PACKAGE_URL"]:
-        raise Error(
-            "not-available",
-            "MLCommons gives out the weights of DLRM v2 (97 GB) for PyTorch only",
-            hint="give the folder of an ONNX export with --model_path=FOLDER, get the weights "
-            "with _pytorch, or use the tiny form: --tags=get,ml-model,dlrm,_tiny",
-        )
+    return _full(env)
+
+
+def _full(env: dict[str, Any]) -> dict[str, Any]:
+    """MLCommons's weights: what is fetched, and whether it has to be converted."""
+    onnx, version = env["CM_ML_MODEL_FRAMEWORK"] == "onnx", env["CM_DLRM_VERSION"]
+    given = str(env.get("CM_DLRM_OTHER_SIZE") or "no").lower()
+    env["CM_DLRM_OTHER_SIZE"] = "yes" if given in YES else ""
+    weights = table_bytes(env, 0)
+    if env.get("CM_DLRM_CHECKPOINT"):
+        return _given(env, weights)
+    # The first version is given out as an ONNX graph too.
+    env["CM_DLRM_CONVERT"] = "yes" if onnx and version == "v2" else "no"
+    if env.get("CM_ML_MODEL_DEBUG") != "yes":
+        archives = 3 if env["CM_DLRM_CONVERT"] == "yes" else 2
+        room.check_disk(env, "DLRM, fetched and unpacked,", archives * weights, os.getcwd())
     env["CM_DLRM_DOWNLOAD"] = "yes"
     return {"return": 0}
 
 
-def _tiny(i: dict[str, Any]) -> dict[str, Any]:
-    env = i["env"]
-    if env["CM_DLRM_RETRAIN"] == "yes":
-        answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "retrain"}
+def _given(env: dict[str, Any], weights: int) -> dict[str, Any]:
+    """Look at the user's checkpoint."""
+    path = os.path.abspath(os.path.expanduser(env["CM_DLRM_CHECKPOINT"]))
+    env["CM_DLRM_CONVERT"] = "yes" if env["CM_ML_MODEL_FRAMEWORK"] == "onnx" else "no"
+    version = env["CM_DLRM_VERSION"]
+    there = os.path.isfile(path) if version == "v1" else os.path.isdir(path)
+    if not there:
+        what = "a file, tb00_40M.pt" if version == "v1" else "a folder, model_weights"
+        raise Error(
+            "model-file",
+            f"--checkpoint={path} is not there, or not what it should be",
+            hint=f"the weights of DLRM {version} are {what}",
         )
-        return answer
+    if env["CM_DLRM_CONVERT"] == "yes" and not env["CM_DLRM_OTHER_SIZE"]:
+        room.check_disk(env, "the ONNX graph of DLRM", weights, os.getcwd())
+    env["CM_DLRM_DOWNLOADED"] = path
+    return {"return": 0, "relies_on": [path]}
+
+
+def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
+    """Build one whose tables have at most as many rows as are asked for."""
+    env = i["env"]
+    if not str(env["CM_DLRM_MOST_ROWS"]).isdigit():
+        raise Error("bad-value", f"--most_rows={env['CM_DLRM_MOST_ROWS']}: a number is needed")
+    needed = table_bytes(env, int(env["CM_DLRM_MOST_ROWS"])) + LAYERS
+    fitting = [cap for cap in CAPS if table_bytes(env, cap) < needed / 4] or [CAPS[-1]]
+    hint = f"cap the tables, for example --env.CM_DLRM_MOST_ROWS={fitting[0]} (the result says so)"
+    what = f"DLRM {env['CM_DLRM_VERSION']}"
+    room.check_memory(env, what, needed, hint)
+    room.check_disk(env, what, needed, os.getcwd())
+    return _program(i, "synthetic")
+
+
+def table_bytes(env: dict[str, Any], cap: int) -> int:
+    """Bytes of all tables when each has at most ``cap`` rows; 0 means no cap."""
     script = env["CM_TMP_CURRENT_SCRIPT_PATH"]
-    ml_models.hand_out(os.path.join(script, "tiny", env["CM_DLRM_VERSION"]), os.getcwd())
-    return {"return": 0}
+    with open(os.path.join(script, "src", "sizes.json"), encoding="utf-8") as file:
+        known = json.load(file)
+    rows = known[env["CM_DLRM_VERSION"]]["rows"]
+    return 4 * int(known["width"]) * sum(min(each, cap or each) for each in rows)
+
+
+def _program(i: dict[str, Any], name: str) -> dict[str, Any]:
+    """Run the native part of this name, which writes into the cache entry."""
+    answer: dict[str, Any] = i["automation"].run_native_script(
+        {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
+    )
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Verify the files and set what scripts that use a model look at."""
+    """Convert what has to be, verify the files and tell of them."""
     env = i["env"]
-    if env.get("CM_DLRM_DOWNLOAD") == "yes":
+    folder = os.getcwd()
+    if env.get("CM_DLRM_CONVERT") == "no":
         _downloaded(env)
         return {"return": 0}
-    folder = os.getcwd()
-    if env.get("CM_ML_MODEL_FORM") != "tiny":
+    if env.get("CM_DLRM_CONVERT") == "yes":
+        found = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
+        env["CM_DLRM_CHECKPOINT_PATH"] = found
+        answer = _program(i, "convert")
+        if answer["return"]:
+            return answer
+    elif env.get("CM_DLRM_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
         folder = os.path.abspath(os.path.expanduser(env["CM_DLRM_MODEL_PATH"]))
     facts = ml_models.offer(env, folder)
+    if "source" in facts:
+        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["name"]
     return {"return": 0, "version": facts["sha256"][:12]}
 
 
 def _downloaded(env: dict[str, Any]) -> None:
-    """Tell of downloaded weights; whether the harness can run them, their README says."""
+    """Tell of weights that are handed out as they are."""
     path = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
     version = env["CM_DLRM_VERSION"]
     if env["CM_ML_MODEL_FRAMEWORK"] == "onnx" and version == "v1":
@@ -73,13 +141,23 @@ def _downloaded(env: dict[str, Any]) -> None:
 def _describe_export(path: str) -> str:
     """Write model.json beside the extracted ONNX file of the first DLRM; returns its folder."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    found = sorted(name for name in os.listdir(folder) if name.endswith(".onnx"))
+    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    found = [name for name in names if name.endswith(".onnx")]
     if len(found) != 1:
         raise Error("model-file", f"expected one ONNX file in {folder}, found {len(found)}")
+    others = [name for name in names if name not in (found[0], ml_models.FACTS)]
     several = {"dtype": "int64", "shape": [-1]}
     facts = {
         "name": "dlrm_v1",
         "file": found[0],
+        "data": [
+            {
+                "file": name,
+                "sha256": ml_models.digest(os.path.join(folder, name)),
+                "bytes": os.path.getsize(os.path.join(folder, name)),
+            }
+            for name in others
+        ],
         "precision": "fp32",
         "inputs": [
             {"name": "dense_x", "dtype": "float32", "shape": [13]},

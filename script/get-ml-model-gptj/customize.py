@@ -1,4 +1,4 @@
-"""Hand out a GPT-J: the shipped tiny one, one trained again, the user's files, or a download."""
+"""Hand out a GPT-J: the shipped tiny one, one trained or built here, or a checkpoint converted."""
 
 from __future__ import annotations
 
@@ -6,65 +6,124 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models
+from cmbench.lib import ml_models, room
 
 # ROUGE-1 of the reference.
 FULL_ACCURACY = "42.9865"
+LAYERS = 28
+# Bytes of float32 weights: those outside of the layers, and those of one layer.
+OUTSIDE, LAYER = 1_652_000_000, 805_400_000
+# What a run needs beside these for each layer: three copies of the cache of four beams of the
+# longest prompt.
+CACHE = 805_000_000
+YES = ("yes", "true", "on", "1")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Put a model into the cache entry, or ask for the download of one."""
+    """Put a model into the cache entry, or ask for the download of a checkpoint."""
     env = i["env"]
-    if env.get("CM_ML_MODEL_FORM") == "tiny":
-        return _tiny(i)
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == "synthetic":
+        return _synthetic(i)
+    if env["CM_GPTJ_RETRAIN"] == "yes":
+        return _program(i, "retrain")
+    if form == "tiny":
+        ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
+        return {"return": 0}
     if env.get("CM_GPTJ_MODEL_PATH"):
         folder = os.path.abspath(os.path.expanduser(env["CM_GPTJ_MODEL_PATH"]))
         return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
-    if env["CM_ML_MODEL_FRAMEWORK"] != "pytorch":
-        raise Error(
-            "not-available",
-            "MLCommons gives out the weights of GPT-J (24 GB) for PyTorch only",
-            hint="give the folder of an ONNX export with --model_path=FOLDER, get the weights "
-            "with _pytorch, or use the tiny form: --tags=get,ml-model,gptj,_tiny",
-        )
+    # Only the graph is handed out here: whoever asks for PyTorch wants the checkpoint as it is.
+    env["CM_GPTJ_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
+    given = str(env.get("CM_GPTJ_OTHER_SIZE") or "no").lower()
+    env["CM_GPTJ_OTHER_SIZE"] = "yes" if given in YES else ""
+    weights = OUTSIDE + LAYERS * LAYER
+    converted = weights if env["CM_GPTJ_CONVERT"] == "yes" else 0
     if not env.get("GPTJ_CHECKPOINT_PATH"):
+        room.check_disk(env, "GPT-J, fetched and unpacked,", 2 * weights + converted, os.getcwd())
         env["CM_GPTJ_DOWNLOAD"] = "yes"
+        env["CM_GPTJ_TORCH"] = env["CM_GPTJ_CONVERT"]
         return {"return": 0}
-    config = os.path.join(os.path.expanduser(env["GPTJ_CHECKPOINT_PATH"]), "config.json")
+    return _given(env)
+
+
+def _given(env: dict[str, Any]) -> dict[str, Any]:
+    """Look at the user's checkpoint."""
+    folder = os.path.abspath(os.path.expanduser(env["GPTJ_CHECKPOINT_PATH"]))
+    config = os.path.join(folder, "config.json")
     if not os.path.isfile(config):
         raise Error(
             "model-file",
             f"there is no {config}",
             hint="give the folder of the checkpoint, with config.json in it",
         )
-    return {"return": 0, "relies_on": [os.path.abspath(config)]}
+    if env["CM_GPTJ_CONVERT"] == "yes":
+        # Files of safetensors are read without it.
+        pickled = any(name.endswith(".bin") for name in os.listdir(folder))
+        env["CM_GPTJ_TORCH"] = "yes" if pickled else "no"
+        room.check_disk(env, "the ONNX graph of GPT-J", room.size_of_files(folder), os.getcwd())
+    env["GPTJ_CHECKPOINT_PATH"] = folder
+    return {"return": 0, "relies_on": [config]}
 
 
-def _tiny(i: dict[str, Any]) -> dict[str, Any]:
+def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
+    """Build one with as many layers as are asked for."""
     env = i["env"]
-    if env["CM_GPTJ_RETRAIN"] == "yes":
-        answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "retrain"}
-        )
-        return answer
-    ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
-    return {"return": 0}
+    layers = str(env["CM_GPTJ_LAYERS"])
+    if not layers.isdigit() or not 1 <= int(layers) <= LAYERS:
+        raise Error("bad-value", f"--layers={layers}: a number from 1 to {LAYERS} is needed")
+    needed = OUTSIDE + int(layers) * LAYER
+    hint = "build fewer layers, for example --env.CM_GPTJ_LAYERS=2 (the result says so)"
+    running = needed + int(layers) * CACHE
+    room.check_memory(env, f"GPT-J with {layers} layers", running, hint)
+    room.check_disk(env, f"GPT-J with {layers} layers", needed, os.getcwd())
+    return _program(i, "synthetic")
+
+
+def _program(i: dict[str, Any], name: str) -> dict[str, Any]:
+    """Run the native part of this name, which writes into the cache entry."""
+    answer: dict[str, Any] = i["automation"].run_native_script(
+        {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
+    )
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Verify the files and set what scripts that use a model look at."""
+    """Convert a checkpoint, verify the files and tell of them."""
     env = i["env"]
-    tiny, given = env.get("CM_ML_MODEL_FORM") == "tiny", env.get("CM_GPTJ_MODEL_PATH")
-    if not tiny and not given:
+    folder = os.getcwd()
+    if env.get("CM_GPTJ_CONVERT"):
         found = env.get("CM_GPTJ_EXTRACTED") or env["GPTJ_CHECKPOINT_PATH"]
-        path = os.path.abspath(os.path.expanduser(found))
-        env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_FILE_WITH_PATH"] = path
-        env["CM_ML_MODEL_PATH"] = path
-        env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY
-        env["CM_ML_MODEL_RETRAINING"] = "no"
-        env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
-        return {"return": 0}
-    folder = os.getcwd() if tiny else os.path.abspath(os.path.expanduser(given))
+        env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_TOKENIZER_PATH"] = _checkpoint(found)
+        if env["CM_GPTJ_CONVERT"] == "no":
+            return _as_it_is(env)
+        answer = _program(i, "convert")
+        if answer["return"]:
+            return answer
+    elif env.get("CM_GPTJ_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
+        folder = os.path.abspath(os.path.expanduser(env["CM_GPTJ_MODEL_PATH"]))
     facts = ml_models.offer(env, folder)
+    if "source" in facts:
+        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["folder"]
     return {"return": 0, "version": facts["sha256"][:12]}
+
+
+def _checkpoint(path: str) -> str:
+    """The folder with config.json at or below ``path``: archives have folders around it."""
+    for folder, folders, names in os.walk(os.path.abspath(os.path.expanduser(path))):
+        folders.sort()
+        if "config.json" in names:
+            return folder
+    raise Error("model-file", f"what was fetched has no config.json: {path}")
+
+
+def _as_it_is(env: dict[str, Any]) -> dict[str, Any]:
+    """Hand out the checkpoint itself."""
+    path = env["GPTJ_CHECKPOINT_PATH"]
+    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
+    env["CM_ML_MODEL_PATH"] = path
+    env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY
+    env["CM_ML_MODEL_RETRAINING"] = "no"
+    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
+    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
+    return {"return": 0}

@@ -1,39 +1,52 @@
-"""Hand out a ResNet-50: the shipped tiny one, one trained again, or one without knowledge."""
+"""Hand out a ResNet-50: downloaded, tiny (shipped or trained again), or without knowledge."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from cmbench.errors import Error
 from cmbench.lib import ml_models
+
+SIDE = 224
+CLASSES = 1001
+FULL: dict[str, Any] = {
+    "name": "resnet50",
+    "precision": "fp32",
+    "inputs": [{"name": "input_tensor:0", "dtype": "float32", "shape": [3, SIDE, SIDE]}],
+    "outputs": [
+        {"name": "ArgMax:0", "dtype": "int64", "shape": []},
+        {"name": "softmax_tensor:0", "dtype": "float32", "shape": [CLASSES]},
+    ],
+    # Class 0 is the background, which no image of the data set has.
+    "options": {"label_offset": 1},
+    "accuracy": {"metric": "top-1", "unit": "%", "reference": 76.46, "target": 75.6954},
+}
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Put the model and its facts into the cache entry."""
+    """Put a tiny or a synthetic model into the cache entry; the full one is a dependency."""
     env = i["env"]
     form = env.get("CM_ML_MODEL_FORM")
-    if form not in ("tiny", "synthetic"):
-        raise Error(
-            "not-available",
-            "the full ResNet-50 is not supported yet, only its tiny and its synthetic form",
-            hint="ask for the tiny form: --tags=get,ml-model,resnet50,_tiny",
-        )
     if form == "synthetic" or env["CM_RESNET50_RETRAIN"] == "yes":
         program = "synthetic" if form == "synthetic" else "retrain"
         answer: dict[str, Any] = i["automation"].run_native_script(
             {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
         )
         return answer
-    shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
-    ml_models.hand_out(shipped, os.getcwd())
+    if form == "tiny":
+        shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
+        ml_models.hand_out(shipped, os.getcwd())
     return {"return": 0}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Verify the file and set what scripts that use a model look at."""
     env = i["env"]
-    facts = ml_models.offer(env, os.getcwd())
+    folder = os.getcwd()
+    if env.get("CM_ML_MODEL_FORM") not in ("tiny", "synthetic"):
+        name = ml_models.linked(env["CM_RESNET50_DOWNLOADED"], folder)
+        ml_models.describe(folder, {**FULL, "file": name})
+    facts = ml_models.offer(env, folder)
     env["CM_ML_MODEL_IMAGE_HEIGHT"] = str(facts["inputs"][0]["shape"][1])
     env["CM_ML_MODEL_IMAGE_WIDTH"] = str(facts["inputs"][0]["shape"][2])
     return {"return": 0, "version": facts["sha256"][:12]}

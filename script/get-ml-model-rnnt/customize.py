@@ -1,4 +1,4 @@
-"""Hand out an RNN-T: the shipped tiny one, one trained again, the user's export, or a download."""
+"""Hand out an RNN-T: the shipped tiny one, one trained or built here, or MLPerf's converted."""
 
 from __future__ import annotations
 
@@ -10,52 +10,74 @@ from cmbench.lib import ml_models
 
 # 100 % less the word error rate of 7.452 %.
 FULL_ACCURACY = "92.548"
+YES = ("yes", "true", "on", "1")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Put a model into the cache entry, or ask for the download of one."""
+    """Put a model into the cache entry, or ask for the download of MLPerf's weights."""
     env = i["env"]
-    if env.get("CM_ML_MODEL_FORM") == "tiny":
-        return _tiny(i)
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == "synthetic" or env["CM_RNNT_RETRAIN"] == "yes":
+        return _program(i, "synthetic" if form == "synthetic" else "retrain")
+    if form == "tiny":
+        ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
+        return {"return": 0}
     if env.get("CM_RNNT_MODEL_PATH"):
         folder = os.path.abspath(os.path.expanduser(env["CM_RNNT_MODEL_PATH"]))
         return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
-    if not env["CM_PACKAGE_URL"]:
+    # Only the graphs are handed out here: whoever asks for PyTorch wants the file as it is.
+    env["CM_RNNT_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
+    env["CM_RNNT_OTHER_SIZE"] = (
+        "yes" if str(env.get("CM_RNNT_OTHER_SIZE") or "no").lower() in YES else ""
+    )
+    if not env.get("CM_RNNT_CHECKPOINT"):
+        env["CM_RNNT_DOWNLOAD"] = "yes"
+        return {"return": 0}
+    path = os.path.abspath(os.path.expanduser(env["CM_RNNT_CHECKPOINT"]))
+    if not os.path.isfile(path):
         raise Error(
-            "not-available",
-            "MLCommons gives out the weights of RNN-T for PyTorch only",
-            hint="give the folder of an ONNX export with --model_path=FOLDER, get the weights "
-            "with _pytorch, or use the tiny form: --tags=get,ml-model,rnnt,_tiny",
+            "model-file",
+            f"--checkpoint={path} is no file",
+            hint="give the .pt file of MLPerf's reference, or leave --checkpoint out to fetch it",
         )
-    env["CM_RNNT_DOWNLOAD"] = "yes"
-    return {"return": 0}
+    env["CM_RNNT_DOWNLOADED"] = path
+    return {"return": 0, "relies_on": [path]}
 
 
-def _tiny(i: dict[str, Any]) -> dict[str, Any]:
-    env = i["env"]
-    if env["CM_RNNT_RETRAIN"] == "yes":
-        answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "retrain"}
-        )
-        return answer
-    ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
-    return {"return": 0}
+def _program(i: dict[str, Any], name: str) -> dict[str, Any]:
+    """Run the native part of this name, which writes into the cache entry."""
+    answer: dict[str, Any] = i["automation"].run_native_script(
+        {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
+    )
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Verify the files and set what scripts that use a model look at."""
+    """Convert what was downloaded, verify the files and tell of them."""
     env = i["env"]
-    if env.get("CM_RNNT_DOWNLOAD") == "yes":
-        path = env["CM_RNNT_DOWNLOADED"]
-        env["CM_ML_MODEL_FILE_WITH_PATH"] = path
-        env["CM_ML_MODEL_PATH"] = os.path.dirname(path)
-        env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY
-        env["CM_ML_MODEL_RETRAINING"] = "no"
-        env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
-        return {"return": 0}
+    if env.get("CM_RNNT_CONVERT") == "no":
+        return _as_it_is(env)
     folder = os.getcwd()
-    if env.get("CM_ML_MODEL_FORM") != "tiny":
+    if env.get("CM_RNNT_CONVERT") == "yes":
+        env["CM_RNNT_CHECKPOINT_FILE"] = env["CM_RNNT_DOWNLOADED"]
+        answer = _program(i, "convert")
+        if answer["return"]:
+            return answer
+    elif env.get("CM_RNNT_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
         folder = os.path.abspath(os.path.expanduser(env["CM_RNNT_MODEL_PATH"]))
     facts = ml_models.offer(env, folder)
+    if "source" in facts:
+        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["file"]
     return {"return": 0, "version": facts["sha256"][:12]}
+
+
+def _as_it_is(env: dict[str, Any]) -> dict[str, Any]:
+    """Hand out the checkpoint itself."""
+    path = env["CM_RNNT_DOWNLOADED"]
+    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
+    env["CM_ML_MODEL_PATH"] = os.path.dirname(path)
+    env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY
+    env["CM_ML_MODEL_RETRAINING"] = "no"
+    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
+    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
+    return {"return": 0}

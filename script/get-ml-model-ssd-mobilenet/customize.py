@@ -1,4 +1,4 @@
-"""Hand out an SSD with MobileNet: downloaded, the shipped tiny one, or one trained again."""
+"""Hand out an SSD with MobileNet: downloaded, tiny (shipped or trained), or without knowledge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FULL: dict[str, Any] = {
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Put a tiny model into the cache entry; the full one is downloaded by a dependency."""
+    """Put a tiny or a synthetic model into the cache entry; the full one is a dependency."""
     return detectors.prepare(i)
 
 

@@ -11,13 +11,17 @@ from cmbench.errors import Error
 # How many values each category of the tiny multi-hot form has; the full form has up to 100.
 TINY_HOT = "3,2,1,2,6,1,1,1,1,3,3,4,1,4,4,3,1,1,1,5,8,6,4,3,1,1"
 ONE_HOT = ",".join(["1"] * 26)
+BINARY = "terabyte_processed_test.bin"
 ARRAYS = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the program's arguments together."""
     env = i["env"]
-    if env.get("CM_DATASET_FORM") == "tiny":
+    env["CM_CRITEO_PROGRAM"] = "preprocess.py"
+    if env.get("CM_DATASET_FORM") == "synthetic":
+        words, relied = synthetic(env), []
+    elif env.get("CM_DATASET_FORM") == "tiny":
         day = os.path.join(env["CM_DATASET_PATH"], "day_23")
         several = env["CM_DATASET_CRITEO_MULTIHOT"] == "yes"
         words = ["--day", day, "--rows", env["CM_DATASET_ROWS"]]
@@ -35,35 +39,60 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Arguments for MLCommons's arrays, and the files that they lie in."""
     given = env.get("CM_CRITEO_PREPROCESSED_PATH")
+    several = env["CM_DATASET_CRITEO_MULTIHOT"] == "yes"
+    source = "get MLCommons's preprocessed arrays of day 23 (mlcommons.org, DLRM)"
+    if not several:
+        source = f"make {BINARY} with the first DLRM's preprocessing (see the README)"
     if not given:
         raise Error(
             "data-not-free",
             "Criteo's data cannot be fetched by a program: their licence has to be accepted",
-            hint="get MLCommons's preprocessed arrays of day 23 (mlcommons.org, DLRM) and give "
-            "their folder with --dir=FOLDER, or use the tiny form: "
+            hint=f"{source} and give the folder with --dir=FOLDER, or use the tiny form: "
             "--tags=get,preprocessed,dataset,criteo,_tiny",
         )
-    if env["CM_DATASET_CRITEO_MULTIHOT"] != "yes":
-        raise Error(
-            "not-available",
-            "the full data set of the first DLRM (one value for each category) is not supported",
-            hint="use --model=dlrm-v2-99, or the tiny form",
-        )
     folder = os.path.abspath(os.path.expanduser(given))
-    files = [os.path.join(folder, name) for name in ARRAYS]
+    wanted = ARRAYS if several else (BINARY,)
+    files = [os.path.join(folder, name) for name in wanted]
     missing = [os.path.basename(path) for path in files if not os.path.isfile(path)]
     if missing:
         raise Error(
             "data-incomplete",
             f"{folder} lacks {', '.join(missing)}",
-            hint=f"all of {', '.join(ARRAYS)} are needed there",
+            hint=f"needed there: {', '.join(wanted)} (see the README of "
+            "get-preprocessed-dataset-criteo)",
         )
-    words = ["--arrays", folder]
+    words = ["--arrays", folder] if several else ["--binary", files[0], "--rows", real_rows(env)]
     if env["CM_DATASET_CRITEO_GROUPS"]:
         groups = os.path.abspath(os.path.expanduser(env["CM_DATASET_CRITEO_GROUPS"]))
         words += ["--groups", groups]
         files.append(groups)
     return words, files
+
+
+def synthetic(env: dict[str, Any]) -> list[str]:
+    """Arguments for noise in the shape of the real pairs."""
+    env["CM_CRITEO_PROGRAM"] = "synthetic.py"
+    words = ["--sizes", sizes_file(env), "--version", version(env)]
+    words += ["--most-rows", str(env["CM_DLRM_MOST_ROWS"])]
+    return [*words, "--qsl-count", env["CM_DATASET_CRITEO_QSL"]]
+
+
+def version(env: dict[str, Any]) -> str:
+    """Which DLRM the pairs are for."""
+    return "v2" if env["CM_DATASET_CRITEO_MULTIHOT"] == "yes" else "v1"
+
+
+def sizes_file(env: dict[str, Any]) -> str:
+    """Where the script of the model keeps the numbers of rows."""
+    scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+    return os.path.join(scripts, "get-ml-model-dlrm-terabyte", "src", "sizes.json")
+
+
+def real_rows(env: dict[str, Any]) -> str:
+    """Rows of the tables of the first DLRM."""
+    with open(sizes_file(env), encoding="utf-8") as file:
+        rows = json.load(file)[version(env)]["rows"]
+    return ",".join(str(each) for each in rows)
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

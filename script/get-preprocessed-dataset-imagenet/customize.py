@@ -4,40 +4,76 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Name the list of images of the wanted part, or say that the full set is not there yet."""
+    """Name the images of the wanted part and the folder that the arrays go into."""
     env = i["env"]
-    if env.get("CM_DATASET_FORM") == "synthetic":
+    env["CM_DATASET_PREPROCESSED_OUT"] = out = place(env)
+    form = env.get("CM_DATASET_FORM")
+    if form == "synthetic":
         return {"return": 0}
-    if env.get("CM_DATASET_FORM") != "tiny":
-        raise Error(
-            "not-available",
-            "the full ImageNet data set is not supported yet, only its tiny and synthetic forms",
-            hint="ask for the tiny form: --tags=get,preprocessed,dataset,imagenet,_tiny",
-        )
+    if form == "tiny":
+        if env["CM_DATASET_TYPE"] == "training":
+            images_map = os.path.join(env["CM_DATASET_TRAIN_PATH"], "train_map.txt")
+        else:
+            images_map = os.path.join(env["CM_DATASET_PATH"], "val_map.txt")
+        env["CM_DATASET_IMAGES_MAP"] = images_map
+        return {"return": 0, "relies_on": [images_map]}
+    relies_on = full(env)
+    if out != os.getcwd():
+        os.makedirs(out, exist_ok=True)
+    return {"return": 0, "relies_on": relies_on}
+
+
+def place(env: Mapping[str, Any]) -> str:
+    """The folder of the arrays: the cache entry, or one of the user's for each part."""
+    store = env.get("CM_IMAGENET_STORE")
+    if not store or env.get("CM_DATASET_FORM"):
+        return os.getcwd()
+    part = "calibration" if env["CM_DATASET_TYPE"] == "training" else "validation"
+    return os.path.join(os.path.abspath(os.path.expanduser(store)), part)
+
+
+def full(env: dict[str, Any]) -> list[str]:
+    """Name lists and images of the full set; returns what the arrays rely on."""
+    env["CM_DATASET_IMAGES_MAP"] = env["CM_DATASET_AUX_LABELS_FILE_WITH_PATH"]
+    env["CM_DATASET_IMAGES_FOLDER"] = env["CM_DATASET_IMAGENET_VAL_PATH"]
+    relies_on = [env["CM_DATASET_IMAGES_FOLDER"]]
+    env["CM_DATASET_IMAGES_ONLY"] = env["CM_DATASET_IMAGES_COUNT"] = ""
     if env["CM_DATASET_TYPE"] == "training":
-        images_map = os.path.join(env["CM_DATASET_TRAIN_PATH"], "train_map.txt")
+        if env.get("CM_IMAGENET_FIRST"):
+            raise Error(
+                "bad-value",
+                f"_size.{env['CM_IMAGENET_FIRST']} and _calibration contradict each other: the "
+                "rules name the images to calibrate with",
+                hint="leave out one of the two",
+            )
+        env["CM_DATASET_IMAGES_ONLY"] = env["CM_MLPERF_IMAGENET_CALIBRATION_LIST_FILE_WITH_PATH"]
     else:
-        images_map = os.path.join(env["CM_DATASET_PATH"], "val_map.txt")
-    env["CM_DATASET_IMAGES_MAP"] = images_map
-    return {"return": 0, "relies_on": [images_map]}
+        env["CM_DATASET_IMAGES_COUNT"] = env.get("CM_IMAGENET_FIRST", "")
+    return relies_on
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
-    folder = os.getcwd()
-    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
+    folder = env["CM_DATASET_PREPROCESSED_OUT"]
+    facts_file = os.path.join(folder, "dataset.json")
+    with open(facts_file, encoding="utf-8") as file:
         facts = json.load(file)
+    outside = (
+        [] if folder == os.getcwd() else [os.path.join(folder, name) for name in facts["files"]]
+    )
+    answer = {"return": 0, "relies_on": [facts_file, *outside] if outside else []}
     if env["CM_DATASET_TYPE"] == "training":
         env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
-        return {"return": 0}
+        return answer
     env["CM_DATASET_PREPROCESSED_PATH"] = folder
-    env["CM_DATASET_PREPROCESSED_FORM"] = env["CM_DATASET_FORM"]
+    env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM") or "full"
     env["CM_DATASET_SIZE"] = str(facts["count"])
-    return {"return": 0}
+    return answer

@@ -5,8 +5,24 @@ src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --out "${PWD}"
 fi
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
-  --map "${CM_DATASET_IMAGES_MAP}" \
-  --side "${CM_DATASET_INPUT_SQUARE_SIDE}" \
-  --name "${CM_DATASET}" ${CM_IMAGENET_QSL_COUNT:+--qsl_count "${CM_IMAGENET_QSL_COUNT}"} \
-  --out "${PWD}"
+# There is a process for each processor already.
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+words=(
+  --map "${CM_DATASET_IMAGES_MAP}"
+  --side "${CM_DATASET_INPUT_SQUARE_SIDE}"
+  --name "${CM_DATASET}"
+  --out "${CM_DATASET_PREPROCESSED_OUT}"
+)
+if [[ -n "${CM_IMAGENET_QSL_COUNT:-}" ]]; then
+  words+=(--qsl_count "${CM_IMAGENET_QSL_COUNT}")
+fi
+if [[ -n "${CM_DATASET_IMAGES_FOLDER:-}" ]]; then
+  words+=(--images "${CM_DATASET_IMAGES_FOLDER}")
+fi
+if [[ -n "${CM_DATASET_IMAGES_ONLY:-}" ]]; then
+  words+=(--only "${CM_DATASET_IMAGES_ONLY}")
+fi
+if [[ -n "${CM_DATASET_IMAGES_COUNT:-}" ]]; then
+  words+=(--count "${CM_DATASET_IMAGES_COUNT}")
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" "${words[@]}"

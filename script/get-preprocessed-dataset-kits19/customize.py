@@ -6,10 +6,22 @@ import json
 import os
 from typing import Any
 
+from cmbench.errors import Error
+
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The arrays are worth nothing without the cases that they were made of."""
-    return {"return": 0, "relies_on": [i["env"]["CM_DATASET_CASES_FILE_PATH"]]}
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "synthetic":
+        return {"return": 0}
+    if env.get("CM_KITS19_SYNTHETIC_COUNT"):
+        raise Error(
+            "bad-value",
+            f"_size.{env['CM_KITS19_SYNTHETIC_COUNT']} is for the synthetic form: the cases of the "
+            "benchmark are not divided",
+            hint="leave it out, or add the variation _synthetic",
+        )
+    return {"return": 0, "relies_on": [env["CM_DATASET_CASES_FILE_PATH"]]}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,11 @@
 #!/bin/bash
 set -euo pipefail
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/preprocess.py" \
+src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
+if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
+  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --name "${CM_DATASET}" --out "${PWD}" \
+    --count "${CM_KITS19_SYNTHETIC_COUNT:-5}"
+fi
+"${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
   --cases "${CM_DATASET_PATH}" \
   --list "${CM_DATASET_CASES_FILE_PATH}" \
   --window "${CM_DATASET_KITS19_WINDOW}" \

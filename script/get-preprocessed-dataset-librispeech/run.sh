@@ -1,6 +1,13 @@
 #!/bin/bash
 set -euo pipefail
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/preprocess.py" \
+
+src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
+export PYTHONDONTWRITEBYTECODE=1
+if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
+  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" \
+    --qsl-count "${CM_DATASET_LIBRISPEECH_QSL}" --out "${PWD}"
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
   --part "${CM_DATASET_PATH}" \
   --name "${CM_DATASET}" \
   "${CM_DATASET_LIBRISPEECH_COUNT_OPTION}" "${CM_DATASET_LIBRISPEECH_QSL}" \

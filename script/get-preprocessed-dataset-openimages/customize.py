@@ -12,7 +12,7 @@ from cmbench.errors import Error
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The tiny set is repeated until it has the rules' size; for calibration it is the only one."""
     env = i["env"]
-    if env["CM_DATASET_TYPE"] == "calibration" and env.get("CM_DATASET_FORM") != "tiny":
+    if env["CM_DATASET_TYPE"] == "calibration" and not env.get("CM_DATASET_FORM"):
         raise Error(
             "not-available",
             "the calibration pictures of the full data set are not supported yet: they are in its "
@@ -21,6 +21,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         )
     env["CM_DETECTION_COUNT"] = env.get("CM_DETECTION_COUNT") or "0"
     env["CM_DETECTION_QSL_COUNT"] = env.get("CM_DETECTION_QSL_COUNT") or "0"
+    if env.get("CM_DATASET_FORM") == "synthetic":
+        return {"return": 0}
     relies_on = [env["CM_DATASET_ANNOTATIONS_FILE_PATH"], env["CM_DATASET_IMAGES_PATH"]]
     return {"return": 0, "relies_on": relies_on}
 

@@ -1,7 +1,13 @@
 #!/bin/bash
 set -euo pipefail
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/preprocess.py" \
-  --annotations "${CM_DATASET_ANNOTATIONS_FILE_PATH}" --images "${CM_DATASET_IMAGES_PATH}" \
-  --input "${CM_DETECTION_INPUT}" --side "${CM_DATASET_INPUT_SQUARE_SIDE}" \
-  --name "${CM_DATASET}" --count "${CM_DETECTION_COUNT}" \
+src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
+words=(
+  --input "${CM_DETECTION_INPUT}" --side "${CM_DATASET_INPUT_SQUARE_SIDE}"
+  --name "${CM_DATASET}" --count "${CM_DETECTION_COUNT}"
   --qsl_count "${CM_DETECTION_QSL_COUNT}" --out "${PWD}"
+)
+if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
+  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" "${words[@]}"
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" "${words[@]}" \
+  --annotations "${CM_DATASET_ANNOTATIONS_FILE_PATH}" --images "${CM_DATASET_IMAGES_PATH}"

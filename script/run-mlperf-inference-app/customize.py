@@ -1,17 +1,22 @@
-"""Refuse early what does not exist yet; at the end show the table and judge it."""
+"""Refuse early what does not exist yet; at the end show the table, and check it by the rules."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import room, siblings
+
+siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
 # Forms that not every benchmark has; all have the tiny one.
 FORMS = {
     "full": (
+        "resnet50",
         "bert-99",
         "bert-99.9",
         "retinanet",
@@ -19,11 +24,48 @@ FORMS = {
         "ssd-resnet34",
         "3d-unet-99",
         "3d-unet-99.9",
+        "3d-unet-brats-99",
+        "3d-unet-brats-99.9",
+        "rnnt",
+        "gptj-99",
+        "gptj-99.9",
+        "dlrm-99",
+        "dlrm-99.9",
+        "dlrm-v2-99",
+        "dlrm-v2-99.9",
     ),
-    "synthetic": ("resnet50", "bert-99", "bert-99.9"),
+    "synthetic": (
+        "resnet50",
+        "bert-99",
+        "bert-99.9",
+        "3d-unet-brats-99",
+        "3d-unet-brats-99.9",
+        "rnnt",
+        "gptj-99",
+        "gptj-99.9",
+        "dlrm-99",
+        "dlrm-99.9",
+        "dlrm-v2-99",
+        "dlrm-v2-99.9",
+        "retinanet",
+        "ssd-mobilenet",
+        "ssd-resnet34",
+        "3d-unet-99",
+        "3d-unet-99.9",
+    ),
+}
+
+CAPPED = "run its synthetic form with capped tables, or the tiny one"
+# What the largest ones take, and how to run them with less. GPT-J: 24 GB of weights, and 24 GB for
+# the cache of four beams of the longest prompt in its three copies.
+MEMORY: dict[tuple[str, str], tuple[int, str]] = {
+    ("gptj", "full"): (48_000_000_000, "run its synthetic form with fewer layers, or the tiny one"),
+    ("dlrm", "full"): (98_000_000_000, CAPPED),
+    ("dlrm-v2", "full"): (106_000_000_000, CAPPED),
 }
 
 
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be before anything is installed."""
     env = i["env"]
@@ -35,17 +77,50 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint="leave out one of the two",
         )
     app = application()
+    if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
+        ask_for_all(env, app.rules())
+        check_tree(env)
     app.scenarios(env)
     app.modes(env)
     app.check_precision(env)
     env["CM_MLPERF_COMMAND"] = app.mine(i)
-    _check_form(env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
+    _check_form(env, env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
     return {"return": 0}
 
 
-def _check_form(model: str, form: str) -> None:
-    """Refuse a form that the benchmark does not have."""
+def ask_for_all(env: dict[str, Any], rules: ModuleType) -> None:
+    """Set what a submission needs and the command line does not tell."""
+    if not env.get("CM_MLPERF_LOADGEN_SCENARIO"):
+        env["CM_MLPERF_LOADGEN_ALL_SCENARIOS"] = "yes"
+    if env.get("CM_MLPERF_SUBMISSION_DIVISION") == "closed":
+        env["CM_MLPERF_LOADGEN_COMPLIANCE"] = "yes"
+    if not env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE"):
+        known, asked = rules.benchmark(env["CM_MLPERF_MODEL"]), env["CM_MLPERF_INFERENCE_VERSION"]
+        edge = known.required(asked, "edge")
+        env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] = "edge" if edge else "datacenter"
+
+
+def check_tree(env: dict[str, Any]) -> None:
+    """Raise what the tree would be refused for, before hours of runs and not after them."""
+    from mlperf_submission import build, inputs
+
+    if inputs.is_set(env, "CM_MLPERF_SKIP_SUBMISSION_GENERATION"):
+        return
+    if not env.get("CM_MLPERF_SUBMITTER"):
+        raise Error(
+            "needs-input",
+            "nobody is named who hands in",
+            hint="add --submitter=NAME to the command",
+        )
+    build.check_name(env["CM_MLPERF_SUBMITTER"], "--submitter")
+    build.refuse_foreign(inputs.tree(env))
+
+
+def _check_form(env: dict[str, Any], model: str, form: str) -> None:
+    """Refuse a form that the benchmark does not have, or that this machine cannot hold."""
     if model in FORMS.get(form, ()) or form == "tiny":
+        needed, hint = MEMORY.get((model.rpartition("-")[0], form), (0, ""))
+        room.check_memory(env, f"the {form} {model}", needed, hint)
         return
     what = "with synthetic weights is" if form == "synthetic" else "benchmark is"
     raise Error(
@@ -71,14 +146,36 @@ def application() -> ModuleType:
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Print the table; raises Error when a rule is broken, after the results are shown."""
-    with open(i["env"]["CM_MLPERF_INFERENCE_RESULTS_SUMMARY"], encoding="utf-8") as file:
+    env = i["env"]
+    with open(env["CM_MLPERF_INFERENCE_RESULTS_SUMMARY"], encoding="utf-8") as file:
         print(file.read(), end="")
     results = i["state"]["cm-mlperf-inference-results"]
     problems = results["problems"]
     # Writing about results that are there already succeeds whatever they are worth.
-    if problems and results["modes"] != ["readme"]:
+    if results["modes"] == ["readme"]:
+        return {"return": 0}
+    # The generator gets the runs of this length: the folder may hold shorter or longer ones too.
+    env["CM_MLPERF_INFERENCE_RESULTS_DIR_"] = os.path.dirname(os.path.dirname(results["folder"]))
+    broken = checked(results)
+    if problems:
         raise refused(problems, results["folder"])
+    if broken:
+        raise against_rules(broken, results["folder"])
     return {"return": 0}
+
+
+def checked(results: dict[str, Any]) -> Sequence[Any]:
+    """Look at the finished runs as a submission's checks will; show and return what is wrong."""
+    from mlperf_harness import records
+    from mlperf_harness.results import Results
+    from mlperf_submission import after_run
+
+    told = records.decode(Results, results)
+    verdict = after_run.check(told)
+    for line in after_run.lines(verdict, told):
+        print(line)
+    faults: Sequence[Any] = verdict.faults
+    return faults
 
 
 def refused(problems: list[dict[str, Any]], folder: str) -> Error:
@@ -97,4 +194,17 @@ def refused(problems: list[dict[str, Any]], folder: str) -> Error:
             f"all results were kept in {folder}",
         ],
         hint=first["fault"]["advice"],
+    )
+
+
+def against_rules(broken: Sequence[Any], folder: str) -> Error:
+    """The error for runs that LoadGen accepts and a submission's checks do not."""
+    first = broken[0]
+    count = len(broken)
+    return Error(
+        "result-not-accepted",
+        f"{count} {'rule is' if count == 1 else 'rules are'} broken; "
+        f"first: {first.rule}: {first.found}",
+        context=[f"{first.where}, all results were kept in {folder}"],
+        hint=first.mend,
     )

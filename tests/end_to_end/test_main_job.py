@@ -112,3 +112,26 @@ def test_the_second_run_takes_everything_but_the_measuring_from_the_cache(job_ho
         "app-mlperf-inference",
         "run-mlperf-inference-app",
     }
+
+
+def test_runs_and_their_submission_in_one_command(job_home: Home) -> None:
+    out = job_home.path / "tree"
+    done = job_home.cm(
+        "run",
+        "script",
+        "--tags=run-mlperf,inference,_tiny,_short,_submission",
+        "--model=resnet50",
+        "--backend=onnxruntime",
+        "--division=open",
+        "--min_duration=300",
+        f"--results_dir={job_home.path}/for-tree",
+        f"--submission_dir={out}",
+        "--submitter=Tester",
+        "--quiet",
+        timeout=400,
+    ).ok()
+    assert "checks passed; not submittable: too short" in done.stdout
+    assert "verdict: flow complete; not submittable because" in done.stdout
+    cells = (out / "open/Tester/results").glob("*/resnet/*/accuracy/accuracy.txt")
+    assert sorted(each.parts[-3] for each in cells) == ["MultiStream", "Offline", "SingleStream"]
+    assert (job_home.path / "tree-report/report.html").is_file()

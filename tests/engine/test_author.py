@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,28 @@ def test_lint_takes_a_folder_and_refuses_what_is_none(here: Lab, tmp_path: Path)
     assert here.call("lint", tags="no,such").answer["return"] == 16
 
 
+@pytest.mark.parametrize(("mark", "name"), [("meta.yaml", "meta.yaml"), ("cmr.yaml", "_cm.yaml")])
+def test_faults_of_other_people_are_warnings(
+    mark: str, name: str, here: Lab, tmp_path: Path
+) -> None:
+    path = tmp_path / "other/script/get-b"
+    path.mkdir(parents=True)
+    (tmp_path / "other" / mark).write_text("alias: other\n")
+    text = "tags: [get, b]\nnew_env_kyes: [B]\nalias: get-b\nuid: 0123456789abcdef\n"
+    (path / name).write_text(text)
+    foreign = here.call("lint", path=str(path))
+    assert foreign.answer["return"] == 0
+    assert f"{name}:2: warning: CMB101 new_env_kyes" in foreign.out
+    assert [fault["number"] for fault in foreign.answer["faults"]] == ["CMB101"]  # no house style
+    assert lines(foreign)[-1].endswith("checks, 0 faults, 1 warning")
+    assert here.call("lint", path=str(path), only="CMB103").answer["faults"][0]["binding"] is False
+    assert here.call("lint", path=str(path), fix=True).answer["fixed"] == []
+    strict = here.call("lint", path=str(path), strict=True)
+    assert strict.answer["return"] == 1
+    assert {fault["number"] for fault in strict.answer["faults"]} > {"CMB101", "CMB103"}
+    assert (path / name).read_text() == text
+
+
 # ---------------------------------------------------------------- test
 
 FIND = """
@@ -283,6 +306,19 @@ def test_docs_are_written_and_found_to_be_stale(here: Lab) -> None:
     (path / "README.md").write_text(text.replace("The x.", "By hand.").replace("a\\|b", "old"))
     assert here.call("doc").answer["written"] == [str(path / "README.md")]
     assert (path / "README.md").read_text() == text.replace("The x.", "By hand.")
+
+
+def test_a_page_says_the_same_whatever_else_is_registered(here: Lab, tmp_path: Path) -> None:
+    path = here.script("get-x", tags="get,x", deps=[{"tags": "get,y"}])
+    here.script("get-y", tags="get,y")
+    here.call("doc")
+    text = (path / "README.md").read_text()
+    shutil.copytree(here.repo, tmp_path / "other")
+    here.others.append(tmp_path / "other")
+    assert here.call("doc", check=True).answer["return"] == 0
+    here.call("doc")
+    assert (path / "README.md").read_text() == text
+    assert "(../get-y/README.md)" in text
 
 
 def test_what_is_written_by_hand_stays() -> None:

@@ -93,8 +93,11 @@ def test_show_tells_size_age_last_use_and_pins(world: Lab) -> None:
 def test_why_says_what_made_it_and_whether_it_is_sound(world: Lab) -> None:
     run = world.run("get,top").record["run"]
     text = world.call("why", "cache", tags="get,top").out
-    for part in ("get-top 1.0", "sound", "LEVEL = not set", "made with:\n    get-base", run):
+    unset = "it read, and found not set:\n    LEVEL\n"
+    for part in ("get-top 1.0", "sound", unset, "made with:\n    get-base", run):
         assert part in text, text
+    assert "const:" not in text
+    assert "laid:" not in text
     base = world.call("why", "cache", tags="get,base")
     assert f"get-top_{entry(world, 'get-top').uid}" in base.out
     Path(entry(world, "get-base").path, "data").unlink()
@@ -222,6 +225,29 @@ def test_gc_collects_litter_and_old_runs(world: Lab) -> None:
     assert not broken.exists()
     assert world.call("verify", "cache").answer["return"] == 0
     assert len(os.listdir(store.place("store"))) == 3 - 1
+
+
+def test_gc_collects_what_containers_left_but_no_file_of_their_users(lab: Lab) -> None:
+    base = lab.home / "cmbench/containers/debian-01234567"
+    old, new = base / "x-00000000", base / "x-11111111"
+    cache, own = base / "home-1000/CM", base / "home-1000/notes.txt"
+    for folder in (old, new, cache):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("12345")
+    own.write_text("mine")
+    before = time.time() - 10 * 86400
+    for path in (old, cache, own):
+        os.utime(path, (before, before))
+    for flags in ({}, {"older_than": "30d"}, {"older_than": "1d", "keep_runs": "30d"}):
+        assert lab.call("gc", "cache", yes=True, **flags).answer["litter"] == []
+    done = lab.call("gc", "cache", older_than="1d", yes=True)
+    assert done.answer["litter"] == [str(cache), str(old)]
+    assert done.answer["freed"] == 10
+    assert new.is_dir()
+    assert own.is_file()
+    assert not old.exists()
+    assert not cache.exists()
+    assert "(containers)" in lab.call("du", "cache").out
 
 
 def test_gc_removes_what_a_killed_run_should_have_replaced(world: Lab) -> None:

@@ -129,7 +129,45 @@ def test_code_that_can_call_sudo_is_named(lab: Lab) -> None:
     lab.script("a-b", run="# sudo is not used\ntrue")
     assert not [line for line in lines(lab.plan("a,b")) if line.startswith("root:")]
     lab.script("a-b", run='"$X" && sudo apt-get update')
-    assert "root:    a-b: can call sudo, if you allow it" in lines(lab.plan("a,b"))
+    line = "root:    a-b: can call sudo, if you allow it"
+    assert line in lines(lab.plan("a,b"))
+    lab.script("c-d", deps=[{"tags": "a,b"}, {"tags": "a,b"}])
+    assert lines(lab.plan("c,d")).count(line) == 1
+
+
+def test_sizes_of_downloads_that_are_known_more_or_less(lab: Lab) -> None:
+    lab.script("get-file", fetches=["<<<CM_DOWNLOAD_URL>>>"])
+    env = {"CM_DOWNLOAD_URL": "https://h/a", "CM_DOWNLOAD_SIZE_ABOUT": "2000000"}
+    exact = {"CM_DOWNLOAD_URL": "https://h/b", "CM_DOWNLOAD_SIZE": "1000000"}
+    deps = [{"tags": "get,file", "env": values} for values in (env, {**env, **exact})]
+    lab.script("get-both", deps=deps)
+    shown = lines(lab.plan("get,both"))
+    assert "  https://h/a (about 2.0 MB), no checksum" in shown
+    assert "  https://h/b (1.0 MB), no checksum" in shown
+    assert "  in all about 3.0 MB" in shown
+    lab.script("get-both", deps=[*deps, {"tags": "get,file", "env": {"CM_DOWNLOAD_URL": "s3://c"}}])
+    assert "  in all about 3.0 MB, the others not known" in lines(lab.plan("get,both"))
+
+
+def test_an_address_that_only_a_run_knows(lab: Lab) -> None:
+    lab.script("get-file", fetches=["<<<CM_URL_X>>>"])
+    shown = lines(lab.plan("get,file"))
+    assert "  what CM_URL_X names: only a run can tell" in shown
+    assert "network: addresses not known yet" in shown
+
+
+def test_lines_of_a_plan_fit_a_terminal(lab: Lab) -> None:
+    lab.script(
+        "get-with-a-very-long-name-that-goes-on-and-on", "get,file", variations={"url.#": {}}
+    )
+    key = "CM_SOMETHING_WITH_A_VERY_LONG_NAME_REQUIRES_THIS"
+    entry = {"tags": "get,file,_url.https://host/" + "x" * 80, "enable_if_env": {key: ["yes"]}}
+    customize = f"def preprocess(i):\n    i['env']['{key}'] = 'yes'\n    return {{'return': 0}}\n"
+    lab.script("get-and-use-something-long", customize=customize, prehook_deps=[entry])
+    shown = lines(lab.plan("get,and,use,something,long"))
+    assert max(map(len, shown)) <= 80
+    assert shown[1].startswith("`- else: get-with-a-")
+    assert "...  run if CM_SOMETHING_WITH" in shown[1]
 
 
 def test_json_holds_reasons_and_nothing_else_is_printed(app: Lab) -> None:

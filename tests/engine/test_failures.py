@@ -56,10 +56,25 @@ def test_bad_values(tools: Lab) -> None:
 
 def test_unknown_tag_and_unknown_variation(tools: Lab) -> None:
     refused(tools.run("get,tol"), "script-not-found", '"tol"', "--tags=get,tool?")
-    refused(tools.run("get,tool,_lage"), "variation-not-found", '"_lage"', '"large"')
+    lacking = '"_lage"', 'did you mean "_large"?', "it has: _large, _small.#"
+    refused(tools.run("get,tool,_lage"), "variation-not-found", *lacking)
+    refused(tools.run("get,tool,_smal.5"), "variation-not-found", 'did you mean "_small.5"?')
     refused(tools.run("get,tool,_small"), "variation-not-found", "_small")
     refused(tools.run(""), "bad-value", "no tags")
     refused(tools.call("run", artifact="get-tol"), "script-not-found", '"get-tool"')
+
+
+def test_a_form_that_one_of_several_scripts_lacks(lab: Lab) -> None:
+    lab.script("get-model-a", "get,model,a", variations={"big": {}, "tiny": {}, "big,tiny": {}})
+    lab.script("get-model-b", "get,model,b", variations={"tiny": {}})
+    lab.script("run-x", deps=[{"tags": "get,model", "update_tags_from_env": ["WHICH", "FORM"]}])
+    flags = {"WHICH": "b", "FORM": "_big"}
+    for verb in ("plan", "run"):
+        text = refused(lab.call(verb, tags="run,x", env=flags), "variation-not-found")
+        assert "the script get-model-b has no variation" in text
+        assert "step:   run-x" in text
+        assert "it has: _tiny\n" in text
+        assert "scripts with _big: get-model-a\n" in text
 
 
 def test_tags_that_exist_but_not_together(tools: Lab) -> None:
@@ -140,6 +155,7 @@ def test_a_failing_native_script_shows_its_last_lines_and_how_to_repeat(lab: Lab
         ("fatal: Could not resolve host: example.org", "proxy"),
         ("x.c:1:10: fatal error: Python.h: No such file or directory", "python3-dev"),
         ("/lib/libc.so.6: version `GLIBC_2.38' not found", "older version"),
+        ("asked for CUDAExecutionProvider, but the session uses C", "--device=cpu"),
     ],
 )
 def test_known_causes(lab: Lab, output: str, remedy: str) -> None:
@@ -285,14 +301,70 @@ def test_debug_shows_the_traceback_and_the_log_always_holds_it(lab: Lab) -> None
     assert "ZeroDivisionError" in Path(lab.run("c,bad").answer["log"]).read_text()
 
 
+def test_a_known_cause_leaves_the_way_to_repeat_the_step(lab: Lab) -> None:
+    header = "echo 'foo.c:12:10: fatal error: zlib.h: No such file or directory' >&2\nexit 1\n"
+    lab.script("build-x", run=header)
+    text = refused(lab.run("build,x"), "script-failed", "the header named above is missing")
+    assert "repeat this step alone:\n          bash " in text
+
+
+def test_an_update_for_a_name_that_no_script_has_is_refused(lab: Lab) -> None:
+    lab.script("c-leaf", cache=True)
+    lab.script("p-top", deps=[{"tags": "c,leaf", "names": ["leaf"]}])
+    for verb in ("plan", "run"):
+        for flag in ("ad", "adr"):
+            asked = {flag: {"laef": {"version": "1"}}}
+            words = f"--{flag}.laef", 'did you mean "leaf"?'
+            refused(lab.call(verb, tags="p,top", **asked), "unknown-flag", *words)
+    other = lab.run("c,leaf", adr={"other": {"version": "1"}})
+    refused(other, "unknown-flag", "there are: leaf")
+
+
 def test_an_update_that_reaches_nothing_is_told(lab: Lab) -> None:
     lab.script("c-leaf", cache=True)
     lab.script("p-top", deps=[{"tags": "c,leaf", "names": ["leaf"]}])
-    for _ in range(2):
-        told = lab.run("p,top", adr={"laef": {"version": "1"}})
-        assert told.answer["return"] == 0
-        assert 'warning: --adr.laef reached no dependency; did you mean "leaf"?' in told.err
-        assert "warning" not in lab.run("p,top", adr={"leaf": {"x": "1"}}).err
+    lab.script("p-side", deps=[{"tags": "c,leaf", "names": ["leaf2"]}])
+    for flag in ("ad", "adr"):
+        for verb in ("plan", "run", "run"):
+            told = lab.call(verb, tags="p,top", **{flag: {"leaf2": {"version": "1"}}})
+            assert told.answer["return"] == 0
+            text = f'warning: --{flag}.leaf2 reached no dependency; did you mean "leaf"?'
+            assert text in told.err
+            right = lab.call(verb, tags="p,top", **{flag: {"leaf": {"x": "1"}}})
+            assert "warning" not in right.err
+
+
+def test_a_plan_does_not_doubt_a_name_that_a_later_step_may_have(lab: Lab) -> None:
+    customize = "def preprocess(i):\n    i['env']['CM_KIND'] = 'leaf'\n    return {'return': 0}\n"
+    lab.script("c-leaf", deps=[{"tags": "get,end", "names": ["end"]}])
+    lab.script("get-end")
+    entry = {"tags": "c", "update_tags_from_env": ["CM_KIND"]}
+    lab.script("p-top", customize=customize, posthook_deps=[entry], new_env_keys=["CM_KIND"])
+    told = lab.plan("p,top", adr={"end": {"version": "1"}})
+    assert told.answer["return"] == 0
+    assert "warning" not in told.err
+
+
+@pytest.mark.parametrize("flag", ["ad", "adr"])
+def test_a_misspelt_registered_name_makes_nothing_new(flag: str, lab: Lab) -> None:
+    lab.script("get-tool", cache=True)
+    lab.script("p-top", deps=[{"tags": "get,tool", "names": ["tool"]}])
+    assert lab.run("p,top", **{flag: {"tool": {"name": "first"}}}).answer["return"] == 0
+    lab.run("get,tool", name="mlperf")
+    asked = {flag: {"tool": {"name": "mlpref"}}}
+    for verb in ("plan", "run"):
+        text = refused(lab.call(verb, tags="p,top", **asked), "not-registered")
+        assert 'no get-tool is registered under the name "mlpref"' in text
+        assert "registered: first, mlperf\n" in text
+        assert 'did you mean "mlperf"?' in text
+        assert "cm run script --tags=get,tool --name=mlpref\n" in text
+        assert "p-top > get-tool" in text
+    # What is no misspelling, what is registered by its own command, and what a script names.
+    assert lab.run("p,top", **{flag: {"tool": {"name": "other"}}}).answer["return"] == 0
+    assert lab.run("get,tool", name="mlpref").answer["return"] == 0
+    assert lab.run("p,top", **asked).status["get-tool"] == "cached"
+    lab.script("p-top", deps=[{"tags": "get,tool", "names": ["tool"], "name": "mlperff"}])
+    assert lab.run("p,top").status["get-tool"] == "done"
 
 
 def test_calls_that_make_no_sense(lab: Lab) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cmbench.errors import Error
 from cmbench.lib.ahead import place_of, take
 from cmbench.prefetch import Prefetcher, Wish
 from lab import Lab
@@ -40,6 +41,9 @@ class Handler(BaseHTTPRequestHandler):
             self.server.active -= 1
 
     def answer(self) -> None:
+        if not self.server.lies and self.path not in DATA:
+            self.send_error(404)
+            return
         data = b"!" * 300_000 if self.server.lies else DATA[self.path]
         start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
         self.send_response(206 if start else 200)
@@ -229,6 +233,46 @@ def test_a_step_waits_for_the_transfer_that_is_under_way(site: Site, tmp_path: P
     assert max(shown) <= len(DATA["/a.bin"])
 
 
+def late(monkeypatch: pytest.MonkeyPatch, begin: threading.Event) -> None:
+    """Let what is fetched ahead begin only when ``begin`` is set."""
+    work = Prefetcher._work
+
+    def wait_and_work(self: Prefetcher) -> None:
+        begin.wait(5)
+        work(self)
+
+    monkeypatch.setattr(Prefetcher, "_work", wait_and_work)
+
+
+def test_a_step_that_has_begun_is_not_overtaken(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Event()
+    late(monkeypatch, begin)
+    folder = str(tmp_path / "ahead")
+    fetcher = Prefetcher(folder, [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None)
+    fetcher.start()
+    take([site.url("a")], tmp_path / "a", folder, checksum=sha("a"))
+    begin.set()
+    fetcher._threads[0].join(5)
+    assert len(site.seen) == 1
+    assert os.listdir(folder) == []
+
+
+def test_wishes_that_nobody_began_leave_nothing(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Event()
+    late(monkeypatch, begin)
+    folder = str(tmp_path / "ahead")
+    fetcher = Prefetcher(folder, [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None)
+    fetcher.start()
+    fetcher.stop(0.01)
+    begin.set()
+    fetcher._threads[0].join(5)
+    assert (site.seen, os.listdir(folder)) == ([], [])
+
+
 def test_what_another_run_fetches_is_not_fetched_twice(site: Site, tmp_path: Path) -> None:
     site.slow = 0.4
     wish = Wish((site.url("a"),), sha("a"), None, verify=True)
@@ -241,6 +285,36 @@ def test_what_another_run_fetches_is_not_fetched_twice(site: Site, tmp_path: Pat
     assert site.active == 1
     take([site.url("a")], tmp_path / "taken", str(tmp_path), checksum=sha("a"))
     assert len(site.seen) == 1
+
+
+def test_a_checksum_that_is_none_is_the_steps_own_failure(lab: Lab, site: Site) -> None:
+    fetchers(lab, site, "ab")
+    env = {"CM_DOWNLOAD_URL": site.url("a"), "CM_DOWNLOAD_CHECKSUM": "no digits"}
+    lab.script("get-file-a", cache=True, deps=[{"tags": "download,file", "env": env}])
+    answer = lab.run("app").answer
+    assert answer["error"].startswith('"no digits" is not a checksum')
+    assert "fetching 1 file ahead" in log_of(lab)
+
+
+def test_more_threads_than_wishes_end_in_peace(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that see the last wish at the same time: one of them finds none."""
+    fetcher = Prefetcher(str(tmp_path), [], lambda _: None)
+    turns = iter([True, False])
+    monkeypatch.setattr(Prefetcher, "_rested", lambda self: next(turns))
+    fetcher._work()
+    assert site.seen == []
+
+
+def test_an_error_names_the_file_as_the_user_knows_it(site: Site, tmp_path: Path) -> None:
+    place = place_of(str(tmp_path / "ahead"), sha("a"))
+    assert place is not None
+    place.parent.mkdir()
+    place.with_name(place.name + ".part").write_bytes(b"")
+    with pytest.raises(Error) as caught:
+        take([site.url("a") + "x"], tmp_path / "model.bin", str(place.parent), checksum=sha("a"))
+    assert caught.value.message.startswith("could not get model.bin: the server answered 404")
 
 
 def test_a_measurement_is_not_disturbed(site: Site, tmp_path: Path) -> None:

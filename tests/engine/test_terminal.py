@@ -53,6 +53,18 @@ def test_plain_lines(talker: Lab) -> None:
     assert talker.run("app,talk").out.startswith("cached")
 
 
+def test_who_speaks_to_the_user(lab: Lab) -> None:
+    """The requested step, and those that it ends with; what they need works in silence."""
+    says = "def preprocess(i):\n    print('{0} speaks')\n    return {{'return': 0}}\n"
+    lab.script("get-x", customize=says.format("before"))
+    lab.script("get-y", customize=says.format("below"))
+    lab.script("app-end", customize=says.format("end"), deps=[{"tags": "get,y"}])
+    steps = {"deps": [{"tags": "get,x"}], "post_deps": [{"tags": "app,end"}]}
+    lab.script("app-all", customize=says.format("all"), **steps)
+    lines = lab.run("app,all", quiet=True).out.splitlines()
+    assert [line for line in lines if line.endswith("speaks")] == ["all speaks", "end speaks"]
+
+
 def test_quiet_silent_verbose(talker: Lab) -> None:
     assert talker.run("get,x", quiet=True).out == ""
     quiet = talker.run("app,talk", quiet=True).out.splitlines()

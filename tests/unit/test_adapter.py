@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -50,6 +51,18 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, dict[str, A
 
 def ask(action: str, automation: Automation | None = None, **keys: Any) -> dict[str, Any]:
     return (automation or Automation()).any({"action": action, "cmd": [], "out": "con", **keys})
+
+
+def test_only_a_command_of_its_own_spares_the_collector_what_is_there(handled: Any) -> None:
+    """A larger program may end long after the call, with garbage among what was there."""
+    gc.unfreeze()
+    try:
+        Automation().any({"action": "run", "out": "con"})
+        assert gc.get_freeze_count() == 0
+        ask("run")
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize(("word", "verb"), [("run", "run"), ("ls", "search"), ("help", "help")])

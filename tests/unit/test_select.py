@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cmbench.errors import Error
@@ -115,6 +115,10 @@ def test_refusals(meta: dict[str, Any], query: str, code: str) -> None:
         ),
     ),
     st.lists(st.sampled_from("abcdef"), max_size=3),
+)
+@example(
+    {"a": {"group": "g"}, "b": {"default": True, "group": "g", "default_variations": {"h": "a"}}},
+    [],
 )
 def test_expansion_ends_and_holds_its_rules(variations: dict[str, Any], asked: list[str]) -> None:
     one = script(variations=variations)

@@ -2,6 +2,9 @@
 
 They wait in a folder under their checksums, whole and verified, or as a part that can be gone on
 with. Who takes one moves it away: the folder holds only what nobody has used yet.
+
+A wish that nobody has begun is an empty file: whoever removes it has the file to fetch. Without
+that, a step whose turn comes before its wish would fetch the file at the same time.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +38,16 @@ def take(
     The checksum is verified here, whoever has put the file there. A part is gone on with.
     """
     place = place_of(folder, checksum)
+    if place is not None:
+        forgo(place)
     if place is None or destination.exists() or not _known(place):
         return download(urls, destination, checksum=checksum, **how)
-    done = download(urls, place, checksum=checksum, **how)
+    try:
+        done = download(urls, place, checksum=checksum, **how)
+    except Error as error:
+        # The user knows the file by the name that it was to have.
+        error.message = error.message.replace(place.name, destination.name)
+        raise
     try:
         _move(place, destination)
     except FileNotFoundError:
@@ -44,6 +55,32 @@ def take(
         return download(urls, destination, checksum=checksum, **how)
     source = "ahead" if done.source == "present" else done.source
     return Downloaded(destination, done.size, source)
+
+
+def announce(place: Path) -> None:
+    """Say that the file of ``place`` is going to be fetched ahead."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _mark(place).touch()
+
+
+def begin(place: Path) -> bool:
+    """Whether the wish for ``place`` is still there; it is then under way for everybody."""
+    with suppress(OSError):
+        os.link(_mark(place), place.with_name(place.name + ".part.lock"))
+    return forgo(place)
+
+
+def forgo(place: Path) -> bool:
+    """Take the wish for ``place`` back; whether there was one."""
+    try:
+        _mark(place).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _mark(place: Path) -> Path:
+    return place.with_name(place.name + ".wish")
 
 
 def under_way(place: Path) -> bool:

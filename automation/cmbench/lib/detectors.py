@@ -8,22 +8,32 @@ from typing import Any
 
 from cmbench.lib import ml_models
 
+SYNTHETIC = "synthetic"
+
 
 def prepare(i: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the tiny model into the cache entry or train it again; a full one is a dependency.
+    """Put the tiny model into the cache entry or make one; a full one is a dependency.
 
     Reads ``CM_ML_MODEL_FORM`` and ``CM_DETECTOR_RETRAIN``.
     """
     env = i["env"]
-    if env["CM_DETECTOR_RETRAIN"] == "yes":
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == SYNTHETIC or env["CM_DETECTOR_RETRAIN"] == "yes":
+        program = SYNTHETIC if form == SYNTHETIC else "retrain"
         answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "retrain"}
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
         )
-        return answer
-    if env.get("CM_ML_MODEL_FORM") == "tiny":
+        return {**answer, "relies_on": _programs(env["CM_TMP_CURRENT_SCRIPT_PATH"])}
+    if form == "tiny":
         shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
         ml_models.hand_out(shipped, os.getcwd())
     return {"return": 0}
+
+
+def _programs(script: str) -> list[str]:
+    """What makes the models of all detectors lies in the folder of one: of ``script`` or beside."""
+    folder = os.path.join(os.path.dirname(script), "get-ml-model-retinanet", "src")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".py"))
 
 
 def finish(i: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,12 +43,11 @@ def finish(i: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Any]:
     """
     env = i["env"]
     folder = os.getcwd()
-    if env.get("CM_ML_MODEL_FORM") != "tiny":
-        source = env["CM_DETECTOR_DOWNLOADED"]
-        name = os.path.basename(source)
-        link = os.path.join(folder, name)
-        if not os.path.lexists(link):
-            os.symlink(source, link)
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == SYNTHETIC:
+        ml_models.describe(folder, ml_models.synthetic(full))
+    elif form != "tiny":
+        name = ml_models.linked(env["CM_DETECTOR_DOWNLOADED"], folder)
         ml_models.describe(folder, {**full, "file": name})
     facts = ml_models.offer(env, folder)
     return {"return": 0, "version": facts["sha256"][:12]}

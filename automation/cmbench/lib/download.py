@@ -70,7 +70,8 @@ def download(
     ``size`` is in bytes, ``checksum`` as ``parse_checksum`` takes it. A file that is already there
     is used when its checksum is right. ``store`` is a folder of files under their checksums: it is
     looked at first, and gets what was downloaded. ``offline`` forbids the network. ``verify=False``
-    accepts any TLS certificate. Proxies, ``REQUESTS_CA_BUNDLE`` and ``~/.netrc`` are honoured.
+    accepts any TLS certificate. Proxies, ``REQUESTS_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``~/.netrc``
+    are honoured.
     Raises Error: ``download-failed``, ``checksum-mismatch``, ``size-mismatch``, ``offline``,
     ``no-space``, ``file-not-found``, ``bad-value`` ...
     """

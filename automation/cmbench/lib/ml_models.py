@@ -4,7 +4,8 @@ A model is a folder with ``model.json``, the facts that the benchmark harness re
 that it names. ``model.json`` holds: name, file, sha256, bytes, precision (fp32, ...), inputs and
 outputs (name, dtype, shape of one sample), accuracy (metric, unit, reference, target), optionally
 options (what only the model's benchmark understands), keep_float (nodes that lose too much when
-quantized) and parts (further graphs: name, file, sha256, inputs, outputs), and how the model came
+quantized), parts (further graphs: name, file, sha256, inputs, outputs) and data (files with weights
+that do not fit into a graph's own: file, sha256, bytes; one or a list), and how the model came
 about.
 """
 
@@ -29,6 +30,28 @@ def hand_out(shipped: str, folder: str) -> None:
         shutil.copyfile(os.path.join(shipped, name), os.path.join(folder, name))
 
 
+def linked(source: str, folder: str) -> str:
+    """Make the file ``source`` appear in ``folder``, the cache entry of a model; returns its name.
+
+    A file of the user's own stays where it is.
+    """
+    name = os.path.basename(source)
+    link = os.path.join(folder, name)
+    if not os.path.lexists(link):
+        os.symlink(source, link)
+    return name
+
+
+def synthetic(full: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a model of the shape of ``full`` with weights out of a seed.
+
+    Its file is named after it. No accuracy is expected of it.
+    """
+    name = f"{full['name']}_synthetic"
+    nothing = {**full["accuracy"], "reference": 0.0, "target": 0.0}
+    return {**full, "name": name, "file": f"{name}.onnx", "accuracy": nothing}
+
+
 def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
     """Check the files of the model in ``folder`` and tell ``env`` about it; returns its facts.
 
@@ -37,6 +60,8 @@ def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
     facts = read_facts(folder)
     for graph in (facts, *facts.get("parts", ())):
         _verify(os.path.join(folder, graph["file"]), graph["sha256"])
+    for file in data_of(facts):
+        _verify(os.path.join(folder, file["file"]), file["sha256"])
     env["CM_ML_MODEL_FILE_WITH_PATH"] = os.path.join(folder, facts["file"])
     env["CM_ML_MODEL_PATH"] = folder
     env["CM_ML_MODEL_FILE"] = facts["file"]
@@ -51,6 +76,12 @@ def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
     env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
     env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["file"]
     return facts
+
+
+def data_of(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The files of weights beside the graphs of a model."""
+    found = facts.get("data", [])
+    return [found] if isinstance(found, Mapping) else list(found)
 
 
 def read_facts(folder: str) -> dict[str, Any]:

@@ -97,6 +97,10 @@ class _Note:
     total: int | None
 
 
+_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+"""Variables that name trusted certificates; ``requests`` itself does not know the last one."""
+
+
 def fetch_http(url: str, part: Path, wanted: Wanted, check: Callable[[], None]) -> None:
     """Bring ``url`` to ``part``; ``check`` raises ``AttemptError`` unless it is right.
 
@@ -188,13 +192,21 @@ def _answer(session: Session, url: str, offset: int, validator: str, wanted: Wan
     raise _status_failure(response)
 
 
-def _verify(wanted: Wanted) -> bool | None:
-    if wanted.verify:
-        return None
-    import urllib3
+def _verify(wanted: Wanted) -> bool | str | None:
+    """What ``requests`` is told of certificates: a file of them, ``None`` for its own."""
+    if not wanted.verify:
+        import urllib3
 
-    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    return False
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        return False
+    name = next((name for name in _CERTIFICATES if os.environ.get(name)), "")
+    if not name:
+        return None
+    path = os.environ[name]
+    if not os.path.exists(path):
+        text = f"{name}={path}: there is no such file of certificates"
+        raise AttemptError("bad-value", text, hint=f"correct {name}, or unset it")
+    return path
 
 
 def _status_failure(response: Response) -> AttemptError:

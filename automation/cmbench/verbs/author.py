@@ -5,33 +5,49 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from cmbench import request as requests_in
 from cmbench.errors import Error
+from cmbench.meta import is_true
 from cmbench.model import Script
 from cmbench.session import OWN_ALIAS, Answer, Session
 from cmbench.workbench import Workbench, refuse_unknown, repository_to_write, scripts_in
 
 
 def lint_script(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm lint script``: the faults of scripts; ``--fix`` corrects what is safe to correct."""
+    """``cm lint script``: the faults of scripts; ``--fix`` corrects what is safe to correct.
+
+    What is found in a foreign dialect is a warning, and the house style is not asked of it, unless
+    ``--strict`` says that this is its author.
+    """
     from cmbench import lint
     from cmbench.lint_files import REGISTRY
 
-    bench = Workbench(cmind, i, ("fix", "only", "skip"))
+    bench = Workbench(cmind, i, ("fix", "only", "skip", "strict"))
     only, skip = (str(bench.flags.get(key) or "") for key in ("only", "skip"))
-    checks = lint.choose_checks(REGISTRY, only, skip)
-    fixed = []
-    if bench.flags.get("fix"):
-        fixed = [path for path in bench.paths if lint.fix(path, bench.index, checks)]
-    faults = [fault for path in bench.paths for fault in lint.lint(path, bench.index, checks)]
-    count = f"{_count(bench.paths, 'script')}, {len(checks)} checks, {_count(faults, 'fault')}"
+    every = lint.choose_checks(REGISTRY, only, skip)
+    checks: set[str] = set()
+    faults: list[lint.Fault] = []
+    fixed: list[str] = []
+    for path in bench.paths:
+        foreign = lint.is_foreign(path) and not is_true(bench.flags.get("strict") or "")
+        chosen = [item for item in every if only or not (foreign and item.house)]
+        checks.update(item.number for item in chosen)
+        if bench.flags.get("fix") and lint.fix(path, bench.index, chosen):
+            fixed.append(path)
+        found = lint.lint(path, bench.index, chosen)
+        faults += [replace(fault, binding=not foreign) for fault in found]
+    errors = [fault for fault in faults if fault.binding]
+    warnings = len(faults) - len(errors)
+    count = f"{_count(bench.paths, 'script')}, {len(checks)} checks, {_count(errors, 'fault')}"
+    if warnings:
+        count += f", {_counted(warnings, 'warning')}"
     lines = [f"{_shown(path)}: meta.yaml corrected" for path in fixed]
     lines += [str(fault).replace(fault.path, _shown(fault.path), 1) for fault in faults]
     answer = {"faults": [asdict(fault) for fault in faults], "fixed": fixed}
-    return _answer(bench, answer, [*lines, count], count if faults else "")
+    return _answer(bench, answer, [*lines, count], count if errors else "")
 
 
 def _shown(path: str) -> str:
@@ -41,7 +57,11 @@ def _shown(path: str) -> str:
 
 
 def _count(items: Sized, noun: str) -> str:
-    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+    return _counted(len(items), noun)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _answer(bench: Workbench, answer: dict[str, Any], lines: Iterable[str], failed: str) -> Answer:

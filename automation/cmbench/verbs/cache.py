@@ -233,7 +233,17 @@ def _explained(session: Session, entry: Entry, resolver: Resolver) -> dict[str, 
     }
 
 
+_SETTINGS = ("const:", "laid:")
+
+
+def _lines_of(words: list[str]) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(", ".join(words), 76, break_long_words=False, break_on_hyphens=False)
+
+
 def _why_text(data: dict[str, Any]) -> str:
+    from cmbench.env import MISSING
     from cmbench.resolve import shown_value
     from cmbench.text import age
 
@@ -247,7 +257,10 @@ def _why_text(data: dict[str, Any]) -> str:
         f"  made:      {age(data['created'])} in {data['seconds']:.1f} s by the run {data['run']}",
         f"  last used: {age(data['last_used'])}",
     ]
-    values = [f"{key} = {shown_value(value)}" for key, value in sorted(data["reads"].items())]
+    reads = sorted(data["reads"].items())
+    values = [f"{key} = {shown_value(value)}" for key, value in reads if value not in ("", MISSING)]
+    # What settings had nothing to say about tells a reader nothing.
+    unset = [key for key, value in reads if value == MISSING and not key.startswith(_SETTINGS)]
     values += [
         f"{k} = {shown_value(v)}" for facts in data["facts"].values() for k, v in facts.items()
     ]
@@ -257,6 +270,7 @@ def _why_text(data: dict[str, Any]) -> str:
     ]
     sections = (
         ("it read", values),
+        ("it read, and found not set", _lines_of(unset)),
         ("it relies on", [item["path"] for item in data["relies_on"]]),
         ("it was made with", deps),
         ("made with it", data["used_by"]),

@@ -13,7 +13,7 @@ from cmbench.verbs.help import verbs
 
 def complete_script(cmind: Any, i: dict[str, Any]) -> Answer:
     """The code for ``--shell``, or the candidates for the line in ``CMBENCH_LINE``."""
-    session = Session(cmind, i, write=False)
+    session = Session(cmind, i, write=True)
     shell = str(session.flags.get("shell") or "")
     line = os.environ.get(LINE, "")
     if shell not in SHELLS and (shell or not line):

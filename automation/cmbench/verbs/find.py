@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from cmbench import request as requests_in
 from cmbench.errors import Error
+from cmbench.index import Index, Row
 from cmbench.meta import read_meta
 from cmbench.model import Script
 from cmbench.select import choose
@@ -23,11 +26,13 @@ class Found(Item):
 
 
 def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm find script``."""
-    session = Session(cmind, i, write=False)
+    """``cm find script``: those with the tags, of the name, or else that speak of the words."""
+    session = Session(cmind, i, write=True)
     tags, uid = requests_in.tags_of(i)
     rows = session.index.by_uid(uid) if uid else session.index.find(tags)
     rows = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
+    if not rows and not i.get("tags"):
+        rows = _speaking_of(session.index, str(i.get("artifact") or ""))
     if not rows:
         choose(session.index, tags, uid)
     found = [
@@ -36,20 +41,36 @@ def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
     if i.get("out") == "con":
         from cmbench.text import scripts_text
 
-        print(scripts_text(rows, [_title(session, row.path) for row in rows]))
+        print(scripts_text(rows, [_title(session, row) for row in rows]))
     return {"return": 0, "list": found}
 
 
-def _title(session: Session, path: str) -> str:
+def _speaking_of(index: Index, text: str) -> list[Row]:
+    """Scripts in whose name, tags or title all words are, ``*`` standing for anything."""
+    patterns = [f"*{word}*" for word in re.split(r"[\s,]+", text.lower()) if word]
+    if not patterns:
+        return []
+    return [
+        row
+        for row in index.rows().values()
+        if all(
+            fnmatchcase(" ".join((row.alias, *row.tags, row.title)).lower(), p) for p in patterns
+        )
+    ]
+
+
+def _title(session: Session, row: Row) -> str:
+    if not row.faults:
+        return row.title
     try:
-        return session.index.script(path).title
+        return session.index.script(row.path).title
     except Error as error:
         return error.message
 
 
 def show_script(cmind: Any, i: dict[str, Any]) -> Answer:
     """``cm show script``: what one script is for, its inputs and variations."""
-    session = Session(cmind, i, write=False)
+    session = Session(cmind, i, write=True)
     tags, uid = requests_in.tags_of(i)
     return show_help(session.index.script(choose(session.index, tags, uid).path), i)
 

@@ -16,6 +16,7 @@ _USAGE: Mapping[str, Sequence[tuple[str, str]]] = {
         ("cm docker script --tags=detect,os", "the same run in a container (--print)"),
         ("cm doctor script", "look at the machine before you start"),
         ("cm replay script last", "repeat a recorded run"),
+        ("cm log script last [--errors]", "what a run printed, whole or the trouble"),
         ("cm diff script <record> <record>", "what differs between two runs"),
         ("cm find script --tags=get", "the scripts with these tags"),
         ("cm show script --tags=detect,os", "what a script is for"),

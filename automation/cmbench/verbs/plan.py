@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.meta import is_true
 from cmbench.model import Plan, Request
+from cmbench.names import unused
 from cmbench.plan import PlanEnv, Planner, Watcher, walk
 from cmbench.report import Silent
 from cmbench.resolve import Resolver
@@ -22,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def plan_script(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm plan script``: the tree of steps; runs nothing and writes nothing."""
+    """``cm plan script``: the tree of steps; runs nothing and writes nothing but the index."""
     from cmbench.explain import Notes, key_of, node_data
     from cmbench.needs import total
     from cmbench.verbs.run import make_resolver, open_lock
 
-    session = Session(cmind, i, write=False)
+    session = Session(cmind, i, write=True)
     _check_flags(session.flags)
     request, script = session.script()
     runner = StepRunner(Silent(None), None, True, False, cmind, session.words)
@@ -54,6 +56,10 @@ def plan_script(cmind: Any, i: dict[str, Any]) -> Answer:
             "inputs": notes.inputs,
         }
     if i.get("out") == "con":
+        # What is decided on the way may have the names.
+        if all(node.script for node in walk(plan.root)):
+            for text in unused(request, resolver.names):
+                print(text, file=sys.stderr)
         print(_shown(session.flags, plan, notes, answer))
     return answer
 
@@ -99,4 +105,8 @@ def make_plan(
     """The plan of ``request``; ``facts`` may run the scripts that tell of this machine."""
     resolver = resolver or Resolver(session.index, session.store, facts, PlanEnv)
     facts.resolver = resolver
-    return Planner(resolver, facts, watcher).plan(request)
+    try:
+        return Planner(resolver, facts, watcher).plan(request)
+    finally:
+        # By now the files of every script that is known to run have been read.
+        session.index.save()

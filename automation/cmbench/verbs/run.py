@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench import request as requests_in
 from cmbench.env import TracedEnv
-from cmbench.errors import Error, did_you_mean, internal
+from cmbench.errors import Error, internal
 from cmbench.frame import Frame
 from cmbench.model import Outcome, Request, RunOptions, Script
+from cmbench.names import unused
 from cmbench.record import Recorder, new_run_directory
 from cmbench.report import choose_reporter
-from cmbench.resolve import USER, Resolver
+from cmbench.resolve import Resolver
 from cmbench.run import StepRunner
 from cmbench.runlog import RunLog
 from cmbench.schedule import FactTeller, Scheduler
@@ -105,6 +106,7 @@ class _Run:
         self._script = script
         self._options: RunOptions = session.options
         self._prefetcher: Prefetcher | None = None
+        self._resolved_by: Resolver | None = None
         self._directory = new_run_directory(session.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"))
         self._recorder = Recorder(self._directory, self._log, _command(session), _asked(session))
@@ -139,19 +141,16 @@ class _Run:
             self._warn_of_faults()
             self._log.close()
             self._recorder.write(self._session.repositories, error)
+            self._session.index.save()
             self._keep_lock(error)
             if error is not None:
                 error.log = self._log.path
                 error.record = self._recorder.path
 
     def _warn_of_unused_names(self, resolver: Resolver) -> None:
-        asked = [name.removeprefix(USER) for name in self._request.adr]
-        for name in asked:
-            if name not in resolver.names and self._session.i.get("out") == "con":
-                hint = did_you_mean(name, resolver.names) or (
-                    "there are: " + ", ".join(sorted(resolver.names))
-                )
-                print(f"warning: --adr.{name} reached no dependency; {hint}", file=sys.stderr)
+        if self._session.i.get("out") == "con":
+            for text in unused(self._request, resolver.names):
+                print(text, file=sys.stderr)
 
     def _warn_of_faults(self) -> None:
         """Tell once per script what is wrong with the metas of other people that were used."""
@@ -207,7 +206,11 @@ class _Run:
         return result
 
     def _resolver(self, facts: FactTeller, env_class: type[TracedEnv]) -> Resolver:
-        return make_resolver(self._session, facts, env_class, self._lock)
+        resolver = make_resolver(self._session, facts, env_class, self._lock)
+        if self._resolved_by is not None:
+            resolver.share(self._resolved_by)
+        self._resolved_by = resolver
+        return resolver
 
     def _together(self, crew: Crew, facts: FactTeller) -> Together:
         from cmbench.forecast import Forecaster, WatchedEnv

@@ -1,10 +1,12 @@
 """Write the articles of the summarization benchmark as prompts of tokens.
 
     make_dataset.py --tiny --out DIR                              generated articles, see news.py
-    make_dataset.py --articles FILE --tokenizer FILE --out DIR    CNN/DailyMail, GPT-J's tokenizer
+    make_dataset.py --synthetic --out DIR                         tokens without meaning, for speed
+    make_dataset.py --articles FILE --tokenizer PATH --out DIR    CNN/DailyMail, GPT-J's tokenizer
 
-The second form takes a list of objects with ``instruction``, ``input`` and ``output``, as
-MLCommons gives it out (cnn_eval.json), and the tokenizer.json of the model.
+The last form takes a list of objects with ``instruction``, ``input`` and ``output``, as
+MLCommons gives it out (cnn_eval.json), and the tokenizer.json of the model, or a folder with its
+vocab.json, merges.txt and, where there is one, added_tokens.json.
 
 Written are ``cnn_eval.json``, ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
 ``references.json``, ``pieces.json`` (the bytes of each token as Latin-1) and ``dataset.json``.
@@ -29,6 +31,10 @@ HELD_OUT_SEED = 4
 HELD_OUT = 400
 QSL_COUNT = 13368
 LARGEST_PROMPT = 1919
+# Tokens that GPT-J scores, and lengths about as those of the articles.
+REAL_TOKENS = 50401
+SYNTHETIC, SYNTHETIC_SEED = 256, 7
+SYNTHETIC_LENGTH, SYNTHETIC_SPREAD, SHORTEST_PROMPT = 800, 0.45, 80
 INSTRUCTION = "Summarize the following news article:"
 FILES = ("prompts.npy", "offsets.npy", "references.json", "pieces.json")
 PROMPT = (
@@ -73,10 +79,37 @@ def tiny(count: int) -> tuple[Prompts, list[dict[str, str]]]:
     return prompts, entries
 
 
+def synthetic() -> tuple[Prompts, list[dict[str, str]]]:
+    """Random tokens; the longest prompts are cut where the rules cut them."""
+    random = np.random.default_rng(SYNTHETIC_SEED)
+    lengths = random.lognormal(np.log(SYNTHETIC_LENGTH), SYNTHETIC_SPREAD, SYNTHETIC)
+    lengths = lengths.round().clip(SHORTEST_PROMPT, LARGEST_PROMPT)
+    tokens = [random.integers(0, REAL_TOKENS, int(many)).tolist() for many in lengths]
+    pieces = [f" {number}" for number in range(REAL_TOKENS)]
+    return Prompts(tokens, ["nothing"] * SYNTHETIC, pieces), []
+
+
+def coder_of(path: Path) -> Any:
+    """The tokenizer of tokenizer.json or, for a folder, of the files of its older form."""
+    from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer
+
+    try:
+        if not path.is_dir():
+            return Tokenizer.from_file(str(path))
+        vocabulary, merges = path / "vocab.json", path / "merges.txt"
+        coder = ByteLevelBPETokenizer(str(vocabulary), str(merges))
+        added = path / "added_tokens.json"
+        if added.is_file():
+            more = json.loads(added.read_text(encoding="utf-8"))
+            names = sorted(more, key=lambda name: more[name])
+            coder.add_tokens([AddedToken(name, normalized=False) for name in names])
+    except Exception as error:  # the library raises plain exceptions
+        raise DatasetError(f"{path} holds no tokenizer: {error}") from error
+    return coder
+
+
 def full(articles: Path, tokenizer: Path) -> tuple[Prompts, list[dict[str, str]]]:
     """CNN/DailyMail with the model's tokenizer; prompts are cut at 1919 tokens."""
-    from tokenizers import Tokenizer
-
     try:
         entries = json.loads(articles.read_text(encoding="utf-8"))
         prompts = [PROMPT.format(**entry) for entry in entries]
@@ -85,7 +118,7 @@ def full(articles: Path, tokenizer: Path) -> tuple[Prompts, list[dict[str, str]]
         raise DatasetError(
             f"{articles} is no list of instruction, input, output: {error}"
         ) from error
-    coder = Tokenizer.from_file(str(tokenizer))
+    coder = coder_of(tokenizer)
     coder.no_padding()
     coder.enable_truncation(LARGEST_PROMPT)
     vocabulary = coder.get_vocab()
@@ -153,13 +186,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tiny", action="store_true", help="generated articles")
+    parser.add_argument("--synthetic", action="store_true", help="tokens without meaning")
     parser.add_argument("--articles", type=Path, help="cnn_eval.json")
-    parser.add_argument("--tokenizer", type=Path, help="tokenizer.json of the model")
+    parser.add_argument("--tokenizer", type=Path, help="tokenizer.json, or its folder")
     parser.add_argument("--count", type=int, default=HELD_OUT, help="generated articles")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
-    if not options.tiny and not (options.articles and options.tokenizer):
-        parser.error("--tiny, or --articles and --tokenizer")
+    generated = options.tiny or options.synthetic
+    if not generated and not (options.articles and options.tokenizer):
+        parser.error("--tiny, --synthetic, or --articles and --tokenizer")
     return options
 
 
@@ -168,15 +203,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         if options.tiny:
-            prompts, entries = tiny(options.count)
+            name, (prompts, entries) = "news-tiny", tiny(options.count)
+        elif options.synthetic:
+            name, (prompts, entries) = "cnndm-synthetic", synthetic()
         else:
+            name = "cnn-dailymail"
             prompts, entries = full(options.articles, options.tokenizer)
         write(prompts, entries, options.out)
     except (OSError, DatasetError) as error:
         print(f"make_dataset: {error}", file=sys.stderr)
         return 1
-    name = "news-tiny" if options.tiny else "cnn-dailymail"
-    repeated = options.tiny and options.count == HELD_OUT
+    repeated = options.synthetic or (options.tiny and options.count == HELD_OUT)
     found = facts(name, prompts, repeated, options.out)
     unfinished = options.out / "dataset.json.part"
     unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -2,10 +2,13 @@
 
     preprocess.py --day FILE --rows 90,40,... [--hot 3,2,...] --name NAME --out DIR
     preprocess.py --arrays DIR [--groups FILE] --name NAME --out DIR
+    preprocess.py --binary FILE --rows 90,40,... [--groups FILE] --name NAME --out DIR
 
 The first form reads a log of text: a label, 13 counts and 26 hexadecimal values in a line, divided
 by tabs, empty where unknown. The second one takes the arrays that MLCommons gives out for the last
-day (dense, multi-hot values, labels), of which the first half is the validation set.
+day (dense, multi-hot values, labels), of which the first half is the validation set. The third one
+takes the file that the first DLRM's own preprocessing leaves (terabyte_processed_test.bin): 40
+numbers of int32 for each pair, a label, 13 counts and 26 numbers of rows.
 
 Written are ``dense.npy`` float32 [pairs, 13], ``indices.npy`` int32 [pairs, values], ``labels.npy``
 float32 [pairs], ``offsets.npy`` int64 [groups + 1] and ``dataset.json``. A sample of the benchmark
@@ -170,6 +173,50 @@ def from_arrays(folder: Path, groups: Path | None, out: Path) -> dict[str, Any]:
     return {"hot": hot, "groups": str(groups or "uniform, 100 to 700 pairs")}
 
 
+def from_binary(path: Path, rows: Sequence[int], groups: Path | None, out: Path) -> dict[str, Any]:
+    """Write the arrays of the first DLRM's validation set; returns what is said about them."""
+    columns = 1 + DENSE + FEATURES
+    pairs, rest = divmod(path.stat().st_size, 4 * columns)
+    if rest or not pairs:
+        raise PreprocessError(f"{path} has {path.stat().st_size} bytes, not {columns} int32 a pair")
+    source = np.memmap(path, "<i4", "r", shape=(pairs, columns))
+    shapes = {"dense": (DENSE,), "indices": (FEATURES,), "labels": ()}
+    arrays = {
+        name: np.lib.format.open_memmap(
+            out / f"{name}.npy",
+            mode="w+",
+            dtype=np.int32 if name == "indices" else np.float32,
+            shape=(pairs, *shape),
+        )
+        for name, shape in shapes.items()
+    }
+    for part in _blocks(pairs):
+        block = np.asarray(source[part])
+        values = block[:, 1 + DENSE :]
+        _check_block(path, block[:, 0], values, rows)
+        arrays["labels"][part] = block[:, 0]
+        arrays["dense"][part] = dense_of(block[:, 1 : 1 + DENSE])
+        arrays["indices"][part] = values
+    for array in arrays.values():
+        array.flush()
+    np.save(out / "offsets.npy", read_groups(groups, pairs) if groups else _rule_sized(pairs))
+    told = str(groups or "uniform, 100 to 700 pairs")
+    return {"rows": list(rows), "hot": [1] * FEATURES, "groups": told}
+
+
+def _check_block(path: Path, labels: Array, values: Array, rows: Sequence[int]) -> None:
+    """Raise PreprocessError for numbers that another file would have."""
+    if labels.min() < 0 or labels.max() > 1:
+        raise PreprocessError(f"{path} has labels other than 0 and 1")
+    beyond = np.flatnonzero((values.min(axis=0) < 0) | (values.max(axis=0) >= rows))
+    if len(beyond):
+        feature = int(beyond[0])
+        raise PreprocessError(
+            f"{path} has values up to {values[:, feature].max()} in category {feature}, "
+            f"whose table has {rows[feature]} rows: was it made with --max-ind-range=40000000?"
+        )
+
+
 def _rule_sized(pairs: int) -> Array:
     random = np.random.default_rng(GROUP_SEED)
     ends = np.cumsum(random.integers(100, 701, 1 + pairs // 100))
@@ -225,6 +272,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--day", type=Path, help="a log of text")
+    source.add_argument("--binary", type=Path, help="terabyte_processed_test.bin")
     source.add_argument("--arrays", type=Path, help="folder with MLCommons's arrays of day 23")
     parser.add_argument("--rows", type=numbers, help="rows of the table of each category")
     parser.add_argument("--hot", type=numbers, default=[1] * FEATURES, help="values of each")
@@ -233,8 +281,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
-    if options.day and not options.rows:
-        parser.error("--day needs --rows")
+    if (options.day or options.binary) and not options.rows:
+        parser.error("--day and --binary need --rows")
     return options
 
 
@@ -244,6 +292,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.day:
             more = from_day(options.day, options.rows, options.hot, options.out)
+        elif options.binary:
+            more = from_binary(options.binary, options.rows, options.groups, options.out)
         else:
             more = from_arrays(options.arrays, options.groups, options.out)
     except (OSError, PreprocessError) as error:

@@ -1,11 +1,12 @@
 """Turn a folder of images into the two arrays that the image classification benchmark reads.
 
-The steps are those of the MLPerf reference for ResNet-50: RGB, resize so that the crop is 87.5 %
-of the short side, centre crop, subtract the channel means, NCHW float32. ``--side`` sets the
-geometry: 224 for ImageNet, 28 for the tiny form at one eighth of it.
+The steps are those of the MLPerf reference for ResNet-50: RGB, resize by area so that the crop is
+87.5 % of the short side, centre crop, subtract the channel means, NCHW float32. ``--side`` sets
+the geometry: 224 for ImageNet, 28 for the tiny form at one eighth of it.
 
 Everything goes into one memory-mapped array rather than one file per image: fifty thousand small
-files take longer to open than the benchmark takes to load them.
+files take longer to open than the benchmark takes to load them. Run again after an interruption,
+it goes on with the array that it finds.
 """
 
 from __future__ import annotations
@@ -17,16 +18,21 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import PIL
-from PIL import Image
+from area import resized_crop
+from arrays import SAMPLES, FullDiskError, LostProcessError, complete, fill, replace_text
+from PIL import Image, ImageOps
 
 CROP_PERCENT = 87.5
 MEANS = (123.68, 116.78, 103.94)
+LABELS = "labels.npy"
+SHOWN = 3
 
 Sample = npt.NDArray[np.float32]
 
@@ -58,6 +64,40 @@ def read_map(path: Path) -> list[Entry]:
     return entries
 
 
+def chosen(entries: Sequence[Entry], only: Path | None, count: int) -> list[Entry]:
+    """The entries that the list of names ``only`` asks for, in its order; the first ``count``."""
+    if only is not None:
+        known = {entry.name: entry for entry in entries}
+        # A list may have a second column, which counts the lines.
+        lines = only.read_text(encoding="utf-8").splitlines()
+        names = [line.split()[0] for line in lines if line.strip()]
+        strange = next((name for name in names if name not in known), None)
+        if strange is not None:
+            raise PreprocessError(f"{only} names {strange}, which has no label")
+        entries = [known[name] for name in names]
+    if count > len(entries):
+        raise PreprocessError(f"{count} images are wanted, the list has {len(entries)}")
+    return list(entries[: count or None])
+
+
+def find_files(folder: Path, entries: Sequence[Entry]) -> list[Path]:
+    """The file of each entry, in ``folder`` or in a folder of its class there."""
+    inside = sorted(Path(each.path) for each in os.scandir(folder) if each.is_dir())
+    places = {
+        each.name: Path(each.path)
+        for place in (*inside, folder)
+        for each in os.scandir(place)
+        if each.is_file()
+    }
+    missing = [entry.name for entry in entries if entry.name not in places]
+    if missing:
+        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
+        raise PreprocessError(
+            f"{len(missing)} of {len(entries)} images are not in {folder}: {shown}"
+        )
+    return [places[entry.name] for entry in entries]
+
+
 def resized_size(width: int, height: int, side: int) -> tuple[int, int]:
     """The size to resize to so that a crop of ``side`` is 87.5 % of the short side."""
     short = int(100.0 * side / CROP_PERCENT)
@@ -68,13 +108,13 @@ def resized_size(width: int, height: int, side: int) -> tuple[int, int]:
 
 def preprocess(image: Image.Image, side: int) -> Sample:
     """One image as [3, side, side] float32: resized by area, cropped, means subtracted."""
-    rgb = image.convert("RGB")
-    size = resized_size(*rgb.size, side)
-    if size != rgb.size:
-        rgb = rgb.resize(size, Image.Resampling.BOX)
-    left, top = (size[0] - side) // 2, (size[1] - side) // 2
-    pixels = np.asarray(rgb.crop((left, top, left + side, top + side)), dtype=np.float32)
-    return (pixels - np.asarray(MEANS, dtype=np.float32)).transpose(2, 0, 1)
+    # OpenCV, which the reference reads images with, turns them as their EXIF data ask for.
+    pixels = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+    height, width = pixels.shape[:2]
+    across, down = resized_size(width, height, side)
+    corner = (down - side) // 2, (across - side) // 2
+    crop = resized_crop(pixels, (down, across), corner, side)
+    return (crop - np.asarray(MEANS, dtype=np.float32)).transpose(2, 0, 1)
 
 
 def preprocess_file(path: Path, side: int) -> Sample:
@@ -86,15 +126,12 @@ def preprocess_file(path: Path, side: int) -> Sample:
         raise PreprocessError(f"{path} cannot be read as an image: {error}") from error
 
 
-def write_arrays(folder: Path, entries: Sequence[Entry], side: int, out: Path) -> None:
-    """Write samples.npy [n, 3, side, side] float32 and labels.npy [n] int64 into ``out``."""
-    samples = np.lib.format.open_memmap(
-        out / "samples.npy", mode="w+", dtype=np.float32, shape=(len(entries), 3, side, side)
-    )
-    for row, entry in enumerate(entries):
-        samples[row] = preprocess_file(folder / entry.name, side)
-    samples.flush()
-    np.save(out / "labels.npy", np.asarray([entry.label for entry in entries], dtype=np.int64))
+def recipe(entries: Sequence[Entry], files: Sequence[Path], side: int) -> str:
+    """What the array is made of and how: another one is not gone on with."""
+    digest = hashlib.sha256(f"area {side} {CROP_PERCENT} {MEANS}\n".encode())
+    for entry, path in zip(entries, files, strict=True):
+        digest.update(f"{entry.name} {entry.label} {path.stat().st_size}\n".encode())
+    return digest.hexdigest()
 
 
 def file_facts(path: Path) -> dict[str, Any]:
@@ -106,23 +143,59 @@ def file_facts(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
 
 
-def facts(
-    entries: Sequence[Entry], side: int, name: str, qsl_count: int | None, out: Path
-) -> dict[str, Any]:
+def finished(out: Path, made_by: str) -> bool:
+    """Whether ``out`` holds whole and undamaged arrays of this recipe already."""
+    try:
+        told = json.loads((out / "dataset.json").read_text(encoding="utf-8"))
+        return bool(told["recipe"] == made_by) and all(
+            (out / name).stat().st_size == about["bytes"] and file_facts(out / name) == about
+            for name, about in told["files"].items()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def write(options: argparse.Namespace) -> str:
+    """Write samples.npy, labels.npy and, last of all, dataset.json; returns what was done."""
+    out: Path = options.out
+    entries = chosen(read_map(options.map), options.only, options.count)
+    files = find_files(options.images or options.map.parent, entries)
+    made_by = recipe(entries, files, options.side)
+    what = f"{len(entries)} samples of 3 x {options.side} x {options.side} float32"
+    if finished(out, made_by):
+        return f"{what} are there already, whole and undamaged"
+    (out / "dataset.json").unlink(missing_ok=True)
+    make = partial(preprocess_file, side=options.side)
+    shape = (3, options.side, options.side)
+    kept = fill(out, shape, files, make, made_by, options.processes or usable_processors())
+    np.save(out / LABELS, np.asarray([entry.label for entry in entries], dtype=np.int64))
+    told = facts(entries, options, made_by)
+    replace_text(out / "dataset.json", json.dumps(told, indent=1) + "\n")
+    complete(out)
+    return f"{what} written" + (f", {kept} of them by an earlier run" if kept else "")
+
+
+def usable_processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def facts(entries: Sequence[Entry], options: argparse.Namespace, made_by: str) -> dict[str, Any]:
     """What dataset.json says: enough to refuse arrays that do not fit a model or were damaged."""
     return {
-        "name": name,
+        "name": options.name,
         "count": len(entries),
         "classes": max(entry.label for entry in entries) + 1,
-        "sample_shape": [3, side, side],
+        "sample_shape": [3, options.side, options.side],
         "sample_dtype": "float32",
         "layout": "NCHW",
         "channel_means": list(MEANS),
         "crop_percent": CROP_PERCENT,
-        "files": {file: file_facts(out / file) for file in ("samples.npy", "labels.npy")},
+        "files": {name: file_facts(options.out / name) for name in (SAMPLES, LABELS)},
+        "recipe": made_by,
         "made_with": {"pillow": PIL.__version__, "numpy": np.__version__},
         "names": [entry.name for entry in entries],
-        **({"qsl_count": qsl_count} if qsl_count else {}),
+        **({"qsl_count": options.qsl_count} if options.qsl_count else {}),
     }
 
 
@@ -131,28 +204,32 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--map", type=Path, required=True, help='list with "file label" lines')
     parser.add_argument("--images", type=Path, help="folder of the images (default: the list's)")
+    parser.add_argument("--only", type=Path, help="list of the names to take, one a line")
+    parser.add_argument("--count", type=int, default=0, help="only the first so many images")
     parser.add_argument("--side", type=int, required=True, help="pixels of the square crop")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
+    parser.add_argument("--processes", type=int, help="how many work at once (default: all)")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write samples.npy, labels.npy and, last of all, dataset.json."""
+    """Write the arrays as the command line asks."""
     options = parse(arguments)
     try:
-        entries = read_map(options.map)
-        write_arrays(options.images or options.map.parent, entries, options.side, options.out)
-    except (OSError, PreprocessError) as error:
+        options.out.mkdir(parents=True, exist_ok=True)
+        print(write(options))
+    except FullDiskError as error:
+        print(f"preprocess: {error}: ask for fewer images (_size.500), ", file=sys.stderr)
+        print("or name a folder of a larger disk: --store=FOLDER", file=sys.stderr)
+        return 1
+    except (OSError, LostProcessError, PreprocessError) as error:
         print(f"preprocess: {error}", file=sys.stderr)
         return 1
-    told = facts(entries, options.side, options.name, options.qsl_count, options.out)
-    text = json.dumps(told, indent=1) + "\n"
-    unfinished = options.out / "dataset.json.part"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
-    print(f"{len(entries)} samples of 3 x {options.side} x {options.side} float32 written")
+    except KeyboardInterrupt:
+        print("preprocess: stopped; run again, it goes on where it was", file=sys.stderr)
+        return 130
     return 0
 
 

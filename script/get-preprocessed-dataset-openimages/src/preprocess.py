@@ -127,18 +127,23 @@ def check_files(folder: Path, images: list[dict[str, Any]]) -> None:
         )
 
 
+def room(out: Path, needed: int, count: int) -> None:
+    """Raise PreprocessError when ``needed`` bytes do not fit onto the disk of ``out``."""
+    free = shutil.disk_usage(out).free
+    if needed + MARGIN > free:
+        raise PreprocessError(
+            f"{count} pictures need {needed / 1e9:.1f} GB in {out}, {free / 1e9:.1f} GB "
+            "are free: ask for fewer (_size.500), or put the cache on a larger disk"
+        )
+
+
 def write_samples(
     folder: Path, images: list[dict[str, Any]], kind: str, side: int, out: Path
 ) -> Sample:
     """Write samples.npy; raises PreprocessError when a picture has another size than stated."""
     convert = KINDS[kind]
     blank = convert(np.zeros((side, side, 3), dtype=np.float32))
-    needed, free = len(images) * blank.nbytes, shutil.disk_usage(out).free
-    if needed + MARGIN > free:
-        raise PreprocessError(
-            f"{len(images)} pictures need {needed / 1e9:.1f} GB in {out}, {free / 1e9:.1f} GB "
-            "are free: ask for fewer (_size.500), or put the cache on a larger disk"
-        )
+    room(out, len(images) * blank.nbytes, len(images))
     samples = np.lib.format.open_memmap(
         out / "samples.npy", mode="w+", dtype=blank.dtype, shape=(len(images), *blank.shape)
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import calibrate, host, kept_calibration, records
+from mlperf_harness import calibrate, estimate, host, kept_calibration, records
 from mlperf_harness import session as sessions
 from mlperf_harness.calibration import Calibration, Latency, Point, Probe
 from mlperf_harness.settings import MULTI_STREAM, SINGLE_STREAM, Overrides, SessionSettings, Shape
@@ -110,3 +110,30 @@ def test_large_answers_keep_batches_small() -> None:
     assert calibrate.batch_sizes(Overrides(), 1 << 20)[-1] == 16
     assert calibrate.batch_sizes(Overrides(), 1 << 30) == [1]
     assert calibrate.batch_sizes(Overrides(batch_size=3), 1 << 30)[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "loaded", "expected"),
+    [("gptj-99", None, 500 / 20), ("gptj-99", 100, 100 / 20), ("resnet50", None, 1.1)],
+)
+def test_a_benchmark_of_equal_issue_takes_all_loaded_samples_at_least_once(
+    tmp_path: Path, benchmark: str, loaded: int | None, expected: float
+) -> None:
+    point = Point(Shape(1, 1, 1), samples_per_s=20.0, batch_s=0.05)
+    measured = Calibration(
+        cores=1,
+        sample_count=500,
+        offline=point,
+        server=point,
+        streams={},
+        server_limit_s=1.0,
+        service_times={},
+        points=(point,),
+        versions={},
+        seconds=1.0,
+    )
+    given = {"min_duration": 1, "performance_sample_count": loaded}
+    asked = lab.settings(tmp_path, benchmark=benchmark, overrides=given)
+    found = records.decode(SessionSettings, asked)
+    seconds = estimate.seconds(found, measured, "Offline", "performance")
+    assert seconds - estimate.START_S == pytest.approx(expected, abs=1.2)

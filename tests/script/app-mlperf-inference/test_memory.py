@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import memory, records, rules
+from mlperf_harness import calibrate, memory, records, rules
 from mlperf_harness import session as sessions
 from mlperf_harness.calibration import Probe
 from mlperf_harness.errors import HarnessError
-from mlperf_harness.settings import SessionSettings
+from mlperf_harness.settings import Overrides, SessionSettings
 
 import benchmark_lab as lab
 
@@ -94,3 +94,46 @@ def test_a_session_says_so_before_it_measures(
     with pytest.raises(HarnessError, match="too little memory"):
         sessions.Session(settings(machine / "results")).run()
     assert "calibrated" not in capsys.readouterr().out
+
+
+class Backendless:
+    """What the bench asks of a benchmark before it opens anything."""
+
+    sample_count = 5
+    work_bytes = 100_000_000
+
+    def load(self, indices: Any) -> None:
+        """Nothing is needed in memory here."""
+
+
+def bench(machine: Path, data_bytes: int) -> Any:
+    given = settings(machine / "results", model={**lab.model(), "data_bytes": data_bytes})
+    request = calibrate.Request(
+        benchmark="resnet50",
+        backend="null",
+        device="cpu",
+        model=given.model,
+        dataset=given.dataset,
+        overrides=given.overrides,
+    )
+    return calibrate._Bench(request, Backendless(), None)  # type: ignore[arg-type]
+
+
+def test_as_many_copies_of_a_model_are_tried_as_fit(machine: Path) -> None:
+    layouts = [(16, 1), (8, 2), (2, 8), (1, 16)]
+    assert bench(machine, 0).fitting(layouts) == layouts
+    assert bench(machine, 3_000_000_000).fitting(layouts) == [(16, 1), (2, 8), (1, 16)]
+    assert bench(machine, 9_000_000_000).fitting(layouts) == [(1, 16)]
+
+
+def test_samples_that_take_much_come_in_small_batches(machine: Path) -> None:
+    large = bench(machine, 4_000_000_000)
+    assert large._most(1, 16) == (8_192_000_000 - large._model_bytes) // 100_000_000
+    assert large._most(2, 8) == 1
+    assert calibrate.batch_sizes(Overrides(), most=5) == [1, 2, 4, 5]
+
+
+def test_weights_beside_a_graph_count_as_the_model(machine: Path) -> None:
+    given = settings(machine / "results", model={**lab.model(), "data_bytes": 9_000_000_000})
+    with pytest.raises(HarnessError, match=r"9\.0 GB for\s+the model"):
+        memory.check(given, rules.benchmark("resnet50"), PROBE)

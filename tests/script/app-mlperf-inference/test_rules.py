@@ -20,6 +20,8 @@ def test_the_benchmarks_are_those_of_the_rounds() -> None:
         "bert-99.9",
         "3d-unet-99",
         "3d-unet-99.9",
+        "3d-unet-brats-99",
+        "3d-unet-brats-99.9",
         "retinanet",
         "ssd-mobilenet",
         "ssd-resnet34",

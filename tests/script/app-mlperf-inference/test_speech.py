@@ -53,6 +53,34 @@ def test_a_tone_is_loud_in_the_band_of_its_pitch() -> None:
     np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-2)
 
 
+def test_mlperfs_features_are_those_of_torch_and_librosa() -> None:
+    """The numbers were computed once with torch.stft and librosa.filters.mel."""
+    bank = mel_bank(FeatureSpec(style="mlperf"))
+    known = {(5, 3): 0.0215943, (20, 16): 0.0210366, (60, 42): 0.0109438, (250, 79): 0.00210356}
+    for place, value in known.items():
+        assert bank[place] == pytest.approx(value, rel=1e-5)
+    time = np.arange(20001)
+    wave = 6000 * np.sin(time * time / 90000.0) * np.sin(time / 2500.0) + 900 * np.sin(time * 1.7)
+    features = Extractor(FeatureSpec(style="mlperf")).features(wave.astype(np.int16))
+    assert features.shape == (42, 240)
+    known = {(0, 0): 0.2246, (3, 40): -0.3169, (10, 100): -0.8053, (20, 170): 0.6559}
+    for place, value in {**known, (41, 239): 6.0766, (41, 80): -0.679}.items():
+        assert features[place] == pytest.approx(value, abs=5e-3)
+
+
+@pytest.mark.parametrize(("samples", "vectors"), [(16000, 34), (15840, 33), (160, 1), (3, 1)])
+def test_every_three_hops_that_begin_are_a_vector(samples: int, vectors: int) -> None:
+    sound = np.random.default_rng(1).integers(-900, 900, samples).astype(np.int16)
+    features = Extractor(FeatureSpec(style="mlperf")).features(sound)
+    assert features.shape == (vectors, 240)
+    assert np.isfinite(features).all()
+
+
+def test_another_style_of_features_is_refused() -> None:
+    with pytest.raises(HarnessError, match="no style loud; there are: plain, mlperf"):
+        FeatureSpec(style="loud")
+
+
 def _spectrum(sound: np.ndarray) -> np.ndarray:
     return np.abs(np.fft.rfft(sound * np.hanning(len(sound)), 512)) ** 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,20 @@ def test_what_is_not_known_is_not_set(tmp_path: Path) -> None:
     step = Step("detect-cpu", tmp_path / "cwd", {})
     keys = step.module.cpu_keys(host.cpu_facts(tmp_path / "empty", "riscv64"))
     assert {key for key, value in keys.items() if value} == {"CM_HOST_CPU_ARCHITECTURE"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("avx2", "avx512_bf16"), "yes"),
+        (("amx_tile", "amx_bf16"), "yes"),
+        (("avx512f", "avx512_vnni"), ""),
+    ],
+)
+def test_bfloat16_instructions(flags: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    step = Step("detect-cpu", tmp_path / "cwd", {})
+    keys = step.module.cpu_keys(replace(host.cpu_facts(), flags=flags))
+    assert keys["CM_HOST_CPU_BFLOAT16"] == told
 
 
 def test_a_recorded_machine(tmp_path: Path) -> None:

@@ -100,6 +100,28 @@ def test_further_addresses(tmp_path: Path, url: str, capsys: Any) -> None:
     assert f"from {url}" in capsys.readouterr().out
 
 
+def test_a_mirror_with_another_file_has_its_own_checksum(tmp_path: Path, url: str) -> None:
+    (tmp_path / "site/packed-anew.onnx").write_bytes(DATA * 2)
+    env = {
+        "CM_DOWNLOAD_URL": url,
+        "CM_DOWNLOAD_CHECKSUM": "0" * 32,
+        "CM_DOWNLOAD_URL1": url.replace("model", "packed-anew"),
+        "CM_DOWNLOAD_CHECKSUM1": hashlib.md5(DATA * 2).hexdigest(),
+    }
+    one = step(tmp_path, **env)
+    one.call("preprocess")
+    assert (one.cwd / "model.onnx").read_bytes() == DATA * 2
+    # A mirror without a checksum of its own must have the file that was asked for.
+    wrong = step(tmp_path / "other", **{**env, "CM_DOWNLOAD_CHECKSUM1": ""})
+    assert refusal(wrong).code == "checksum-mismatch"
+    assert not list(wrong.cwd.glob("model.onnx*"))
+    # Two files, two reasons: both are told.
+    both = step(tmp_path / "third", **{**env, "CM_DOWNLOAD_CHECKSUM1": "1" * 32})
+    told = "\n".join(refusal(both).context)
+    assert "0" * 32 in told
+    assert "1" * 32 in told
+
+
 def test_a_file_that_is_here_already(tmp_path: Path) -> None:
     path = tmp_path / "own.onnx"
     path.write_bytes(DATA)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mlperf_submission import checks, truncate
 from mlperf_submission.checks.base import Finding
 
+import power_lab as power
 import submission_lab as lab
 import submission_mutations as mutations
 from support import ROOT
 
+NETWORK = lab.Example(
+    division="network",
+    category="datacenter",
+    benchmarks=("3d-unet-99",),
+    scenarios=("Offline",),
+)
 EXAMPLES = {
     "edge": lab.Example(),
     "edge 5.1": lab.Example("5.1"),
+    "edge 5.0": lab.Example("5.0"),
+    "edge 4.1": lab.Example("4.1"),
+    "datacenter 5.0": lab.Example("5.0", scenarios=("Server", "Offline"), category="datacenter"),
+    "datacenter 4.1": lab.Example("4.1", scenarios=("Server", "Offline"), category="datacenter"),
+    "network": NETWORK,
     "bert": lab.Example(benchmarks=("bert-99",), scenarios=("SingleStream", "Offline")),
     "open": lab.Example(division="open", benchmarks=("resnet", "bert-99"), scenarios=("Offline",)),
 }
@@ -48,8 +62,103 @@ def test_every_rule_is_tested_by_a_change() -> None:
     other = {"tree.nothing", "tree.unknown-folder", "tree.model-mapping", "result.form"}
     other |= {"performance.inferred", "performance.latency", "system.unanswered"}
     other |= {"system.field-type", "accuracy.copied", "compliance.truncated"}
+    other |= {"performance.equal-issue", "performance.network"}
+    other |= {"power.meter", "power.samples", "power.nameplate"}
     tested = {mutation.rule for mutation in mutations.MUTATIONS}
     assert {rule.id for rule in checks.rules()} - tested == other
+
+
+def first(tree: lab.Tree) -> lab.Cell:
+    _, _, root = tree.submitters()[0]
+    return lab.layouts.cells(root, tree.layout)[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        ("sut_name", "PyFastSUT", "performance.network"),
+        ("effective_sample_concatenate_permutation", False, "performance.equal-issue"),
+    ],
+)
+def test_what_a_network_or_an_uneven_benchmark_needs(
+    tmp_path: Path, key: str, value: object, rule: str
+) -> None:
+    tree = lab.make(tmp_path / "tree", NETWORK)
+    mutations.value(first(tree).run / mutations.DETAIL, key, value)
+    assert broken(checks.check(tree)) == {rule}
+
+
+def test_a_network_system_describes_its_network(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", NETWORK)
+    (described,) = tree.root.glob("network/*/systems/*.json")
+    document = json.loads(described.read_text("utf-8"))
+    lab.put(described, json.dumps({**document, "is_network": "false", "network_rate": ""}))
+    assert broken(checks.check(tree)) == {"system.network", "system.field-empty"}
+
+
+def test_a_test_with_seeds_of_its_own(tmp_path: Path) -> None:
+    """TEST05 repeats the run with other seeds; those of the result itself are wrong there."""
+    tree = lab.make(tmp_path / "tree", EXAMPLES["edge 4.1"])
+    cell = first(tree)
+    assert cell.compliance("TEST05").is_dir()
+    log = cell.compliance("TEST05") / "performance/run_1" / mutations.DETAIL
+    mutations.value(log, "effective_qsl_rng_seed", 3066443479025735752)
+    assert broken(checks.check(tree)) == {"performance.seeds"}
+
+
+@pytest.mark.parametrize("name", ["4.1", "6.1"])
+def test_a_measured_power_is_accepted(tmp_path: Path, name: str) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(name))
+    power.measure(tree, first(tree))
+    assert checks.check(tree) == []
+
+
+def no_readings(cell: lab.Cell) -> None:
+    text = (cell.run / "spl.txt").read_text("utf-8")
+    lab.put(cell.run / "spl.txt", text.replace("Watts,45.5", "Watts,0.0"))
+
+
+def later(cell: lab.Cell) -> None:
+    text = (cell.run / "spl.txt").read_text("utf-8")
+    lab.put(cell.run / "spl.txt", text.replace("11-21-2026", "11-22-2026"))
+
+
+def no_plate(cell: lab.Cell) -> None:
+    described = cell.root / "systems" / f"{cell.system}.json"
+    document = json.loads(described.read_text("utf-8"))
+    del document["system_power_capacity"]
+    lab.put(described, json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rule"),
+    [
+        (lambda cell: (cell.run / "spl.txt").unlink(), "power.files"),
+        (lambda cell: (cell.results / "performance/power/ptd_logs.txt").unlink(), "power.files"),
+        (lambda cell: lab.put(cell.results / "performance/ranging/x.txt", "x"), "power.files"),
+        (lambda cell: (cell.measurements / "analyzer_table.md").unlink(), "power.meter"),
+        (lambda cell: lab.put(cell.measurements / "power_settings.md", ""), "power.meter"),
+        (no_readings, "power.samples"),
+        (later, "power.samples"),
+        (no_plate, "power.nameplate"),
+    ],
+)
+def test_what_a_power_measurement_lacks(
+    tmp_path: Path, spoil: Callable[[lab.Cell], object], rule: str
+) -> None:
+    tree = lab.make(tmp_path / "tree")
+    power.measure(tree, first(tree))
+    spoil(first(tree))
+    assert broken(checks.check(tree)) == {rule}
+
+
+def test_a_nameplate_in_a_file_of_its_own(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    cell = first(tree)
+    power.measure(tree, cell)
+    no_plate(cell)
+    lab.put(cell.root / "systems" / f"{cell.system}_power.yaml", "Machine: {}\n")
+    assert checks.check(tree) == []
 
 
 def test_findings_say_where_and_what_to_do(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -205,7 +206,7 @@ def test_an_archive_has_the_same_bytes_for_the_same_tree(tmp_path: Path) -> None
     with tarfile.open(tmp_path / "a.tar.gz") as archive:
         assert archive.getnames() == names
     assert all(name.startswith("closed/Tester/") for name in names)
-    with pytest.raises(SubmissionError, match="lies in the tree itself"):
+    with pytest.raises(SubmissionError, match="lies in the folder that it would hold"):
         pack.pack(tree.root, tree.root / "x.tar.gz")
 
 
@@ -253,11 +254,9 @@ SOURCES = [
 
 
 def test_unfinished_results_are_left_out(measured: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = tmp_path / "results"
     shutil.copytree(measured, copy)
-    next(copy.rglob("results.json")).unlink()
+    next(copy.rglob("results.json")).write_text("{", encoding="utf-8")
     with pytest.raises(SubmissionError, match="is left out: cannot read"):
         runs.collect(copy)
 
@@ -296,3 +295,68 @@ def test_lines_keep_within_a_terminal(request_: steps.Request, monkeypatch: Any)
     lines = steps.generate(request_).lines
     long = [line for line in lines if len(line) > 80 and not re.search(r"\S{50}", line)]
     assert long == []
+
+
+def test_interrupted_runs_and_the_command_that_finishes_them(
+    measured: Path, request_: steps.Request, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(measured, results)
+    (benchmark,) = results.glob("*/*/resnet50")
+    (benchmark / "results.json").unlink()
+    shutil.rmtree(benchmark / "offline/accuracy")
+    record = benchmark / "offline/performance/result.json"
+    told = json.loads(record.read_text("utf-8"))
+    told["circumstances"]["command"] = "cm run script --tags=x --results_dir=/gone --quiet"
+    record.write_text(json.dumps(told), "utf-8")
+    with pytest.raises(SubmissionError, match="resnet50 were interrupted") as caught:
+        steps.generate(replace(request_, results_dir=results))
+    assert "offline: performance, no accuracy; singlestream: accuracy, performance" in str(
+        caught.value
+    )
+    assert caught.value.hint == (
+        "finish them, these are kept: "
+        f"cm run script --tags=x --quiet --results_dir={results.resolve()}"
+    )
+    shutil.copytree(next(measured.glob("*/*/resnet50")), benchmark.with_name("other"))
+    answer = steps.generate(replace(request_, results_dir=results))
+    (note,) = [each for each in answer.data["notes"] if "interrupted" in each]
+    assert "lab" in note
+    assert "resnet50 is left out" in note
+
+
+def test_a_missing_scenario_is_told_with_the_command_that_makes_it(
+    request_: steps.Request,
+) -> None:
+    answer = steps.generate(replace(request_, division="closed"))
+    mends = {each.rule: each.mend for each in answer.verdict.faults}
+    folder = f"--results_dir={request_.results_dir}"
+    lacking = mends["benchmark.scenario-missing"]
+    assert "--tags=run-mlperf,inference,_all-modes,_all-scenarios,_compliance,_tiny" in lacking
+    assert "--model=resnet50 --category=edge" in lacking
+    assert folder in lacking
+    assert "--scenario" not in lacking
+    tests = mends["compliance.missing"]
+    assert "--scenario=Offline" in tests or "--scenario=SingleStream" in tests
+    assert tests.endswith("--mode=compliance")
+
+
+def test_a_power_measurement_goes_with_its_run(request_: steps.Request, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(request_.results_dir, results)
+    (benchmark,) = results.glob("*/*/resnet50")
+    scenario = benchmark / "offline"
+    lab.put(scenario / "performance/power/client.json", "{}\n")
+    lab.put(scenario / "performance/ranging/spl.txt", "Time\n")
+    lab.put(scenario / "performance/run_1/spl.txt", "Time\n")
+    lab.put(scenario / "analyzer_table.md", "| WT310 |\n")
+    told = tmp_path / "machine.yaml"
+    told.write_text("system_power_capacity: 300\n", encoding="utf-8")
+    answer = steps.generate(replace(request_, results_dir=results, system_file=told))
+    cell = next(request_.submission_dir.glob("open/Tester/results/*/resnet/Offline"))
+    for name in ("performance/power/client.json", "performance/run_1/spl.txt", "analyzer_table.md"):
+        assert (cell / name).is_file(), name
+    broken = {each.rule for each in answer.verdict.faults}
+    assert {"power.files", "power.meter", "power.samples"} <= broken
+    assert "performance.extra-files" not in broken
+    assert "power.nameplate" not in broken

@@ -79,3 +79,42 @@ def test_what_the_user_must_bring_is_said(tmp_path: Path) -> None:
         Path(path).write_text("")
     words, files = customize.real(env)
     assert words == ["--articles", files[0], "--tokenizer", files[1]]
+
+
+def test_the_older_files_of_a_tokenizer_give_the_same_prompts(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    coder = tokenizers.ByteLevelBPETokenizer()
+    text = "The river rose. " * 9
+    coder.train_from_iterator([text], vocab_size=290)
+    coder.save_model(str(tmp_path))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<|extratoken_1|>": 290}))
+    articles = tmp_path / "cnn_eval.json"
+    entry = {"instruction": "Summarize:", "input": text, "output": "It rose."}
+    articles.write_text(json.dumps([entry]))
+    given, files = customize.tokenizer_files(str(tmp_path))
+    assert [Path(path).name for path in files] == ["vocab.json", "merges.txt"]
+    prompts, _ = make_dataset.full(articles, Path(given))
+    spelled = "".join(prompts.pieces[token] for token in prompts.tokens[0])
+    assert spelled == make_dataset.PROMPT.format(**entry)
+    assert (len(prompts.pieces), prompts.pieces[-1]) == (coder.get_vocab_size() + 1, "")
+    coder.save(str(tmp_path / "tokenizer.json"))
+    given, files = customize.tokenizer_files(str(tmp_path))
+    assert files == [given] == [str(tmp_path / "tokenizer.json")]
+
+
+def test_what_is_no_tokenizer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tokenizers")
+    (tmp_path / "tokenizer.json").write_text("[]")
+    (tmp_path / "cnn_eval.json").write_text("[]")
+    words = ["--articles", str(tmp_path / "cnn_eval.json")]
+    words += ["--tokenizer", str(tmp_path / "tokenizer.json"), "--out", str(tmp_path)]
+    assert make_dataset.main(words) == 1
+    assert "tokenizer.json holds no tokenizer" in capsys.readouterr().err
+
+
+def test_synthetic_prompts_are_as_long_as_the_rules_allow() -> None:
+    prompts, _ = make_dataset.synthetic()
+    lengths = [len(tokens) for tokens in prompts.tokens]
+    assert 700 < np.mean(lengths) < 1000
+    assert max(lengths) == make_dataset.LARGEST_PROMPT
+    assert len(prompts.pieces) == make_dataset.REAL_TOKENS

@@ -11,7 +11,6 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from cmbench.errors import Error
 
 SCRIPT = forms.SCRIPT / "get-ml-model-dlrm-terabyte"
 customize = lab.module_of(SCRIPT / "customize.py")
@@ -42,9 +41,10 @@ def test_the_first_dlrm_has_the_inputs_of_mlperfs_export() -> None:
 
 
 def test_an_extracted_export_is_described(tmp_path: Path) -> None:
-    (tmp_path / "tb00_40M.onnx").write_bytes(b"weights")
+    (tmp_path / "tb00_40M.onnx").write_bytes(b"graph")
+    (tmp_path / "emb_l.0.weight").write_bytes(b"weights")
     env = {
-        "CM_DLRM_DOWNLOAD": "yes",
+        "CM_DLRM_CONVERT": "no",
         "CM_DLRM_EXTRACTED": str(tmp_path),
         "CM_DLRM_VERSION": "v1",
         "CM_ML_MODEL_FRAMEWORK": "onnx",
@@ -52,9 +52,5 @@ def test_an_extracted_export_is_described(tmp_path: Path) -> None:
     assert customize.postprocess({"env": env}) == {"return": 0}
     assert env["CM_ML_MODEL_FILE_WITH_PATH"] == str(tmp_path / "tb00_40M.onnx")
     assert env["CM_ML_MODEL_ACCURACY"] == "80.25"
-
-
-def test_what_has_no_public_export_says_what_to_bring() -> None:
-    with pytest.raises(Error, match="for PyTorch only") as caught:
-        customize.preprocess({"env": {"CM_PACKAGE_URL": ""}})
-    assert "--model_path" in caught.value.hint
+    facts = json.loads((tmp_path / "model.json").read_text())
+    assert [(each["file"], each["bytes"]) for each in facts["data"]] == [("emb_l.0.weight", 7)]

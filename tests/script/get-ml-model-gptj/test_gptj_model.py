@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from cmbench.lib import room
 
 SCRIPT = forms.SCRIPT / "get-ml-model-gptj"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())
@@ -63,17 +65,18 @@ def test_padding_on_the_left_changes_nothing() -> None:
     np.testing.assert_allclose(found[:, 4:], whole, atol=1e-4)
 
 
-def test_what_the_full_model_needs_is_said(tmp_path: Path) -> None:
-    env: dict[str, Any] = {"CM_ML_MODEL_FRAMEWORK": "onnx"}
-    with pytest.raises(Error, match="for PyTorch only"):
-        customize.preprocess({"env": env})
-    env = {"CM_ML_MODEL_FRAMEWORK": "pytorch", "GPTJ_CHECKPOINT_PATH": str(tmp_path)}
+def test_what_the_full_model_needs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain: dict[str, Any] = {"CM_ML_MODEL_FRAMEWORK": "pytorch", "CM_GPTJ_RETRAIN": "no"}
+    env = {**plain, "GPTJ_CHECKPOINT_PATH": str(tmp_path)}
     with pytest.raises(Error, match="there is no"):
         customize.preprocess({"env": env})
     (tmp_path / "config.json").write_text("{}")
     assert customize.preprocess({"env": env})["relies_on"] == [str(tmp_path / "config.json")]
     customize.postprocess({"env": env})
-    assert env["CM_ML_MODEL_FILE_WITH_PATH"] == str(tmp_path)
-    env = {"CM_ML_MODEL_FRAMEWORK": "pytorch"}
-    customize.preprocess({"env": env})
-    assert env["CM_GPTJ_DOWNLOAD"] == "yes"
+    assert env["CM_ML_MODEL_FILE_WITH_PATH"] == env["CM_ML_MODEL_TOKENIZER_PATH"] == str(tmp_path)
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: SimpleNamespace(free=60 * 10**9))
+    customize.preprocess({"env": plain})
+    assert plain["CM_GPTJ_DOWNLOAD"] == "yes"
+    with pytest.raises(Error, match=r"needs about 73 GB on the disk .* which has 60 GB free"):
+        customize.preprocess({"env": {**plain, "CM_ML_MODEL_FRAMEWORK": "onnx"}})

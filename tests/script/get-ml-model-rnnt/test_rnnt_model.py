@@ -13,11 +13,9 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from cmbench.errors import Error
 
 SCRIPT = forms.SCRIPT / "get-ml-model-rnnt"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())
-customize = lab.module_of(SCRIPT / "customize.py")
 
 
 def test_both_files_are_small_and_are_those_that_were_trained() -> None:
@@ -46,12 +44,6 @@ def test_padding_on_the_right_changes_nothing_before_it(count: int) -> None:
     (padded,) = session.run(None, {"features": features})
     assert states.shape[:2] == (count, 12)
     np.testing.assert_allclose(states[:, :8], padded[:, :8], atol=1e-5)
-
-
-def test_what_has_no_public_export_says_what_to_bring() -> None:
-    with pytest.raises(Error, match="for PyTorch only") as caught:
-        customize.preprocess({"env": {"CM_PACKAGE_URL": ""}})
-    assert "--model_path" in caught.value.hint
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="training needs torch")

@@ -84,5 +84,54 @@ def test_what_the_user_must_bring_is_said(tmp_path: Path) -> None:
     words, files = customize.real(env)
     assert words == ["--arrays", str(tmp_path)]
     assert len(files) == 3
-    with pytest.raises(Error, match="first DLRM"):
-        customize.real({**env, "CM_DATASET_CRITEO_MULTIHOT": "no"})
+
+
+def binary(path: Path, pairs: int, highest: int = 3) -> np.ndarray:
+    """Pairs as the first DLRM's preprocessing writes them: label, 13 counts, 26 rows, int32."""
+    random = np.random.default_rng(2)
+    labels = random.integers(0, 2, (pairs, 1))
+    counts, values = random.integers(0, 9, (pairs, 13)), random.integers(0, highest, (pairs, 26))
+    table = np.concatenate([labels, counts, values], axis=1).astype("<i4")
+    table.tofile(path)
+    return table
+
+
+def test_the_file_of_the_first_dlrm_becomes_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "terabyte_processed_test.bin"
+    table = binary(path, 1000)
+    words = ["--binary", str(path), "--rows", ",".join(["3"] * 26), "--name", "criteo"]
+    assert preprocess.main([*words, "--out", str(tmp_path)]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), table[:, 0])
+    np.testing.assert_array_equal(np.load(tmp_path / "indices.npy"), table[:, 14:])
+    dense = np.log1p(table[:, 1:14].astype(np.float64))
+    np.testing.assert_allclose(np.load(tmp_path / "dense.npy"), dense, rtol=1e-6)
+    facts = json.loads((tmp_path / "dataset.json").read_text())
+    assert facts["pairs"] == 1000
+    assert facts["groups"] == "uniform, 100 to 700 pairs"
+
+
+def test_another_file_than_that_of_the_first_dlrm_is_refused(tmp_path: Path) -> None:
+    path, rows = tmp_path / "terabyte_processed_test.bin", [3] * 26
+    binary(path, 10, highest=5)
+    with pytest.raises(preprocess.PreprocessError, match="in category 0, whose table has 3 rows"):
+        preprocess.from_binary(path, rows, None, tmp_path)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(preprocess.PreprocessError, match="1596 bytes, not 40 int32 a pair"):
+        preprocess.from_binary(path, rows, None, tmp_path)
+
+
+def test_the_full_forms_of_both_versions_name_their_files(tmp_path: Path) -> None:
+    env = {
+        "CM_CRITEO_PREPROCESSED_PATH": str(tmp_path),
+        "CM_DATASET_CRITEO_GROUPS": "",
+        "CM_DATASET_CRITEO_MULTIHOT": "no",
+        "CM_TMP_CURRENT_SCRIPT_PATH": str(SCRIPT),
+    }
+    with pytest.raises(Error, match=r"lacks terabyte_processed_test\.bin"):
+        customize.real(env)
+    (tmp_path / "terabyte_processed_test.bin").write_bytes(b"")
+    words, files = customize.real(env)
+    assert words[3].startswith("39884406,39043,")
+    assert files == [words[1]] == [str(tmp_path / "terabyte_processed_test.bin")]
+    with pytest.raises(Error, match=r"lacks day_23_dense\.npy"):
+        customize.real({**env, "CM_DATASET_CRITEO_MULTIHOT": "yes"})

@@ -70,3 +70,18 @@ def test_the_tiny_set_keeps_its_texts() -> None:
     texts = json.loads((forms.speech_arrays() / "texts.json").read_text())
     assert len(texts) == 400
     assert all(2 <= len(text.split()) <= 4 for text in texts)
+
+
+def test_synthetic_sounds_are_as_long_as_utterances(tmp_path: Path) -> None:
+    program = "get-preprocessed-dataset-librispeech/src/synthetic.py"
+    forms._program(program, "--qsl-count", 2513, "--out", tmp_path)
+    facts = json.loads((tmp_path / "dataset.json").read_text())
+    lengths = np.diff(np.load(tmp_path / "offsets.npy")) / facts["rate"]
+    assert (facts["count"], facts["qsl_count"], facts["name"]) == (
+        512,
+        2513,
+        "librispeech-synthetic",
+    )
+    assert 5 < lengths.mean() < 7
+    assert 1.5 <= lengths.min() < lengths.max() <= 15.0
+    assert (np.diff(lengths) <= 0).all()

@@ -9,20 +9,43 @@ import pytest
 import yaml
 
 import benchmark_lab as lab
+from cmbench.lib import host
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
 customize = lab.module_of(FOLDER / "customize.py")
+GENERATE = lab.SCRIPT / "generate-mlperf-inference-submission"
 META: dict[str, Any] = yaml.safe_load((FOLDER / "meta.yaml").read_text(encoding="utf-8"))
 
 
-def test_the_full_benchmark_is_refused_before_anything_is_installed() -> None:
+def test_a_form_that_is_not_there_is_refused_before_anything_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(customize, "FORMS", {})
     with pytest.raises(customize.Error) as caught:
         customize.preprocess(
             {"env": {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_LOADGEN_MODE": "all"}}
         )
     assert caught.value.code == "not-available"
     assert "_tiny" in caught.value.hint
-    assert not META.get("deps"), "dependencies would run before preprocess can refuse"
+    # What runs before preprocess can refuse must cost nothing: a fact of the machine.
+    assert [dep["tags"] for dep in META["deps"]] == ["detect,cpu"]
+
+
+@pytest.mark.parametrize(
+    ("model", "needed"), [("gptj-99.9", "48 GB"), ("dlrm-99", "98 GB"), ("dlrm-v2-99.9", "106 GB")]
+)
+def test_a_machine_that_is_too_small_is_told_so_before_anything_is_installed(
+    monkeypatch: pytest.MonkeyPatch, model: str, needed: str
+) -> None:
+    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(32 * 10**9, 10**9, 0))
+    env = {"CM_MLPERF_MODEL": model}
+    with pytest.raises(customize.Error, match=f"full {model} needs about {needed} of memory"):
+        customize._check_form(env, model, "full")
+    customize._check_form({**env, "CM_CHECK_ROOM": "no"}, model, "full")
+    for form in ("tiny", "synthetic"):
+        customize._check_form(env, model, form)
+    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(256 * 10**9, 10**9, 0))
+    customize._check_form(env, model, "full")
 
 
 def test_one_scenario_and_all_of_them_contradict_each_other() -> None:
@@ -37,34 +60,37 @@ def problem(scenario: str, rule: str) -> dict[str, Any]:
     return {"scenario": scenario, "mode": "performance", "fault": fault}
 
 
-def finish(folder: Path, problems: list[dict[str, Any]]) -> dict[str, Any]:
+@pytest.fixture(autouse=True)
+def no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks want genuine results; they are tested with the script that they belong to."""
+    monkeypatch.setattr(customize, "checked", lambda results: ())
+
+
+def finish(folder: Path, problems: list[dict[str, Any]], *modes: str) -> dict[str, Any]:
     summary = folder / "summary.txt"
     summary.write_text("the table\n", encoding="utf-8")
-    answer: dict[str, Any] = customize.postprocess(
-        {
-            "env": {"CM_MLPERF_INFERENCE_RESULTS_SUMMARY": str(summary)},
-            "state": {
-                "cm-mlperf-inference-results": {
-                    "problems": problems,
-                    "folder": str(folder),
-                    "modes": ["performance"],
-                }
-            },
-        }
-    )
+    results = {"problems": problems, "folder": str(folder), "modes": list(modes)}
+    env = {"CM_MLPERF_INFERENCE_RESULTS_SUMMARY": str(summary)}
+    state = {"cm-mlperf-inference-results": results}
+    answer: dict[str, Any] = customize.postprocess({"env": env, "state": state})
     return answer
 
 
 def test_the_table_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert finish(tmp_path, []) == {"return": 0}
+    assert finish(tmp_path, [], "performance") == {"return": 0}
     assert capsys.readouterr().out == "the table\n"
+
+
+def test_only_writing_succeeds(tmp_path: Path) -> None:
+    assert finish(tmp_path, [problem("Offline", "minimum duration")], "readme") == {"return": 0}
 
 
 def test_broken_rules_are_an_error_after_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    broken = [problem("Server", "p99 latency"), problem("Server", "early stopping")]
     with pytest.raises(customize.Error) as caught:
-        finish(tmp_path, [problem("Server", "p99 latency"), problem("Server", "early stopping")])
+        finish(tmp_path, broken, "performance")
     assert capsys.readouterr().out == "the table\n"
     error = caught.value
     assert error.message == "one run is not accepted: Server performance, rule: p99 latency"
@@ -76,12 +102,71 @@ def test_broken_rules_are_an_error_after_the_table(
     )
 
 
+SUBMISSION = {
+    "CM_MLPERF_MODEL": "resnet50",
+    "CM_MLPERF_FORM": "tiny",
+    "CM_MLPERF_INFERENCE_VERSION": "6.1",
+    "CM_MLPERF_SUBMISSION_DIVISION": "closed",
+    "CM_MLPERF_SUBMISSION_RUN": "yes",
+    "CM_MLPERF_LOADGEN_MODE": "all",
+    "CM_MLPERF_SUBMITTER": "Tester",
+}
+
+
+def asked(tmp_path: Path, **changes: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Scenarios, modes and category that a call with ``_submission`` comes to."""
+    env = {**SUBMISSION, "CM_MLPERF_INFERENCE_SUBMISSION_DIR": f"{tmp_path}/out", **changes}
+    customize.preprocess({"env": env, "input": {}})
+    app = customize.application()
+    return app.scenarios(env), app.modes(env), env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"]
+
+
+def test_a_submission_asks_for_all_that_its_round_wants(tmp_path: Path) -> None:
+    edge = ("SingleStream", "MultiStream", "Offline")
+    measured = ("performance", "accuracy")
+    assert asked(tmp_path) == (edge, (*measured, "compliance"), "edge")
+    assert asked(tmp_path, CM_MLPERF_SUBMISSION_DIVISION="open") == (edge, measured, "edge")
+    dlrm = asked(tmp_path, CM_MLPERF_MODEL="dlrm-v2-99", CM_MLPERF_INFERENCE_VERSION="5.0")
+    assert dlrm[2] == "datacenter"
+    one = asked(tmp_path, CM_MLPERF_LOADGEN_SCENARIO="Offline")
+    assert one[0] == ("Offline",)
+
+
+def test_what_the_tree_would_be_refused_for_is_said_before_the_runs(tmp_path: Path) -> None:
+    with pytest.raises(customize.Error, match="nobody is named") as caught:
+        asked(tmp_path, CM_MLPERF_SUBMITTER="")
+    assert "--submitter=NAME" in caught.value.hint
+    with pytest.raises(customize.Error, match="must be the name of a folder"):
+        asked(tmp_path, CM_MLPERF_SUBMITTER="two words")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/photo.jpg").touch()
+    with pytest.raises(customize.Error, match="is no submission tree"):
+        asked(tmp_path)
+    asked(tmp_path, CM_MLPERF_SUBMITTER="", CM_MLPERF_SKIP_SUBMISSION_GENERATION="yes")
+
+
+def test_the_inputs_of_a_submission_are_those_of_its_generator() -> None:
+    generator = yaml.safe_load((GENERATE / "meta.yaml").read_text(encoding="utf-8"))
+    of_tree = {
+        name: key
+        for name, key in META["input_mapping"].items()
+        if META["input_description"][name]["desc"].startswith("with _submission")
+    }
+    own = {"skip_submission_generation"}
+    shared = {name: generator["input_mapping"].get(name) for name in of_tree if name not in own}
+    assert shared == {name: key for name, key in of_tree.items() if name not in own}
+    assert len(shared) > 9
+
+
 def test_every_input_reaches_code_or_a_dependency() -> None:
     """An input that does nothing is a defect: its env key must be read somewhere."""
     readers = [
         (FOLDER / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
+        (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
         str(META["prehook_deps"]),
+        str(META["variations"]["submission"]["post_deps"]),
+        (GENERATE / "meta.yaml").read_text(encoding="utf-8"),
     ]
     # The one implementation that exists is chosen by either of its names.
     silent = {"CM_MLPERF_IMPLEMENTATION"}

@@ -494,6 +494,15 @@ def test_an_untrusted_certificate_is_explained(get: Get, tmp_path: Path) -> None
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "cert.pem"))
             assert get(url, name="trusted").path.read_bytes() == DATA
+            patch.delenv("REQUESTS_CA_BUNDLE")
+            patch.delenv("CURL_CA_BUNDLE", raising=False)
+            patch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+            assert get(url, name="trusted as well").path.read_bytes() == DATA
+            patch.setenv("CURL_CA_BUNDLE", str(tmp_path / "none.pem"))
+            wrong = failure(get, url)
+            assert "none.pem: there is no such file of certificates" in wrong.message
+            assert "correct CURL_CA_BUNDLE" in wrong.hint
+            patch.delenv("CURL_CA_BUNDLE")
             patch.setenv("REQUESTS_CA_BUNDLE", str(key))
             assert get(url, name="unverified", verify=False).path.read_bytes() == DATA
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import backends, benchmarks, host
+from . import backends, benchmarks, host, memory
 from .backends.base import Backend
 from .benchmarks.base import Benchmark, Solver
 from .calibration import Calibration, Latency, Point, Request
@@ -49,7 +49,7 @@ def calibrate(request: Request) -> Calibration:
     cores = host.usable_cores()
     points = [
         point
-        for workers, threads in layouts(cores, request.overrides)
+        for workers, threads in bench.fitting(layouts(cores, request.overrides))
         for point in bench.throughputs(workers, threads)
     ]
     offline = bench.confirmed(max(points, key=lambda point: point.samples_per_s))
@@ -85,12 +85,18 @@ def layouts(cores: int, given: Overrides) -> list[tuple[int, int]]:
     return [(max(1, cores // count), count) for count in dict.fromkeys(threads)]
 
 
-def batch_sizes(given: Overrides, answer_bytes: int = 1) -> list[int]:
+def copies(workers: int, threads: int) -> int:
+    """How often the weights lie in memory: callers of one thread share them."""
+    return workers if threads > 1 else 1
+
+
+def batch_sizes(given: Overrides, answer_bytes: int = 1, most: int = LARGEST_BATCH) -> list[int]:
     """The batch sizes to try: powers of two up to the user's largest, and that one.
 
-    Where an answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS``.
+    Where an answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS``;
+    ``most`` samples fit into memory while they are computed.
     """
-    largest = given.batch_size or max(1, min(LARGEST_BATCH, ANSWERS // answer_bytes))
+    largest = given.batch_size or max(1, min(LARGEST_BATCH, most, ANSWERS // answer_bytes))
     sizes = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
     return [*sizes, largest]
 
@@ -122,6 +128,24 @@ class _Bench:
         self._backend = backend
         self._count = min(SAMPLES, benchmark.sample_count)
         benchmark.load(range(self._count))
+        self._model_bytes = memory.model_bytes(request.model)
+        self._free, _ = memory.available()
+
+    def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The layouts whose copies of the model fit into memory; one caller if none does."""
+        if self._free is None:
+            return list(wanted)
+        some = [(w, t) for w, t in wanted if copies(w, t) * self._model_bytes < self._free]
+        return some or [(1, max(threads for _, threads in wanted))]
+
+    def _most(self, workers: int, threads: int) -> int:
+        """How many samples each caller can compute at once without running out of memory."""
+        # Only benchmarks whose samples take much say so.
+        each = int(getattr(self._benchmark, "work_bytes", 0))
+        if self._free is None or not each:
+            return LARGEST_BATCH
+        left = self._free - copies(workers, threads) * self._model_bytes
+        return max(1, left // (workers * each))
 
     def _open(self, workers: int, threads: int, capacity: int) -> list[_Caller]:
         shape = Shape(workers, threads, capacity)
@@ -132,7 +156,8 @@ class _Bench:
 
     def throughputs(self, workers: int, threads: int) -> Iterator[Point]:
         """Points of one layout for growing batches, until those gain nothing more."""
-        sizes = batch_sizes(self._request.overrides, self._benchmark.result.row_bytes)
+        most = self._most(workers, threads)
+        sizes = batch_sizes(self._request.overrides, self._benchmark.result.row_bytes, most)
         callers = self._open(workers, threads, sizes[-1])
         best, idle = 0.0, 0
         for size in sizes:

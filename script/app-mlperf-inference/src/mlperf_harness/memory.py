@@ -9,7 +9,7 @@ from pathlib import Path
 from .calibration import Probe
 from .errors import HarnessError
 from .rules import BenchmarkRules
-from .settings import SessionSettings
+from .settings import ModelSpec, SessionSettings
 
 MEMINFO = Path("/proc/meminfo")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -21,7 +21,7 @@ REST_BYTES = 300_000_000
 
 def check(settings: SessionSettings, found: BenchmarkRules | None, probe: Probe) -> None:
     """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
-    model = sum(Path(graph.path).stat().st_size for graph in settings.model.graphs())
+    model = model_bytes(settings.model)
     count, samples = loaded(settings, found, probe)
     needed = model + samples + REST_BYTES
     free, whose = available()
@@ -32,6 +32,11 @@ def check(settings: SessionSettings, found: BenchmarkRules | None, probe: Probe)
             f"{megabytes(REST_BYTES)} for the rest), and {megabytes(free)} {whose}; end other "
             "programs, raise the limit, or load fewer samples with --performance_sample_count"
         )
+
+
+def model_bytes(model: ModelSpec) -> int:
+    """Bytes of all weights, which is about what one open model takes."""
+    return model.data_bytes + sum(Path(graph.path).stat().st_size for graph in model.graphs())
 
 
 def loaded(

@@ -150,8 +150,13 @@ def qsl_seeds() -> dict[str, int]:
     return dict(_data()["qsl_seeds"])
 
 
-def seeds(benchmark_round: str) -> dict[str, int]:
-    """The seeds that a round's LoadGen uses: qsl, sample_index, schedule; as far as known."""
+def seeds(benchmark_round: str, test: str = "") -> dict[str, int]:
+    """The seeds that a round's LoadGen uses: qsl, sample_index, schedule; as far as known.
+
+    The compliance test TEST05 has seeds of its own.
+    """
+    if test == "TEST05":
+        return dict(_data()["test05_seeds"].get(benchmark_round, {}))
     qsl = qsl_seeds().get(benchmark_round)
     others = _data()["other_seeds"].get(benchmark_round, {})
     return {**({} if qsl is None else {"qsl": qsl}), **others}

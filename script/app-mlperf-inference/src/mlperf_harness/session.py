@@ -181,7 +181,12 @@ class Session:
             round=settings.round,
             sut=sut,
             modes=settings.modes,
-            model={"name": model.name, "sha256": model.sha256, "precision": model.precision},
+            model={
+                "name": model.name,
+                "sha256": model.sha256,
+                "precision": model.precision,
+                **({"reduced": model.options["reduced"]} if "reduced" in model.options else {}),
+            },
             dataset=self._dataset,
             host=host.facts(),
             versions=context.probe.versions,

@@ -90,7 +90,8 @@ class ModelSpec:
     """A model file, its signature, and what a submission has to say about its weights.
 
     ``parts`` are the further files of a model that is cut into several graphs (an encoder and a
-    decoder). ``options`` is what only the model's own benchmark understands.
+    decoder). ``options`` is what only the model's own benchmark understands. ``data_bytes`` is the
+    size of weights that lie in files of their own beside the graphs.
     """
 
     name: str
@@ -105,6 +106,7 @@ class ModelSpec:
     weight_transformations: str = "none"
     parts: tuple[GraphSpec, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    data_bytes: int = 0
 
     def graphs(self) -> tuple[GraphSpec, ...]:
         """All files to open: first the main one, which has the name ``MAIN``."""

@@ -49,10 +49,18 @@ def table(results: Results) -> str:
         f"report:  {results.folder}/report.html",
         *_targets(results),
         *(line for note in results.notes for line in textwrap.wrap(f"note: {note}", WIDTH)),
+        *_reduced(results),
         *textwrap.wrap(FORMS.get(results.form, ""), WIDTH),
         *textwrap.wrap(STYLES[results.style], WIDTH),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _reduced(results: Results) -> list[str]:
+    """That the model is smaller than the real one, where it is."""
+    what = results.model.get("reduced", "")
+    text = f"Reduced model: {what}. Its speed is not that of the real size." if what else ""
+    return textwrap.wrap(text, WIDTH)
 
 
 def _measured(results: Results) -> list[str]:

@@ -146,6 +146,10 @@ def duration_s(log: DetailLog, scenario: str) -> float | None:
     if scenario == SERVER:
         rate = log.result(SERVER)
         return queries / rate if queries and rate else None
+    # The time between the queries counts too; only SingleStream logs a rate with it.
+    rate = log.number("result_qps_with_loadgen_overhead")
+    if rate and queries:
+        return queries / rate
     mean = log.milliseconds("result_mean_latency_ns")
     return queries * mean / 1000 if queries and mean else None
 

@@ -27,7 +27,8 @@ LOGS = (DETAIL, SUMMARY)
 ACCURACY = (truncate.LOG, truncate.TEXT, *LOGS)
 TEST_TEXTS = ("verify_accuracy.txt", "verify_performance.txt")
 TEST_ACCURACY = (truncate.LOG, truncate.TEXT, "baseline_accuracy.txt", "compliance_accuracy.txt")
-POWER = ("performance/power", "performance/ranging")
+SAMPLES = "spl.txt"
+METER_FILES = ("analyzer_table.*", "power_settings.*")
 MEASUREMENT_KEYS = (
     "input_data_types",
     "retraining",
@@ -190,10 +191,21 @@ def _scenario(cell: Cell, part: Part, source: Path, order: Order) -> list[str]:
         path.name for path in layouts.folders(source) if path.name.startswith("TEST")
     ):
         _test(cell.compliance(test), source / test)
-    for name in POWER:
+    return missing + _power(cell, source)
+
+
+def _power(cell: Cell, source: Path) -> list[str]:
+    """Copy what a power measurement has left; returns the names of what is missing of it."""
+    if not (source / layouts.POWER).is_dir():
+        return []
+    for name in (layouts.POWER, layouts.RANGING):
         if (source / name).is_dir():
             shutil.copytree(source / name, cell.results / name, dirs_exist_ok=True)
-    return missing
+    cell.measurements.mkdir(parents=True, exist_ok=True)
+    for pattern in METER_FILES:
+        for path in sorted(source.glob(pattern)):
+            shutil.copyfile(path, cell.measurements / path.name)
+    return _copy(source / "performance" / "run_1", cell.run, (SAMPLES,))
 
 
 def _test(target: Path, source: Path) -> None:

@@ -74,6 +74,8 @@ NETWORK_FIELDS = (
     Field("net_software_stack_sut", True),
     Field("network_topology", True),
 )
+# Written only where it is told: round 6.1 wants it of systems whose power was measured.
+POWER_CAPACITY = Field("system_power_capacity", False, "watts, from the power supplies' nameplates")
 # What an accelerator field says of a system that has none.
 WITHOUT_ACCELERATOR = "accelerator"
 

@@ -17,6 +17,8 @@ RESULTS = "results"
 SYSTEMS = "systems"
 MAPPING = "model_mapping.json"
 CALIBRATION = "calibration.md"
+POWER = "performance/power"
+RANGING = "performance/ranging"
 
 # Until here a copy of LoadGen's own rules lies beside every user.conf.
 LAST_WITH_CONF = "4.1"
@@ -71,6 +73,11 @@ class Cell:
     def accuracy(self) -> Path:
         """Folder of the logs of the accuracy run."""
         return self.results / "accuracy"
+
+    @property
+    def powered(self) -> bool:
+        """Whether the performance run was measured with a power meter."""
+        return (self.results / POWER).exists()
 
     @property
     def measurements(self) -> Path:

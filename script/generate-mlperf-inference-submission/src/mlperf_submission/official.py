@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from . import layouts
 from .errors import SubmissionError
@@ -22,6 +23,12 @@ ERROR = re.compile(r"\bERROR\]?:?\s*(.*)$")
 
 # What a complaint is about, as the ids of our own rules; the first that fits counts.
 MEANINGS: tuple[tuple[str, str], ...] = (
+    (r"equal issue", "performance.equal-issue"),
+    (r"invalid sut name for network", "performance.network"),
+    (r"incorrect network mode", "system.network"),
+    (r"power_checker|PTD|power samples", "power.samples"),
+    (r"nameplate power", "power.nameplate"),
+    (r"analyzer_table|power_settings", "power.meter"),
     (r"seed", "performance.seeds"),
     (r"[Mm]inimum samples per query|performance_sample_count|Query Count", "performance.samples"),
     (r"[Dd]uration less than|min_duration", "performance.duration"),
@@ -87,6 +94,12 @@ class Outcome:
         if self.crashed:
             return f"{self.checker}: crashed, which counts as refused ({self.last})"
         return f"{self.checker}: refused, {len(self.complaints)} errors"
+
+
+def remembered(told: Mapping[str, Any]) -> Outcome:
+    """An outcome that was kept as JSON."""
+    complaints = tuple(Complaint(**each) for each in told["complaints"])
+    return Outcome(**{**told, "command": tuple(told["command"]), "complaints": complaints})
 
 
 def home(source: Path) -> Path:
@@ -171,7 +184,7 @@ def read(name: str, words: Sequence[str], status: int, output: str) -> Outcome:
     complaints = tuple(
         Complaint(text, meaning(text))
         for text in dict.fromkeys(texts)
-        if not text.startswith(("SUMMARY", "NoResults"))
+        if text and not text.startswith(("SUMMARY", "NoResults"))
     )
     last = re.sub(r"^.*(ERROR|INFO)\]?:?\s*", "", lines[-1]) if lines else "no output"
     return Outcome(name, tuple(words), status == 0 and not crashed, crashed, complaints, last)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +12,7 @@ from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.results import Results, Tree
 from mlperf_harness.rules import ORDER
+from mlperf_harness.settings import ACCURACY, PERFORMANCE
 
 from .errors import SubmissionError
 from .layouts import folders
@@ -39,13 +43,17 @@ def collect(folder: Path) -> Found:
 
     Raises SubmissionError when there are none.
     """
-    runs, notes = [], []
+    runs, notes, interrupted = [], [], []
     for styled in _styled(folder):
         style = styled.name.removesuffix(SUFFIX)
         for system in folders(styled):
             for benchmark in folders(system):
                 tree = Tree(styled.parent, style, system.name, benchmark.name)
-                if not list(benchmark.glob("*/*/result.json")):
+                made = sorted(benchmark.glob("*/*/result.json"))
+                if not made:
+                    continue
+                if not (tree.root / "results.json").is_file():
+                    interrupted.append(_interrupted(tree.root, made))
                     continue
                 try:
                     results = records.read(Results, tree.root / "results.json")
@@ -53,13 +61,54 @@ def collect(folder: Path) -> Found:
                     notes.append(f"{system.name}/{benchmark.name} is left out: {error}")
                     continue
                 runs.append(BenchmarkRun(results, tree, _scenarios(tree)))
+    if interrupted and not runs:
+        first = interrupted[0]
+        raise SubmissionError(
+            f"the runs of {first.name} were interrupted; there are {first.left}",
+            f"finish them, these are kept: {first.command}",
+            "no-results",
+        )
     if not runs:
         raise SubmissionError(
             f"no finished results in {folder}" + "".join(f"; {note}" for note in notes),
             "give the --results_dir of a run-mlperf,inference command, and let that command end",
             "no-results",
         )
-    return Found(tuple(runs), tuple(notes))
+    return Found(tuple(runs), (*notes, *(each.note for each in interrupted)))
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A benchmark whose call did not come to its end: what it has left, and the same call again."""
+
+    name: str
+    left: str
+    command: str
+
+    @property
+    def note(self) -> str:
+        """For people, where other benchmarks are whole."""
+        return (
+            f"{self.name} is left out, its runs were interrupted; there are {self.left}; "
+            f"finish them, these are kept: {self.command}"
+        )
+
+
+def _interrupted(root: Path, made: Sequence[Path]) -> Interrupted:
+    modes: dict[str, list[str]] = {}
+    for path in made:
+        modes.setdefault(path.parts[-3], []).append(path.parts[-2])
+    left = [
+        f"{scenario}: {', '.join(names)}"
+        + "".join(f", no {mode}" for mode in (PERFORMANCE, ACCURACY) if mode not in names)
+        for scenario, names in modes.items()
+    ]
+    last = max(made, key=lambda path: path.stat().st_mtime)
+    told = records.read_json(last).get("circumstances") or {}
+    command = str(told.get("command") or "the same run-mlperf,inference command again, with")
+    command = re.sub(r" --results_dir[= ]\S+", "", command)
+    command += f" --results_dir={shlex.quote(str(root.parents[2]))}"
+    return Interrupted(f"{root.parent.name}/{root.name}", "; ".join(left), command)
 
 
 def _styled(folder: Path) -> list[Path]:

@@ -12,8 +12,21 @@ from typing import Any
 
 from mlperf_harness import rules
 
-from . import build, checks, infer, layouts, official, page, runs, summary, system
-from .checks.base import Finding, log
+from . import (
+    build,
+    checks,
+    commands,
+    infer,
+    layouts,
+    names,
+    official,
+    pack,
+    page,
+    runs,
+    summary,
+    system,
+)
+from .checks.base import Finding, log, read_object
 from .errors import SubmissionError
 from .layouts import Tree
 from .system import Asker, Description
@@ -94,7 +107,7 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
 
     built = build.build(request.submission_dir, parts, order, finish)
     tree = Tree(request.submission_dir, layout)
-    verdict = judge(checks.check(tree))
+    verdict = judge([_typed(finding, chosen) for finding in checks.check(tree)])
     rows = report(tree, verdict, described, compare=request.compare)
     notes = (*found.notes, *built.notes, *added)
     lines = [
@@ -110,6 +123,17 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
     ]
     data = _data(tree, verdict, rows, described)
     return Answer(tuple(lines), {**data, "notes": list(notes)}, verdict)
+
+
+def _typed(finding: Finding, chosen: Sequence[runs.BenchmarkRun]) -> Finding:
+    """The finding with the very command that makes its runs, where it is about runs."""
+    parts = finding.where.split("/")
+    for run in chosen:
+        found = run.results
+        if parts[3:5] == [found.sut, names.official(found.benchmark)]:
+            scenario = parts[5] if len(parts) > 5 else ""
+            return replace(finding, mend=commands.complete(finding.mend, found, scenario))
+    return finding
 
 
 def _one_round(chosen: Sequence[runs.BenchmarkRun]) -> str:
@@ -218,6 +242,35 @@ def check(
     return Answer(tuple(lines), data, verdict)
 
 
+def summarize(
+    submission_dir: Path,
+    benchmark_round: str = "",
+    compare: Path | None = None,
+    folder: Path | None = None,
+) -> Answer:
+    """Write the report of a tree again, to ``folder`` or beside the tree; nothing is refused."""
+    if not submission_dir.is_dir():
+        raise SubmissionError(f"there is no tree {submission_dir}", "check --submission_dir")
+    if compare is not None and not compare.is_dir():
+        raise SubmissionError(f"there is no tree {compare}", "check --compare")
+    tree = Tree(submission_dir, layouts.of_round(benchmark_round or round_of(submission_dir)))
+    verdict = judge(checks.check(tree))
+    folder = folder or report_folder(submission_dir)
+    rows = report(tree, verdict, {}, compare=compare, folder=folder)
+    if not rows:
+        raise SubmissionError(f"{submission_dir} holds no results", "generate it first")
+    files = "report.html, summary.csv, summary.json, checks.json"
+    lines = [
+        f"tree:    {tree.root} (round v{tree.layout.round})",
+        *wrapped(f"{folder}: {files}", "written: ", " " * 9),
+        "",
+        *result_lines(rows),
+        "",
+        *wrapped(f"verdict: {verdict.line}", "", "  "),
+    ]
+    return Answer(tuple(lines), {**_data(tree, verdict, rows, {}), "report": str(folder)}, verdict)
+
+
 def _complaint_lines(outcome: official.Outcome, verdict: Verdict) -> list[str]:
     known = {each.rule for each in (*verdict.faults, *verdict.nature)}
     lines = []
@@ -235,17 +288,24 @@ def report(
     described: Mapping[str, Description],
     outcomes: Sequence[official.Outcome] = (),
     compare: Path | None = None,
+    folder: Path | None = None,
 ) -> list[summary.Row]:
-    """Write summary.csv, summary.json, checks.json and report.html beside the tree."""
-    folder = report_folder(tree.root)
+    """Write summary.csv, summary.json, checks.json and report.html to ``folder``.
+
+    What is known of the systems and what the official checkers said last of the same tree is kept
+    beside the tree.
+    """
+    beside = report_folder(tree.root)
+    folder = folder or beside
     folder.mkdir(parents=True, exist_ok=True)
     rows = summary.rows(tree)
     others = summary.rows(Tree(compare, layouts.of_round(round_of(compare)))) if compare else []
-    kept = folder / "system.json"
+    kept = beside / "system.json"
     if described:
         _write(kept, json.dumps({name: _plain(each) for name, each in described.items()}, indent=2))
     elif kept.is_file():
         described = _read_described(kept)
+    outcomes = _remembered(beside / "official.json", tree.root, outcomes)
     contents = page.Contents(
         tree.layout.round,
         str(tree.root),
@@ -261,6 +321,20 @@ def report(
     _write(folder / "checks.json", json.dumps(_verdict_data(verdict), indent=2) + "\n")
     _write(folder / "report.html", page.render(contents))
     return rows
+
+
+def _remembered(
+    path: Path, tree_root: Path, outcomes: Sequence[official.Outcome]
+) -> Sequence[official.Outcome]:
+    """These outcomes, kept in ``path``; or where there are none those kept of this very tree."""
+    if outcomes:
+        told = {"tree": pack.fingerprint(tree_root), "outcomes": [asdict(e) for e in outcomes]}
+        _write(path, json.dumps(told, indent=2) + "\n")
+        return outcomes
+    found = read_object(path)
+    if found is None or found.get("tree") != pack.fingerprint(tree_root):
+        return ()
+    return [official.remembered(each) for each in found["outcomes"]]
 
 
 def _plain(described: Description) -> dict[str, list[str]]:

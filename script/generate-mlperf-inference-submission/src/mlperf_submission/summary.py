@@ -15,7 +15,7 @@ from mlperf_harness.verify import PASS
 
 from .checks.accuracy import figure
 from .checks.base import Site, log, read_object, text
-from .checks.benchmarks import FORM_LINE
+from .checks.benchmarks import form
 from .layouts import Cell, Tree
 
 
@@ -66,7 +66,6 @@ def _row(site: Site, cell: Cell) -> Row:
     judged = known.accuracy[0] if known else None
     name = cell.layout.measurement_file(cell.system, cell.scenario)
     described = read_object(cell.measurements / name) or {}
-    form = FORM_LINE.search(text(cell.measurements / "README.md"))
     passed, failed = _tests(site, cell)
     return Row(
         division=site.division,
@@ -77,7 +76,7 @@ def _row(site: Site, cell: Cell) -> Row:
         accelerator=_accelerator(system),
         framework=str(system.get("framework", "")),
         benchmark=cell.benchmark,
-        form=form.group(1) if form else "",
+        form=form(cell),
         scenario=cell.scenario,
         inferred_from=measured if measured.lower() != cell.scenario.lower() else "",
         metric=metric.meaning if metric else "",

@@ -12,7 +12,7 @@ from mlperf_harness.results import Results
 
 from . import machine
 from .errors import SubmissionError
-from .fields import UNKNOWN, Field, of_division
+from .fields import POWER_CAPACITY, UNKNOWN, Field, of_division
 
 RESULTS, MACHINE, DEFAULT, OPEN = "results", "this machine", "default", "not known"
 Asker = Callable[[Field], str]
@@ -51,6 +51,8 @@ def describe(
     Raises SubmissionError for an unknown field in the file.
     """
     fields = of_division(given.get("division", results.division))
+    if POWER_CAPACITY.name in told:
+        fields = (*fields, POWER_CAPACITY)
     names = {field.name for field in fields}
     unknown = sorted(set(told) - names)
     if unknown:
@@ -59,6 +61,7 @@ def describe(
             "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
         )
     found = {**_from_results(results), **_detected(results)}
+    found["is_network"] = Value("true", DEFAULT)
     values: dict[str, Value] = {}
     questions = []
     for field in fields:

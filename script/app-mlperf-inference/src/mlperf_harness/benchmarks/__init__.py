@@ -34,6 +34,8 @@ BENCHMARKS: dict[str, tuple[Callable[[Path, ModelSpec, Rules], Benchmark], Rules
     "gptj-99.9": (Summarization, rules_of("gptj-99.9")),
     "3d-unet-99": (Segmentation, rules_of("3d-unet-99")),
     "3d-unet-99.9": (Segmentation, rules_of("3d-unet-99.9")),
+    "3d-unet-brats-99": (Segmentation, rules_of("3d-unet-brats-99")),
+    "3d-unet-brats-99.9": (Segmentation, rules_of("3d-unet-brats-99.9")),
 }
 
 

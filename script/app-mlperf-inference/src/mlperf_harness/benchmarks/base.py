@@ -105,7 +105,8 @@ class Benchmark(Protocol):
     """One task on one data set with one model.
 
     ``outputs`` names what is asked of each graph of the model. ``costs`` [sample_count] is how
-    much work each sample is, in any unit (tokens), where samples differ in that; else None.
+    much work each sample is, in any unit (tokens), where samples differ in that; else None. One
+    whose samples take much memory while they are computed has ``work_bytes`` too, the bytes of one.
     """
 
     rules: Rules

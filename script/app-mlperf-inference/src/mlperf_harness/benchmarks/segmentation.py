@@ -19,6 +19,10 @@ OVERLAP = 0.5
 SIGMA = 0.125
 # Keeps the figure of a region that is nowhere defined: nothing found of nothing is right.
 SMOOTH = 1e-6
+# The label of voxels that no answer is judged by, such as those that fill up a window.
+NOT_COUNTED = 255
+# What a model's rules may do with a region that neither a volume nor its answer has.
+ABSENT_REGIONS = ("right", "left out")
 
 
 def window_weights(window: Sequence[int]) -> Array:
@@ -70,6 +74,9 @@ class Slider:
 
     def _segment(self, volume: Array, labels: Array) -> None:
         """Write the labels uint8 [d, h, w] of ``volume`` [channels, d, h, w]."""
+        if volume.shape[1:] == self._benchmark.window:
+            self._decide_at_once(volume, labels)
+            return
         depth = self._benchmark.window[0]
         slab = np.zeros((self._benchmark.classes, depth, *volume.shape[2:]), dtype=np.float32)
         planes = starts(len(labels), depth, self._benchmark.overlap)
@@ -82,6 +89,12 @@ class Slider:
             if not last:
                 slab[:, :-final] = slab[:, final:].copy()
                 slab[:, -final:] = 0
+
+    def _decide_at_once(self, volume: Array, labels: Array) -> None:
+        """A volume of one window needs neither weights nor sums, which for the full size cost."""
+        (scores,) = self._predictor.predict({self._benchmark.input_name: volume[None]})
+        for plane in range(len(labels)):
+            labels[plane] = scores[0][:, plane].argmax(axis=0)
 
     def _add(self, volume: Array, slab: Array) -> None:
         """Add the weighted scores of all windows of a part that is one window deep."""
@@ -109,8 +122,9 @@ class Segmentation:
     The data set holds ``samples.npy`` float32, all volumes one after the other, ``shapes.npy``
     int64 [n, 4] (channels, depth, height, width) and ``labels.npy`` uint8. The window is as large
     as the model's input; a volume of that size is one window. Options of the model: ``regions``,
-    the labels that each named region consists of, and, where the usual will not do, ``overlap``
-    and ``windows_per_call``. LoadGen logs the labels of a volume.
+    the labels that each named region consists of, and, where the usual will not do, ``overlap``,
+    ``windows_per_call`` and ``absent_region``: whether finding nothing of a region that is not
+    there counts as "right" or is "left out" of the mean. LoadGen logs the labels of a volume.
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
@@ -122,6 +136,7 @@ class Segmentation:
         self.classes = model.outputs[0].shape[0]
         self.overlap = float(model.options.get("overlap", OVERLAP))
         self.windows_per_call = int(model.options.get("windows_per_call", 1))
+        self._leave_out = _absent_region(model) == "left out"
         self._samples = np.load(dataset / "samples.npy", mmap_mode="r")
         self._labels = np.load(dataset / "labels.npy", mmap_mode="r")
         self._shapes = np.load(dataset / "shapes.npy")
@@ -182,7 +197,7 @@ class Segmentation:
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """The Dice of each region over all volumes, and their mean; see ``base.Benchmark``."""
-        totals = np.zeros(len(self._regions))
+        shares = np.ma.zeros((len(answers), len(self._regions)))
         for number, (answer, sample) in enumerate(zip(answers, samples.tolist(), strict=True)):
             truth = self._labels[self._label_offsets[sample] : self._label_offsets[sample + 1]]
             if len(answer) != len(truth):
@@ -191,16 +206,38 @@ class Segmentation:
                     f"{len(truth)} voxels"
                 )
             found = np.frombuffer(answer, dtype=np.uint8)
-            totals += [dice(found, truth, labels) for labels in self._regions.values()]
-        each = totals / len(answers)
-        shares = zip(self._regions, each, strict=True)
-        parts = ", ".join(f"{name} = {share:.4f}" for name, share in shares)
+            shares[number] = self._shares(found, truth)
+        # A region that is left out everywhere was never got wrong.
+        each = shares.mean(axis=0).filled(1.0)
+        told = zip(self._regions, each, strict=True)
+        parts = ", ".join(f"{name} = {share:.4f}" for name, share in told)
         mean = float(each.mean())
         return AccuracyFigure(mean, f"Accuracy: mean = {mean:.5f}, {parts}", len(answers))
+
+    def _shares(self, found: Array, truth: Array) -> Array:
+        """The Dice of each region of one volume, masked where it is left out of the mean."""
+        counted = truth != NOT_COUNTED
+        mine, real = found[counted], truth[counted]
+        regions = list(self._regions.values())
+        values = [dice(mine, real, labels) for labels in regions]
+        absent = [
+            self._leave_out and not np.isin(mine, labels).any() and not np.isin(real, labels).any()
+            for labels in regions
+        ]
+        masked: Array = np.ma.masked_array(values, absent)
+        return masked
 
 
 def _offsets(sizes: Array) -> Array:
     return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _absent_region(model: ModelSpec) -> str:
+    found = str(model.options.get("absent_region", ABSENT_REGIONS[0]))
+    if found not in ABSENT_REGIONS:
+        known = ", ".join(ABSENT_REGIONS)
+        raise HarnessError(f"{model.name}: absent_region is {found!r}; it can be: {known}")
+    return found
 
 
 def _regions(model: ModelSpec) -> Mapping[str, Sequence[int]]:

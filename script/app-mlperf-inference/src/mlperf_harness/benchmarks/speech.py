@@ -106,7 +106,7 @@ class _Solver:
         batch = np.zeros((len(found), lengths.max(), found[0].shape[1]), dtype=np.float32)
         for row, features in enumerate(found):
             batch[row, : len(features)] = features
-        (states,) = self._encoder.predict({self._benchmark.input_name: batch})
+        (states,) = self._encoder.predict(self._benchmark.feeds(batch, lengths))
         texts = self._decoder.decode(states, self._benchmark.state_lengths(lengths))
         labels = self._benchmark.decoding.labels
         for row, letters in enumerate(texts):
@@ -120,8 +120,10 @@ class SpeechRecognition:
 
     The data set holds ``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1] and
     ``texts.json``. The main graph of the model is the encoder, its part ``step`` the prediction
-    network with the joint. Options: ``labels``, ``blank``, ``most_letters_per_frame``, ``stride``
-    (feature vectors for one state, 1 where it is not given) and those of ``FeatureSpec``.
+    network with the joint. An encoder that stacks states has a second input, the true lengths of
+    the utterances in feature vectors. Options: ``labels``, ``blank``, ``most_letters_per_frame``,
+    ``stride`` (feature vectors for one state, 1 where it is not given) and those of
+    ``FeatureSpec``.
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
@@ -140,7 +142,7 @@ class SpeechRecognition:
             )
         self.decoding = _decoder_options(model)
         self._stride = int(model.options.get("stride", 1))
-        self.input_name = model.inputs[0].name
+        self._inputs = tuple(tensor.name for tensor in model.inputs)
         self._loaded: dict[int, Array] = {}
         self.sample_count = len(self._texts)
         self.outputs: Mapping[str, tuple[str, ...]] = {
@@ -166,6 +168,11 @@ class SpeechRecognition:
             return [self._loaded[int(index)] for index in indices]
         except KeyError as error:
             raise IndexError(f"sample {error} was issued but never loaded") from error
+
+    def feeds(self, batch: Array, lengths: Array) -> dict[str, Array]:
+        """The encoder's inputs for padded feature vectors [n, t, width] and their numbers [n]."""
+        values = (batch, lengths.astype(np.int64))
+        return dict(zip(self._inputs, values, strict=False))
 
     def state_lengths(self, lengths: Array) -> Array:
         """How many states of the encoder belong to so many feature vectors."""

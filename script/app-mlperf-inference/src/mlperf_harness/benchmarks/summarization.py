@@ -17,6 +17,8 @@ from .base import Array, Result, Rules
 from .beams import BeamOptions, BeamSearch
 
 TOKEN_BYTES = 4
+# A step holds the cache as it was, each layer's new one, and all of them in one array.
+CACHES = 3
 NAMES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "gen_len": "gen_len"}
 
 
@@ -40,7 +42,8 @@ class _Solver:
             rows = (beam + width * np.arange(len(ids))[:, None]).reshape(-1)
             mask = np.concatenate([mask, np.ones((len(mask), 1), dtype=mask.dtype)], axis=1)
             last = search.tokens[:, :, -1].reshape(-1, 1)
-            logits, cache = self._call(last, mask, cache[rows])
+            cache = cache[rows]  # the old one is let go of before the model makes the next
+            logits, cache = self._call(last, mask, cache)
             beam = search.advance(logits[:, -1].reshape(len(ids), width, -1))
         for row, text in enumerate(search.best()):
             results[row, : len(text)] = text
@@ -71,6 +74,8 @@ class Summarization:
         self._pieces: list[str] = read_json(dataset / "pieces.json")
         _check(dataset, facts["count"], self._offsets, self._prompts, self._references)
         _check_model(model, len(self._pieces), np.diff(self._offsets))
+        # A network may score more tokens than its tokenizer has; those spell nothing.
+        self._pieces += [""] * (model.outputs[0].shape[-1] - len(self._pieces))
         self.options = _beam_options(model)
         self._pad = int(model.options["pad_token_id"])
         self.inputs = tuple(tensor.name for tensor in model.inputs)
@@ -82,6 +87,9 @@ class Summarization:
         }
         self.result = Result(np.dtype(np.int32), (self.options.most,), variable=True)
         self.costs: Array | None = np.diff(self._offsets)
+        longest = int(self.costs.max()) + self.options.most
+        of_a_token = 4 * int(np.prod([size for size in self._cache_shape if size]))
+        self.work_bytes = CACHES * self.options.width * longest * of_a_token
 
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``."""
@@ -169,7 +177,7 @@ def _check_model(model: ModelSpec, vocabulary: int, lengths: Array) -> None:
             f"{model.name} has {len(model.inputs)} inputs and {len(model.outputs)} outputs; needed "
             "are tokens, mask and cache, and scores and cache"
         )
-    if model.outputs[0].shape[-1] != vocabulary:
+    if model.outputs[0].shape[-1] < vocabulary:
         raise HarnessError(
             f"{model.name} scores {model.outputs[0].shape[-1]} tokens, "
             f"the data set's vocabulary has {vocabulary}"

@@ -13,7 +13,7 @@ from typing import Any
 from mlperf_harness import detail_log, rules
 from mlperf_harness.detail_log import DetailLog
 
-from .. import names
+from .. import names, truncate
 from ..layouts import Cell, Layout, Tree, cells
 
 # A fault must be mended; what lies in the nature of a short or tiny run is none; a notice is for
@@ -99,6 +99,16 @@ class Site:
         """A path as findings name it."""
         return self.tree.relative(path)
 
+    def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
+        """What a folder holds beside the ``known`` files, and must not."""
+        if not folder.is_dir():
+            return []
+        return sorted(path.name for path in folder.iterdir() if path.name not in known)
+
+    def uncut(self, folder: Path) -> bool:
+        """Whether the accuracy log in a folder is longer than it may be."""
+        return truncate.needed(folder)
+
 
 Check = Callable[[Site], Iterator[Finding]]
 
@@ -132,13 +142,6 @@ def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
         for name in wanted
         if not (folder / name).is_file() or not (folder / name).stat().st_size
     ]
-
-
-def extra(folder: Path, known: tuple[str, ...]) -> list[str]:
-    """What a folder holds beside the ``known`` files."""
-    if not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if path.name not in known)
 
 
 def number(value: object) -> float | None:

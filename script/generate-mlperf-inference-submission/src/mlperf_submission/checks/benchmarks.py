@@ -21,7 +21,16 @@ VALUES = Rule("measurements.values", "no key of the description is empty", CHECK
 FORM = Rule("result.form", "the real model and data", RULES, NATURE)
 
 FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
-RUN_ALL = "cm run script --tags=run-mlperf,inference,_all-modes,_all-scenarios,_full"
+RUN_ALL = (
+    "make them, finished runs are kept: "
+    "cm run script --tags=run-mlperf,inference,_all-modes,_all-scenarios,_compliance,_full"
+)
+
+
+def form(cell: Cell) -> str:
+    """The form of the model and data that a scenario was run with; empty for the real ones."""
+    found = FORM_LINE.search(text(cell.measurements / "README.md"))
+    return found.group(1) if found else ""
 
 
 def scenarios(site: Site) -> Iterator[Finding]:
@@ -72,9 +81,8 @@ def descriptions(site: Site) -> Iterator[Finding]:
     """measurements.json, user.conf and README.md of each scenario."""
     for cell in site.cells:
         yield from _described(site, cell)
-        form = FORM_LINE.search(text(cell.measurements / "README.md"))
-        if form:
-            found = f"these are runs of a {form.group(1)} form, not of the real model and data"
+        if form(cell):
+            found = f"these are runs of a {form(cell)} form, not of the real model and data"
             yield FORM.broken(site.where(cell.results), found, "run the benchmark without the form")
 
 

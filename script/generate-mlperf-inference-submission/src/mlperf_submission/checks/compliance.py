@@ -11,7 +11,7 @@ from .. import truncate
 from ..build import DETAIL, TEST_ACCURACY
 from ..layouts import Cell
 from .accuracy import entries
-from .base import CHECKER, RULES, Finding, Rule, Site, extra, log, missing, text
+from .base import CHECKER, RULES, Finding, Rule, Site, log, missing, text
 from .performance import folder
 
 MISSING = Rule("compliance.missing", "every test that the round asks for", RULES)
@@ -22,16 +22,17 @@ SPEED = Rule("compliance.speed", "the test is about as fast as the result", RULE
 ANSWERS = Rule("compliance.answers", "the same answers under load as in the accuracy run", RULES)
 LENGTH = Rule("compliance.truncated", "a log of at most 10 KiB", CHECKER)
 
-RERUN = (
-    "make the tests again: cm run script --tags=run-mlperf,inference,_compliance "
-    "--mode=compliance --rerun"
-)
+COMMAND = "cm run script --tags=run-mlperf,inference,_compliance,_full --mode=compliance"
+MAKE = f"make the tests: {COMMAND}"
+RERUN = f"make the tests again: {COMMAND} --rerun"
 TEXTS = {
     "TEST01": ("verify_accuracy.txt", "verify_performance.txt"),
     "TEST04": ("verify_performance.txt",),
     "TEST05": ("verify_performance.txt",),
     "TEST06": ("verify_accuracy.txt",),
 }
+# LoadGen turns the number that it was asked for into a share in some rounds.
+SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_probability")
 PASSED = {
     "TEST06": ("EOS check pass: True", "Sample length check pass: True"),
 }
@@ -48,7 +49,7 @@ def tests(site: Site) -> Iterator[Finding]:
         for test in known.tests(site.layout.round):
             place = cell.compliance(test)
             if not place.is_dir():
-                yield MISSING.broken(site.where(place), f"{test} is missing", RERUN)
+                yield MISSING.broken(site.where(place), f"{test} is missing", MAKE)
                 continue
             yield from _test(site, cell, test, place, known)
 
@@ -62,11 +63,11 @@ def _test(
         if (place / name).is_file():
             yield from _verdict(site, test, place / name)
     if test != "TEST06":
-        yield from folder(site, cell, place / "performance" / "run_1", known)
+        yield from folder(site, cell, place / "performance" / "run_1", known, test)
         yield from _compared(site, cell, test, place)
     if test in ("TEST01", "TEST06"):
         yield from _logged(site, cell, test, place)
-    for name in extra(place, (*TEXTS[test], "performance", "accuracy")):
+    for name in site.extra(place, (*TEXTS[test], "performance", "accuracy")):
         where = site.where(place / name)
         yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
 
@@ -93,7 +94,7 @@ def _compared(site: Site, cell: Cell, test: str, place: Path) -> Iterator[Findin
         return
     if test == "TEST04" and tested.values.get("effective_performance_issue_same") is not True:
         yield AUDIT.broken(where, "performance_issue_same is not set", RERUN)
-    if test == "TEST01" and not tested.number("effective_accuracy_log_sampling_target"):
+    if test == "TEST01" and not any(tested.number(key) for key in SAMPLED):
         yield AUDIT.broken(where, "no answers were asked for under load", RERUN)
     scenario = str(submitted.values.get("effective_scenario", ""))
     if tested.values.get("effective_scenario") != scenario or not submitted.values:
@@ -108,10 +109,10 @@ def _logged(site: Site, cell: Cell, test: str, place: Path) -> Iterator[Finding]
     wanted = (truncate.LOG, truncate.TEXT) if test == "TEST01" else (truncate.LOG,)
     for name in missing(accuracy, wanted):
         yield FILES.broken(site.where(accuracy / name), "missing or empty", RERUN)
-    for name in extra(accuracy, TEST_ACCURACY):
+    for name in site.extra(accuracy, TEST_ACCURACY):
         where = site.where(accuracy / name)
         yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
-    if truncate.needed(accuracy):
+    if site.uncut(accuracy):
         hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
         yield LENGTH.broken(site.where(accuracy / truncate.LOG), "it is longer than 10 KiB", hint)
     if test != "TEST01" or verify.PASS not in text(place / TEXTS[test][0]):

@@ -10,6 +10,7 @@ from mlperf_harness import rules
 from mlperf_harness.detail_log import DetailLog
 
 from ..build import LOGS
+from ..build import SAMPLES as POWER_LOG
 from ..layouts import Cell
 from .base import (
     CHECKER,
@@ -20,7 +21,6 @@ from .base import (
     Finding,
     Rule,
     Site,
-    extra,
     log,
     missing,
     text,
@@ -39,9 +39,14 @@ DURATION = Rule("performance.duration", "a run of 600 s", RULES, NATURE)
 SAMPLES = Rule("performance.samples", "the samples that the rules ask for", RULES, NATURE)
 LATENCY = Rule("performance.latency", "the latency limit of the benchmark", RULES)
 STOPPING = Rule("performance.early-stopping", "early stopping is satisfied", RULES)
+EQUAL = Rule("performance.equal-issue", "every sample is issued equally often", RULES)
+NETWORK = Rule("performance.network", "network division: a Network SUT was measured", RULES)
 CONSISTENT = Rule("performance.consistent", "figures that fit each other", LOADGEN)
 
 NS_PER_S = 1e9
+# LoadGen keys of those whose samples differ much in length: its rules turn equal issue on.
+EQUALLY_ISSUED = ("3d-unet", "gptj")
+NETWORK_NAME = "Network SUT"
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
 # Rules of inference: which scenario's run may stand for which other one, in the category edge.
 STANDS_FOR = {"SingleStream": ("MultiStream", "Offline"), "MultiStream": ("Offline",)}
@@ -68,17 +73,22 @@ def runs(site: Site) -> Iterator[Finding]:
             yield from folder(site, cell, cell.run, known)
 
 
-def folder(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
-    """One folder of logs; what a test turns off by its nature is for the caller to know."""
+def folder(
+    site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules, test: str = ""
+) -> Iterator[Finding]:
+    """One folder of logs, those of a compliance ``test`` or of the result itself."""
     lost = missing(place, LOGS)
     for name in lost:
         yield FILES.broken(site.where(place / name), "missing or empty", RERUN)
-    for name in extra(place, LOGS):
+    powered = place == cell.run and cell.powered
+    for name in site.extra(place, (*LOGS, POWER_LOG) if powered else LOGS):
         where = site.where(place / name)
         yield EXTRA.broken(where, "a file that does not belong here", f"rm {where}")
     found = log(place)
     if LOGS[0] not in lost:
-        yield from judged(site, cell, site.where(place / LOGS[0]), found, known)
+        where = site.where(place / LOGS[0])
+        yield from judged(site, cell, where, found, known)
+        yield from seeds(site, where, found, SEEDS, RERUN, test)
     if not lost:
         yield from _summary(site, cell, place, found)
 
@@ -98,7 +108,7 @@ def judged(
         yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
     measured = str(found.values.get("effective_scenario", ""))
     yield from _scenario(site, cell, where, measured)
-    yield from seeds(site, where, found, SEEDS)
+    yield from _kind(site, where, found, known)
     yield from _lengths(site, where, found, known, measured)
     yield from _limits(where, found, known, measured)
     yield from _consistent(where, found, measured)
@@ -115,17 +125,36 @@ def _scenario(site: Site, cell: Cell, where: str, measured: str) -> Iterator[Fin
     yield SCENARIO.broken(where, f"this is a log of {measured or 'no scenario'}", RERUN)
 
 
-def seeds(site: Site, where: str, found: DetailLog, rule: Rule) -> Iterator[Finding]:
-    """Whether a log carries the seeds of the tree's round."""
-    for name, seed in rules.seeds(site.layout.round).items():
+def seeds(
+    site: Site, where: str, found: DetailLog, rule: Rule, again: str, test: str = ""
+) -> Iterator[Finding]:
+    """Whether a log carries the seeds of the tree's round, or those that a test has instead.
+
+    ``again`` says how to make the run again.
+    """
+    for name, seed in rules.seeds(site.layout.round, test).items():
         used = found.values.get(f"effective_{name}_rng_seed")
         if used != seed:
             yield rule.broken(
                 where,
                 f"{name}_rng_seed is {used}, v{site.layout.round} has {seed}",
-                f"run again with the LoadGen of the round: variation _r{site.layout.round}",
+                f"use the LoadGen of the round (_r{site.layout.round}), {again}",
             )
             return
+
+
+def _kind(
+    site: Site, where: str, found: DetailLog, known: rules.BenchmarkRules
+) -> Iterator[Finding]:
+    """What was measured in which way."""
+    equal = found.values.get("effective_sample_concatenate_permutation")
+    if site.strict and known.loadgen_key in EQUALLY_ISSUED and equal is not True:
+        text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
+        yield EQUAL.broken(where, text_, RERUN)
+    name = found.values.get("sut_name")
+    if site.division == "network" and NETWORK_NAME not in str(name):
+        text_ = f"the system under test is named {name!r}, which must contain {NETWORK_NAME!r}"
+        yield NETWORK.broken(where, text_, "measure it over LoadGen's network mode")
 
 
 def _lengths(
@@ -190,7 +219,9 @@ def _consistent(where: str, found: DetailLog, measured: str) -> Iterator[Finding
     if measured == "Offline":
         rate, samples = (
             found.number("result_samples_per_second"),
-            found.number("effective_samples_per_query"),
+            # More than asked for where LoadGen must issue each sample as often as any other.
+            found.number("generated_samples_per_query")
+            or found.number("effective_samples_per_query"),
         )
         if rate and samples and abs(rate * most / NS_PER_S / samples - 1) > 0.01:
             text_ = f"{samples:.0f} samples in {most / NS_PER_S:.1f} s are not {rate:g} samples/s"

@@ -1,29 +1,102 @@
-"""Power measurements: which files a measured run must have."""
+"""Power measurements: their files, and a figure in each.
+
+Whether meter and sessions were what the rules ask for is judged by the Power working group's own
+program, which is a part of the official checker.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
 
-from ..build import LOGS
-from .base import CHECKER, Finding, Rule, Site, extra, missing
+from mlperf_harness import rules
+
+from ..build import LOGS, METER_FILES, SAMPLES
+from ..layouts import POWER, RANGING, SYSTEMS, Cell
+from .base import CHECKER, RULES, Finding, Rule, Site, log, missing, text
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
+METER = Rule("power.meter", "the analyzer's table and the power settings", CHECKER)
+FIGURE = Rule("power.samples", "readings of the power while the run lasted", RULES)
+NAMEPLATE = Rule("power.nameplate", "what the power supplies are made for", CHECKER)
 
 FOLDERS = {
-    "performance/power": ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log"),
-    "performance/ranging": (*LOGS, "spl.txt"),
+    POWER: ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log"),
+    RANGING: (*LOGS, SAMPLES),
 }
+AGAIN = "measure again with the power meter"
+TIME = "%m-%d-%Y %H:%M:%S.%f"
+READING = re.compile(r"^Time,([^,]+),Watts,(-?[\d.]+)", re.MULTILINE)
+# From here on the checker asks for the capacity of the power supplies.
+FIRST_WITH_NAMEPLATE = "6.1"
+CAPACITY = "system_power_capacity"
+MEND = f"write {CAPACITY}: WATTS into a file, give it by --system_file, and generate again"
 
 
 def measurements(site: Site) -> Iterator[Finding]:
     """Scenarios with a folder of power logs; an empty folder counts as a measurement too."""
-    for cell in site.cells:
-        if not (cell.results / "performance/power").exists():
-            continue
-        for name, wanted in FOLDERS.items():
-            folder = cell.results / name
-            for lost in missing(folder, wanted):
-                yield FILES.broken(site.where(folder / lost), "missing or empty", "measure again")
-            for more in extra(folder, wanted):
-                where = site.where(folder / more)
-                yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
+    measured = [cell for cell in site.cells if cell.powered]
+    for cell in measured:
+        yield from _files(site, cell)
+        for folder in (cell.run, cell.results / RANGING):
+            yield from _readings(site, folder)
+        yield from _meter(site, cell)
+    known = rules.rounds()
+    if known.index(site.layout.round) >= known.index(FIRST_WITH_NAMEPLATE):
+        for system in sorted({cell.system for cell in measured}):
+            plate = site.root / SYSTEMS / f"{system}_power.yaml"
+            if not plate.is_file() and not site.systems.get(system, {}).get(CAPACITY):
+                found = f"neither this file nor {CAPACITY} in the description of the system"
+                yield NAMEPLATE.broken(site.where(plate), found, MEND)
+
+
+def _files(site: Site, cell: Cell) -> Iterator[Finding]:
+    for name in missing(cell.run, (SAMPLES,)):
+        yield FILES.broken(site.where(cell.run / name), "missing or empty", AGAIN)
+    for name, wanted in FOLDERS.items():
+        folder = cell.results / name
+        for lost in missing(folder, wanted):
+            yield FILES.broken(site.where(folder / lost), "missing or empty", AGAIN)
+        for more in site.extra(folder, wanted):
+            where = site.where(folder / more)
+            yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
+
+
+def _readings(site: Site, folder: Path) -> Iterator[Finding]:
+    """Whether the meter has seen the run whose times the log tells."""
+    readings = text(folder / SAMPLES)
+    if not readings:
+        return
+    begin, end = (_time(log(folder).values.get(f"power_{word}")) for word in ("begin", "end"))
+    if begin is None or end is None:
+        where = site.where(folder / LOGS[0])
+        yield FIGURE.broken(where, "it does not tell power_begin and power_end", AGAIN)
+        return
+    during = [
+        float(watts)
+        for stamp, watts in READING.findall(readings)
+        if (at := _time(stamp)) is not None and begin < at < end
+    ]
+    if not any(watts > 0 for watts in during):
+        found = f"no reading above 0 W between {begin:%H:%M:%S} and {end:%H:%M:%S}"
+        yield FIGURE.broken(site.where(folder / SAMPLES), found, AGAIN)
+
+
+def _time(stamp: object) -> datetime | None:
+    try:
+        return datetime.strptime(str(stamp), TIME)
+    except ValueError:
+        return None
+
+
+def _meter(site: Site, cell: Cell) -> Iterator[Finding]:
+    """Files that may also lie above the scenario, where several have them in common."""
+    place = cell.measurements
+    folders = (place, *place.parents[:3])
+    for pattern in METER_FILES:
+        found = [path for folder in folders for path in sorted(folder.glob(pattern))]
+        if not any(path.stat().st_size for path in found):
+            where = site.where(place / pattern)
+            yield METER.broken(where, "missing or empty", "put it beside user.conf of the runs")

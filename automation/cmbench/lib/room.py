@@ -1,0 +1,59 @@
+"""Whether a large model fits: asked before anything is fetched or computed, told in numbers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import host
+
+SWITCH = "CM_CHECK_ROOM"
+NO = ("no", "false", "off", "0")
+
+
+def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> None:
+    """Raise Error unless this machine, or the limit of this session, has ``needed`` bytes at all.
+
+    What other programs use at the moment is not asked; the check can be switched off in ``env``.
+    """
+    facts = host.memory_facts()
+    have = min((size for size in (facts.total, facts.limit) if size), default=0)
+    if not have or have >= needed or not _asked(env):
+        return
+    raise Error(
+        "too-little-memory",
+        f"{what} needs about {gigabytes(needed)} of memory, this machine has {gigabytes(have)}",
+        hint=f"{hint}; to try all the same: --env.{SWITCH}=no",
+    )
+
+
+def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> None:
+    """Raise Error unless the disk of ``folder`` has ``needed`` bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free >= needed or not _asked(env):
+        return
+    raise Error(
+        "too-little-disk",
+        f"{what} needs about {gigabytes(needed)} on the disk of {folder}, which has "
+        f"{gigabytes(free)} free",
+        hint="remove entries that are not used any more (cm rm cache --tags=...), or put the cache "
+        f"on another disk with CM_REPOS; to try all the same: --env.{SWITCH}=no",
+    )
+
+
+def _asked(env: Mapping[str, Any]) -> bool:
+    return str(env.get(SWITCH) or "yes").lower() not in NO
+
+
+def gigabytes(count: int) -> str:
+    """Bytes in words."""
+    return f"{count / 1e9:.0f} GB" if count >= 10e9 else f"{count / 1e9:.1f} GB"
+
+
+def size_of_files(folder: str) -> int:
+    """Bytes of the files directly in ``folder``."""
+    with os.scandir(folder) as entries:
+        return sum(entry.stat().st_size for entry in entries if entry.is_file())

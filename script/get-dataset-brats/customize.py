@@ -1,0 +1,158 @@
+"""Look through the user's BraTS 2019, or make the small set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cmbench.errors import Error
+
+MODALITIES = ("t1", "t1ce", "t2", "flair")
+PARTS = (*MODALITIES, "seg")
+# How many cases of each grade the training data of BraTS 2019 have.
+GRADES = {"HGG": 259, "LGG": 76}
+ARCHIVE = "MICCAI_BraTS_2019_Data_Training"
+LIST = "cases.txt"
+SITE = "https://www.med.upenn.edu/cbica/brats2019/registration.html"
+HOW = (
+    f"register at {SITE}, unpack {ARCHIVE}, then give --brats_path=DIR (in the command of a "
+    "benchmark: --adr.original-dataset.brats_path=DIR); or use _tiny"
+)
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a folder holds: cases by grade, and the files that listed and other cases lack."""
+
+    counts: dict[str, int]
+    lacking: list[str]
+    lacking_elsewhere: list[str]
+
+    def line(self, wanted: int) -> str:
+        """The count in words; ``wanted`` cases are those of the benchmark."""
+        found = sum(self.counts.values())
+        parts = ", ".join(f"{self.counts[grade]} {grade}" for grade in GRADES)
+        text = f"{found} of {sum(GRADES.values())} cases ({parts}); "
+        text += f"the {wanted} of the benchmark are whole"
+        if self.lacking_elsewhere:
+            text += f"; files that others lack: {len(self.lacking_elsewhere)}, not needed here"
+        return text
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Look at the user's folder; the tiny form is made by a program."""
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "tiny":
+        program: dict[str, Any] = i["automation"].run_native_script(
+            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
+        )
+        return program
+    if not env.get("CM_BRATS_PATH"):
+        raise Error(
+            "data-needed",
+            "BraTS 2019 is given to who registers for it, and has to be fetched by you",
+            hint=HOW,
+        )
+    folder = cases_folder(env["CM_BRATS_PATH"])
+    cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+    print(f"{folder}: {check(folder, cases).line(len(cases))}")
+    return {"return": 0, "relies_on": [path for case in cases for path in files(folder, case)]}
+
+
+def listed(script: str) -> list[str]:
+    """The cases of the benchmark, in its order: those of fold 1, which the model has not seen."""
+    with open(os.path.join(script, LIST), encoding="utf-8") as file:
+        return file.read().split()
+
+
+def cases_folder(given: str) -> str:
+    """The folder with HGG and LGG: the one that was given, or the one below it."""
+    folder = os.path.abspath(os.path.expanduser(given))
+    inside = os.path.join(folder, ARCHIVE)
+    found = inside if os.path.isdir(inside) else folder
+    if not os.path.isdir(found):
+        raise Error("file-not-found", f"there is no folder {found}", hint=HOW)
+    lost = [grade for grade in GRADES if not os.path.isdir(os.path.join(found, grade))]
+    if lost:
+        names = "neither HGG nor LGG" if len(lost) == 2 else f"no {lost[0]}"
+        raise Error("data-incomplete", f"{found} has {names} in it", hint=HOW)
+    return found
+
+
+def files(folder: str, case: str) -> list[str]:
+    """The five files of a case such as HGG/BraTS19_2013_13_1."""
+    name = os.path.basename(case)
+    return [os.path.join(folder, case, f"{name}_{part}.nii.gz") for part in PARTS]
+
+
+def check(folder: str, cases: Sequence[str]) -> Survey:
+    """What is there; Error naming the files of ``cases`` that are missing or empty."""
+    found = survey(folder, cases)
+    if not found.lacking:
+        return found
+    parts = ", ".join(f"{number} {grade}" for grade, number in found.counts.items())
+    needed = len(cases) * len(PARTS)
+    raise Error(
+        "data-incomplete",
+        f"{folder} lacks {len(found.lacking)} of the {needed} files that the benchmark needs",
+        context=[
+            f"found {sum(found.counts.values())} of {sum(GRADES.values())} cases: {parts}",
+            *found.lacking[:SHOWN],
+            *(["..."] if len(found.lacking) > SHOWN else []),
+        ],
+        hint=_remedy(found.lacking),
+    )
+
+
+def survey(folder: str, cases: Sequence[str]) -> Survey:
+    """Count the cases of both grades and look for all files of each."""
+    present = {grade: _folders(os.path.join(folder, grade)) for grade in GRADES}
+    named = {f"{grade}/{name}" for grade, names in present.items() for name in names}
+    others = sorted(named - set(cases))
+    return Survey(
+        {grade: len(names) for grade, names in present.items()},
+        [path for case in cases for path in files(folder, case) if _empty(path)],
+        [path for case in others for path in files(folder, case) if _empty(path)],
+    )
+
+
+def _folders(path: str) -> list[str]:
+    with os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+def _empty(path: str) -> bool:
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return True
+
+
+def _remedy(lacking: Sequence[str]) -> str:
+    """Packed images that were unpacked by mistake only need to be packed again."""
+    unpacked = [path for path in lacking if os.path.isfile(path.removesuffix(".gz"))]
+    if len(unpacked) == len(lacking):
+        return "the images are there without .gz: pack them again, gzip -r HGG LGG"
+    return HOW
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Set the folder of the cases and the list of those that are used."""
+    env = i["env"]
+    tiny = env.get("CM_DATASET_FORM") == "tiny"
+    path = os.path.join(os.getcwd(), LIST)
+    if tiny:
+        folder = os.path.join(os.getcwd(), "data")
+        cases = listed(os.getcwd())
+    else:
+        folder = cases_folder(env["CM_BRATS_PATH"])
+        cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(f"{case}\n" for case in cases))
+    env["CM_DATASET_PATH"] = folder
+    env["CM_DATASET_CASES_FILE_PATH"] = path
+    env["CM_DATASET_SIZE"] = str(len(cases))
+    return {"return": 0, "version": "1.0" if tiny else "2019"}

@@ -1,0 +1,8 @@
+#!/bin/bash
+set -euo pipefail
+export PYTHONDONTWRITEBYTECODE=1
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/convert.py" \
+  --checkpoint "${CM_DLRM_CHECKPOINT_PATH}" \
+  --version "${CM_DLRM_VERSION}" \
+  ${CM_DLRM_OTHER_SIZE:+--other-size} \
+  --out "${PWD}"

@@ -1,0 +1,7 @@
+#!/bin/bash
+set -euo pipefail
+export PYTHONDONTWRITEBYTECODE=1
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/convert.py" \
+  --checkpoint "${GPTJ_CHECKPOINT_PATH}" \
+  ${CM_GPTJ_OTHER_SIZE:+--other-size} \
+  --out "${PWD}"

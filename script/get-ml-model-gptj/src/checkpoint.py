@@ -1,0 +1,131 @@
+"""The weights of a folder as Hugging Face's library writes it, one at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+CONFIG = "config.json"
+INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+SINGLES = ("model.safetensors", "pytorch_model.bin")
+# Masks that older versions of the library saved with the weights.
+NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
+DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+Array = npt.NDArray[np.float32]
+
+
+class CheckpointError(Exception):
+    """The folder is not a checkpoint of the network."""
+
+
+class Checkpoint:
+    """The files of a folder, opened when a weight of theirs is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._place = _places(folder)
+        self._open: dict[str, dict[str, Callable[[], Array]]] = {}
+
+    def array(self, name: str) -> Array:
+        """The weight as float32; raises CheckpointError when there is none."""
+        if name not in self._place:
+            raise CheckpointError(f"{self.folder} has no {name}")
+        file = self._place[name]
+        if file not in self._open:
+            self._open[file] = _opened(self.folder / file)
+        if name not in self._open[file]:
+            raise CheckpointError(f"{self.folder / file} has no {name}, though the index says so")
+        return self._open[file][name]()
+
+    def names(self) -> set[str]:
+        """All weights, without masks."""
+        return {name for name in self._place if not NO_WEIGHT.search(name)}
+
+    def config(self) -> dict[str, Any]:
+        """What config.json says."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"cannot read {self.folder / CONFIG}: {error}") from error
+        return found
+
+
+def _places(folder: Path) -> dict[str, str]:
+    """Which file each weight lies in."""
+    for index in INDEXES:
+        if (folder / index).is_file():
+            found = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
+            missing = sorted({file for file in found.values() if not (folder / file).is_file()})
+            if missing:
+                raise CheckpointError(f"{folder} lacks {', '.join(missing)}, which {index} names")
+            return dict(found)
+    for single in SINGLES:
+        if (folder / single).is_file():
+            return dict.fromkeys(_opened(folder / single), single)
+    names = ", ".join((*INDEXES, *SINGLES))
+    raise CheckpointError(f"{folder} has no weights: none of {names}")
+
+
+def _opened(path: Path) -> dict[str, Callable[[], Array]]:
+    return _safetensors(path) if path.suffix == ".safetensors" else _pytorch(path)
+
+
+def _safetensors(path: Path) -> dict[str, Callable[[], Array]]:
+    """A header of JSON after its length in 8 bytes, then the numbers."""
+    raw = np.memmap(path, dtype=np.uint8, mode="r")
+    try:
+        begin = 8 + int(raw[:8].view("<u8")[0])
+        header = json.loads(raw[8:begin].tobytes())
+    except (ValueError, IndexError) as error:
+        raise CheckpointError(f"{path} is no file of safetensors: {error}") from error
+
+    def reader(about: dict[str, Any]) -> Callable[[], Array]:
+        def read() -> Array:
+            if about["dtype"] not in DTYPES:
+                raise CheckpointError(f"{path} has numbers of {about['dtype']}")
+            first, last = about["data_offsets"]
+            if begin + last > len(raw):
+                raise CheckpointError(f"{path} is cut short")
+            numbers = raw[begin + first : begin + last].view(DTYPES[about["dtype"]])
+            return _float32(numbers, about["dtype"]).reshape(about["shape"])
+
+        return read
+
+    return {name: reader(about) for name, about in header.items() if name != "__metadata__"}
+
+
+def _float32(numbers: npt.NDArray[Any], kind: str) -> Array:
+    """bfloat16 is the upper half of a float32."""
+    if kind == "BF16":
+        return (numbers.astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(numbers, dtype=np.float32)
+
+
+def _numpy(tensor: Any) -> Array:
+    found: Array = tensor.float().numpy()
+    return found
+
+
+def _pytorch(path: Path) -> dict[str, Callable[[], Array]]:
+    """Only numbers are read, no code in the file is run; newer files are mapped into memory."""
+    import torch
+
+    failure: Exception | None = None
+    for mapped in (True, False):
+        try:
+            found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=mapped)
+        except Exception as error:  # whatever unpickling meets
+            failure = error
+            continue
+        tensors = {n: v for n, v in found.items() if isinstance(v, torch.Tensor)}
+        return {name: partial(_numpy, value) for name, value in tensors.items()}
+    reason = (str(failure).strip().splitlines() or ["no reason given"])[0]
+    raise CheckpointError(f"{path} is no file of PyTorch's weights: {reason}")

@@ -1,0 +1,14 @@
+#!/bin/bash
+set -euo pipefail
+export PYTHONDONTWRITEBYTECODE=1
+src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
+if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
+  exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" \
+    --window "${CM_DATASET_BRATS_WINDOW}" --out "${PWD}"
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
+  --cases "${CM_DATASET_PATH}" \
+  --list "${CM_DATASET_CASES_FILE_PATH}" \
+  --window "${CM_DATASET_BRATS_WINDOW}" \
+  --name "${CM_DATASET}" \
+  --out "${PWD}"

@@ -1,0 +1,95 @@
+"""The arrays that the benchmark loads: all volumes one after the other, all of one size."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+CHANNELS = 4
+# Voxels beside the image, which no answer is judged by.
+NOT_COUNTED = 255
+FILES = ("samples.npy", "labels.npy", "shapes.npy")
+
+Array = npt.NDArray[Any]
+Window = tuple[int, int, int]
+
+
+class VolumeError(Exception):
+    """The arrays cannot be written."""
+
+
+def window_of(text: str) -> Window:
+    """Three sides in the order depth, height, width out of a text such as 224,224,160."""
+    sides = [int(word) for word in text.split(",")]
+    if len(sides) != 3 or min(sides) < 1:
+        raise ValueError(f"{text!r} is not three sizes")
+    return sides[0], sides[1], sides[2]
+
+
+class Volumes:
+    """Arrays in the making in ``folder``, on disk from the start: the full ones take 9 GB."""
+
+    def __init__(self, folder: Path, count: int, window: Window) -> None:
+        self._folder = folder
+        self._count = count
+        self.window = window
+        voxels = int(np.prod(window))
+        _check_room(folder, count * voxels * (CHANNELS * 4 + 1))
+        self._samples = self._map("samples.npy", np.float32, count * CHANNELS * voxels)
+        self._labels = self._map("labels.npy", np.uint8, count * voxels)
+        shapes = np.tile(np.array([CHANNELS, *window], dtype=np.int64), (count, 1))
+        np.save(folder / "shapes.npy", shapes)
+
+    def _map(self, name: str, dtype: type, size: int) -> Array:
+        found: Array = np.lib.format.open_memmap(
+            self._folder / name, mode="w+", dtype=dtype, shape=(size,)
+        )
+        return found
+
+    def put(self, row: int, images: Array, labels: Array) -> None:
+        """Write the volume ``row``: images [4, d, h, w] of the window's size, labels [d, h, w]."""
+        self._samples[row * images.size : (row + 1) * images.size] = images.ravel()
+        self._labels[row * labels.size : (row + 1) * labels.size] = labels.ravel()
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        """Write dataset.json, last of all: ``facts`` and what is known of the files."""
+        del self._samples, self._labels
+        files = {name: _file_facts(self._folder / name) for name in FILES}
+        whole = {**facts, "count": self._count, "window": list(self.window), "files": files}
+        unfinished = self._folder / "dataset.json.part"
+        unfinished.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+        os.replace(unfinished, self._folder / "dataset.json")
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise VolumeError(
+            f"the arrays take {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free at {folder}"
+        )
+
+
+def _file_facts(path: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 24):
+            digest.update(piece)
+    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def fitted(array: Array, window: Sequence[int], filling: float) -> Array:
+    """The array in the middle of one whose last three sides are the window's.
+
+    Where the rest is odd, the greater half lies behind.
+    """
+    rest = [side - size for side, size in zip(window, array.shape[-3:], strict=True)]
+    around = [(0, 0)] * (array.ndim - 3) + [(each // 2, each - each // 2) for each in rest]
+    return np.pad(array, around, constant_values=filling)

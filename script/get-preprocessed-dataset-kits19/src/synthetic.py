@@ -1,0 +1,78 @@
+"""Volumes without meaning in the arrays of the benchmark: for speed, never for accuracy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# Preprocessed scans have such sizes: 9 to 75 windows of 128 voxels a side that overlap by half.
+# They are asked again and again until there are as many as the rules have cases.
+SHAPES = ((128, 256, 256), (192, 256, 256), (192, 320, 320), (256, 320, 320), (256, 384, 384))
+WINDOW = 128
+QSL_COUNT = 43
+# What preprocessing leaves of the values of a scan.
+LEAST, GREATEST = -2.34, 2.64
+SEED = 29
+
+
+def write(out: Path, shapes: npt.NDArray[np.int64]) -> None:
+    """Write samples.npy, labels.npy and shapes.npy, plane by plane."""
+    generator = np.random.default_rng(SEED)
+    count = int(shapes.prod(axis=1).sum())
+    samples = np.lib.format.open_memmap(
+        out / "samples.npy", mode="w+", dtype=np.float32, shape=(count,)
+    )
+    labels = np.lib.format.open_memmap(
+        out / "labels.npy", mode="w+", dtype=np.uint8, shape=(count,)
+    )
+    piece = 1 << 22
+    for begin in range(0, count, piece):
+        size = min(piece, count - begin)
+        values = generator.random(size, dtype=np.float32)
+        samples[begin : begin + size] = values * np.float32(GREATEST - LEAST) + np.float32(LEAST)
+        labels[begin : begin + size] = generator.integers(0, 3, size, dtype=np.uint8)
+    samples.flush()
+    labels.flush()
+    np.save(out / "shapes.npy", shapes)
+
+
+def facts(name: str, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """What dataset.json says."""
+    return {"name": name, "count": len(shapes), "window": WINDOW, "qsl_count": QSL_COUNT}
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
+    parser.add_argument("--count", type=int, default=len(SHAPES), help="only the first so many")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the arrays and, last of all, dataset.json."""
+    options = parse(arguments)
+    if not 1 <= options.count <= len(SHAPES):
+        print(f"synthetic: --count: a number from 1 to {len(SHAPES)} is needed", file=sys.stderr)
+        return 1
+    shapes = [(1, *shape) for shape in SHAPES[: options.count]]
+    write(options.out, np.asarray(shapes, dtype=np.int64))
+    text = json.dumps(facts(options.name, shapes), indent=1) + "\n"
+    unfinished = options.out / "dataset.json.part"
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, options.out / "dataset.json")
+    print(f"{len(shapes)} volumes of noise written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

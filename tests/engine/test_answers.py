@@ -1,0 +1,35 @@
+"""``docs/reference/answers.md``: every command and flag that it names exists."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cmbench.cli import VERBS
+from cmbench.completion import _VERB_FLAGS
+from cmbench.request import FLAGS
+from support import ROOT
+
+TEXT = (ROOT / "docs/reference/answers.md").read_text(encoding="utf-8")
+CODE = re.findall(r"`([^`]+)`", TEXT)
+COMMANDS = sorted({m for code in CODE for m in re.findall(r"cm (\w+) (script|cache)", code)})
+WORDS = {"find": "search", "rm": "delete"}
+OF_VERBS = {"max-size", "yes", "output", "input", "shell", "no_proxy", "path", "local_path"}
+
+
+@pytest.mark.parametrize(("verb", "thing"), COMMANDS)
+def test_the_command_exists(verb: str, thing: str) -> None:
+    assert (thing, WORDS.get(verb, verb)) in VERBS
+
+
+def test_the_flags_exist() -> None:
+    asked = {m for code in CODE for m in re.findall(r"--([a-z][a-z_-]*)", code)}
+    known = {flag.strip("-=") for flags in _VERB_FLAGS.values() for flag in flags}
+    assert asked <= known | set(FLAGS) | OF_VERBS
+    assert len(COMMANDS) > 12
+
+
+def test_the_links_lead_somewhere() -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert (ROOT / "docs/reference" / link).is_file(), link

@@ -1,0 +1,66 @@
+"""``cm log script``: what a run has printed, whole, by step, or only what looks like trouble."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lab import Lab
+
+NOISY = "for i in 1 2 3; do echo line $i; done\necho 'WARNING: odd' >&2\n"
+
+
+@pytest.fixture
+def ran(lab: Lab) -> Lab:
+    lab.script("get-tool", cache=True, run=NOISY)
+    end = "echo 'x.c:1: error: no' >&2\nexit 3\n"
+    lab.script("run-top", deps=[{"tags": "get,tool"}], run="echo begins\n" + end)
+    lab.run("run,top")
+    return lab
+
+
+def test_the_newest_log_is_shown_whole(ran: Lab) -> None:
+    out = ran.call("log").out.splitlines()
+    assert out[:2] == ["== run-top", "== run-top > get-tool"]
+    for line in ("line 2", "WARNING: odd", "begins", "x.c:1: error: no"):
+        assert line in out
+    path = Path(out[-1].removeprefix("log: "))
+    assert path.read_text().splitlines() == out[:-1]
+    assert ran.call("log", artifact="last").answer["log"] == str(path)
+    assert ran.call("log", artifact=path.parent.name[-6:]).answer["log"] == str(path)
+    assert ran.call("log", artifact=str(path)).answer["log"] == str(path)
+
+
+def test_only_trouble_with_its_steps_and_lines(ran: Lab) -> None:
+    lines = ran.call("log", errors=True).answer["lines"]
+    assert lines[0] == "== run-top > get-tool"
+    assert lines[1].endswith(": WARNING: odd")
+    assert lines[2] == "== run-top"
+    assert lines[3].endswith(": x.c:1: error: no")
+    assert not any("line 2" in line for line in lines)
+
+
+def test_only_one_step(ran: Lab) -> None:
+    tool = ran.call("log", step="tool").answer["lines"]
+    assert "line 2" in tool
+    assert "begins" not in tool
+    top = ran.call("log", step="run-top").answer["lines"]
+    assert "begins" in top  # what comes after the dependency is the caller's again
+    assert "line 2" not in top
+
+
+def test_a_run_that_was_killed_has_a_log(ran: Lab) -> None:
+    path = Path(ran.call("log").answer["log"])
+    path.with_name("record.json").unlink()
+    assert ran.call("log").answer["log"] == str(path)
+    assert ran.call("log", artifact=path.parent.name).answer["log"] == str(path)
+
+
+def test_what_is_not_there_is_said(ran: Lab) -> None:
+    assert ran.call("log", artifact="none").answer["return"] == 16
+    assert "cm log script last" in ran.call("log", artifact="a", artifacts=["b"]).err
+    assert 'did you mean "errors"?' in ran.call("log", error=True).err
+    shutil.rmtree(ran.home / "cmbench/runs")
+    assert "there was no run yet" in ran.call("log").err

@@ -1,0 +1,78 @@
+"""Which script is meant where several repositories have one for the same tags."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import Lab
+
+META = {"automation_alias": "script", "automation_uid": "5b4e0237da074764"}
+
+
+def add(root: Path, alias: str, tags: str, who: str, **more: Any) -> None:
+    """A script that tells whose it is."""
+    path = root / "script" / alias
+    path.mkdir(parents=True, exist_ok=True)
+    (root / "cmr.yaml").write_text(f"alias: {root.name}\n")
+    meta = {**META, "alias": alias, "uid": os.urandom(8).hex(), "tags": tags.split(",")}
+    meta |= {"env": {f"CM_{alias[4].upper()}": who}, "new_env_keys": ["CM_X", "CM_Y"], **more}
+    (path / "meta.yaml").write_text(json.dumps(meta))
+
+
+@pytest.fixture
+def two(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """``lab`` and another repository, which comes first by its path, have the same scripts."""
+    other = tmp_path / "another"
+    for root, who in ((lab.repo, "lab"), (other, "another")):
+        add(root, "get-x", "get,x", who, deps=[{"tags": "get,y"}])
+        add(root, "get-y", "get,y", who)
+    lab.others.append(other)
+    monkeypatch.chdir(lab.home)
+    return lab
+
+
+def test_a_dependency_comes_from_the_repository_of_its_caller(
+    two: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert two.run("get,x").env == {"CM_X": "lab", "CM_Y": "lab"}
+    monkeypatch.chdir(two.others[0] / "script")
+    assert two.run("get,x").env == {"CM_X": "another", "CM_Y": "another"}
+
+
+def test_a_dependency_that_its_caller_has_not_comes_from_elsewhere(two: Lab) -> None:
+    add(two.others[0], "get-z", "get,z", "another")
+    add(two.repo, "get-x", "get,x", "lab", deps=[{"tags": "get,z"}])
+    assert two.run("get,x").env["CM_X"] == "lab"
+
+
+@pytest.mark.parametrize("flags", [{"tags": "get,x"}, {"artifact": "get-x"}])
+def test_the_one_registered_first_is_taken_and_it_is_said(
+    flags: dict[str, str], two: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = two.call("run", **flags)
+    assert result.env["CM_X"] == "lab"
+    assert result.err.startswith("note: lab's script is taken; also in: another (cd there to")
+    monkeypatch.chdir(two.others[0])
+    result = two.call("run", **flags)
+    assert result.env["CM_X"] == "another"
+    assert "note:" not in result.err
+
+
+def test_a_search_says_whose_each_script_is(two: Lab) -> None:
+    out = two.call("search", tags="get,x").out
+    assert "get-x (lab)" in out
+    assert "get-x (another)" in out
+    two.others.clear()
+    assert two.call("search", tags="get,x").out.startswith("get-x\n")
+
+
+def test_a_word_that_each_repository_has_once_is_clear(two: Lab) -> None:
+    assert two.run("x").env["CM_X"] == "lab"
+    result = two.run("get")
+    assert result.answer["return"] != 0
+    assert "get-x, get-y" in result.err

@@ -1,0 +1,82 @@
+"""3-D U-Net of real shape without knowledge, and volumes of noise for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from mlperf_harness import records
+from mlperf_harness.benchmarks.base import rules_of
+from mlperf_harness.benchmarks.segmentation import Segmentation
+from mlperf_harness.settings import ModelSpec
+
+import benchmark_forms as forms
+import benchmark_lab as lab
+from cmbench.lib import ml_models
+from support import run
+
+SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
+VOLUMES = forms.SCRIPT / "get-preprocessed-dataset-kits19" / "src" / "synthetic.py"
+customize = lab.module_of(SCRIPT / "customize.py")
+program = lab.module_of(SCRIPT / "src" / "synthetic.py")
+
+
+def test_it_has_the_signature_and_the_size_of_the_real_one() -> None:
+    model = program.build()
+    onnx.checker.check_model(model)
+    for values, kind in ((model.graph.input, "inputs"), (model.graph.output, "outputs")):
+        for value, tensor in zip(values, customize.FULL[kind], strict=True):
+            sizes = [size.dim_value for size in value.type.tensor_type.shape.dim]
+            assert (value.name, sizes) == (tensor["name"], [0, *tensor["shape"]])
+    data = sum(4 * int(np.prod(each.dims)) for each in model.graph.initializer)
+    assert data == pytest.approx(125e6, rel=0.01), "bytes of the published file"
+
+
+def test_it_keeps_the_size_of_the_window() -> None:
+    model = program.build(widths=(4, 8, 8), side=16)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    volumes = np.random.default_rng(0).standard_normal((2, 1, 16, 16, 16), dtype=np.float32)
+    (scores,) = session.run(None, {"input": volumes})
+    assert scores.shape == (2, 3, 16, 16, 16)
+    assert 0.1 < scores.std() < 10
+    assert len(np.unique(scores.argmax(axis=1))) > 1, "it is not of one opinion everywhere"
+
+
+def test_volumes_of_noise_are_filled_by_its_windows(tmp_path: Path) -> None:
+    words = ("--name", "noise", "--count", "1", "--out", str(tmp_path))
+    run([sys.executable, str(VOLUMES), *words]).ok()
+    facts: dict[str, Any] = {**ml_models.synthetic(customize.FULL), "path": "", "sha256": ""}
+    del facts["file"]
+    spec = records.decode(ModelSpec, facts)
+    benchmark = Segmentation(tmp_path, spec, rules_of("3d-unet-99"))
+    assert benchmark.sample_count == 1
+    benchmark.load([0])
+    volume = benchmark.volume(0)
+    assert volume.shape == (1, 128, 256, 256)
+    assert -2.35 < volume.min() < -2.3
+    assert 2.6 < volume.max() < 2.65
+    labels = np.load(tmp_path / "labels.npy", mmap_mode="r")
+    assert set(np.unique(labels[:1000])) == {0, 1, 2}
+    done = run([sys.executable, str(VOLUMES), "--name", "x", "--count", "6", "--out", "."])
+    assert (done.status, done.stderr) == (
+        1,
+        "synthetic: --count: a number from 1 to 5 is needed\n",
+    )
+
+
+def test_the_synthetic_form_is_described_after_the_full_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / program.MODEL_FILE).write_bytes(b"weights")
+    env: dict[str, Any] = {"CM_UNET_RETRAIN": "no", "CM_ML_MODEL_FORM": "synthetic"}
+    customize.postprocess({"env": env})
+    assert env["CM_ML_MODEL_FILE"] == program.MODEL_FILE
+    assert env["CM_ML_MODEL_ACCURACY_TARGET"] == "0.0"

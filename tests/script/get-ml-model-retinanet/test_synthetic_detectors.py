@@ -1,0 +1,185 @@
+"""Detectors of real shape without knowledge: what goes in, what comes out, and how much of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from mlperf_harness import records
+from mlperf_harness.benchmarks.base import rules_of
+from mlperf_harness.benchmarks.detection import ObjectDetection
+from mlperf_harness.settings import MAIN, ModelSpec
+
+import benchmark_forms as forms
+import benchmark_lab as lab
+from cmbench.lib import ml_models
+from support import run
+
+SRC = forms.SCRIPT / "get-ml-model-retinanet" / "src"
+sys.path.insert(0, str(SRC))
+PICTURES = forms.SCRIPT / "get-preprocessed-dataset-openimages" / "src" / "synthetic.py"
+SIDES = {"retinanet": 800, "ssd-mobilenet": 300, "ssd-resnet34": 1200}
+# Weights in millions, as the published files have them.
+WEIGHTS = {"retinanet": 37.6, "ssd-mobilenet": 6.8, "ssd-resnet34": 20.0}
+# What the last step allows of overlap among boxes of a class.
+OVERLAPS = {"retinanet": 0.5, "ssd-mobilenet": 0.6, "ssd-resnet34": 0.5}
+# Boxes of a picture.
+FOUND = {"retinanet": (150, 300), "ssd-mobilenet": (5, 100), "ssd-resnet34": (100, 200)}
+each_detector = pytest.mark.parametrize("name", SIDES)
+
+Array = npt.NDArray[Any]
+
+
+@cache
+def folder(name: str) -> Path:
+    """Model and pictures of a detector; removed with the other data of the tests."""
+    out = forms._folder(f"synthetic-{name}")
+    run([sys.executable, str(SRC / "synthetic.py"), "--model", name, "--out", str(out)]).ok()
+    count = "2" if name == "ssd-mobilenet" else "1"
+    side = ("--side", str(SIDES[name]), "--count", count, "--qsl_count", "5000")
+    words = ("--input", name, *side, "--name", "clouds", "--out", str(out))
+    run([sys.executable, str(PICTURES), *words]).ok()
+    return out
+
+
+def full(name: str) -> dict[str, Any]:
+    path = forms.SCRIPT / f"get-ml-model-{name}" / "customize.py"
+    found: dict[str, Any] = lab.module_of(path).FULL
+    return found
+
+
+class Session:
+    """The model as the harness calls it."""
+
+    def __init__(self, name: str) -> None:
+        self.path = folder(name) / ml_models.synthetic(full(name))["file"]
+        self.names = [each["name"] for each in full(name)["outputs"]]
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(
+            str(self.path), options, providers=["CPUExecutionProvider"]
+        )
+
+    def predict(self, feeds: Mapping[str, Array], names: Sequence[str] = ()) -> list[Array]:
+        found: list[Array] = self._session.run(list(names or self.names), dict(feeds))
+        return found
+
+
+@pytest.fixture(scope="module", params=list(SIDES))
+def detector(request: pytest.FixtureRequest) -> tuple[str, Session]:
+    """Opened once for all tests: that takes as long as a picture."""
+    return request.param, Session(request.param)
+
+
+def test_it_has_the_signature_and_the_size_of_the_real_one(detector: tuple[str, Session]) -> None:
+    name, session = detector
+    model = onnx.load(str(session.path))
+    onnx.checker.check_model(model)
+    told = full(name)
+    for values, tensors in (
+        (model.graph.input, told["inputs"]),
+        (model.graph.output, told["outputs"]),
+    ):
+        assert [value.name for value in values] == [tensor["name"] for tensor in tensors]
+        for value, tensor in zip(values, tensors, strict=True):
+            about = value.type.tensor_type
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(about.elem_type)
+            sizes = [size.dim_value or -1 for size in about.shape.dim]
+            assert str(dtype) == tensor["dtype"]
+            batch = len(sizes) - len(tensor["shape"])
+            assert sizes[batch:] == tensor["shape"]
+    weights = sum(int(np.prod(each.dims)) for each in model.graph.initializer)
+    assert weights / 1e6 == pytest.approx(WEIGHTS[name], abs=0.1)
+
+
+def overlap(one: Array, others: Array) -> Array:
+    """Common area by joint area of a box and each of some."""
+    low, high = np.maximum(one[:2], others[:, :2]), np.minimum(one[2:], others[:, 2:])
+    common = np.clip(high - low, 0, None).prod(axis=1)
+    areas = (others[:, 2:] - others[:, :2]).prod(axis=1)
+    found: Array = common / ((one[2:] - one[:2]).prod() + areas - common + 1e-9)
+    return found
+
+
+def test_it_finds_as_much_in_clouds_as_a_trained_one_in_photographs(
+    detector: tuple[str, Session],
+) -> None:
+    """Through the harness: boxes that are apart, surest first, a figure that means nothing."""
+    name, session = detector
+    facts = {**ml_models.synthetic(full(name)), "path": "", "sha256": ""}
+    del facts["file"]
+    benchmark = ObjectDetection(folder(name), records.decode(ModelSpec, facts), rules_of(name))
+
+    class Ordered:
+        def predict(self, feeds: Mapping[str, Array]) -> Sequence[Array]:
+            return session.predict(feeds, benchmark.outputs[MAIN])
+
+    answers = forms.answers(benchmark, benchmark.solver({MAIN: Ordered()}, 2), 2)
+    classes = len(json.loads((folder(name) / "annotations.json").read_text())["categories"])
+    for answer in answers:
+        rows = np.frombuffer(answer, dtype=np.float32).reshape(-1, 7)
+        least, most = FOUND[name]
+        assert least <= len(rows) <= most
+        boxes, scores, labels = rows[:, 1:5], rows[:, 5], rows[:, 6]
+        assert (np.diff(scores) <= 0).all()
+        assert scores.min() > 0.05
+        assert (labels == np.rint(labels)).all()
+        assert ((labels >= 0) & (labels <= 90)).all() or name == "retinanet"
+        assert len(np.unique(labels)) > 1
+        assert labels.max() < 91 or classes == 264
+        for place, box in enumerate(boxes[:50]):
+            same = boxes[:place][labels[:place] == labels[place]]
+            assert not len(same) or overlap(box, same).max() <= OVERLAPS[name] + 1e-3
+
+
+def test_mobilenet_answers_each_picture_of_a_batch_as_it_does_alone() -> None:
+    session = Session("ssd-mobilenet")
+    pictures = np.load(folder("ssd-mobilenet") / "samples.npy", mmap_mode="r")
+    together = session.predict({"image_tensor:0": pictures[:2]})
+    for row in range(2):
+        alone = session.predict({"image_tensor:0": pictures[row : row + 1]})
+        for both, one in zip(together, alone, strict=True):
+            np.testing.assert_allclose(both[row], one[0], rtol=1e-3, atol=1e-4)
+    counts, boxes, scores, labels = together
+    for count, found in zip(
+        counts.astype(int), zip(boxes, scores, labels, strict=True), strict=True
+    ):
+        assert all((each[count:] == 0).all() for each in found), "filled up with nothing"
+        assert (found[2][:count] >= 1).all()
+
+
+def test_boxes_begin_where_the_papers_say() -> None:
+    retinanet = lab.module_of(SRC / "retinanet.py")
+    found = retinanet.anchors(800)
+    assert [len(each) for each in found] == [90000, 22500, 5625, 1521, 441]
+    # Twice as wide as high, 32 x 32 pixels large, around the first place.
+    assert found[0][0].tolist() == [-23, -11, 23, 11]
+    assert found[4][-1, :2].tolist() < [6 * 128, 6 * 128]
+    large = lab.module_of(SRC / "ssd_resnet34.py").priors()
+    assert large.shape == (15130, 4)
+    np.testing.assert_allclose(large[0], [0.01, 0.01, 0.07, 0.07], rtol=1e-6)
+    small = lab.module_of(SRC / "ssd_mobilenet.py").priors()
+    assert small.shape == (1917, 4)
+    np.testing.assert_allclose(small[0], [0.5 / 19, 0.5 / 19, 0.1, 0.1], rtol=1e-6)
+
+
+def test_the_synthetic_form_comes_out_of_the_engine(home: Any) -> None:
+    tags = "--tags=get,ml-model,ssd-mobilenet,raw,_synthetic,_onnx,_fp32"
+    done = home.cm("run", "script", tags, "--quiet", "--out=json").json
+    assert done["return"] == 0, done
+    env = done["new_env"]
+    told = json.loads(Path(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"]).read_text())
+    expected = ml_models.synthetic(full("ssd-mobilenet"))
+    assert {key: told[key] for key in expected} == expected
+    assert told["accuracy"]["target"] == 0
+    data = Path(env["CM_ML_MODEL_FILE_WITH_PATH"]).read_bytes()
+    assert (folder("ssd-mobilenet") / told["file"]).read_bytes() == data, "the seed decides"

@@ -1,0 +1,75 @@
+"""Which backend and precision a run has when nobody names them, as `cm plan` tells it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cmbench.lib import host
+from lab import Lab
+from support import ROOT
+
+DEFAULT = {"onnxruntime", "float32"}
+FAST = {"openvino", "bfloat16"}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    made = Lab(tmp_path)
+    made.repo = ROOT
+    return made
+
+
+def chosen(lab: Lab, tags: str, **flags: Any) -> set[str]:
+    """The variations of backend and precision that the measuring step is planned with."""
+    answer = lab.plan(f"run-mlperf,inference{tags}", out="json", **flags).answer
+    nodes = [answer["plan"]["root"]]
+    while nodes:
+        node = nodes.pop()
+        if node["script"] == "app-mlperf-inference":
+            known = {"onnxruntime", "openvino", "pytorch", "float32", "bfloat16", "int8"}
+            return known.intersection(node["variations"])
+        nodes += node["children"]
+    raise AssertionError(answer)
+
+
+def flags_of_the_cpu(monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
+    real = host.cpu_facts()
+    monkeypatch.setattr(host, "cpu_facts", lambda *_: replace(real, flags=flags))
+
+
+@pytest.mark.parametrize("flag", ["amx_bf16", "avx512_bf16"])
+def test_where_the_cpu_has_bfloat16_it_is_used(
+    flag: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags_of_the_cpu(monkeypatch, "avx2", flag)
+    assert chosen(lab, "", model="bert-99") == FAST
+    assert chosen(lab, ",_synthetic", model="resnet50") == FAST
+    assert chosen(lab, "", model="3d-unet-99") == FAST
+
+
+def test_elsewhere_float32(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags_of_the_cpu(monkeypatch, "avx2", "avx512f")
+    assert chosen(lab, "", model="bert-99") == DEFAULT
+    # A tiny model gains nothing, and the stricter target is not known to be reached.
+    flags_of_the_cpu(monkeypatch, "amx_bf16")
+    lab.home = lab.home / "other"
+    assert chosen(lab, ",_tiny", model="bert-99") == DEFAULT
+    assert chosen(lab, "", model="bert-99.9") == DEFAULT
+    assert chosen(lab, "", model="bert-99", device="cuda") == DEFAULT
+
+
+def test_what_is_named_is_respected(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags_of_the_cpu(monkeypatch, "amx_bf16")
+    named = {"model": "bert-99"}
+    assert chosen(lab, "", backend="onnxruntime", **named) == DEFAULT
+    assert chosen(lab, "", backend="openvino", **named) == {"openvino", "float32"}
+    assert chosen(lab, "", precision="float32", **named) == DEFAULT
+    assert chosen(lab, "", precision="bfloat16", **named) == FAST
+    assert chosen(lab, "", backend="pytorch", precision="bfloat16", **named) == {
+        "pytorch",
+        "bfloat16",
+    }

@@ -1,0 +1,55 @@
+"""What the entry promises, the scripts below it have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import benchmark_lab as lab
+
+customize = lab.module_of(lab.SCRIPT / "run-mlperf-inference-app" / "customize.py")
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+APP = read(lab.SCRIPT / "app-mlperf-inference" / "meta.yaml")
+SCRIPTS = {path.parent.name: read(path) for path in lab.SCRIPT.glob("*/meta.yaml")}
+
+
+def dependencies(model: str) -> dict[str, str]:
+    """The tags of the model and of the data set of a benchmark."""
+    variation = APP["variations"][model]
+    deps = list(variation.get("deps", []))
+    for base in variation.get("base", []):
+        deps += APP["variations"][base].get("deps", [])
+    return {
+        name: dep["tags"]
+        for dep in deps
+        for name in ("ml-model", "dataset-preprocessed")
+        if name in dep.get("names", [])
+    }
+
+
+def scripts_of(tags: str) -> list[str]:
+    wanted = {tag for tag in tags.split(",") if not tag.startswith("_")}
+    return [alias for alias, meta in SCRIPTS.items() if wanted <= set(meta["tags"])]
+
+
+@pytest.mark.parametrize(
+    ("form", "model"),
+    [(form, model) for form, models in customize.FORMS.items() for model in models],
+)
+def test_a_promised_form_has_a_model_and_a_data_set(form: str, model: str) -> None:
+    needed = dependencies(model)
+    assert set(needed) == {"ml-model", "dataset-preprocessed"}
+    for tags in needed.values():
+        aliases = scripts_of(tags)
+        assert aliases, tags
+        for alias in aliases:
+            assert form == "full" or form in SCRIPTS[alias]["variations"], alias
