@@ -270,8 +270,8 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     environment = {**lab.harness_environment(), "CM_PROGRESS_FILE": str(file)}
     run(lab.harness_command("session", config), env=environment).ok()
     report = json.loads(file.read_text(encoding="utf-8"))
-    # A slow machine is told how long the rest lasts.
-    expected = r"Offline performance, \d+ samples/s(, \d+ s to the end of all runs)?"
+    # A slow machine has answered nothing yet when so short a run ends, and is told the rest.
+    expected = r"Offline performance(, \d+ samples/s)?(, \d+ s to the end of all runs)?"
     assert re.fullmatch(expected, report["label"])
     assert 0 <= report["done"] <= report["total"]
     assert report["unit"] == "s"

@@ -114,6 +114,16 @@ def test_runs_that_were_not_made_are_not_missed(results: Results) -> None:
     assert after_run.lines(after_run.check(nothing), nothing) == []
 
 
+def test_accuracy_alone_has_no_files_of_a_performance_run_yet(results: Results) -> None:
+    right = [replace(each, performance_run=None) for each in results.results]
+    for each in right:
+        folder = Path(results.folder) / each.scenario.lower()
+        shutil.rmtree(folder / "performance")
+        (folder / "measurements.json").unlink()
+        (folder / "user.conf").unlink()
+    assert after_run.check(replace(results, results=tuple(right))).faults == ()
+
+
 def test_a_mend_can_be_typed_as_it_is(results: Results) -> None:
     wrong_mode(results)
     (found,) = [each for each in after_run.check(results).faults if each.rule == "performance.mode"]

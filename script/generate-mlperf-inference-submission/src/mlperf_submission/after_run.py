@@ -99,8 +99,8 @@ def _findings(results: Results) -> Iterator[Finding]:
     yield from accuracy.runs(RunSite(results, right))
     tested = tuple(each.scenario for each in results.results if each.compliance)
     yield from compliance.tests(RunSite(results, tested))
-    made = tuple(dict.fromkeys((*fast, *right, *tested)))
-    yield from benchmarks.descriptions(RunSite(results, made))
+    # The files that describe a scenario come with its performance run.
+    yield from benchmarks.descriptions(RunSite(results, fast))
 
 
 def _runs(result: ScenarioResult) -> tuple[object, ...]:

@@ -34,11 +34,11 @@ COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN)
 FOREIGN = Rule("accuracy.other-run", "the log of the very run that accuracy.txt tells of", LOADGEN)
 
 PATTERNS = {
-    "top-1": r"^accuracy=([\d.]+)%",
+    "top-1": r"^accuracy=(-?[\d.]+)%",
     "F1": r"[\"']f1[\"']:\s*([\d.]+)",
     "mean DICE": r"Accuracy:\s*mean\s*=\s*([\d.]+)",
     "mAP": r"mAP=([\d.]+)",
-    "word accuracy": r"Word Error Rate:.*accuracy=([\d.]+)%",
+    "word accuracy": r"Word Error Rate:.*accuracy=(-?[\d.]+)%",
     "AUC": r"^AUC=([\d.]+)",
     "ROUGE-1": r"'rouge1':\s*'?([\d.]+)",
     "ROUGE-2": r"'rouge2':\s*'?([\d.]+)",
