@@ -18,8 +18,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +90,10 @@ def accuracy(results: list[dict[str, Any]]) -> str:
     return "; ".join(sorted(told)) or "-"
 
 
-def lines(rows: list[Row]) -> Iterator[str]:
-    """The table and the failures."""
-    yield "| benchmark | way | " + " | ".join(SCENARIOS) + " | accuracy and target |"
-    yield "| --- " * (3 + len(SCENARIOS)) + "|"
-    for row in rows:
-        cells = " | ".join(row.cells.get(name, "") for name in SCENARIOS)
-        yield f"| {row.model} | {row.way} | {cells} | {row.accuracy or 'did not run'} |"
-    for row in rows:
-        if row.failure:
-            yield f"\n{row.model}, {row.way}: {row.failure}"
+def line(row: Row) -> str:
+    """One row of the table."""
+    cells = " | ".join(row.cells.get(name, "") for name in SCENARIOS)
+    return f"| {row.model} | {row.way} | {cells} | {row.accuracy or 'did not run'} |"
 
 
 def main() -> int:
@@ -110,14 +104,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--python", default="")
     options = parser.parse_args()
+    print("| benchmark | way | " + " | ".join(SCENARIOS) + " | accuracy and target |")
+    print("| --- " * (3 + len(SCENARIOS)) + "|")
     rows = []
-    for model in options.models:
-        for way in options.ways:
-            print(f"{model}, {way} ...", file=sys.stderr, flush=True)
-            row = measure(model, way, options.seconds, options.python)
-            if row is not None:
-                rows.append(row)
-    print("\n".join(lines(rows)))
+    for model, way in product(options.models, options.ways):
+        print(f"{model}, {way} ...", file=sys.stderr, flush=True)
+        row = measure(model, way, options.seconds, options.python)
+        if row is not None:
+            rows.append(row)
+            print(line(row), flush=True)
+    for row in rows:
+        if row.failure:
+            print(f"\n{row.model}, {row.way}: {row.failure}")
     return 0
 
 
