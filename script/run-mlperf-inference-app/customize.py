@@ -13,48 +13,6 @@ from cmbench.lib import room, siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
-# Forms that not every benchmark has; all have the tiny one.
-FORMS = {
-    "full": (
-        "resnet50",
-        "bert-99",
-        "bert-99.9",
-        "retinanet",
-        "ssd-mobilenet",
-        "ssd-resnet34",
-        "3d-unet-99",
-        "3d-unet-99.9",
-        "3d-unet-brats-99",
-        "3d-unet-brats-99.9",
-        "rnnt",
-        "gptj-99",
-        "gptj-99.9",
-        "dlrm-99",
-        "dlrm-99.9",
-        "dlrm-v2-99",
-        "dlrm-v2-99.9",
-    ),
-    "synthetic": (
-        "resnet50",
-        "bert-99",
-        "bert-99.9",
-        "3d-unet-brats-99",
-        "3d-unet-brats-99.9",
-        "rnnt",
-        "gptj-99",
-        "gptj-99.9",
-        "dlrm-99",
-        "dlrm-99.9",
-        "dlrm-v2-99",
-        "dlrm-v2-99.9",
-        "retinanet",
-        "ssd-mobilenet",
-        "ssd-resnet34",
-        "3d-unet-99",
-        "3d-unet-99.9",
-    ),
-}
-
 CAPPED = "run its synthetic form with capped tables, or the tiny one"
 # What the largest ones take, and how to run them with less. GPT-J: 24 GB of weights, and 24 GB for
 # the cache of four beams of the longest prompt in its three copies.
@@ -84,7 +42,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     app.modes(env)
     app.check_precision(env)
     env["CM_MLPERF_COMMAND"] = app.mine(i)
-    _check_form(env, env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
+    _check_memory(env, env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
     return {"return": 0}
 
 
@@ -116,20 +74,10 @@ def check_tree(env: dict[str, Any]) -> None:
     build.refuse_foreign(inputs.tree(env))
 
 
-def _check_form(env: dict[str, Any], model: str, form: str) -> None:
-    """Refuse a form that the benchmark does not have, or that this machine cannot hold."""
-    if model in FORMS.get(form, ()) or form == "tiny":
-        needed, hint = MEMORY.get((model.rpartition("-")[0], form), (0, ""))
-        room.check_memory(env, f"the {form} {model}", needed, hint)
-        return
-    what = "with synthetic weights is" if form == "synthetic" else "benchmark is"
-    raise Error(
-        "not-available",
-        f"the full {model} {what} not supported yet: its model or its data set comes with a "
-        "later version",
-        hint="add the variation _tiny, which runs everything on a small model and small data: "
-        f"cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios --model={model}",
-    )
+def _check_memory(env: dict[str, Any], model: str, form: str) -> None:
+    """Refuse a form that this machine cannot hold."""
+    needed, hint = MEMORY.get((model.rpartition("-")[0], form), (0, ""))
+    room.check_memory(env, f"the {form} {model}", needed, hint)
 
 
 def application() -> ModuleType:

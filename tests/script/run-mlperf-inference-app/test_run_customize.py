@@ -17,17 +17,7 @@ GENERATE = lab.SCRIPT / "generate-mlperf-inference-submission"
 META: dict[str, Any] = yaml.safe_load((FOLDER / "meta.yaml").read_text(encoding="utf-8"))
 
 
-def test_a_form_that_is_not_there_is_refused_before_anything_is_installed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(customize, "FORMS", {})
-    with pytest.raises(customize.Error) as caught:
-        customize.preprocess(
-            {"env": {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_LOADGEN_MODE": "all"}}
-        )
-    assert caught.value.code == "not-available"
-    assert "_tiny" in caught.value.hint
-    # What runs before preprocess can refuse must cost nothing: a fact of the machine.
+def test_what_runs_before_a_refusal_costs_nothing() -> None:
     assert [dep["tags"] for dep in META["deps"]] == ["detect,cpu"]
 
 
@@ -40,12 +30,12 @@ def test_a_machine_that_is_too_small_is_told_so_before_anything_is_installed(
     monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(32 * 10**9, 10**9, 0))
     env = {"CM_MLPERF_MODEL": model}
     with pytest.raises(customize.Error, match=f"full {model} needs about {needed} of memory"):
-        customize._check_form(env, model, "full")
-    customize._check_form({**env, "CM_CHECK_ROOM": "no"}, model, "full")
+        customize._check_memory(env, model, "full")
+    customize._check_memory({**env, "CM_CHECK_ROOM": "no"}, model, "full")
     for form in ("tiny", "synthetic"):
-        customize._check_form(env, model, form)
+        customize._check_memory(env, model, form)
     monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(256 * 10**9, 10**9, 0))
-    customize._check_form(env, model, "full")
+    customize._check_memory(env, model, "full")
 
 
 def test_one_scenario_and_all_of_them_contradict_each_other() -> None:
