@@ -331,7 +331,7 @@ def rows(group: Sequence[World], job: str) -> Iterator[str]:
         assert above is not None
         more = world.cpu_above(job, ONE[job]) if job in ONE else None
         start = job == VERSION
-        ratio = None if start or not first else above / first
+        ratio = None if start or first is None or first <= 0 else above / first
 
         def shown(value: float | None, digits: int = 3, whole: bool = cost.whole) -> str:
             text = "" if value is None else f"{value:.{digits}f}"

@@ -6,9 +6,11 @@
 A way is a backend, or a backend and a precision. A precision that a benchmark cannot be had in is
 left out of the table.
 
-Each cell is a run of the real command ``cm run script --tags=run-mlperf,inference,_tiny,...`` with
-performance and accuracy mode. PYTHON is an environment to use in place of the one that the scripts
-make. The table is Markdown; runs that fail say why below it.
+Each row is a call of the real command ``cm run script --tags=run-mlperf,inference,_tiny,...`` with
+performance and accuracy mode; in the first way find-performance comes before it, which stores the
+targets, and the compliance tests after it, since those do not depend on the backend.
+PYTHON is an environment to use in place of the one that the scripts make. The table is Markdown;
+runs that fail say why below it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -28,7 +31,9 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 META = ROOT / "script/run-mlperf-inference-app/meta.yaml"
 WAYS = ("onnxruntime", "openvino", "pytorch", "openvino:bfloat16", "onnxruntime:int8")
-TAGS = "--tags=run-mlperf,inference,_tiny,_all-scenarios,_all-modes"
+TAGS = "--tags=run-mlperf,inference,_tiny,_all-scenarios"
+CALLS = ("_find-performance", "_all-modes,_compliance")
+CALLS_OF_FURTHER_WAYS = ("_all-modes",)
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
 
 
@@ -39,7 +44,9 @@ class Row:
     model: str
     way: str
     cells: dict[str, str]
-    accuracy: str
+    found: str = "-"
+    accuracy: str = "did not run"
+    compliance: str = "-"
     failure: str = ""
 
 
@@ -49,28 +56,39 @@ def models() -> list[str]:
     return list(meta["input_description"]["model"]["choices"])
 
 
-def measure(model: str, way: str, seconds: float, python: str) -> Row | None:
+def measure(model: str, way: str, calls: Sequence[str], seconds: float, python: str) -> Row | None:
     """Run one benchmark in all its scenarios; None where it cannot be had in that precision."""
-    backend, _, precision = way.partition(":")
     with tempfile.TemporaryDirectory(prefix="tiny-forms-") as folder:
-        words = ["cm", "run", "script", TAGS, f"--model={model}", f"--backend={backend}"]
-        words += [f"--min_duration={round(1000 * seconds)}", "--device=cpu", "--division=open"]
-        words += [f"--results_dir={folder}", "--quiet", "--out=json"]
-        if precision:
-            words.append(f"--precision={precision}")
-        if python:
-            words.append(f"--adr.python.path={python}")
-        done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
-        answer: dict[str, Any] = json.loads(done.stdout or "{}")
-        if answer.get("code") == "not-available":
-            return None
-        found = next(iter(Path(folder).rglob("results.json")), None)
-        if found is None:
-            return Row(model, way, {}, "", str(answer.get("error", done.stderr[-300:])))
-        results = json.loads(found.read_text(encoding="utf-8"))
-    cells = {each["scenario"]: cell(each) for each in results["results"]}
-    failure = "" if answer.get("return") == 0 else str(answer.get("error", ""))
-    return Row(model, way, cells, accuracy(results["results"]), failure)
+        failures = []
+        for modes in calls:
+            answer = call(folder, f"{TAGS},{modes}", model, way, seconds, python)
+            if answer.get("code") == "not-available":
+                return None
+            failures += [answer["error"]] if answer["return"] else []
+        failure = "; ".join(dict.fromkeys(failures))
+        document = next(iter(Path(folder).rglob("results.json")), None)
+        if document is None:
+            return Row(model, way, {}, failure=failure)
+        results = json.loads(document.read_text(encoding="utf-8"))["results"]
+    cells = {each["scenario"]: cell(each) for each in results}
+    return Row(model, way, cells, found(results), accuracy(results), compliance(results), failure)
+
+
+def call(
+    folder: str, tags: str, model: str, way: str, seconds: float, python: str
+) -> dict[str, Any]:
+    """What ``cm`` answers: ``return``, and ``error`` where that is not 0."""
+    backend, _, precision = way.partition(":")
+    words = ["cm", "run", "script", tags, f"--model={model}", f"--backend={backend}"]
+    words += [f"--min_duration={round(1000 * seconds)}", "--device=cpu", "--division=open"]
+    words += [f"--results_dir={folder}", f"--sut_dir={folder}/sut", "--quiet", "--out=json"]
+    if precision:
+        words.append(f"--precision={precision}")
+    if python:
+        words.append(f"--adr.python.path={python}")
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
+    answer: dict[str, Any] = json.loads(done.stdout or "{}")
+    return {"return": done.returncode, "error": done.stderr[-300:]} | answer
 
 
 def cell(result: dict[str, Any]) -> str:
@@ -90,10 +108,29 @@ def accuracy(results: list[dict[str, Any]]) -> str:
     return "; ".join(sorted(told)) or "-"
 
 
+def found(results: list[dict[str, Any]]) -> str:
+    """In how many scenarios find-performance found and confirmed a target."""
+    finds = [each["find"] for each in results if each["find"]]
+    good = sum(one["confirmed"] and one["value"] is not None for one in finds)
+    return f"{good} of {len(finds)}" if finds else "-"
+
+
+def compliance(results: list[dict[str, Any]]) -> str:
+    """Each test with how many of its runs passed."""
+    tests = [test for each in results for test in each["compliance"]]
+    told = []
+    for name in dict.fromkeys(test["test"] for test in tests):
+        passed = [test["passed"] for test in tests if test["test"] == name]
+        told.append(f"{name} {sum(passed)} of {len(passed)}")
+    return ", ".join(told) or "-"
+
+
 def line(row: Row) -> str:
     """One row of the table."""
-    cells = " | ".join(row.cells.get(name, "") for name in SCENARIOS)
-    return f"| {row.model} | {row.way} | {cells} | {row.accuracy or 'did not run'} |"
+    cells = [row.cells.get(name, "") for name in SCENARIOS]
+    return (
+        f"| {' | '.join((row.model, row.way, *cells, row.found, row.accuracy, row.compliance))} |"
+    )
 
 
 def main() -> int:
@@ -104,12 +141,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--python", default="")
     options = parser.parse_args()
-    print("| benchmark | way | " + " | ".join(SCENARIOS) + " | accuracy and target |")
-    print("| --- " * (3 + len(SCENARIOS)) + "|")
+    heads = ("benchmark", "way", *SCENARIOS, "targets found", "accuracy and target", "compliance")
+    print(f"| {' | '.join(heads)} |")
+    print("| --- " * len(heads) + "|")
     rows = []
     for model, way in product(options.models, options.ways):
         print(f"{model}, {way} ...", file=sys.stderr, flush=True)
-        row = measure(model, way, options.seconds, options.python)
+        calls = CALLS if way == options.ways[0] else CALLS_OF_FURTHER_WAYS
+        row = measure(model, way, calls, options.seconds, options.python)
         if row is not None:
             rows.append(row)
             print(line(row), flush=True)

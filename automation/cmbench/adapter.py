@@ -8,11 +8,15 @@ cmind's habits on that way is here.
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from cmbench.errors import EXIT_BAD_REQUEST, Error, did_you_mean
+
+_OF_A_SCRIPT = {("script", verb) for verb in ("run", "plan", "show")}
 
 
 def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any]) -> dict[str, Any]:
@@ -29,8 +33,10 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
     asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
     if asks_help:
         i["help"] = True
-        if verb in verbs and not (i.get("tags") or i.get("artifact")):
-            verb = "help"  # of nothing in particular: the commands themselves
+        # A verb that runs scripts tells of the one that is named, and docker of itself.
+        named = i.get("tags") or i.get("artifact")
+        if verb in verbs and verb != "docker" and not (named and (thing, verb) in _OF_A_SCRIPT):
+            i["help_of"], verb = verb, "help"
     # The newer command `cmx` adds its own settings; they concern nobody behind this line.
     i.pop("control", None)
 
@@ -41,7 +47,8 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
             # What is there by now, cmind's own index above all, stays until the process ends with
             # this command: every collection that looked at it again would do so in vain.
             gc.freeze()
-        result = cli.handle(thing, verb, cmind, i)
+        with _output(i):
+            result = cli.handle(thing, verb, cmind, i)
     else:
         inherited = _inherited(automation, verb)
         if inherited is not None and not asks_help:
@@ -54,6 +61,45 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
     if result.get("return", 0) > 0:
         keep_cmind_quiet(cmind, i)
     return result
+
+
+@contextmanager
+def _output(i: dict[str, Any]) -> Iterator[None]:
+    """Of a command line: standard output and error are there, and JSON is alone on the first.
+
+    Programs that ``customize.py`` starts write there too, past Python.
+    """
+    if "cmd" not in i:
+        yield
+        return
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by the caller. The next file to be opened would be in its place, and programs
+            # would print into it.
+            place = os.open(os.devnull, os.O_WRONLY)
+            os.set_inheritable(place, True)
+            setattr(sys, name, os.fdopen(place, "w", encoding="utf-8"))
+    if i.get("out") != "json":
+        yield
+        return
+    sys.stdout.flush()
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(answers, 1)
+        os.close(answers)
+        _end_with_the_reader()
+
+
+def _end_with_the_reader() -> None:
+    """What cmind prints from here on may meet a reader, such as ``head``, that has gone."""
+    import signal
+
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def keep_cmind_quiet(cmind: Any, i: dict[str, Any]) -> None:

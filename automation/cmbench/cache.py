@@ -9,7 +9,7 @@ Layout below the store's root (the version is part of the path, formats never ch
     v1/staging/<uid>.json         locked by the run that makes the entry; swept when it is dead
     v1/staging/0-<run>.json       locked by a run while it lives; sorts before its entries
     v1/staging/gone-<uid>.json    a removed entry whose payload waits for the runs that may use it
-    v1/ahead/                     downloads that no step has taken yet, under their checksums
+    v1/ahead/                     files, and parts of files, that no step has taken yet
     v1/locks/                     one lock file per identity or named resource, held by ``flock``
 
 A step works at the entry's final path, so that absolute paths in what it makes stay true; nothing
@@ -446,7 +446,7 @@ class Store:
         """End what a dead run has left running, or remove what was left half-made."""
         if os.path.dirname(path) != self.place("store"):
             if path:
-                orphans.end("CM_TMP_RUN_DIR", path)
+                orphans.end(path)
             return
         uid = path.rpartition("_")[2]
         if not self.published(uid):

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from cmbench.errors import Error, internal
-from cmbench.session import Answer
+from cmbench.session import Answer, output_fails
 
 VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("script", "run"): ("run", "run_script"),
@@ -52,12 +52,12 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
     """Do ``cm <verb> <thing>``; failures are printed here and returned with their exit code."""
     console = i.get("out") == "con"
     try:
-        _check_call(i)
+        _check_call(cmind, i)
         module, function = VERBS[thing, verb]
         do = getattr(import_module(f"cmbench.verbs.{module}"), function)
         answer: Answer = do(cmind, i)
         if console:
-            sys.stdout.flush()
+            print(end="", flush=True)
         return answer
     except Error as error:
         if i.get("debug"):
@@ -69,9 +69,12 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
         return _failure(Error("interrupted", "stopped by the user"), console)
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has seen enough. Nothing more can be printed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         return {"return": 0}
     except OSError as problem:
+        if console and output_fails():
+            _print_no_more()
+            return _failure(_cannot_print(problem), console)
         from cmbench.cache import disk_error
 
         return _failure(disk_error(problem, str(problem.filename or "")), console)
@@ -81,7 +84,19 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
         return _failure(internal(problem), console)
 
 
-def _check_call(i: Mapping[str, Any]) -> None:
+def _print_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _cannot_print(problem: OSError) -> Error:
+    return Error(
+        "cannot-print",
+        f"the output cannot be written: {problem.strerror}",
+        hint="the command has done its work, and only what it says is lost: send it elsewhere",
+    )
+
+
+def _check_call(cmind: Any, i: Mapping[str, Any]) -> None:
     try:
         os.getcwd()
     except OSError:
@@ -92,8 +107,24 @@ def _check_call(i: Mapping[str, Any]) -> None:
         ) from None
     if i.get("out") not in (None, "", "con", "json"):
         raise Error("bad-value", f"--out={i['out']} is not possible", hint="write --out=json")
+    _check_target(cmind, i.get("save_to_json"))
     if i.get("tags") is True:
         raise Error("bad-value", "--tags needs a value", hint="write --tags=get,python3")
+
+
+def _check_target(cmind: Any, target: Any) -> None:
+    """Refuse before anything runs a file for the result that cmind could not write at its end."""
+    if not target:
+        return
+    if target is not True and os.path.isdir(os.path.dirname(os.path.abspath(str(target)))):
+        return
+    cmind.save_to_json = ""
+    value = "" if target is True else f"={target}"
+    raise Error(
+        "bad-value",
+        f"--save_to_json{value} is not possible: there is no such folder",
+        hint="name a file in a folder that exists: --save_to_json=result.json",
+    )
 
 
 def _failure(error: Error, console: bool) -> Answer:

@@ -16,6 +16,7 @@ from cmbench.model import InputSpec
 from cmbench.request import FLAGS
 from cmbench.scaffold import KINDS
 from cmbench.select import parse_tags
+from cmbench.usage import flags_of_verb
 
 LINE = "CMBENCH_LINE"
 """The variable in which the shell hands over the line."""
@@ -24,13 +25,7 @@ _SWITCHES = frozenset(
     ["quiet", "silent", "verbose", "json", "debug", "new", "renew", "skip_cache", "force_cache"]
     + ["offline", "help"]
 )
-_VERB_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "lint": ("--fix", "--strict", "--only=", "--skip=", "--path=", "--tags=", "--out="),
-    "log": ("--errors", "--step="),
-    "test": ("--path=", "--tags=", "--out="),
-    "doc": ("--check", "--path=", "--tags=", "--out="),
-    "add": ("--kind=", "--name=", "--tags=", "--repo=", "--url=", "--sha256="),
-}
+_OF_RUNS = ("replay", "log", "diff")
 _CHOICES: Mapping[str, Iterable[str]] = {"out": ("json",), "kind": KINDS, "shell": ("bash", "zsh")}
 
 SHELLS: Mapping[str, str] = {
@@ -74,6 +69,10 @@ class _Line:
         return self.words[1] if len(self.words) > 1 else ""
 
     @property
+    def thing(self) -> str:
+        return self.words[2] if len(self.words) > 2 else ""
+
+    @property
     def tags(self) -> str:
         """The tag query of the finished words; a lone word or a quoted text counts too."""
         for word in self.words[3:]:
@@ -100,6 +99,8 @@ def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> lis
         return _fitting(_values(flag, found, index), value)
     if found.last.startswith("-"):
         return _fitting(_flags(found, index), found.last)
+    if found.verb in _OF_RUNS:
+        return _fitting(["last"], found.last)
     return _fitting([row.alias for row in index.rows().values()], found.last)
 
 
@@ -144,10 +145,16 @@ def _inputs(line: _Line, index: Index) -> Mapping[str, InputSpec]:
 
 
 def _flags(line: _Line, index: Index) -> list[str]:
-    if line.verb in _VERB_FLAGS:
-        return list(_VERB_FLAGS[line.verb])
-    known = [f"--{name}" if name in _SWITCHES else f"--{name}=" for name in FLAGS]
-    return [*known, *(f"--{name}=" for name in _inputs(line, index))]
+    known = flags_of_verb(line.thing, line.verb)
+    if known is not FLAGS:
+        # What stands behind the "=" is an example.
+        return [f"--{name}{equals}" for name, equals, _ in (f.partition("=") for f in known)]
+    flags = [f"--{name}" if name in _SWITCHES else f"--{name}=" for name in known]
+    if line.verb == "docker":
+        from cmbench.container.options import FLAGS as OF_CONTAINERS
+
+        flags += ["--print", *(f"--docker_{name}=" for name in OF_CONTAINERS)]
+    return [*flags, *(f"--{name}=" for name in _inputs(line, index))]
 
 
 def _values(flag: str, line: _Line, index: Index) -> Iterable[str]:

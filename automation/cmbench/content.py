@@ -12,6 +12,8 @@ from cmbench.values import immutable
 _IGNORED = re.compile(
     r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
 )
+_SHORT = 16
+"""Digits of a digest that tell the versions of one file apart."""
 _SHELL_WORD = re.compile(rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)")
 _OS_WORD = re.compile(rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]")
 _ENV_WORD = re.compile(rb"\b(?:CM|MLC)_[A-Z0-9_]+")
@@ -64,6 +66,17 @@ def read_content(path: str, names: Sequence[str]) -> Content:
             words |= _words(name, data)
     found = tuple(sorted(word.decode() for word in words))
     return Content(digest.hexdigest()[:32], found, tuple(names))
+
+
+def file_digests(path: str) -> dict[str, str]:
+    """A digest of each file of the script directory ``path`` that counts, read from the disk."""
+    import hashlib
+
+    found = {}
+    for name, _, _ in own_files(path):
+        with open(os.path.join(path, name), "rb") as stream:
+            found[name] = hashlib.sha256(stream.read()).hexdigest()[:_SHORT]
+    return found
 
 
 def _words(name: str, data: bytes) -> set[bytes]:

@@ -58,7 +58,7 @@ def replay_text(record: Mapping[str, Any], found: Sequence[str]) -> str:
     """What is about to be repeated, and what of it cannot be as it was."""
     lines = [_heading("repeating", record), "  " + " ".join(record["command"])]
     if found:
-        lines.append("not as it was:")
+        lines.append("cannot be repeated as it was:")
         for text in found:
             lines += _wrapped(text)
     else:

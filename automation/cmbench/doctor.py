@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cmbench.lib import accelerators
 from cmbench.lib.host import memory_facts, usable_cores
 from cmbench.lib.osfacts import os_facts
 from cmbench.lib.packages import install_command
@@ -372,7 +373,7 @@ def _accelerators(machine: Machine) -> Iterator[Finding]:
 
 
 def _nvidia(machine: Machine) -> Iterator[Finding]:
-    nodes = machine.there("dev/nvidia[0-9]*")
+    nodes = accelerators.nvidia_nodes(machine.root)
     if not machine.find("nvidia-smi"):
         if nodes:
             yield Finding(
@@ -426,8 +427,7 @@ def _cuda_toolkit(machine: Machine) -> Iterator[Finding]:
         return
     match = re.search(r"release (\d+\.\d+)", machine.say("nvcc", "--version").output)
     version = match[1] if match else "of unknown version"
-    driver = machine.there("dev/nvidiactl") or machine.find("nvidia-smi")
-    if driver:
+    if accelerators.nvidia_signs(machine.root, machine.find):
         yield Finding("CUDA", OK, f"toolkit {version}")
     else:
         text = f"toolkit {version}, and no driver: it can compile, and nothing it makes can run"

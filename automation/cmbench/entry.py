@@ -31,7 +31,11 @@ class Reliance:
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Entry:
-    """Everything known of one complete cache entry."""
+    """Everything known of one complete cache entry.
+
+    What it gives back and nobody may read on disk is not in ``new_env`` and ``new_state``;
+    ``secrets`` has the fingerprints of these values.
+    """
 
     uid: str
     identity: str
@@ -48,6 +52,7 @@ class Entry:
     relies_on: tuple[Reliance, ...] = ()
     new_env: Mapping[str, Any] = field(default_factory=dict)
     new_state: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     created: float = 0.0
     seconds: float = 0.0

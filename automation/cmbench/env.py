@@ -219,6 +219,13 @@ def masked_env(env: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def without_secrets(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What of ``values`` may lie on a disk, and the fingerprints of all else."""
+    masked = masked_env(values)
+    kept = {key: value for key, value in values.items() if masked[key] == value}
+    return kept, {key: fingerprint(key, v) for key, v in values.items() if key not in kept}
+
+
 def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return mask(value)

@@ -69,7 +69,10 @@ class Error(Exception):
         return self
 
     def render(self, width: int = 80) -> str:
-        """The text a user sees; no line is longer than ``width`` unless a path or word is."""
+        """The text a user sees.
+
+        Below the first line none is longer than ``width`` unless a path or word is.
+        """
         lines = [f"error [{self.code}]: {self.message}"]
         if self.chain:
             lines += _labelled("step", " > ".join(self.chain), width)
@@ -77,7 +80,7 @@ class Error(Exception):
             lines += _labelled("doing", self.doing, width)
         if self.context:
             lines.append("  cause:")
-            lines += [f"    {line}" for line in self.context]
+            lines += [part for line in self.context for part in _kept(line, width)]
         if self.hint:
             lines += _labelled("next", _commands_apart(self.hint), width)
         if self.log:
@@ -85,6 +88,23 @@ class Error(Exception):
         if self.record:
             lines.append(f"  record: {self.record}")
         return "\n".join(lines)
+
+
+def _kept(line: str, width: int) -> list[str]:
+    """A line of the cause; one that is too long goes on further to the right."""
+    import textwrap
+
+    whole = f"    {line}"
+    if len(whole) <= width:
+        return [whole]
+    return textwrap.wrap(
+        whole,
+        width,
+        subsequent_indent=" " * 6,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 _COMMANDS = ("cm ", "bash ", "sudo ")

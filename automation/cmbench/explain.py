@@ -20,6 +20,7 @@ from cmbench.frame import Frame, visible_env
 from cmbench.merge import USER
 from cmbench.model import Condition, Dependency, Node, Script, Settings
 from cmbench.needs import Estimator, Needs, own_code
+from cmbench.plan import TAGS_FROM
 from cmbench.resolve import (
     Resolver,
     call_env,
@@ -442,4 +443,5 @@ def node_data(node: Node, details: Mapping[int, Detail]) -> dict[str, Any]:
 
 def acquires_for(node: Node, child: Node) -> bool:
     """Whether ``child`` is what ``node`` falls back to when its own code finds nothing."""
-    return child.phase == "prehook_deps" and child.when.endswith(f" from {node.script}")
+    decides = child.when.endswith(f" from {node.script}") and not child.when.startswith(TAGS_FROM)
+    return child.phase == "prehook_deps" and decides

@@ -102,7 +102,8 @@ class Forecaster:
         )
         seen = _Seen()
         try:
-            roots = Planner(self._resolver, self._facts, seen).below(shadow, entry, phase)
+            planner = Planner(self._resolver, self._facts, seen, guess=False)
+            roots = planner.below(shadow, entry, phase)
             found = self._judged(seen, roots, env)
         except Error:
             return None

@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -62,6 +63,39 @@ def _importer(offered: Mapping[str, ModuleType]) -> Callable[..., Any]:
         return offered[name] if wanted else offered[name.partition(".")[0]]
 
     return find
+
+
+@contextmanager
+def programs(key: str, directory: str) -> Iterator[None]:
+    """While ``customize.py`` has the word: an interruption ends the programs that it has started.
+
+    They are known by the private directory of the step, which stands in their env under ``key``.
+    """
+    before, system = os.environ.get(key, ""), os.system
+    os.environ[key] = directory
+    vars(os)["system"] = _system
+    try:
+        yield
+    except KeyboardInterrupt:
+        from cmbench.lib import orphans
+
+        orphans.stop(directory)
+        raise
+    finally:
+        vars(os)["system"] = system
+        # Never taken away: a thread that downloads may be going through the environment.
+        os.environ[key] = before
+
+
+def _system(command: str) -> int:
+    """As ``os.system``, which is deaf to Ctrl-C and SIGTERM as long as the program runs.
+
+    An interrupted program would look like one that failed, and many scripts do not look at all.
+    """
+    import subprocess
+
+    status = subprocess.run(["/bin/sh", "-c", command], check=False).returncode
+    return status << 8 if status >= 0 else -status
 
 
 def crash(problem: BaseException, frame: Frame, doing: str) -> Error:

@@ -24,7 +24,9 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 UNTAKEN_SECONDS = 86400.0
-"""How long a download that was begun ahead of its step is kept for a step to take it."""
+"""How long a file that was fetched ahead of its step is kept for a step to take it."""
+PART_SECONDS = 7 * 86400.0
+"""How long a part of a file is kept for a run to go on with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +255,16 @@ def _readable(store: Store, uid: str) -> bool:
 
 
 def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
-    """Downloads that were begun for a step which never came; a run may still want young ones."""
+    """Downloads that no step has taken; a run may still want young ones."""
     if store.living():
         return
     for name in _names(store.place("ahead")):
         path = store.place("ahead", name)
-        if rules.max_size is not None or _age(path) > UNTAKEN_SECONDS:
-            yield Litter(path, _size(path), "fetched ahead, never used")
+        partial = ".part" in name
+        limit = PART_SECONDS if partial else UNTAKEN_SECONDS
+        if rules.max_size is not None or _age(path) > limit:
+            why = "part of a download that was not gone on with" if partial else ""
+            yield Litter(path, _size(path), why or "fetched ahead, never used")
 
 
 def _old_runs(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
@@ -310,7 +315,7 @@ def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
     runs = os.path.join(root, "runs")
     ahead = store.place("ahead")
     if _names(ahead):
-        rows.append(("(fetched ahead)", len(_names(ahead)), directory_size(ahead)))
+        rows.append(("(downloads not taken)", len(_names(ahead)), directory_size(ahead)))
     containers = os.path.join(root, "containers")
     if _names(containers):
         rows.append(("(containers)", len(_names(containers)), directory_size(containers)))

@@ -1,8 +1,8 @@
 """Lock files: repositories, scripts, versions and files of a run, pinned for the next ones.
 
 A lock is made from the record of a run. A run that obeys one refuses to start when a script or
-repository differs, asks every step for the version that the lock has, and lets every download be
-checked against the content that it had.
+repository differs, and to go on when a script is edited meanwhile; it asks every step for the
+version that the lock has, and lets every download be checked against the content that it had.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cmbench.cache import Entry, Store
+from cmbench.content import file_digests, own_files, read_content
 from cmbench.env import MISSING, TracedEnv, fingerprint
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.index import Index, Repository
-from cmbench.model import Request
+from cmbench.lib.texts import listed
+from cmbench.model import Request, Script
 from cmbench.record import load_record, revision
 from cmbench.resolve import Facts, Resolver
 
@@ -44,6 +46,7 @@ class Lock:
     strict: bool = True
     repositories: Mapping[str, str] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     by_chain: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     by_kind: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
     met: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
@@ -80,11 +83,24 @@ class LockedResolver(Resolver):
     ) -> None:
         super().__init__(index, store, facts, env_class)
         self._lock = lock
+        self._seen: dict[str, list[tuple[str, int, int]]] = {}
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
         frame = super().resolve(request, parent)
+        if self._lock.strict:
+            self._refuse_edited(frame.script)
         pinned = self._pinned(frame)
         return super().resolve(pinned, parent) if pinned else frame
+
+    def _refuse_edited(self, script: Script) -> None:
+        """Raise ``lock-broken`` when a script was edited after the run had begun."""
+        files = own_files(script.path)
+        if self._seen.get(script.path) == files:
+            return
+        self._seen[script.path] = files
+        edited = _edited(self._lock, script.alias, script.path)
+        if edited:
+            raise _broken(self._lock, [edited])
 
     def _pinned(self, frame: Frame) -> Request | None:
         """The request with what the lock adds; ``None`` where it adds nothing."""
@@ -237,6 +253,20 @@ def _file_digest(path: str) -> str:
     return digest.hexdigest()
 
 
+def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, str]]:
+    """A digest of each file of the scripts of ``data`` (of ``lock_data``), by alias.
+
+    A script that was edited while the run went on is left out: nobody knows what has run.
+    """
+    found = {}
+    for path, row in index.rows().items():
+        if row.alias in data["scripts"]:
+            files = file_digests(path)
+            if read_content(path, sorted(files)).digest == data["scripts"][row.alias]:
+                found[row.alias] = files
+    return dict(sorted(found.items()))
+
+
 def write_lock(path: str, data: Mapping[str, Any]) -> None:
     """Write the lock file in one step."""
     draft = path + ".new"
@@ -285,6 +315,7 @@ def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
         strict=strict,
         repositories=data["repositories"],
         scripts=data["scripts"],
+        files=data.get("files", {}),
         by_chain={key: frozenset(found) for key, found in by_chain.items()},
         by_kind={key: frozenset(found) for key, found in by_kind.items()},
         met={key: frozenset(found) for key, found in met.items() if key},
@@ -303,12 +334,12 @@ def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
         now = revision(here[alias].path)
         if now != wanted:
             found.append(f"{alias} is at {now[:12] or 'no commit'}, locked is {wanted[:12]}")
-    digests = {row.alias: path for path, row in index.rows().items()}
-    for alias, content in lock.scripts.items():
-        if alias not in digests:
+    paths = {row.alias: path for path, row in index.rows().items()}
+    for alias in lock.scripts:
+        if alias not in paths:
             found.append(f"the script {alias} is not here")
-        elif index.content(digests[alias]).digest != content:
-            found.append(f"the script {alias} was edited")
+        elif edited := _edited(lock, alias, paths[alias]):
+            found.append(edited)
     return found
 
 
@@ -316,12 +347,31 @@ def check_lock(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
     """Raise ``lock-broken`` when a repository or a script is not as the lock has it."""
     found = mismatches(lock, index, repositories)
     if found:
-        raise Error(
-            "lock-broken",
-            f"this is not what {lock.path} has locked",
-            context=found,
-            hint="check the locked commits out with git, or remove the lock file to make a new one",
-        )
+        raise _broken(lock, found)
+
+
+def _edited(lock: Lock, alias: str, path: str) -> str:
+    """How the files of a script differ from what the lock has; empty where they do not."""
+    if alias not in lock.scripts:
+        return ""
+    now, then = file_digests(path), lock.files.get(alias)
+    if then is None:
+        same = read_content(path, sorted(now)).digest == lock.scripts[alias]
+        return "" if same else f"the script {alias} was edited"
+    changed = [name for name in then if name in now and now[name] != then[name]]
+    changed += [f"{name} (gone)" for name in then if name not in now]
+    changed += [f"{name} (new)" for name in now if name not in then]
+    return f"the script {alias} was edited: {listed(changed)}" if changed else ""
+
+
+def _broken(lock: Lock, found: Sequence[str]) -> Error:
+    return Error(
+        "lock-broken",
+        f"this is not what {lock.path} has locked",
+        context=tuple(found),
+        hint="restore what the lock has (git diff, git checkout),\n"
+        f"or renew the lock: remove {lock.path} and run again",
+    )
 
 
 def check_result(lock: Lock, steps: Iterable[Mapping[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 A script says so in its meta (``fetches``, ``required_disk_space``, ``privileges``, ``licence``).
 Where it does not, the last entry of the same kind tells the size, the records of the last runs tell
-the time, and its own code tells whether it can call ``sudo``.
+the time, and its own code tells whether it can call ``sudo`` or a program that downloads.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from cmbench.model import Node, Script
 from cmbench.record import load_record, own_times
 
 _SUDO = re.compile(r"^[^#\n]*\bsudo\b", re.MULTILINE)
+_SHELL_FETCHES = re.compile(
+    r"^[^#\n]*\b(?:wget|curl|git\s+(?:clone|pull|fetch)|pip3?\s+install"
+    r"|(?:apt|apt-get|dnf|yum|brew|conda)\s+(?:-\S+\s+)*install)\b",
+    re.MULTILINE,
+)
+_PYTHON_FETCHES = re.compile(r"^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\(", re.MULTILINE)
 _MEGABYTE = 1_000_000
 _KEY = re.compile("[A-Z][A-Z0-9_]*")
 """What is left of ``<<<KEY>>>`` where the plan does not know its value."""
@@ -56,6 +62,8 @@ class Needs:
 
 NOTHING = Needs(disk=0, seconds=0.0)
 """The needs of a step that is not going to work: cached, or made by an earlier step."""
+UNKNOWN = Needs()
+"""The needs of a step of which only a run can tell which one it is."""
 
 
 RECORDS, STEPS = 20, 2_000
@@ -72,15 +80,17 @@ class Estimator:
         self._runs = os.path.join(root, "runs")
         self._made_by = made_by
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
-        self._code: dict[str, str] = {}
+        self._code: dict[str, tuple[bool, bool]] = {}
 
     def needs(self, node: Node, frame: Frame | None) -> Needs:
         """What the step ``node`` takes if it runs."""
-        if frame is None or node.cached in ("hit", "above", "fact"):
+        if frame is None:
+            return UNKNOWN
+        if node.cached in ("hit", "above", "fact"):
             return NOTHING
         disk, source = self._disk(frame)
         return Needs(
-            downloads=tuple(_downloads(node, frame)),
+            downloads=tuple(_downloads(node, frame) if node.fetches else self._own(frame)),
             disk=disk,
             disk_known_from=source,
             seconds=self._time(frame),
@@ -111,10 +121,27 @@ class Estimator:
         declared = _declared(frame, "privileges")
         if declared:
             return declared
+        return ("can call sudo, if you allow it",) if self._can(frame)[0] else ()
+
+    def _own(self, frame: Frame) -> Iterable[Download]:
+        """What a script that says nothing of downloads may fetch, to judge by its programs."""
+        if self._can(frame)[1]:
+            what = f"what {frame.script.alias} may fetch by itself"
+            yield Download(what, "addresses not known yet")
+
+    def _can(self, frame: Frame) -> tuple[bool, bool]:
+        """Whether the script's own programs can call ``sudo``, and whether they can download."""
         path = frame.script.path
         if path not in self._code:
-            self._code[path] = own_code(path)
-        return ("can call sudo, if you allow it",) if _SUDO.search(self._code[path]) else ()
+            found = programs(path)
+            sudo = any(_SUDO.search(text) for text in found.values())
+            self._code[path] = sudo, any(_fetches(name, text) for name, text in found.items())
+        return self._code[path]
+
+
+def _fetches(name: str, program: str) -> bool:
+    pattern = _SHELL_FETCHES if name.endswith(".sh") else _PYTHON_FETCHES
+    return bool(pattern.search(program))
 
 
 def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -141,12 +168,17 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 def own_code(path: str) -> str:
     """The text of the programs in the script directory ``path``."""
-    found = []
+    return "\n".join(programs(path).values())
+
+
+def programs(path: str) -> dict[str, str]:
+    """The programs in the script directory ``path``, by name."""
+    found = {}
     for name in sorted(os.listdir(path)):
         if name.endswith((".py", ".sh")):
             with open(os.path.join(path, name), encoding="utf-8", errors="replace") as stream:
-                found.append(stream.read())
-    return "\n".join(found)
+                found[name] = stream.read()
+    return found
 
 
 def _declared(frame: Frame, key: str) -> tuple[str, ...]:
@@ -206,23 +238,34 @@ def _known(frame: Frame, key: str) -> str:
     return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
 
 
-def total(found: Sequence[Needs], root: str) -> dict[str, Any]:
-    """The sums over all steps, as JSON holds them; ``root`` is where the cache lies."""
-    downloads = list(dict.fromkeys(d for needs in found for d in needs.downloads))
+def total(found: Sequence[Needs], sure: Sequence[Needs], root: str) -> dict[str, Any]:
+    """The sums over all steps, as JSON holds them; ``root`` is where the cache lies.
+
+    ``sure`` are the needs of those steps that work whatever happens: their sums end in ``_sure``.
+    """
+    downloads = _distinct(found)
     working = [needs for needs in found if needs is not NOTHING]
     return {
         "downloads": len(downloads),
         "download_bytes": sum(d.size for d in downloads),
+        "download_bytes_sure": sum(d.size for d in _distinct(sure)),
         "downloads_of_unknown_size": sum(not d.size for d in downloads),
+        "open_steps": sum(needs is UNKNOWN for needs in found),
         "network": list(dict.fromkeys(d.host or d.what for d in downloads)),
         "disk_bytes": sum(n.disk for n in working if n.disk > 0),
+        "disk_bytes_sure": sum(n.disk for n in sure if n.disk > 0),
         "steps_of_unknown_disk": sum(n.disk < 0 for n in working),
         "disk_free_bytes": free_space(root),
         "seconds": round(sum(n.seconds for n in working if n.seconds > 0), 1),
+        "seconds_sure": round(sum(n.seconds for n in sure if n.seconds > 0), 1),
         "steps_of_unknown_time": sum(n.seconds < 0 for n in working),
         "privileges": list(dict.fromkeys(p for n in working for p in n.privileges)),
         "licences": list(dict.fromkeys(t for n in working for t in n.licences)),
     }
+
+
+def _distinct(found: Sequence[Needs]) -> list[Download]:
+    return list(dict.fromkeys(d for needs in found for d in needs.downloads))
 
 
 def free_space(path: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from cmbench.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
@@ -17,6 +17,10 @@ from cmbench.frame import Frame
 from cmbench.lib.texts import read_or_empty
 from cmbench.model import PHASES, Dependency, Node, Plan, Request, Tags
 from cmbench.resolve import Facts, Resolver
+from cmbench.select import candidates
+
+TAGS_FROM = "tags from "
+"""How the question of a step begins that is open for its tags and not for a condition."""
 
 
 class PlanEnv(TracedEnv):
@@ -37,6 +41,10 @@ class PlanEnv(TracedEnv):
         """Say that ``producer`` will set the keys that match ``patterns``."""
         for pattern in patterns:
             self._promises[pattern] = Pending(producer)
+
+    def doubt(self, key: str, producer: str) -> None:
+        """Say that ``producer`` may set ``key``, which is empty or not set yet."""
+        dict.__setitem__(self, key, Pending(producer))
 
     def promised(self, key: str) -> Pending | None:
         """The promise that covers ``key``, if any."""
@@ -65,13 +73,24 @@ class Watcher(Protocol):
 
 
 class Planner:
-    """Walks a request's tree with a resolver whose env class is ``PlanEnv``."""
+    """Walks a request's tree with a resolver whose env class is ``PlanEnv``.
 
-    def __init__(self, resolver: Resolver, facts: Facts, watcher: Watcher | None = None) -> None:
+    A step some of whose tags only a run can tell is planned with the others, where these can mean
+    one script only; with ``guess`` false it stays open.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        facts: Facts,
+        watcher: Watcher | None = None,
+        guess: bool = True,
+    ) -> None:
         self._resolver = resolver
+        self._guess = guess
         self._facts = facts
         self._watcher = watcher
-        self._made: dict[str, str] = {}
+        self._made: dict[str, list[Mapping[str, Any]]] = {}
         self._customize: dict[str, str] = {}
 
     def plan(self, request: Request) -> Plan:
@@ -120,15 +139,28 @@ class Planner:
             if parent is not None:
                 _merge(parent.env, _doubted(entry.new_env, when, frame))
             return _node(frame, phase, when, "hit", why, entry.path, children, entry.version)
-        key = frame.identity
-        if key in self._made:
+        if self._made_above(frame):
             self._give(frame, parent, when)
             return _node(frame, phase, when, "above", "made by an earlier step of this plan")
-        self._made[key] = frame.label
         children = self._children(frame)
         self._give(frame, parent, when)
         cached = "maybe" if why.startswith("unknown until") else "miss"
         return _node(frame, phase, when, cached, why, children=children)
+
+    def _made_above(self, frame: Frame) -> bool:
+        """Whether an earlier step makes this entry too; from now on, this one counts as such."""
+        earlier = self._made.setdefault(frame.identity, [])
+        if any(self._asks_the_same(frame, env) for env in earlier):
+            return True
+        earlier.append(frame.request.env)
+        return False
+
+    def _asks_the_same(self, frame: Frame, other: Mapping[str, Any]) -> bool:
+        """Whether ``other`` asks for what ``frame`` was asked for, as far as its script looks."""
+        own = frame.request.env
+        keys = [key for key in {**own, **other} if own.get(key) != other.get(key)]
+        text = f"{self._own_code(frame)}{frame.script.meta}" if keys else ""
+        return not any(key in text for key in keys)
 
     def _children(self, frame: Frame, dynamic_only: bool = False) -> tuple[Node, ...]:
         found: list[Node] = []
@@ -151,8 +183,11 @@ class Planner:
         when = reason if answer is None else ""
         request = self._resolver.child(frame, entry)
         if isinstance(request, Pending):
-            why = "the step to run is not known yet"
-            return [self._open(entry, phase, f"tags from {request.producer}", why)]
+            question = TAGS_FROM + request.producer
+            known = self._known_part(frame, entry) if self._guess else None
+            if known is None:
+                return [self._open(entry, phase, question, "the step to run is not known yet")]
+            when, request = when or question, known
         if when and request.tags in _tags_above(frame):
             why = "it leads back to a step above, which a run may enter again"
             return [self._open(entry, phase, when, why)]
@@ -162,6 +197,17 @@ class Planner:
             if not when:
                 raise
             return [self._open(entry, phase, when, f"if so: {error.message}")]
+
+    def _known_part(self, frame: Frame, entry: Dependency) -> Request | None:
+        """The request without the tags that are not known yet, if it can mean one script only."""
+        request = self._resolver.child(frame, entry, known_only=True)
+        if isinstance(request, Pending):
+            return None
+        try:
+            found = candidates(self._resolver.index, request.tags, caller=frame.script)
+        except Error:
+            return None
+        return request if len(found) == 1 else None
 
     def _open(self, entry: Dependency, phase: str, when: str, why: str) -> Node:
         node = _open_node(entry, phase, when, why)
@@ -181,6 +227,9 @@ class Planner:
                 for key, _ in condition.rules:
                     if key in source and frame.env.peek(key, MISSING) is MISSING:
                         frame.env.promise((key,), frame.script.alias)
+            for key in _tag_keys(entry):
+                if frame.env.peek(key, "") == "" and _sets(source, key):
+                    frame.env.doubt(key, frame.script.alias)
 
     def _own_code(self, frame: Frame) -> str:
         path = frame.script.path
@@ -211,6 +260,21 @@ class Planner:
                 parent.env.learn(key, value, path)
 
 
+def _tag_keys(entry: Dependency) -> Iterator[str]:
+    """The keys whose values become tags of a dependency, or decide about them."""
+    yield from entry.tags_from_env
+    for _, keys in entry.tags_from_env_with_prefix:
+        yield from keys
+    for _, rules in entry.tags_if_env:
+        yield from (key for condition in rules for key, _ in condition.rules)
+
+
+def _sets(source: str, key: str) -> bool:
+    """Whether a step's own code sets ``key``, and does not only look at it."""
+    found = rf"""['"]{key}['"]\s*(?:\]\s*=(?!=)|:)|setdefault\(\s*['"]{key}['"]|\b{key}=(?!=)"""
+    return key in source and re.search(found, source) is not None
+
+
 def _tags_above(frame: Frame) -> list[Tags]:
     own = [frame.request.tags]
     return own + _tags_above(frame.parent) if frame.parent else own
@@ -223,6 +287,15 @@ def walk(node: Node) -> Iterable[Node]:
         node = pending.pop()
         yield node
         pending.extend(reversed(node.children))
+
+
+def sure(node: Node) -> Iterator[Node]:
+    """Of ``node`` and everything below it, the steps that will work whatever happens."""
+    if node.when or node.cached not in ("no", "miss"):
+        return
+    yield node
+    for child in node.children:
+        yield from sure(child)
 
 
 def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:

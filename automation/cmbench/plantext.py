@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.explain import Detail, Notes, Origin, acquires_for
 from cmbench.lib.texts import size_text
 from cmbench.model import Node, Plan
-from cmbench.plan import walk
+from cmbench.plan import TAGS_FROM, walk
 
 WIDTH = 80
 _WORDS = {
@@ -76,7 +76,8 @@ def _plan_line(node: Node, lead: str, word: str = "") -> str:
     if any(acquires_for(node, child) for child in node.children):
         state = f"detect, {state}"
     if node.when:
-        state = f"{state} if {node.when}" if state != "?" else f"? {node.when}"
+        word = "," if node.when.startswith(TAGS_FROM) else " if"
+        state = f"{state}{word} {node.when}" if state != "?" else f"? {node.when}"
     left = lead + label
     if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
         return f"{left}  {state}"
@@ -120,12 +121,15 @@ def _needs_lines(
 ) -> Iterator[str]:
     yield from _download_lines(nodes, details, totals)
     if totals["disk_bytes"] or totals["steps_of_unknown_disk"]:
+        left = totals["steps_of_unknown_disk"]
         known = f"about {size_text(totals['disk_bytes'])}" if totals["disk_bytes"] else ""
-        yield _total("disk", known, totals["steps_of_unknown_disk"], "not known")
+        yield _total("disk", _bounded(known, totals, "disk_bytes", left > 0), left, "not known")
         yield f"         {size_text(totals['disk_free_bytes'])} are free"
     if totals["seconds"] or totals["steps_of_unknown_time"]:
-        known = f"{_duration(totals['seconds'])}, as last time" if totals["seconds"] else ""
-        yield _total("time", known, totals["steps_of_unknown_time"], "not measured yet")
+        left = totals["steps_of_unknown_time"]
+        known = _duration(totals["seconds"]) if totals["seconds"] else ""
+        amount = _bounded(known, totals, "seconds", left > 0)
+        yield _total("time", amount and f"{amount}, as last time", left, "not measured yet")
     for title, field in (("root", "privileges"), ("licence", "licences")):
         found = [(n.script, text) for n in nodes for text in getattr(details[id(n)].needs, field)]
         for script, text in dict.fromkeys(found):
@@ -136,8 +140,10 @@ def _download_lines(
     nodes: Sequence[Node], details: Mapping[int, Detail], totals: Mapping[str, Any]
 ) -> Iterator[str]:
     found = list(dict.fromkeys(d for node in nodes for d in details[id(node)].needs.downloads))
+    steps = totals["open_steps"]
     if not found:
-        yield "nothing to fetch from the network"
+        left = f", but {steps} {'step is' if steps == 1 else 'steps are'} open" if steps else ""
+        yield f"nothing to fetch from the network{left}"
         return
     yield "to fetch from the network:"
     for download in found:
@@ -146,10 +152,11 @@ def _download_lines(
         checked = "" if download.checksum or "://" not in download.what else ", no checksum"
         yield f"  {download.what}{size}{checked}"
     sized = [download for download in found if download.size]
-    if len(sized) > 1:
+    if sized and len(found) + steps > 1:
         about = "about " if any(download.about for download in sized) else ""
-        rest = ", the others not known" if len(sized) < len(found) else ""
-        yield f"  in all {about}{size_text(totals['download_bytes'])}{rest}"
+        known = f"{about}{size_text(totals['download_bytes'])}"
+        rest = ", the others not known" if len(sized) < len(found) or steps else ""
+        yield f"  in all {_bounded(known, totals, 'download_bytes', bool(rest))}{rest}"
     yield from textwrap.wrap(
         ", ".join(totals["network"]), WIDTH, initial_indent="network: ", subsequent_indent=" " * 9
     )
@@ -163,7 +170,19 @@ def _duration(seconds: float) -> str:
 
 def _total(title: str, known: str, unknown: int, word: str) -> str:
     steps = f"{unknown} {'step' if unknown == 1 else 'steps'} {word}" if unknown else ""
-    return f"{title + ':':<9}" + ", ".join(part for part in (known, steps) if part)
+    text = ", ".join(part for part in (known, steps) if part)
+    head = f"{title + ':':<9}"
+    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def _bounded(known: str, totals: Mapping[str, Any], key: str, incomplete: bool) -> str:
+    """A sum in words that claim no more than is known: parts are missing, or may not be needed."""
+    branches = totals[key] != totals[key + "_sure"]
+    if not known:
+        return ""
+    if incomplete:
+        return f"at least {known}" + (" with all branches" if branches else "")
+    return f"up to {known}" if branches else known
 
 
 # ---------------------------------------------------------------- where a value is from

@@ -17,6 +17,7 @@ from cmbench.env import MISSING, Pending
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.model import Dependency, Node
+from cmbench.plan import sure
 
 FETCHER = "9cdc8dc41aae437e"
 """The uid of the script that takes what was fetched ahead: download-file."""
@@ -52,20 +53,12 @@ class Wishes:
     def certain(self, root: Node) -> list[Wish]:
         """The files that steps of the plan will want whatever happens, each once."""
         found: dict[str, Wish] = {}
-        for node in _sure(root):
+        for node in sure(root):
             kept = self._frames.get(id(node))
             wish = _wish(kept[1]) if kept else None
             if wish is not None:
                 found.setdefault(wish.checksum, wish)
         return list(found.values())
-
-
-def _sure(node: Node) -> Iterator[Node]:
-    if node.when or node.cached not in ("no", "miss"):
-        return
-    yield node
-    for child in node.children:
-        yield from _sure(child)
 
 
 def _wish(frame: Frame) -> Wish | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from cmbench.errors import Error
+from cmbench.lib import orphans
 
 GRACE_SECONDS = 2.0
 
@@ -21,10 +23,13 @@ def run_process(
     environment: Mapping[str, str],
     line: Callable[[str], None],
     pulse: Callable[[], None] = lambda: None,
+    scratch: str = "",
 ) -> int:
     """Run ``command`` in a process group of its own; its output goes to ``line``, line by line.
 
-    An interruption ends the whole group, by force after ``GRACE_SECONDS``, and passes on.
+    An interruption ends the whole group, by force after ``GRACE_SECONDS`` or a second interruption,
+    and passes on. So does it end what has left the group, such as ``timeout 60 make``, where
+    ``scratch`` is the private directory that the environment names.
     Returns the exit status (negative for a signal). ``pulse`` is called a few times a second; what
     it raises ends the process too.
     """
@@ -35,7 +40,7 @@ def run_process(
             _pump(process, line, pulse)
             return process.wait()
         except BaseException:
-            end_group(process)
+            end_all(process, scratch)
             raise
 
 
@@ -54,8 +59,16 @@ def _start(command: list[str], cwd: str, environment: Mapping[str, str]) -> subp
         raise Error(
             "cannot-start",
             f"cannot start {command[0]}: {problem.strerror}",
-            hint=f"install {command[0]} or put it on PATH",
+            hint=_remedy(problem, command[0], environment),
         ) from None
+
+
+def _remedy(problem: OSError, program: str, environment: Mapping[str, str]) -> str:
+    if problem.errno != errno.E2BIG:
+        return f"install {program} or put it on PATH"
+    key = max(environment, key=lambda name: len(environment[name]))
+    size = len(environment[key])
+    return f"the longest value, that of {key}, has {size} characters: hand it on in a file"
 
 
 @contextmanager
@@ -116,22 +129,32 @@ def _visible(raw: bytes) -> str:
     return raw.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process group: ask first, force after ``GRACE_SECONDS``."""
-    for wanted, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 0.5)):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, wanted)
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and _group_alive(process):
-            time.sleep(0.05)
-    with suppress(Exception):
-        process.wait(timeout=1)
+def end_all(process: subprocess.Popen[bytes], scratch: str) -> None:
+    """End a process with all that it has started: ask first, force after ``GRACE_SECONDS``."""
+    try:
+        _tell_all(process, scratch, signal.SIGTERM, GRACE_SECONDS)
+    finally:
+        # Who presses Ctrl-C again while they have time to end has waited long enough.
+        _tell_all(process, scratch, signal.SIGKILL, 0.5)
+        with suppress(Exception):
+            process.wait(timeout=1)
 
 
-def _group_alive(process: subprocess.Popen[bytes]) -> bool:
+def _tell_all(process: subprocess.Popen[bytes], scratch: str, number: int, patience: float) -> None:
+    """Send a signal to the group and to what has left it; wait until all are gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+    if scratch:
+        orphans.tell(scratch, number)
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and _alive(process, scratch):
+        time.sleep(0.05)
+
+
+def _alive(process: subprocess.Popen[bytes], scratch: str) -> bool:
     process.poll()
     try:
         os.killpg(process.pid, 0)
     except (ProcessLookupError, PermissionError):
-        return False
+        return bool(scratch) and bool(orphans.find(scratch))
     return True

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cmbench.content import own_files
 from cmbench.env import MISSING, fingerprint
 from cmbench.errors import Error
 from cmbench.index import Index, Repository
+from cmbench.lib.texts import listed
 from cmbench.record import host_facts, own_times, revision
 
 ABSENT = "(none)"
@@ -205,7 +207,8 @@ def _repository_obstacles(
             yield f"the repository {alias} is not registered here"
         elif revision(here[alias]) != commit:
             now = revision(here[alias])[:12] or "no commit"
-            yield f"the repository {alias} was at {commit[:12] or 'no commit'}, is at {now}"
+            way = f" (git -C {here[alias]} checkout {commit[:12]})" if commit else ""
+            yield f"the repository {alias} was at {commit[:12] or 'no commit'}, is at {now}{way}"
 
 
 def _script_obstacles(record: Mapping[str, Any], index: Index) -> Iterator[str]:
@@ -215,7 +218,13 @@ def _script_obstacles(record: Mapping[str, Any], index: Index) -> Iterator[str]:
         if alias not in paths:
             yield f"the script {alias} is not here"
         elif index.content(paths[alias]).digest != then:
-            yield f"the script {alias} was edited since"
+            yield f"the script {alias} was edited since{_newer(paths[alias], record['started'])}"
+
+
+def _newer(path: str, time: float) -> str:
+    """The files of a script that were written after ``time``, in seconds since 1970."""
+    names = [name for name, _, written in own_files(path) if written > time * 1e9]
+    return ", it runs as it is now" + (f" (newer: {listed(names)})" if names else "")
 
 
 def _host_obstacles(record: Mapping[str, Any]) -> Iterator[str]:

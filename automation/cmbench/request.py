@@ -107,16 +107,44 @@ def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
-    """The tag query and the script name (one of both) that a call names."""
+    """The tag query and the name of a script or of a cache entry that a call has, if any.
+
+    Raises ``bad-value`` where words without a flag name several things.
+    """
     words = [str(i.get("tags") or "")] if not isinstance(i.get("tags"), list) else i["tags"]
-    uid = ""
+    named: list[str] = []
     for artifact in [i.get("artifact") or "", *(i.get("artifacts") or ())]:
         text = str(artifact).strip()
         if " " in text:
             words += text.split()
         elif text:
-            uid = text.rpartition(":")[2].rpartition(",")[2]
+            named.append(text)
+    if len(named) > 1:
+        raise Error(
+            "bad-value",
+            f"one name is taken at a time, and there are {len(named)}: {', '.join(named)}",
+            hint=f'tags are one word: "{" ".join(named)}" or --tags={",".join(named)}\n'
+            'a value stands behind "=": --jobs=4',
+        )
+    uid = named[0].rpartition(":")[2].rpartition(",")[2] if named else ""
     return parse_tags(",".join(str(w) for w in words if w)), uid
+
+
+_SWITCHES = frozenset(
+    ["quiet", "verbose", "silent", "debug", "offline", "no_prefetch", "json", "new", "renew"]
+    + ["skip_cache", "force_cache", "why", "dot", "mermaid"]
+)
+
+
+def _check_switches(flags: Mapping[str, Any]) -> None:
+    for name in _SWITCHES:
+        value = str(flags.get(name, "")).lower()
+        if value not in _BOOLEANS:
+            raise Error(
+                "bad-value",
+                f"--{name}={flags[name]} is neither yes nor no",
+                hint=f"write --{name}, or leave it out",
+            )
 
 
 def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
@@ -149,6 +177,7 @@ def jobs_of(value: Any) -> int:
 def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
     """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
     inputs = {k: v for k, v in flags.items() if k not in FLAGS or k in script.inputs}
+    _check_switches({k: v for k, v in flags.items() if k not in inputs})
     if script.dialect.inputs_bind:
         _check_inputs(inputs, script)
     _refuse_modes(inputs, script)
@@ -198,6 +227,8 @@ def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = flags.get(key) or {}
     if not isinstance(value, dict):
         raise Error("bad-value", f"--{key} needs a key", hint=f"write --{key}.KEY=value")
+    if "" in value:
+        raise Error("bad-value", f"--{key}. needs a key", hint=f"write --{key}.KEY=value")
     return {str(k): _plain(v) for k, v in value.items()}
 
 

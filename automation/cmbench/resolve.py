@@ -218,9 +218,10 @@ class Resolver:
         why = "nothing like it was made before"
         if frame.request.name:
             named = registered(frame, self.store.entries(), self.unsound)
-            if named is not None:
-                return self._answered(named), f"registered as {frame.request.name}"
-            why = f"nothing is registered as {frame.request.name}"
+            if named is None:
+                why = f"nothing is registered as {frame.request.name}"
+            elif not (why := missing_secret(named, frame)):
+                return self._answered(named, frame), f"registered as {frame.request.name}"
         candidates = self.store.candidates(frame.identity)
         unwanted = set(frame.request.tags.unwanted)
         for entry in candidates:
@@ -229,14 +230,17 @@ class Resolver:
                 continue
             why = self._mismatch(entry, frame)
             if not why:
-                return self._answered(entry), "same script, variations and inputs"
+                return self._answered(entry, frame), "same script, variations and inputs"
         return None, why
 
-    def _answered(self, entry: Entry) -> Entry:
-        """``entry``, whose dependencies had names that are not seen again."""
+    def _answered(self, entry: Entry, frame: Frame) -> Entry:
+        """``entry`` with its secrets; its dependencies had names that are not seen again."""
         keys = [key for key in entry.reads if key.startswith("adr:")]
         self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
-        return entry
+        if not entry.secrets:
+            return entry
+        secrets = {key: frame.env.peek(key) for key in entry.secrets}
+        return replace(entry, new_env={**entry.new_env, **secrets})
 
     def _mismatch(self, entry: Entry, frame: Frame) -> str:
         """Why ``entry`` does not answer ``frame``; an empty string when it does."""
@@ -247,7 +251,7 @@ class Resolver:
                 return f"unknown until {now.producer} has run ({key})"
             if now != then:
                 return changed(key, then, now)
-        return self.unsound(entry)
+        return missing_secret(entry, frame) or self.unsound(entry)
 
     def unsound(self, entry: Entry) -> str:
         """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
@@ -328,19 +332,23 @@ class Resolver:
                 entry = merge_dependency(entry, update)
         return entry
 
-    def child(self, frame: Frame, entry: Dependency) -> Request | Pending:
-        """The request that a dependency entry makes; pending when its tags are not yet known."""
+    def child(self, frame: Frame, entry: Dependency, known_only: bool = False) -> Request | Pending:
+        """The request that a dependency entry makes; pending when its tags are not yet known.
+
+        With ``known_only`` it is made without the tags that are not.
+        """
         env = frame.env
         words = [entry.tags]
         for prefix, keys in entry.tags_from_env_with_prefix:
             words += [_prefixed(prefix, _own_value(entry, env, key)) for key in keys]
         words += [_prefixed("", _own_value(entry, env, key)) for key in entry.tags_from_env]
-        words += [tag for tag, rules in entry.tags_if_env if decide(rules, env)[0]]
+        words += [_tag_if(tag, rules, env) for tag, rules in entry.tags_if_env]
         if entry.inherit_variation_tags:
             words += _inherited(frame, entry)
         for word in words:
-            if isinstance(word, Pending):
+            if isinstance(word, Pending) and not known_only:
                 return word
+        words = [word for word in words if not isinstance(word, Pending)]
         text = substitute(",".join(str(w) for w in words if w), env)
         if isinstance(text, Pending):
             return text
@@ -488,10 +496,25 @@ def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
     return adr
 
 
+def missing_secret(entry: Entry, frame: Frame) -> str:
+    """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
+    for key, then in entry.secrets.items():
+        if fingerprint(key, frame.env.peek(key)) != then:
+            return f"it gave back the secret {key}, which no cache keeps"
+    return ""
+
+
 def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:
     """What the entry itself sets for ``key``, else what the caller's env holds."""
     own = substitute(entry.env[key], env) if key in entry.env else ""
     return env.get(key) if own in ("", None) else own
+
+
+def _tag_if(tag: str, rules: tuple[Condition, ...], env: TracedEnv) -> Any:
+    answer, question = decide(rules, env)
+    if answer is None:
+        return Pending(question.rpartition(" from ")[2])
+    return tag if answer else ""
 
 
 def _prefixed(prefix: str, value: Any) -> Any:

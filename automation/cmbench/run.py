@@ -24,7 +24,7 @@ from cmbench.compat import Automation, Place, artifact, os_info, run_state
 from cmbench.env import expanded_env, mask, masked_env, process_env, secrets_of
 from cmbench.errors import Error
 from cmbench.frame import Frame
-from cmbench.hooks import crash, load, unanswered
+from cmbench.hooks import crash, load, programs, unanswered
 from cmbench.model import Outcome
 from cmbench.runlog import RunLog
 from cmbench.values import immutable
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from cmbench.mlc import Actions
 
 TAIL_LINES = 15
+NEXT = "next: "
+"""A line of a failing program that begins so is its advice, not its output."""
 ALONE = "machine"
 """The lock of steps that measure: nothing else of ours runs beside them."""
 
@@ -153,6 +155,8 @@ class StepRunner:
                 if self._crew is not None:
                     stack.enter_context(self._crew.hook())
                 stack.enter_context(self._captured_prints(frame))
+                key = frame.script.dialect.prefix + "TMP_RUN_DIR"
+                stack.enter_context(programs(key, place.scratch))
                 return function(self.hook_input(frame, place))
         except Error as error:
             error.doing = error.doing or doing
@@ -311,12 +315,13 @@ class StepRunner:
         status, tail = self._process(command, place, environment)
         if status:
             repeat = _write_repeat_file(frame, place, command, environment)
+            seen, advice = _advice(tail)
             raise Error(
                 "script-failed",
                 f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
-                context=(*tail, *_files_of_failure(frame, place.cwd)),
+                context=(*seen, *_files_of_failure(frame, place.cwd)),
                 doing=os.path.basename(path),
-                hint=f"{_cause_hint(tail)}\nrepeat this step alone: bash {repeat}".lstrip("\n"),
+                hint=f"{advice}\nrepeat this step alone: bash {repeat}".lstrip("\n"),
             )
         _take_over(frame, place.cwd)
 
@@ -334,10 +339,11 @@ class StepRunner:
             self._line(text)
 
         if self._crew is None or self._crew.in_hook:
-            return run_process(command, place.cwd, environment, line), tuple(tail)
+            status = run_process(command, place.cwd, environment, line, scratch=place.scratch)
+            return status, tuple(tail)
         with self._crew.idle():
             check = self._crew.check
-            status = run_process(command, place.cwd, environment, line, check)
+            status = run_process(command, place.cwd, environment, line, check, place.scratch)
         return status, tuple(tail)
 
     def _write_log(self, text: str) -> None:
@@ -450,10 +456,13 @@ def _status_text(status: int) -> str:
     return f"exited with status {status}"
 
 
-def _cause_hint(tail: tuple[str, ...]) -> str:
+def _advice(tail: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """What a program printed, and what to do next: by its own ``next:`` line, or by the cause."""
     from cmbench.lib.causes import remedy
 
-    return remedy("\n".join(tail))
+    told = [line.removeprefix(NEXT) for line in tail if line.startswith(NEXT)]
+    seen = tuple(line for line in tail if not line.startswith(NEXT))
+    return seen, "\n".join(told) or remedy("\n".join(tail))
 
 
 def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:

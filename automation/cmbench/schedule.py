@@ -25,7 +25,15 @@ from cmbench.cache import (
 )
 from cmbench.compat import Place
 from cmbench.entry import expiration
-from cmbench.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
+from cmbench.env import (
+    MISSING,
+    Pending,
+    TracedEnv,
+    decide,
+    merge_value,
+    select_keys,
+    without_secrets,
+)
 from cmbench.errors import Error
 from cmbench.frame import OF_THE_ENGINE, Frame
 from cmbench.meta import dependency
@@ -239,6 +247,8 @@ class Scheduler:
     ) -> Entry:
         from cmbench.payload import outputs_of, survey
 
+        new_env, secrets = without_secrets(outcome.new_env)
+        new_state, more_secrets = without_secrets(outcome.new_state)
         version = [f"version-{outcome.version}"] if outcome.version else []
         labels = [*frame.labels(), *version, *report["tags"]]
         outputs = outputs_of(staging.path, outcome.new_env)
@@ -259,8 +269,9 @@ class Scheduler:
             scripts=dict(frame.scripts),
             deps=tuple(frame.entries),
             relies_on=_reliances(frame, report["relies_on"]),
-            new_env=outcome.new_env,
-            new_state=outcome.new_state,
+            new_env=new_env,
+            new_state=new_state,
+            secrets={**secrets, **more_secrets},
             name=frame.request.name,
             created=time.time(),
             seconds=time.time() - started,

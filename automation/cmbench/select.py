@@ -75,6 +75,13 @@ def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = 
         if not rows:
             names = [row.alias for row in index.rows().values()]
             raise Error("script-not-found", f'no script is named "{uid}"', hint=_hint(uid, names))
+        strange = [tag for tag in tags.wanted if not any(tag in row.tags for row in rows)]
+        if strange:
+            raise Error(
+                "bad-value",
+                f'the script "{uid}" has no tag "{strange[0]}"',
+                hint="name a script by its tags or by its name",
+            )
     else:
         if not tags.wanted:
             raise Error("bad-value", "no tags are given", hint="name tags: --tags=get,python3")
@@ -120,6 +127,8 @@ def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
 
 
 def _hint(word: str, known: Iterable[str]) -> str:
+    if word.isdigit():
+        return 'a value stands behind "=": --jobs=4'
     return did_you_mean(word, known) or "list what exists: cm find script"
 
 

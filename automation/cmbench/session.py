@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench import request as requests_in
-from cmbench.errors import Error
+from cmbench.errors import Error, did_you_mean
 from cmbench.index import Index, Repository
 from cmbench.model import Request, Script
 from cmbench.select import candidates, refuse_ambiguity
@@ -53,6 +53,26 @@ def _shared(own: str) -> str:
     return os.path.abspath(path)
 
 
+def _repositories(registered: Iterable[Any]) -> Iterator[Repository]:
+    """The registered repositories, under names that differ: a fork has the alias of its origin."""
+    taken: set[str] = set()
+    for repo in registered:
+        path = repo.path_with_prefix
+        alias = str(repo.meta.get("alias", path))
+        name = f"{alias} at {path}" if alias in taken else alias
+        taken.add(name)
+        yield Repository(alias=name, path=path, own=alias == OWN_ALIAS)
+
+
+def output_fails() -> bool:
+    """Whether it is standard output that an ``OSError`` came from: it still cannot be written."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        return True
+    return False
+
+
 class Session:
     """One call of one verb: the registered repositories, the index and the store of this user.
 
@@ -62,17 +82,11 @@ class Session:
     def __init__(self, cmind: Any, i: Mapping[str, Any], write: bool) -> None:
         self.cmind = cmind
         self.i = i
-        self.flags = {**requests_in.flags_of(i), **requests_in.extra_flags(os.environ)}
-        self.options = requests_in.options_of(self.flags, i.get("cmd") or ())
+        self.flags = requests_in.flags_of(i)
+        everywhere = requests_in.extra_flags(os.environ)
+        self.options = requests_in.options_of({**self.flags, **everywhere}, i.get("cmd") or ())
         self.root = os.path.join(cmind.repos_path, "cmbench")
-        self.repositories = [
-            Repository(
-                alias=str(repo.meta.get("alias", repo.path_with_prefix)),
-                path=repo.path_with_prefix,
-                own=repo.meta.get("alias") == OWN_ALIAS,
-            )
-            for repo in cmind.repos.lst
-        ]
+        self.repositories = list(_repositories(cmind.repos.lst))
         self.index = Index(self.repositories, os.path.join(self.root, "index.db"), write)
         self._shared = _shared(self.root)
         self._store: Store | None = None
@@ -90,9 +104,16 @@ class Session:
         """Env words of a script's native programs."""
         return self.index.content(path).words
 
+    def take_extra_flags(self) -> None:
+        """Lay the flags that the user wants for every run over those of this call, which is one."""
+        self.flags = _laid_over(self.flags, requests_in.extra_flags(os.environ))
+
     def script(self) -> tuple[Request, Script]:
         """The requested script and the checked request."""
+        self.take_extra_flags()
         tags, uid = requests_in.tags_of(self.i)
+        if not (uid or tags.wanted):
+            _refuse_misspelt_tags(self.flags)
         refuse_ambiguity(self.index, tags, uid)
         rows = candidates(self.index, tags, uid)
         script = self.index.script(rows[0].path)
@@ -107,6 +128,25 @@ class Session:
                 text = f"warning: {script.alias} knows no flag --{name}; {hint}"
                 print(text, file=sys.stderr)
         return request, script
+
+
+def _refuse_misspelt_tags(flags: Iterable[str]) -> None:
+    for name in flags:
+        hint = did_you_mean(name, ["tags"]) if name != "tags" else ""
+        if hint:
+            raise Error("unknown-flag", f"there is no flag --{name}", hint=hint)
+
+
+def _laid_over(flags: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, groups such as ``adr`` one within the other; ``more`` wins."""
+    found = dict(flags)
+    for name, value in more.items():
+        below = found.get(name)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            found[name] = _laid_over(below, value)
+        else:
+            found[name] = value
+    return found
 
 
 def _tell_repositories(names: Sequence[str]) -> None:

@@ -73,8 +73,13 @@ def help_text(script: Script) -> str:
         lines.append("")
     lines.append("Flags of every script:")
     for name, meaning in FLAGS.items():
-        lines += _entry(f"--{name}", meaning)
+        lines += flag_lines(name, meaning)
     return "\n".join(lines)
+
+
+def flag_lines(name: str, meaning: str) -> list[str]:
+    """A flag, named without its dashes, beside what it does."""
+    return _entry(f"--{name}", meaning)
 
 
 def _input_lines(spec: InputSpec) -> list[str]:

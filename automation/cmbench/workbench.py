@@ -78,7 +78,7 @@ def refuse_unknown(flags: Mapping[str, Any], known: set[str]) -> None:
     """Raise ``Error`` for a flag that a command does not know."""
     for name in flags:
         if name not in known:
-            hint = did_you_mean(name, known) or "see: cm help script"
+            hint = did_you_mean(name, known) or "its flags: put --help behind the command"
             raise Error("unknown-flag", f"this command knows no flag --{name}", hint=hint)
 
 

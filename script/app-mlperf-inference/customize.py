@@ -56,7 +56,6 @@ HOME = os.path.join("~", "mlperf-inference-results")
 ATTEMPTS = 3
 # The benchmarks whose model can be quantized here: one graph, and data to calibrate it with.
 QUANTIZED = ("resnet50", "bert-99", "bert-99.9", "retinanet", "ssd-mobilenet", "ssd-resnet34")
-DETECTORS = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
 STRICT = "-99.9"
 STRICT_SHARE = 0.999
 
@@ -158,12 +157,6 @@ def check_precision(env: Mapping[str, Any]) -> None:
             "not-available",
             f"--precision=int8: {name} cannot be quantized here, only {', '.join(QUANTIZED)}",
             hint="use --precision=float32, or bfloat16 with --backend=openvino",
-        )
-    if name in DETECTORS and env.get("CM_MLPERF_FORM") != "tiny":
-        raise Error(
-            "not-available",
-            f"--precision=int8: the calibration pictures of the full {name} are not supported yet",
-            hint="use --precision=float32, or add the variation _tiny",
         )
 
 

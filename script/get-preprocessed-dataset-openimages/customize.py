@@ -6,24 +6,26 @@ import json
 import os
 from typing import Any
 
-from cmbench.errors import Error
+# As many as a model is quantized with, of the 500 on the rules' list.
+CALIBRATION = "128"
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """The tiny set is repeated until it has the rules' size; for calibration it is the only one."""
+    """Name the pictures; too few for the rules are repeated, those for calibration never."""
     env = i["env"]
-    if env["CM_DATASET_TYPE"] == "calibration" and not env.get("CM_DATASET_FORM"):
-        raise Error(
-            "not-available",
-            "the calibration pictures of the full data set are not supported yet: they are in its "
-            "training part",
-            hint="use float32, or the tiny form: add ,_tiny to the tags",
-        )
-    env["CM_DETECTION_COUNT"] = env.get("CM_DETECTION_COUNT") or "0"
-    env["CM_DETECTION_QSL_COUNT"] = env.get("CM_DETECTION_QSL_COUNT") or "0"
-    if env.get("CM_DATASET_FORM") == "synthetic":
+    form = env.get("CM_DATASET_FORM")
+    calibrates = env["CM_DATASET_TYPE"] == "calibration"
+    listed = calibrates and not form
+    env["CM_DETECTION_COUNT"] = env.get("CM_DETECTION_COUNT") or (CALIBRATION if listed else "0")
+    repeated = env.get("CM_DETECTION_QSL_COUNT") or "0"
+    env["CM_DETECTION_QSL_COUNT"] = "0" if calibrates else repeated
+    env["CM_DETECTION_LIST"] = env["CM_CALIBRATION_LIST_FILE_WITH_PATH"] if listed else ""
+    if form == "synthetic":
         return {"return": 0}
-    relies_on = [env["CM_DATASET_ANNOTATIONS_FILE_PATH"], env["CM_DATASET_IMAGES_PATH"]]
+    if listed:
+        relies_on = [env["CM_DETECTION_LIST"], env["CM_CALIBRATION_IMAGES_PATH"]]
+    else:
+        relies_on = [env["CM_DATASET_ANNOTATIONS_FILE_PATH"], env["CM_DATASET_IMAGES_PATH"]]
     return {"return": 0, "relies_on": relies_on}
 
 

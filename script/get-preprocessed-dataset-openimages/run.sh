@@ -9,5 +9,9 @@ words=(
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" "${words[@]}"
 fi
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" "${words[@]}" \
-  --annotations "${CM_DATASET_ANNOTATIONS_FILE_PATH}" --images "${CM_DATASET_IMAGES_PATH}"
+if [[ -n "${CM_DETECTION_LIST:-}" ]]; then
+  words+=(--list "${CM_DETECTION_LIST}" --images "${CM_CALIBRATION_IMAGES_PATH}")
+else
+  words+=(--annotations "${CM_DATASET_ANNOTATIONS_FILE_PATH}" --images "${CM_DATASET_IMAGES_PATH}")
+fi
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" "${words[@]}"

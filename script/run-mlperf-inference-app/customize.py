@@ -21,6 +21,14 @@ MEMORY: dict[tuple[str, str], tuple[int, str]] = {
     ("dlrm", "full"): (98_000_000_000, CAPPED),
     ("dlrm-v2", "full"): (106_000_000_000, CAPPED),
 }
+# What each backend of the harness computes on and in; it refuses the rest itself, but only after
+# all was installed.
+DEVICES = {"onnxruntime": ("cpu", "cuda"), "openvino": ("cpu",), "pytorch": ("cpu", "cuda")}
+PRECISIONS = {
+    "onnxruntime": ("float32", "int8"),
+    "openvino": ("float32", "bfloat16", "int8"),
+    "pytorch": ("float32", "bfloat16"),
+}
 
 
 @siblings.told
@@ -34,6 +42,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "contradict each other",
             hint="leave out one of the two",
         )
+    check_backend(env)
     app = application()
     if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
         ask_for_all(env, app.rules())
@@ -44,6 +53,25 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_MLPERF_COMMAND"] = app.mine(i)
     _check_memory(env, env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
     return {"return": 0}
+
+
+def check_backend(env: dict[str, Any]) -> None:
+    """Raise Error for a device or a precision that the backend does not have."""
+    precision = env.get("CM_MLPERF_MODEL_PRECISION") or "float32"
+    # As meta.yaml chooses where none is named.
+    default = "openvino" if precision == "bfloat16" else "onnxruntime"
+    backend = env.get("CM_MLPERF_BACKEND") or default
+    for option, asked, known in (
+        ("device", env.get("CM_MLPERF_DEVICE") or "cpu", DEVICES),
+        ("precision", precision, PRECISIONS),
+    ):
+        able = [name for name, values in known.items() if asked in values]
+        if backend in known and able and backend not in able:
+            raise Error(
+                "not-available",
+                f"--{option}={asked}: {backend} does not compute so here",
+                hint=f"use --backend={' or --backend='.join(able)}, or another --{option}",
+            )
 
 
 def ask_for_all(env: dict[str, Any], rules: ModuleType) -> None:

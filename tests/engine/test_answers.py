@@ -7,15 +7,14 @@ import re
 import pytest
 
 from cmbench.cli import VERBS
-from cmbench.completion import _VERB_FLAGS
-from cmbench.request import FLAGS
+from cmbench.usage import flags_of_verb, verbs
 from support import ROOT
 
 TEXT = (ROOT / "docs/reference/answers.md").read_text(encoding="utf-8")
 CODE = re.findall(r"`([^`]+)`", TEXT)
 COMMANDS = sorted({m for code in CODE for m in re.findall(r"cm (\w+) (script|cache)", code)})
 WORDS = {"find": "search", "rm": "delete"}
-OF_VERBS = {"max-size", "yes", "output", "input", "shell", "no_proxy", "path", "local_path"}
+OF_SCRIPTS = {"no_proxy", "local_path"}
 
 
 @pytest.mark.parametrize(("verb", "thing"), COMMANDS)
@@ -25,8 +24,9 @@ def test_the_command_exists(verb: str, thing: str) -> None:
 
 def test_the_flags_exist() -> None:
     asked = {m for code in CODE for m in re.findall(r"--([a-z][a-z_-]*)", code)}
-    known = {flag.strip("-=") for flags in _VERB_FLAGS.values() for flag in flags}
-    assert asked <= known | set(FLAGS) | OF_VERBS
+    each = [flags_of_verb(thing, verb) for thing, words in verbs().items() for verb in words]
+    known = {flag.partition("=")[0] for flags in each for flag in flags}
+    assert asked <= known | OF_SCRIPTS
     assert len(COMMANDS) > 12
 
 

@@ -351,6 +351,10 @@ OURS = {"script": ["run", "lint"], "cache": ["show", "rm"]}
         ("cm run script get-x --qui", ["--quiet"]),
         ("cm run script bad --mod", []),
         ("cm lint script --f", ["--fix"]),
+        ("cm gc cache --m", ["--max-size="]),
+        ("cm du cache --", ["--json"]),
+        ("cm replay script ", ["last"]),
+        ("cm docker script get-x --docker_b", ["--docker_base_image="]),
         ("cm add script get-a --kind=d", ["dataset", "detect", "download"]),
     ],
 )

@@ -308,6 +308,40 @@ def preprocess(i):
             assert secret not in path.read_text(errors="replace"), path
 
 
+def test_a_secret_that_is_given_back_is_had_from_the_caller_only(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["CM_HF_TOKEN", "CM_ADDRESS", "OUT"],
+        customize="""
+def preprocess(i):
+    env = i['env']
+    env['CM_HF_TOKEN'] = env.get('CM_HF_TOKEN') or 'made-up-here'
+    env['CM_ADDRESS'] = env.get('CM_ADDRESS') or 'https://me:made-up-here@example.org/x'
+    env['OUT'] = 'ok'
+    return {'return': 0}
+""",
+    )
+    given = {"CM_HF_TOKEN": "hunter2x", "CM_ADDRESS": "https://me:hunter2x@example.org/x"}
+    first = lab.run("get,x", env=given)
+    again = lab.run("get,x", env=given)
+    assert again.answer["entry"] == first.answer["entry"]
+    assert {key: again.env[key] for key in given} == given
+
+    lab.call("delete", "cache", tags="get,x", force=True)
+    made = lab.run("get,x")
+    once_more = lab.run("get,x")
+    assert once_more.env["CM_HF_TOKEN"] == made.env["CM_HF_TOKEN"] == "made-up-here"
+    assert once_more.answer["entry"] != made.answer["entry"]
+    plan = lab.call("plan", "script", tags="get,x", why=True)
+    assert "gave back the secret CM_" in plan.out
+    for path in (lab.home / "cmbench/v1").rglob("*"):
+        if path.is_file():
+            content = path.read_text(errors="replace")
+            assert "hunter2x" not in content, path
+            assert "made-up-here" not in content, path
+
+
 def test_unreadable_metadata_costs_only_that_entry(reader: Lab) -> None:
     reader.run("get,x", level="a")
     reader.run("get,x", level="b")

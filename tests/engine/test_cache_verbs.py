@@ -10,6 +10,7 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -315,7 +316,9 @@ def test_a_shared_cache_answers_and_is_never_written_to(
     assert other.run("get,top", renew=True).answer["cached"] is False
     assert other.run("get,top").env["TOP_FILE"].startswith(str(other.home))
     assert other.call("pin", "cache", tags="get,other").answer["return"] == 4
-    other.call("delete", "cache", all=True, force=True)
+    removed = other.call("delete", "cache", all=True, force=True).out
+    assert f"{ENTRIES} entries left in the shared cache" in removed
+    assert "no cache entry matches" in other.call("delete", "cache", tags="none", force=True).out
     other.call("gc", "cache", yes=True, max_size="0", keep_runs="0")
     assert "more in the shared cache" in other.call("du", "cache").out
     assert other.call("verify", "cache").answer["return"] == 0
@@ -441,11 +444,6 @@ def preprocess(i):
 
 def test_what_cannot_be_exported(world: Lab, tmp_path: Path) -> None:
     target = tmp_path / "a.tar"
-    world.script("get-key", cache=True, new_env_keys=["CM_TOKEN"], env={"CM_TOKEN": "hunter2x"})
-    world.run("get,key")
-    refused = world.call("export", "cache", all=True, output=str(target))
-    assert refused.answer["return"] == 4
-    assert "hunter2x" not in refused.err
     world.call("delete", "cache", tags="get,base", force=True)
     gone = world.call("export", "cache", tags="get,top", output=str(target))
     assert gone.answer["code"] == "cache-damaged"
@@ -648,3 +646,25 @@ def test_why_of_a_call_that_was_never_made(lab: Lab) -> None:
     assert 'CM_LEVEL was "1", is "2"' in told.out
     assert lab.call("why", "cache", tags="get,level", level="1").answer["call"]["cached"] == "hit"
     assert lab.call("why", "cache", tags="no,such,thing").answer["code"] == "entry-not-found"
+
+
+# ---------------------------------------------------------------- the question before removal
+
+
+@pytest.mark.parametrize(
+    ("said", "code"), [("y", None), ("no", "not-confirmed"), (None, "not-confirmed")]
+)
+def test_rm_asks_and_an_end_of_input_is_no(
+    said: str | None, code: str | None, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: str) -> str:
+        if said is None:
+            raise EOFError
+        return said
+
+    lab.script("get-x", cache=True)
+    lab.run("get,x")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("builtins.input", answer)
+    assert lab.call("delete", "cache", tags="get,x").answer.get("code") == code
+    assert len(lab.store.entries()) == (0 if code is None else 1)

@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from lab import Lab, start
 
 
@@ -94,6 +96,48 @@ def test_sigterm_ends_the_whole_tree_within_seconds(lab: Lab, tmp_path: Path) ->
     assert "what was finished is kept" in err
     assert subprocess.run(["pgrep", "-f", "sleep 61$"], capture_output=True).returncode == 1
     assert list((lab.home / "cmbench/v1/store").iterdir()) == []
+
+
+COMMAND = "os.system(f'echo x > {mark}; sleep 63')"
+STUBBORN = "subprocess.run(['sh', '-c', f'trap \"\" TERM; sleep 63 & echo x > {mark}; wait'])"
+APART = "os.system(f'setsid sleep 63 & echo x > {mark}; wait')"
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        (COMMAND, signal.SIGINT),
+        (COMMAND, signal.SIGTERM),
+        (STUBBORN, signal.SIGINT),
+        (APART, signal.SIGTERM),
+    ],
+)
+def test_an_interrupted_hook_takes_its_programs_along(
+    lab: Lab, tmp_path: Path, code: str, number: signal.Signals
+) -> None:
+    mark = tmp_path / "mark"
+    lab.script(
+        "get-hooked",
+        cache=True,
+        customize=f"""
+import os, subprocess
+
+def preprocess(i):
+    mark = {str(mark)!r}
+    {code}
+    return {{'return': 0}}
+""",
+    )
+    run = start(lab, "get,hooked")
+    wait_for(mark)
+    began = time.monotonic()
+    run.send_signal(number)
+    out, err = run.communicate(timeout=20)
+    assert time.monotonic() - began < 5
+    assert run.returncode == 130, out + err
+    assert "interrupted" in err
+    assert subprocess.run(["pgrep", "-f", "sleep 63$"], capture_output=True).returncode == 1
+    assert lab.store.entries() == []
 
 
 def test_exclusive_work_never_overlaps(lab: Lab, tmp_path: Path) -> None:

@@ -896,6 +896,9 @@ def test_causes_are_found_in_what_engines_say() -> None:
     assert "does not exist under this name" in launch.cause_of("reading manifest: manifest unknown")
     assert "network" in launch.cause_of("dial tcp: lookup x: no such host")
     assert launch.cause_of("step 3 failed") == ""
+    said = "RUN apt-get install ca-certificates\ndid not get container create message: EOF"
+    assert "buildah" in launch.cause_of(said)
+    assert "SSL_CERT_FILE" in launch.cause_of("tls: failed to verify certificate: unknown")
 
 
 def test_parsed_tags_come_back_as_they_were() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cmbench.record import load_record
 from lab import Lab, command
 
 FIND = """
@@ -369,6 +370,21 @@ def test_flags_for_every_run_come_from_the_environment(
     monkeypatch.setenv("CM_SCRIPT_EXTRA_CMD", "--adr.base.tags=_v --quiet --env.K=k")
     lab.script("get-y", variations={"v": {"env": {"Y": "v"}}}, new_env_keys=["Y"])
     lab.script("get-x", deps=[{"tags": "get,y", "names": ["base"]}], new_env_keys=["Y", "K"])
-    result = lab.run("get,x")
+    result = lab.run("get,x", env={"K": "mine", "L": "l"}, adr={"base": {"version": "1"}})
     assert result.env == {"Y": "v", "K": "k"}
     assert not result.out.startswith("ok")
+    asked = load_record(result.answer["record"])["flags"]
+    assert asked["env"] == {"K": "k", "L": "l"}
+    assert asked["adr"] == {"base": {"version": "1", "tags": "_v"}}
+
+
+def test_they_are_no_flags_of_what_runs_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CM_SCRIPT_EXTRA_CMD", "--adr.base.tags=_v --quiet")
+    lab.script("get-x")
+    for verb, thing, flags in (
+        ("show", "cache", {}),
+        ("search", "script", {"tags": "get,x"}),
+        ("doctor", "script", {}),
+        ("gc", "cache", {}),
+    ):
+        assert lab.call(verb, thing, **flags).answer.get("code") is None

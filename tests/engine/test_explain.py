@@ -86,7 +86,7 @@ def test_both_arms_and_all_needs_are_shown(app: Lab) -> None:
     assert text[2].endswith("make if REQUIRE_INSTALL from get-tool")
     assert "  https://example.org/tool.tgz, no checksum" in text
     assert "network: example.org" in text
-    assert any(line.startswith("disk:    about 1.5 GB") for line in text)
+    assert "disk:    at least about 1.5 GB with all branches, 1 step not known" in text
     assert "licence: install-tool: the tool's own licence" in text
     assert "root:    install-tool: root, to load its driver" in text
     totals = result.answer["plan"]["totals"]
@@ -146,7 +146,55 @@ def test_sizes_of_downloads_that_are_known_more_or_less(lab: Lab) -> None:
     assert "  https://h/b (1.0 MB), no checksum" in shown
     assert "  in all about 3.0 MB" in shown
     lab.script("get-both", deps=[*deps, {"tags": "get,file", "env": {"CM_DOWNLOAD_URL": "s3://c"}}])
-    assert "  in all about 3.0 MB, the others not known" in lines(lab.plan("get,both"))
+    result = lab.plan("get,both")
+    assert "  in all at least about 3.0 MB, the others not known" in lines(result)
+    assert result.answer["plan"]["totals"]["download_bytes_sure"] == 3_000_000
+
+
+def test_what_may_not_be_needed_is_not_promised(lab: Lab) -> None:
+    for name in "ab":
+        file = {"fetches": [f"https://h/{name}"], "env": {"CM_DOWNLOAD_SIZE": "1000000"}}
+        lab.script(f"get-{name}", cache=True, required_disk_space=2, **file)
+    sets = "def preprocess(i):\n    i['env']['WANT'] = i['env'].get('W', 'no')\n"
+    maybe = {"tags": "get,b", "enable_if_env": {"WANT": ["yes"]}}
+    lab.script("get-both", customize=sets, deps=[{"tags": "get,a"}], prehook_deps=[maybe])
+    shown = lines(lab.plan("get,both"))
+    assert "  in all up to 2.0 MB" in shown
+    assert "disk:    up to about 4.0 MB" in shown
+
+
+@pytest.mark.parametrize(
+    ("code", "fetches"),
+    [
+        ({"run": 'git clone "$URL"\n'}, True),
+        ({"run": "sudo apt-get -y install gcc\n"}, True),
+        ({"run": "# wget is not needed\necho curling\n"}, False),
+        ({"customize": "from urllib.request import urlopen\nx = urlopen('http://h')\n"}, True),
+        ({"customize": "HINT = 'install it: pip install x'\n"}, False),
+    ],
+)
+def test_code_that_fetches_unsaid_is_named(lab: Lab, code: dict[str, str], fetches: bool) -> None:
+    lab.script("get-x", **code)
+    shown = lines(lab.plan("get,x"))
+    assert ("  what get-x may fetch by itself" in shown) is fetches
+    assert ("nothing to fetch from the network" in shown) is not fetches
+    lab.script("get-x", fetches=["the x of h"], **code)
+    assert "  the x of h" in lines(lab.plan("get,x"))
+    assert "  what get-x may fetch by itself" not in lines(lab.plan("get,x"))
+
+
+def test_what_is_open_is_not_left_out(lab: Lab) -> None:
+    for name in "ab":
+        lab.script(f"get-{name}", tags=f"get,one,{name}")
+    sets = "def preprocess(i):\n    i['env']['WANTED'] = 'a'\n"
+    dep = {"tags": "get,one", "update_tags_from_env": ["WANTED"]}
+    lab.script("build-app", customize=sets, prehook_deps=[dep])
+    result = lab.plan("build,app")
+    assert "nothing to fetch from the network, but 1 step is open" in lines(result)
+    assert result.answer["plan"]["totals"]["open_steps"] == 1
+    lab.script("get-file", fetches=["https://h/a"], env={"CM_DOWNLOAD_SIZE": "1000"})
+    lab.script("build-app", customize=sets, deps=[{"tags": "get,file"}], prehook_deps=[dep])
+    assert "  in all at least 1.0 kB, the others not known" in lines(lab.plan("build,app"))
 
 
 def test_an_address_that_only_a_run_knows(lab: Lab) -> None:

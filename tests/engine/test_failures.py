@@ -308,6 +308,21 @@ def test_a_known_cause_leaves_the_way_to_repeat_the_step(lab: Lab) -> None:
     assert "repeat this step alone:\n          bash " in text
 
 
+def test_a_program_tells_what_to_do_next_by_itself(lab: Lab) -> None:
+    lab.script(
+        "build-x", run="echo 'zlib.h: No such file or directory'\necho 'next: eat'\nexit 1\n"
+    )
+    text = refused(lab.run("build,x"), "script-failed", "zlib.h: No such file")
+    assert "  next:   eat\n          repeat this step alone:\n" in text
+    assert "next: eat" not in text
+
+
+def test_a_cause_is_told_within_the_width_of_a_terminal(lab: Lab) -> None:
+    lab.script("c-bad", run="echo " + "word " * 40 + "\nexit 1\n")
+    text = refused(lab.run("c,bad"), "script-failed", "    word word")
+    assert all(len(line) <= 80 or "/" in line for line in text.splitlines())
+
+
 def test_an_update_for_a_name_that_no_script_has_is_refused(lab: Lab) -> None:
     lab.script("c-leaf", cache=True)
     lab.script("p-top", deps=[{"tags": "c,leaf", "names": ["leaf"]}])

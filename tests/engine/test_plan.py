@@ -135,6 +135,14 @@ def test_an_entry_made_above_is_not_planned_twice(lab: Lab) -> None:
     assert [node["cached"] for node in plan["root"]["children"]] == ["miss", "above"]
 
 
+def test_what_another_value_was_asked_for_is_not_made_above(lab: Lab) -> None:
+    lab.script("get-x", cache=True, fetches=["<<<CM_URL>>>"])
+    asked = ({"CM_URL": "a"}, {"CM_URL": "b"}, {"CM_URL": "a"}, {"CM_URL": "b", "CM_OTHER": "c"})
+    lab.script("build-app", deps=[{"tags": "get,x", "env": env} for env in asked])
+    children = lab.plan("build,app").answer["plan"]["root"]["children"]
+    assert [node["cached"] for node in children] == ["miss", "miss", "above", "above"]
+
+
 def test_tags_that_only_a_run_can_tell(lab: Lab) -> None:
     lab.script(
         "get-x",
@@ -157,6 +165,46 @@ def preprocess(i):
     root = lab.plan("build,app").answer["plan"]["root"]
     assert root["children"][1]["when"] == "tags from get-x"
     assert lab.run("build,app").env["DONE"] == "b"
+
+
+OWN_TAGS = {
+    "from env": {"tags": "get,x", "update_tags_from_env": ["WANTED"]},
+    "with prefix": {"tags": "get,x", "update_tags_from_env_with_prefix": {"_v.": ["WANTED"]}},
+    "if": {"tags": "get,x", "update_tags_if_env": {"_big": {"enable_if_env": {"WANTED": ["_1"]}}}},
+}
+
+
+@pytest.mark.parametrize("default", [{}, {"WANTED": ""}], ids=["not set", "empty"])
+@pytest.mark.parametrize("entry", OWN_TAGS.values(), ids=OWN_TAGS)
+def test_tags_that_the_steps_own_code_is_going_to_tell(
+    lab: Lab, entry: dict[str, Any], default: dict[str, str]
+) -> None:
+    lab.script("get-x", variations={"v.#": {}, "big": {}, "1": {}})
+    sets = "def preprocess(i):\n    i['env']['WANTED'] = '_1'\n    return {'return': 0}\n"
+    app = {"default_env": default, "prehook_deps": [entry]}
+    lab.script("build-app", customize=sets, **app)
+    plan = lab.plan("build,app")
+    child = plan.answer["plan"]["root"]["children"][0]
+    assert (child["script"], child["when"]) == ("get-x", "tags from build-app")
+    assert "`- get-x" in plan.out
+    assert "run, tags from build-app" in plan.out
+    given = lab.plan("build,app", env={"WANTED": "_1"}).answer["plan"]["root"]["children"][0]
+    assert given["when"] == ""
+    lab.script("build-app", customize=sets.replace("['WANTED'] =", ".get('WANTED') =="), **app)
+    child = lab.plan("build,app").answer["plan"]["root"]["children"][0]
+    assert child["when"] == "", "code that only looks at the key leaves nothing open"
+
+
+def test_tags_that_several_scripts_have_leave_the_step_open(lab: Lab) -> None:
+    for name in "ab":
+        lab.script(f"get-{name}", tags=f"get,one,{name}")
+    sets = "def preprocess(i):\n    i['env']['WANTED'] = 'a'\n    return {'return': 0}\n"
+    dep = {"tags": "get,one", "update_tags_from_env": ["WANTED"]}
+    lab.script("build-app", customize=sets, prehook_deps=[dep])
+    plan = lab.plan("build,app")
+    child = plan.answer["plan"]["root"]["children"][0]
+    assert (child["script"], child["when"]) == ("", "tags from build-app")
+    assert "? tags from build-app" in plan.out
 
 
 def test_a_branch_that_cannot_be_resolved_is_shown_not_fatal(lab: Lab) -> None:

@@ -125,10 +125,26 @@ def test_what_cannot_be_repeated_is_said(app: Lab, monkeypatch: pytest.MonkeyPat
         stream.write("# edited\n")
     again = app.call("replay", artifact=run_id(first))
     text = narrow(again)
-    assert "  the script get-tool was edited since" in text
+    assert "cannot be repeated as it was:\n" in text
+    edited = "the script get-tool was edited since, it runs as it is now (newer: customize.py)"
+    assert edited in " ".join(text.split())
     assert f"  cpus of the machine was 4096, is {os.cpu_count()}" in text
     assert "  the directory /nowhere/at/all, in which it ran, is gone" in text
     assert "  the variable APP_COLOUR has another value than then" in text
+
+
+def test_a_locked_run_is_repeated_by_its_lock(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    first = app.run("run,app", lock=str(lock))
+    assert app.call("replay", artifact=run_id(first)).answer["return"] == 0
+    with (app.repo / "script/get-tool/customize.py").open("a") as stream:
+        stream.write("# edited\n")
+    again = app.call("replay", artifact=run_id(first))
+    refused(again, "lock-broken", "the script get-tool was edited: customize.py")
+    assert "cannot be repeated as it was" in again.out
+    lock.unlink()
+    assert app.call("replay", artifact=run_id(first)).answer["return"] == 0
+    assert lock.exists()
 
 
 def test_a_failed_run_is_repeated_too(lab: Lab) -> None:
@@ -274,7 +290,59 @@ def test_an_edited_script_breaks_the_lock(app: Lab, tmp_path: Path) -> None:
     app.run("run,app", lock=str(lock))
     with (app.repo / "script/get-tool/customize.py").open("a") as stream:
         stream.write("# edited\n")
-    refused(app.run("run,app", lock=str(lock)), "lock-broken", "the script get-tool was edited")
+    locked = app.run("run,app", lock=str(lock))
+    refused(locked, "lock-broken", "the script get-tool was edited: customize.py\n")
+    assert f"remove {lock} and run again" in " ".join(locked.err.split())
+    refused(app.plan("run,app", lock=str(lock)), "lock-broken", "get-tool was edited")
+    lock.unlink()
+    assert app.run("run,app", lock=str(lock)).answer["return"] == 0
+
+
+def test_files_that_came_and_went_break_the_lock(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    folder = app.repo / "script/get-tool"
+    (folder / "helper.py").write_text("")
+    (folder / "README.md").write_text("what people read may change")
+    (folder / "customize.py").rename(folder / "customise.py")
+    wanted = "get-tool was edited: customize.py (gone), customise.py (new), helper.py (new) next:"
+    broken = app.run("run,app", lock=str(lock))
+    refused(broken, "lock-broken")
+    assert wanted in " ".join(broken.err.split())
+
+
+def test_an_edit_that_keeps_size_and_time_breaks_the_lock(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    path = app.repo / "script/get-tool/customize.py"
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    path.write_text(path.read_text().replace("version", "vers1on"))
+    os.utime(path, ns=times)
+    refused(app.run("run,app", lock=str(lock)), "lock-broken", "get-tool was edited: customize.py")
+
+
+def test_a_script_that_is_edited_during_a_locked_run_is_not_run(app: Lab, tmp_path: Path) -> None:
+    late, mark = app.repo / "script/late-step/run.sh", tmp_path / "mark"
+    app.script("late-step", run="true")
+    app.script("edit-late", run=f'[ ! -e "{mark}" ] || echo "echo ran > {mark}" >> {late}')
+    app.script("run-all", deps=[{"tags": "edit,late"}, {"tags": "late,step"}])
+    lock = tmp_path / "all.lock"
+    app.run("run,all", lock=str(lock))
+    mark.write_text("edit it now")
+    refused(app.run("run,all", lock=str(lock)), "lock-broken", "late-step was edited: run.sh")
+    assert mark.read_text() == "edit it now"
+
+
+def test_an_older_lock_knows_scripts_as_a_whole(app: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "app.lock"
+    app.run("run,app", lock=str(lock))
+    data = json.loads(lock.read_text())
+    del data["files"]
+    lock.write_text(json.dumps(data))
+    assert app.run("run,app", lock=str(lock)).answer["return"] == 0
+    with (app.repo / "script/get-tool/customize.py").open("a") as stream:
+        stream.write("# edited\n")
+    refused(app.run("run,app", lock=str(lock)), "lock-broken", "the script get-tool was edited\n")
 
 
 def test_another_commit_breaks_the_lock(app: Lab, tmp_path: Path) -> None:

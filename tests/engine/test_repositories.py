@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cmbench.select import choose, parse_tags
+from cmbench.session import Session
 from lab import Lab
 
 META = {"automation_alias": "script", "automation_uid": "5b4e0237da074764"}
@@ -76,3 +79,21 @@ def test_a_word_that_each_repository_has_once_is_clear(two: Lab) -> None:
     result = two.run("get")
     assert result.answer["return"] != 0
     assert "get-x, get-y" in result.err
+
+
+def test_a_fork_with_the_same_alias_is_another_repository(
+    two: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = two.home / "fork" / "lab"
+    for name in ("get-x", "get-y"):
+        add(fork, name, name.replace("-", ","), "fork", deps=[{"tags": "get,y"}][: name == "get-x"])
+    repos = two.cmind().repos.lst
+    repos[1] = SimpleNamespace(path_with_prefix=str(fork), meta=repos[0].meta)
+    cmind = SimpleNamespace(repos_path=str(two.home), repos=SimpleNamespace(lst=repos))
+    first = Session(cmind, {"tags": "get,x"}, write=False)
+    assert first.script()[1].path == str(two.repo / "script/get-x")
+    monkeypatch.chdir(fork)
+    second = Session(cmind, {"tags": "get,x"}, write=False)
+    caller = second.script()[1]
+    assert caller.path == str(fork / "script/get-x")
+    assert choose(second.index, parse_tags("get,y"), "", caller).path == str(fork / "script/get-y")

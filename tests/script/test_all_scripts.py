@@ -22,8 +22,8 @@ from cmbench.detection import read_cases, run_case
 from cmbench.lint import choose_checks, lint
 from cmbench.lint_files import REGISTRY
 from cmbench.schema import KEY_ORDER, META_SCHEMA, meta_schema, meta_schema_text
+from cmbench.usage import verbs
 from cmbench.verbs.author import plan_problems
-from cmbench.verbs.help import verbs
 from cmbench.verbs.run import run_script
 from cmbench.workbench import Workbench
 from support import ROOT, project_files

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cmbench import process
+from cmbench.errors import Error
+from cmbench.lib import orphans
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -35,3 +41,70 @@ def test_a_signal_right_after_the_start(monkeypatch: pytest.MonkeyPatch, number:
     finally:
         signal.signal(number, old)
         made[0].kill()
+
+
+def stop(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted(scratch: Path, key: str, program: str, pulse: Callable[[], None]) -> None:
+    """Run a program that says ``ready``, and let ``pulse`` interrupt it."""
+    said: list[str] = []
+
+    def when_ready() -> None:
+        if said:
+            pulse()
+
+    environment = {**os.environ, key: str(scratch)}
+    with pytest.raises(KeyboardInterrupt):
+        process.run_process(
+            ["bash", "-c", program], "/", environment, said.append, when_ready, str(scratch)
+        )
+
+
+@pytest.mark.parametrize("key", ["CM_TMP_RUN_DIR", "MLC_TMP_RUN_DIR"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "echo ready; timeout 60 sleep 50",
+        "set -m; sleep 50 & echo ready; wait",
+        "setsid sleep 50 & sleep 0.2; echo ready; wait",
+    ],
+)
+def test_what_has_left_the_group_ends_too(tmp_path: Path, key: str, program: str) -> None:
+    other = subprocess.Popen(["sleep", "50"], env={**os.environ, key: f"{tmp_path}-other"})
+    try:
+        interrupted(tmp_path, key, program, stop)
+        assert orphans.find(str(tmp_path)) == []
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_second_interruption_does_not_wait_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "GRACE_SECONDS", 20.0)
+    old = signal.signal(signal.SIGINT, stop)
+    again = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+
+    def first() -> None:
+        again.start()
+        stop()
+
+    began = time.monotonic()
+    try:
+        interrupted(tmp_path, "CM_TMP_RUN_DIR", "trap '' TERM; echo ready; sleep 50 & wait", first)
+    finally:
+        again.join()
+        signal.signal(signal.SIGINT, old)
+    assert time.monotonic() - began < 5
+    assert orphans.find(str(tmp_path)) == []
+
+
+def test_an_env_that_is_too_large_is_told_by_its_longest_value() -> None:
+    environment = {**os.environ, "CM_LIST": "x" * 300_000}
+    with pytest.raises(Error, match="Argument list too long") as found:
+        process.run_process(["true"], "/", environment, print)
+    assert "CM_LIST, has 300000 characters" in found.value.hint

@@ -43,7 +43,7 @@ _CAUSES = (
         "the registry of the base image wants you to log in first: see the engine's login command",
     ),
     (
-        ("x509", "certificate"),
+        ("x509", "certificate signed by", "verify certificate", "certificate verify failed"),
         (
             "the registry's certificate is not trusted: name your organization's certificates in "
             "SSL_CERT_FILE, and let the engine know them too"
@@ -54,6 +54,13 @@ _CAUSES = (
         (
             "the network cannot be reached from here: set http_proxy and https_proxy, or load the "
             "base image from a file first (podman load, docker load)"
+        ),
+    ),
+    (
+        ("did not get container create message", "error running container"),
+        (
+            "this machine does not let the engine start a process in a container; buildah does "
+            "without: --docker_engine=buildah"
         ),
     ),
     (

@@ -1,7 +1,8 @@
-"""Files fetched before the step that wants them has its turn, and how that step takes them.
+"""Files on their way into the cache: fetched before their steps have their turn, or by these.
 
-They wait in a folder under their checksums, whole and verified, or as a part that can be gone on
-with. Who takes one moves it away: the folder holds only what nobody has used yet.
+A file comes into a folder of its own, under its checksum, or its address where it has none. It is
+there whole and verified until its step moves it away, or as a part that the next run goes on with:
+what lies in the directory of a step is swept when that step is killed, and the part would be too.
 
 A wish that nobody has begun is an empty file: whoever removes it has the file to fetch. Without
 that, a step whose turn comes before its wish would fetch the file at the same time.
@@ -10,6 +11,7 @@ that, a step whose turn comes before its wish would fetch the file at the same t
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -19,13 +21,18 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.download import Downloaded, download
-from cmbench.lib.files import parse_checksum, require_space
+from cmbench.lib.files import existing_parent, parse_checksum, require_space
 
 
-def place_of(folder: str, checksum: str) -> Path | None:
-    """Where the file of that checksum waits below ``folder``; ``None`` for lack of either."""
-    if not folder or not checksum:
+def place_of(folder: str, checksum: str, address: str = "") -> Path | None:
+    """Where the file of that checksum, or else of that address, waits below ``folder``.
+
+    ``None`` for lack of a folder, or of both. The address is hashed: it may hold secrets.
+    """
+    if not folder or not (checksum or address):
         return None
+    if not checksum:
+        return Path(folder) / f"url-{hashlib.sha256(address.encode()).hexdigest()}"
     known = parse_checksum(checksum)
     return Path(folder) / f"{known.algorithm}-{known.value}"
 
@@ -33,14 +40,18 @@ def place_of(folder: str, checksum: str) -> Path | None:
 def take(
     urls: Sequence[str], destination: Path, folder: str, *, checksum: str = "", **how: Any
 ) -> Downloaded:
-    """As ``download``, but from ``folder`` where the file waits there or is on its way.
+    """As ``download``, but by way of ``folder``, where that is on the disk of ``destination``.
 
-    The checksum is verified here, whoever has put the file there. A part is gone on with.
+    What waits there, or is on its way, is taken from any disk. The checksum is verified here,
+    whoever has put the file there. A part is gone on with.
     """
-    place = place_of(folder, checksum)
+    address = _address(urls, **how)
+    place = place_of(folder, checksum, address)
     if place is not None:
         forgo(place)
-    if place is None or destination.exists() or not _known(place):
+    if place is None or destination.exists():
+        return download(urls, destination, checksum=checksum, **how)
+    if not _known(place) and not (address and _leads(place, destination)):
         return download(urls, destination, checksum=checksum, **how)
     try:
         done = download(urls, place, checksum=checksum, **how)
@@ -55,6 +66,24 @@ def take(
         return download(urls, destination, checksum=checksum, **how)
     source = "ahead" if done.source == "present" else done.source
     return Downloaded(destination, done.size, source)
+
+
+def _address(urls: Sequence[str], verify: bool = True, **_: Any) -> str:
+    """What names a file without a checksum; empty where none of ``urls`` is of the network.
+
+    Whose sender was not verified is never gone on with by those who insist on that.
+    """
+    address = next((url for url in urls if url.startswith(("http://", "https://"))), "")
+    return address if verify or not address else f"unverified {address}"
+
+
+def _leads(place: Path, destination: Path) -> bool:
+    """Whether a file can be moved from ``place`` to ``destination`` at no cost."""
+    try:
+        disks = [os.stat(existing_parent(path.parent)).st_dev for path in (place, destination)]
+    except OSError:
+        return False
+    return disks[0] == disks[1]
 
 
 def announce(place: Path) -> None:

@@ -1,4 +1,8 @@
-"""Processes that a killed run has left behind: found by their environment, and ended."""
+"""Processes that a run has left behind: found by their environment, and ended.
+
+Whatever a step starts inherits the env key that names the step's private directory, also where it
+has gone into a process group or a session of its own (``timeout``, ``set -m``, ``setsid``).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,16 @@ import signal
 import time
 from contextlib import suppress
 
+_KEY = b"_TMP_RUN_DIR"
+"""How the name of that key ends; it starts with the prefix of the script's dialect."""
 
-def find(key: str, directory: str) -> list[int]:
-    """Pids of this machine's processes whose env ``key`` names a path below ``directory``.
+
+def find(directory: str) -> list[int]:
+    """Pids of this machine's processes whose private directory is ``directory`` or below it.
 
     Looks at ``/proc`` and sees only what the user may see; elsewhere nothing is found.
     """
-    wanted = f"{key}={directory.rstrip('/')}/".encode()
+    wanted = os.fsencode(directory.rstrip("/")) + b"/"
     try:
         names = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -24,18 +31,36 @@ def find(key: str, directory: str) -> list[int]:
 def _has(pid: str, wanted: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:
-            return any(item.startswith(wanted) for item in stream.read().split(b"\0"))
+            items = [item.partition(b"=") for item in stream.read().split(b"\0")]
     except OSError:
         return False
+    return any(k.endswith(_KEY) and (value + b"/").startswith(wanted) for k, _, value in items)
 
 
-def end(key: str, directory: str, seconds: float = 2.0) -> int:
-    """End those processes, by force; returns how many there were. Waits until they are gone."""
-    pids = find(key, directory)
+def tell(directory: str, number: int) -> list[int]:
+    """Send those processes a signal; the pids of those that were there."""
+    pids = find(directory)
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
+    return pids
+
+
+def end(directory: str, seconds: float = 2.0) -> int:
+    """End those processes, by force; returns how many there were. Waits until they are gone."""
+    pids = tell(directory, signal.SIGKILL)
     deadline = time.monotonic() + seconds
-    while pids and time.monotonic() < deadline and find(key, directory):
+    while pids and time.monotonic() < deadline and find(directory):
         time.sleep(0.02)
     return len(pids)
+
+
+def stop(directory: str, seconds: float = 2.0) -> None:
+    """Ask those processes to end; force them after ``seconds`` or a second interruption."""
+    try:
+        asked = tell(directory, signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while asked and time.monotonic() < deadline and find(directory):
+            time.sleep(0.02)
+    finally:
+        end(directory, 0.5)

@@ -76,8 +76,8 @@ def search_path(path: str | None = None) -> list[Path]:
 
 
 def is_executable(path: Path) -> bool:
-    """Whether ``path`` is a file that this user may run."""
-    return path.is_file() and os.access(path, os.X_OK)
+    """Whether ``path`` is a file that this user may run; one in a closed folder is not."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def probe(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def read_or_empty(path: str) -> str:
     """The text at ``path``, bytes that are no UTF-8 replaced; empty when it cannot be read."""
@@ -10,6 +12,12 @@ def read_or_empty(path: str) -> str:
             return stream.read()
     except OSError:
         return ""
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """``a, b, c and 4 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def size_text(count: float) -> str:

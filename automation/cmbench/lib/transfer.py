@@ -1,6 +1,7 @@
 """One file over HTTP into a ``.part`` file, going on where an earlier attempt stopped.
 
-Beside the part lies ``.part.json``, which says of what it is a part. Used by ``download``.
+Beside the part lies ``.part.json``, which says of what it is a part, and how much of it the disk
+has for certain: after a loss of power, nothing else of it is trusted. Used by ``download``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ from cmbench.lib.urls import file_name
 if TYPE_CHECKING:
     from requests import Response, Session
 
+_SYNC_SECONDS = 1.0
+"""How much of a transfer a loss of power may cost; more often, slow disks would hold it up."""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _RETRIED_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _GONE = "the file is not there any more: look for its new address"
 _STATUS_HINTS = {
@@ -90,11 +94,26 @@ class AttemptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """Of what a part is a part. ``url`` is hashed: it may hold secrets."""
+    """Of what a part is a part. ``url`` is hashed: it may hold secrets.
+
+    ``safe`` bytes have been given to the disk; the others are as written since the start of the
+    machine that is named by ``boot``.
+    """
 
     url: str
     validator: str
     total: int | None
+    safe: int = 0
+    boot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where an attempt begins, and what tells that the server still has the same file."""
+
+    offset: int = 0
+    validator: str = ""
+    total: int | None = None
 
 
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
@@ -140,13 +159,13 @@ def note_of(part: Path) -> Path:
 def _attempt(
     session: Session, url: str, part: Path, wanted: Wanted, check: Callable[[], None]
 ) -> AttemptError | None:
-    offset, validator = _resume_point(part, url, wanted)
+    start = _resume_point(part, url, wanted)
     resumed = False
     try:
-        with _answer(session, url, offset, validator, wanted) as response:
-            resumed = _goes_on(response, part, offset)
+        with _answer(session, url, start, wanted) as response:
+            resumed = _goes_on(response, part, start)
             if response.status_code != 416:
-                _receive(response, url, part, offset if resumed else 0, wanted)
+                _receive(response, url, part, start if resumed else _Start(), wanted)
         check()
     except AttemptError as failure:
         # The fault may lie in what an earlier attempt left: that is gone now, so try once more.
@@ -155,26 +174,36 @@ def _attempt(
     return None
 
 
-def _resume_point(part: Path, url: str, wanted: Wanted) -> tuple[int, str]:
+def _resume_point(part: Path, url: str, wanted: Wanted) -> _Start:
     """How many bytes of ``part`` to keep, and what tells whether they are still right."""
     try:
         known = _Note(**json.loads(note_of(part).read_text(encoding="utf-8")))
         length = part.stat().st_size
     except (OSError, ValueError, TypeError):
-        return 0, ""
+        return _Start()
+    if not known.boot or known.boot != _boot():
+        length = min(length, known.safe)
     if known.url == _hashed(url) and known.validator:
-        return length, known.validator
+        return _Start(length, known.validator, known.total)
     # In the end a checksum tells whether bytes of one mirror fit those of another.
-    return (length, "") if wanted.checksum else (0, "")
+    return _Start(length, "", known.total) if wanted.checksum else _Start()
 
 
-def _answer(session: Session, url: str, offset: int, validator: str, wanted: Wanted) -> Response:
+def _boot() -> str:
+    """What names the time since the machine was started; empty where that is not known."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _answer(session: Session, url: str, start: _Start, wanted: Wanted) -> Response:
     """The server's answer; everything that is no file raises ``AttemptError``."""
     import requests
 
-    headers = {"Range": f"bytes={offset}-"} if offset else {}
-    if offset and validator:
-        headers["If-Range"] = validator
+    headers = {"Range": f"bytes={start.offset}-"} if start.offset else {}
+    if start.offset and start.validator:
+        headers["If-Range"] = start.validator
     policy = wanted.policy
     timeout = (policy.connect_timeout, policy.read_timeout)
     try:
@@ -186,7 +215,7 @@ def _answer(session: Session, url: str, offset: int, validator: str, wanted: Wan
         raise _network_failure(problem, url) from None
     except (UnicodeError, ValueError) as problem:
         raise AttemptError("bad-value", f"not a valid URL: {problem}", hint="check it") from None
-    if response.status_code in (200, 206) or (response.status_code == 416 and offset):
+    if response.status_code in (200, 206) or (response.status_code == 416 and start.offset):
         return response
     response.close()
     raise _status_failure(response)
@@ -268,14 +297,15 @@ def _cause(problem: BaseException) -> str:
     return words[:200]
 
 
-def _goes_on(response: Response, part: Path, offset: int) -> bool:
+def _goes_on(response: Response, part: Path, start: _Start) -> bool:
     """Whether the answer continues the part (and does not begin anew)."""
-    if not offset or response.status_code == 200:
+    if not start.offset or response.status_code == 200:
         return False
     span, _, total = response.headers.get("Content-Range", "").partition("/")
-    start = span.removeprefix("bytes ").partition("-")[0].strip()
+    first = span.removeprefix("bytes ").partition("-")[0].strip()
     # 416 with the length that is here already says that the part is whole.
-    if str(offset) != (total if response.status_code == 416 else start):
+    continues = str(start.offset) == (total if response.status_code == 416 else first)
+    if not continues or _differs(response, start, total):
         forget(part)
         raise AttemptError(
             "download-failed", "the server's file and the part kept here differ", again=True
@@ -283,20 +313,30 @@ def _goes_on(response: Response, part: Path, offset: int) -> bool:
     return True
 
 
-def _receive(response: Response, url: str, part: Path, offset: int, wanted: Wanted) -> None:
+def _differs(response: Response, start: _Start, total: str) -> bool:
+    """Whether the answer is of another file than the part; not every server heeds ``If-Range``."""
+    name = "ETag" if start.validator.startswith('"') else "Last-Modified"
+    now = response.headers.get(name, "")
+    if start.validator and now and now != start.validator:
+        return True
+    return start.total is not None and total.isdigit() and int(total) != start.total
+
+
+def _receive(response: Response, url: str, part: Path, start: _Start, wanted: Wanted) -> None:
+    offset = start.offset
     length = response.headers.get("Content-Length", "")
     total = offset + int(length) if length.isdigit() else None
     _require_plausible(response, url, total, wanted)
     if total is not None and shutil.disk_usage(part.parent).free < total - offset:
         raise no_space(part, total - offset)
-    note = _Note(_hashed(url), _validator(response), total)
-    note_of(part).write_text(json.dumps(asdict(note)), encoding="utf-8")
     with open(part, "r+b" if offset else "wb") as out:
         out.seek(offset)
         out.truncate()
-        done, whole = _copy(response, out, offset, total, wanted)
-        out.flush()
-        os.fsync(out.fileno())
+        # Only now: before, the part may be one of another file than the note would say.
+        validator = _validator(response) or start.validator
+        kept = _Kept(part, out, _Note(_hashed(url), validator, total, boot=_boot()))
+        done, whole = _copy(response, kept, offset, total, wanted)
+        kept.sync()
     if not whole or (total is not None and done < total):
         of = f" of {total}" if total is not None else ""
         raise AttemptError(
@@ -329,7 +369,7 @@ def size_failure(expected: int, found: int, verb: str) -> AttemptError:
 
 
 def _copy(
-    response: Response, out: IO[bytes], offset: int, total: int | None, wanted: Wanted
+    response: Response, kept: _Kept, offset: int, total: int | None, wanted: Wanted
 ) -> tuple[int, bool]:
     """Bytes there are now, and whether the transfer came to its proper end."""
     limit = wanted.size if total is None else total
@@ -339,7 +379,7 @@ def _copy(
         chunk = _next_chunk(response, wanted.policy)
         if not chunk:
             return done, chunk is not None
-        out.write(chunk)
+        kept.write(chunk)
         done += len(chunk)
         wanted.report(done, limit)
         pace.add(len(chunk))
@@ -361,6 +401,31 @@ def _next_chunk(response: Response, policy: Policy) -> bytes | None:
         raise _stalled(policy.read_timeout) from None
     except (HTTPError, OSError):
         return None
+
+
+class _Kept:
+    """A part that is being written, and the note of how much of it outlives a loss of power."""
+
+    def __init__(self, part: Path, out: IO[bytes], note: _Note) -> None:
+        self._path = note_of(part)
+        self._out = out
+        self._note = note
+        self.sync()
+
+    def write(self, chunk: bytes) -> None:
+        self._out.write(chunk)
+        if time.monotonic() >= self._next:
+            self.sync()
+
+    def sync(self) -> None:
+        """Give what has come to the disk."""
+        self._out.flush()
+        os.fsync(self._out.fileno())
+        self._note = replace(self._note, safe=self._out.tell())
+        draft = self._path.with_name(self._path.name + ".new")
+        draft.write_text(json.dumps(asdict(self._note)), encoding="utf-8")
+        os.replace(draft, self._path)
+        self._next = time.monotonic() + _SYNC_SECONDS
 
 
 class _Pace:

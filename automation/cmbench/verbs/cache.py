@@ -50,7 +50,7 @@ def check_flags(session: Session, known: Iterable[str] = ()) -> None:
     allowed = {*_FLAGS, *known}
     for name in session.flags:
         if name not in allowed:
-            hint = did_you_mean(name, allowed)
+            hint = did_you_mean(name, allowed) or "its flags: put --help behind the command"
             raise Error("unknown-flag", f"this command knows no flag --{name}", hint=hint)
 
 
@@ -100,7 +100,8 @@ def remove_cache(cmind: Any, i: dict[str, Any]) -> Answer:
             hint="name them: cm rm cache --tags=get,python3 -f, or all of them: --all -f",
         )
     pinned = session.store.pinned()
-    found = [entry for entry in chosen(session) if session.store.owns(entry)]
+    every = chosen(session)
+    found = [entry for entry in every if session.store.owns(entry)]
     entries = [entry for entry in found if entry.uid not in pinned]
     if entries and not session.flags.get("force"):
         _confirm(entries)
@@ -110,6 +111,11 @@ def remove_cache(cmind: Any, i: dict[str, Any]) -> Answer:
     if len(found) > len(entries):
         kept = count(len(found) - len(entries), "pinned entry", "pinned entries")
         text += f"\n{kept} left; first: cm unpin cache <id>"
+    if len(every) > len(found):
+        shared = count(len(every) - len(found), "entry", "entries")
+        text += f"\n{shared} left in the shared cache, which is for reading only"
+    if not every:
+        text = "no cache entry matches; 0 entries removed"
     answer: Answer = {"return": 0, "removed": [entry.uid for entry in entries]}
     tell(session, lambda: text, answer)
     return answer
@@ -126,7 +132,12 @@ def _confirm(entries: Sequence[Entry]) -> None:
     print(entries_text(entries, [e.created for e in entries]))
     if not sys.stdin.isatty():
         raise Error("bad-value", "nothing was removed", hint="add -f to remove without a question")
-    if input("Remove these? [y/N] ").strip().lower() not in ("y", "yes"):
+    try:
+        said = input("Remove these? [y/N] ")
+    except EOFError:
+        print()
+        said = ""
+    if said.strip().lower() not in ("y", "yes"):
         raise Error("not-confirmed", "nothing was removed", hint="answer y to remove them")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from cmbench.completion import LINE, SHELLS, complete
 from cmbench.errors import Error
 from cmbench.session import Answer, Session
-from cmbench.verbs.help import verbs
+from cmbench.usage import verbs
 
 
 def complete_script(cmind: Any, i: dict[str, Any]) -> Answer:

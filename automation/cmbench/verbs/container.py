@@ -80,6 +80,7 @@ def _call(session: Session) -> tuple[dict[str, Any], Request, Script]:
     """The flags of containers, and the request without them; ``session`` keeps the others."""
     from cmbench.select import choose, refuse_ambiguity
 
+    session.take_extra_flags()
     tags, uid = requests_in.tags_of(session.i)
     refuse_ambiguity(session.index, tags, uid)
     script = session.index.script(choose(session.index, tags, uid).path)

@@ -50,7 +50,7 @@ def doctor_text(found: Sequence[Finding]) -> str:
 
 def _lines(finding: Finding) -> Iterator[str]:
     state = "" if finding.state == INFO else finding.state
-    head = f"{state:<6}{finding.area:<12}"
+    head = f"{state:<6}{finding.area:<11} "
     yield from textwrap.wrap(
         finding.text,
         WIDTH,

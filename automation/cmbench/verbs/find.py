@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -14,6 +15,9 @@ from cmbench.meta import read_meta
 from cmbench.model import Script
 from cmbench.select import choose
 from cmbench.session import Answer, Item, Session
+from cmbench.workbench import refuse_unknown
+
+_FLAGS = {"tags", "json", "out", "quiet", "silent", "verbose", "debug", "help"}
 
 
 class Found(Item):
@@ -28,6 +32,7 @@ class Found(Item):
 def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
     """``cm find script``: those with the tags, of the name, or else that speak of the words."""
     session = Session(cmind, i, write=True)
+    refuse_unknown(session.flags, _FLAGS)
     tags, uid = requests_in.tags_of(i)
     rows = session.index.by_uid(uid) if uid else session.index.find(tags)
     rows = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
@@ -38,7 +43,9 @@ def find_script(cmind: Any, i: dict[str, Any]) -> Answer:
     found = [
         Found(alias=r.alias, uid=r.uid, path=r.path, repo=r.repo, tags=sorted(r.tags)) for r in rows
     ]
-    if i.get("out") == "con":
+    if i.get("out") == "con" and session.flags.get("json"):
+        print(json.dumps(found, indent=1))
+    elif i.get("out") == "con":
         from cmbench.text import scripts_text
 
         print(scripts_text(rows, [_title(session, row) for row in rows]))
@@ -71,8 +78,13 @@ def _title(session: Session, row: Row) -> str:
 def show_script(cmind: Any, i: dict[str, Any]) -> Answer:
     """``cm show script``: what one script is for, its inputs and variations."""
     session = Session(cmind, i, write=True)
+    refuse_unknown(session.flags, _FLAGS)
     tags, uid = requests_in.tags_of(i)
-    return show_help(session.index.script(choose(session.index, tags, uid).path), i)
+    script = session.index.script(choose(session.index, tags, uid).path)
+    if session.flags.get("json") and i.get("out") == "con":
+        print(json.dumps({"path": script.path, "meta": script.meta}, indent=1, default=str))
+        i = {**i, "out": ""}
+    return show_help(script, i)
 
 
 def show_help(script: Script, i: Mapping[str, Any]) -> Answer:

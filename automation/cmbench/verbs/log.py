@@ -18,6 +18,9 @@ _TROUBLE = re.compile(
     re.IGNORECASE,
 )
 
+_LISTED = 12
+"""So many steps a message lists at most."""
+
 _END = re.compile(r"== .*: \w+ in [\d.]+ s")
 
 
@@ -35,9 +38,24 @@ def log_script(cmind: Any, i: dict[str, Any]) -> Answer:
     path = _log_of(session.root, words[0] if words else "last")
     step = str(session.flags.get("step") or "")
     lines = list(_chosen(path, step, bool(session.flags.get("errors"))))
+    if step and not lines:
+        _refuse_unknown_step(path, step)
     if i.get("out") == "con":
         print("\n".join([*lines, f"log: {path}"]))
     return {"return": 0, "log": path, "lines": lines}
+
+
+def _refuse_unknown_step(path: str, step: str) -> None:
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        chains = [chain for chain, _ in _by_step(text.rstrip("\n") for text in stream)]
+    names = list(dict.fromkeys(chain[-1] for chain in chains if chain))
+    if not any(step in name for name in names):
+        raise Error(
+            "entry-not-found",
+            f'no step of this run has "{step}" in its name',
+            context=names[-_LISTED:],
+            hint="its last steps stand above",
+        )
 
 
 def _log_of(root: str, word: str) -> str:

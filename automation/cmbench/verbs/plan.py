@@ -12,7 +12,7 @@ from cmbench.errors import Error
 from cmbench.meta import is_true
 from cmbench.model import Plan, Request
 from cmbench.names import unused
-from cmbench.plan import PlanEnv, Planner, Watcher, walk
+from cmbench.plan import PlanEnv, Planner, Watcher, sure, walk
 from cmbench.report import Silent
 from cmbench.resolve import Resolver
 from cmbench.run import StepRunner
@@ -39,7 +39,11 @@ def plan_script(cmind: Any, i: dict[str, Any]) -> Answer:
     resolver = make_resolver(session, facts, PlanEnv, open_lock(session))
     notes = Notes(resolver, key)
     plan = make_plan(session, request, facts, resolver, notes)
-    totals = total([notes.details[id(node)].needs for node in walk(plan.root)], session.root)
+    found, certain = (
+        [notes.details[id(node)].needs for node in nodes]
+        for nodes in (walk(plan.root), sure(plan.root))
+    )
+    totals = total(found, certain, session.root)
     data: Answer = {
         "root": node_data(plan.root, notes.details),
         "steps": plan.steps,

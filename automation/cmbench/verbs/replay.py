@@ -64,9 +64,12 @@ def replay_script(cmind: Any, i: dict[str, Any]) -> Answer:
 def _repeat(
     cmind: Any, i: Mapping[str, Any], record: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> Answer:
-    """Make the recorded call again, where it was made, with the versions that it had."""
+    """Make the recorded call again, where it was made, with the versions that it had.
+
+    A call with ``--lock`` obeys its lock again, and refuses what the lock refuses.
+    """
     from cmbench.lockfile import lock_data, lock_from
-    from cmbench.verbs.run import start_run
+    from cmbench.verbs.run import open_lock, start_run
 
     folder = record.get("directory", "")
     if folder and os.path.isdir(folder):
@@ -75,7 +78,8 @@ def _repeat(
     session = Session(cmind, call, write=True)
     request, script = session.script()
     data = lock_data(record, session.index, session.store)
-    lock = lock_from(data, f"the record {record['run']}", strict=False)
+    lock = open_lock(session)
+    lock = lock or lock_from(data, f"the record {record['run']}", strict=False)
     return start_run(session, request, script, lock)
 
 

@@ -22,7 +22,7 @@ from cmbench.resolve import Resolver
 from cmbench.run import StepRunner
 from cmbench.runlog import RunLog
 from cmbench.schedule import FactTeller, Scheduler
-from cmbench.session import Answer, Session
+from cmbench.session import Answer, Session, output_fails
 
 if TYPE_CHECKING:
     from cmbench.crew import Crew
@@ -130,7 +130,7 @@ class _Run:
             # All is done; only nobody reads what is printed any more.
             raise
         except Exception as problem:
-            if self._options.debug:
+            if self._options.debug or (isinstance(problem, OSError) and output_fails()):
                 raise
             error = internal(problem)
             raise error from problem
@@ -223,15 +223,16 @@ class _Run:
     def _keep_lock(self, error: Error | None) -> None:
         """Write the lock that ``--lock`` asks for, once the run has succeeded."""
         path = self._session.flags.get("lock")
-        if error is not None or not path or self._lock is not None:
+        obeyed = self._lock is not None and self._lock.strict
+        if error is not None or not path or obeyed:
             return
         talks = self._session.i.get("out") == "con" and not self._options.silent
-        from cmbench.lockfile import lock_data, write_lock
+        from cmbench.lockfile import lock_data, locked_files, write_lock
         from cmbench.record import load_record
 
         record = load_record(self._recorder.path)
         data = lock_data(record, self._session.index, self._session.store)
-        write_lock(str(path), data)
+        write_lock(str(path), {**data, "files": locked_files(data, self._session.index)})
         if talks:
             counts = [
                 f"{len(data[name])} {word}{'' if len(data[name]) == 1 else 's'}"

@@ -76,9 +76,11 @@ def _verdict(item: dict[str, Any]) -> str:
 def gc_cache(cmind: Any, i: dict[str, Any]) -> Answer:
     """``cm gc cache``: remove what is not needed; shows it only, unless ``--yes`` is given."""
     session = Session(cmind, i, write=False)
-    check_flags(session, ("max_size", "older_than", "keep_runs", "yes", "y"))
+    check_flags(session, ("max_size", "older_than", "keep_runs", "yes", "y", "dry_run"))
     rules = _rules(session)
-    act = any(is_true(session.flags.get(name, False)) for name in ("yes", "y", "force"))
+    act = not is_true(session.flags.get("dry_run", False)) and any(
+        is_true(session.flags.get(name, False)) for name in ("yes", "y", "force")
+    )
     store = session.store
     if act:
         store.sweep()

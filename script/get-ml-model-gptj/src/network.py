@@ -46,27 +46,31 @@ class Layer(nn.Module):
         self.down = nn.Linear(size.inner, size.width)
         self.smear = nn.Parameter(torch.zeros(1, size.heads, 1, 1))
 
-    def forward(self, x: Tensor, real: Tensor, mask: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        """New states of ``x`` [n, s, width], and the cache.
+    def forward(
+        self, x: Tensor, real: Tensor, mask: Tensor, past: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """New states of ``x`` [n, s, width], and the keys and values of all tokens.
 
         ``real`` [n, s] is 0 for padding, ``mask`` [n, 1, s, p + s] is added to the scores, ``past``
-        is [n, 2, heads, p, head width]. Padding leaves zeros in the cache, as if nothing were
-        there: otherwise the first word would be smeared with it.
+        are keys and values [n, heads, p, head width]. Padding leaves zeros in the cache, as if
+        nothing were there: otherwise the first word would be smeared with it.
         """
         n, s = x.shape[0], x.shape[1]
         packed = self.query_key_value(self.before_attention(x))
         shaped = packed.reshape(n, s, 3, self.heads, self.head_width).permute(0, 2, 3, 1, 4)
-        query = shaped[:, 0]
-        present = torch.cat([past, shaped[:, 1:] * real[:, None, None, :, None]], dim=3)
-        keys, values = present[:, 0], present[:, 1]
-        earlier = torch.cat([torch.zeros_like(keys[:, :, :1]), keys[:, :, :-1]], dim=2)
+        query = shaped[:, 0] / math.sqrt(self.head_width)
+        new = shaped[:, 1:] * real[:, None, None, :, None]
+        keys = torch.cat([past[0], new[:, 0]], dim=2)
+        values = torch.cat([past[1], new[:, 1]], dim=2)
+        # Scores with smeared keys are smeared scores, which are much smaller than all keys.
+        scores = query @ keys.transpose(2, 3)
+        earlier = torch.cat([torch.zeros_like(scores[..., :1]), scores[..., :-1]], dim=3)
         share = torch.sigmoid(self.smear)
-        keys = (1 - share) * keys + share * earlier
-        scores = query @ keys.transpose(2, 3) / math.sqrt(self.head_width) + mask
+        scores = (1 - share) * scores + share * earlier + mask
         mixed = (torch.softmax(scores, dim=-1) @ values).transpose(1, 2).reshape(n, s, -1)
         x = x + self.out(mixed)
         x = x + self.down(torch.relu(self.up(self.before_inner(x))))
-        return x, present
+        return x, (keys, values)
 
 
 class TinyDecoder(nn.Module):
@@ -104,8 +108,8 @@ class TinyDecoder(nn.Module):
         mask = torch.where(seen, 0.0, -1e4)[:, None]
         x = self.tokens(input_ids) + self.positions(places[:, total - s :])
         real = attention_mask[:, total - s :].to(x.dtype)
-        presents = []
+        presents: list[Tensor] = []
         for number, layer in enumerate(self.layers):
-            x, present = layer(x, real, mask, past[:, 2 * number : 2 * number + 2])
-            presents.append(present)
-        return self.last(x) @ self.tokens.weight.t(), torch.cat(presents, dim=1)
+            x, kept = layer(x, real, mask, (past[:, 2 * number], past[:, 2 * number + 1]))
+            presents += kept
+        return self.last(x) @ self.tokens.weight.t(), torch.stack(presents, dim=1)

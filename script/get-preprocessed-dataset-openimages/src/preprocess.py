@@ -1,6 +1,9 @@
 """Turn annotated pictures into the arrays that the object detection benchmarks read.
 
     preprocess.py --annotations FILE --images DIR --input KIND --side N --name NAME --out DIR
+    preprocess.py --list FILE --images DIR ...
+
+A list has the name of a picture in each line; such pictures have no boxes.
 
 Pictures are made RGB and resized to N x N, linearly between the pixels' middles and without
 smoothing, as OpenCV's INTER_LINEAR does on floats. Then, as the real models are fed:
@@ -117,6 +120,17 @@ def read_annotations(path: Path, count: int) -> dict[str, Any]:
         ) from error
 
 
+def read_list(path: Path, folder: Path, count: int) -> dict[str, Any]:
+    """Annotations without boxes for the first ``count`` pictures of a list, or for all for 0."""
+    names = path.read_text(encoding="utf-8").split()[: count or None]
+    images: list[dict[str, Any]] = [{"id": k, "file_name": n} for k, n in enumerate(names, start=1)]
+    check_files(folder, images)
+    for image in images:
+        height, width, _ = read_picture(folder / image["file_name"]).shape
+        image.update(width=width, height=height)
+    return {"images": images, "annotations": [], "categories": []}
+
+
 def check_files(folder: Path, images: list[dict[str, Any]]) -> None:
     """Raise PreprocessError when pictures are missing: all are looked for before any is read."""
     missing = [i["file_name"] for i in images if not (folder / i["file_name"]).is_file()]
@@ -189,7 +203,9 @@ def _file_facts(path: Path) -> dict[str, Any]:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--annotations", type=Path, required=True, help="JSON in COCO's format")
+    told = parser.add_mutually_exclusive_group(required=True)
+    told.add_argument("--annotations", type=Path, help="JSON in COCO's format")
+    told.add_argument("--list", type=Path, help="names of pictures without annotations")
     parser.add_argument("--images", type=Path, required=True, help="folder of the pictures")
     parser.add_argument("--input", choices=KINDS, required=True, help="what the model is fed")
     parser.add_argument("--side", type=int, required=True, help="pixels of a side of the input")
@@ -206,10 +222,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     out: Path = options.out
     try:
-        told = read_annotations(options.annotations, options.count)
+        if options.list:
+            told = read_list(options.list, options.images, options.count)
+        else:
+            told = read_annotations(options.annotations, options.count)
         if options.expect not in (0, len(told["images"])):
             raise PreprocessError(
-                f"{options.annotations} lists {len(told['images'])} pictures, "
+                f"{options.list or options.annotations} lists {len(told['images'])} pictures, "
                 f"expected {options.expect}"
             )
         check_files(options.images, told["images"])

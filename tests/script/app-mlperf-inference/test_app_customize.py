@@ -147,8 +147,8 @@ def test_a_model_that_cannot_be_quantized_is_refused_by_name(name: str) -> None:
     assert "--precision=float32" in caught.value.hint
 
 
-def test_detectors_are_quantized_in_their_tiny_form_only() -> None:
-    changes = {"CM_MLPERF_MODEL": "retinanet", "CM_MLPERF_MODEL_PRECISION": "int8"}
-    customize.check_precision(env(**changes))
-    with pytest.raises(customize.Error, match="calibration pictures of the full retinanet"):
-        customize.check_precision(env(**changes, CM_MLPERF_FORM=""))
+@pytest.mark.parametrize("form", ["", "synthetic", "tiny"])
+@pytest.mark.parametrize("name", ["resnet50", "bert-99", "retinanet", "ssd-mobilenet"])
+def test_the_others_are_quantized_in_every_form(name: str, form: str) -> None:
+    changes = {"CM_MLPERF_MODEL": name, "CM_MLPERF_MODEL_PRECISION": "int8"}
+    customize.check_precision(env(**changes, CM_MLPERF_FORM=form))

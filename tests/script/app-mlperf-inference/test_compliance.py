@@ -12,7 +12,7 @@ import pytest
 from mlperf_harness import records, session, verify
 from mlperf_harness.detail_log import DetailLog
 from mlperf_harness.errors import HarnessError
-from mlperf_harness.results import Results
+from mlperf_harness.results import Results, Tree
 from mlperf_harness.settings import SCENARIOS, SessionSettings
 
 import benchmark_lab as lab
@@ -196,6 +196,22 @@ def test_answers_under_load_are_equal_and_the_audit_was_read(tested: Results) ->
         plain = home / "performance" / "run_1" / "mlperf_log_detail.txt"
         text = plain.read_text(encoding="utf-8")
         assert '"effective_performance_issue_same", "value": false' in text
+
+
+def test_a_test_counts_only_for_the_runs_that_it_was_compared_with(tested: Results) -> None:
+    folder = Path(tested.folder)
+    tree = Tree(folder.parents[2], tested.style, tested.sut, tested.benchmark)
+    offline = next(each for each in tested.results if each.scenario == "Offline")
+    assert session.is_compared(tree, offline.compliance[0])
+    path = folder / "offline" / "performance" / "result.json"
+    before = path.read_text(encoding="utf-8")
+    run = records.read_json(path)
+    run["circumstances"]["measured_at"] = "2999-01-01T00:00:00+00:00"
+    try:
+        records.write(path, run)
+        assert not session.is_compared(tree, offline.compliance[0])
+    finally:
+        path.write_text(before, encoding="utf-8")
 
 
 def test_a_test_needs_what_it_is_compared_with(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +178,20 @@ def test_a_model_that_does_not_fit_is_refused_before_any_run(
     assert re.search(message, fails(tmp_path, model=lab.model(**change)))
 
 
+def test_a_failing_process_hands_its_advice_to_the_user(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(lab.arrays(), data)
+    (data / "samples.npy").unlink()
+    config = tmp_path / "session.json"
+    records.write(config, lab.settings(tmp_path / "results", dataset=str(data)))
+    failed = run(lab.harness_command("session", config), env=lab.harness_environment())
+    told, advice = failed.stderr.splitlines()
+    assert told.startswith("mlperf_harness: the data cannot be read: ")
+    assert "samples.npy" in told
+    assert advice.startswith("next: ")
+    assert advice.endswith("cm verify cache")
+
+
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "damaged.onnx"
     path.write_bytes(b"not a model")
@@ -196,8 +211,13 @@ def test_a_backend_that_is_not_there_is_refused(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- ended from outside
 
 
-def started(folder: Path, duration_ms: int) -> tuple[subprocess.Popen[str], Path]:
-    """A session in the middle of its one performance run, and that run's hidden folder."""
+def started(
+    folder: Path, duration_ms: int, before: tuple[str, ...] = ()
+) -> tuple[subprocess.Popen[str], Path]:
+    """A session in the middle of its one performance run, and that run's hidden folder.
+
+    ``before`` are words in front of its command.
+    """
     config = folder / "session.json"
     asked = lab.settings(
         folder / "results",
@@ -207,8 +227,8 @@ def started(folder: Path, duration_ms: int) -> tuple[subprocess.Popen[str], Path
     )
     records.write(config, asked)
     process = subprocess.Popen(
-        lab.harness_command("session", config),
-        env=lab.harness_environment(),
+        [*before, *lab.harness_command("session", config)],
+        env={**lab.harness_environment(), "CM_TMP_RUN_DIR": str(folder)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -260,6 +280,15 @@ def test_a_killed_session_leaves_nothing_that_runs_or_looks_whole(tmp_path: Path
     sessions.Session(records.decode(SessionSettings, asked)).run()
     assert not hidden.exists(), "the next session sweeps what a killed one left"
     assert [path.name for path in hidden.parent.glob("performance")] == ["performance"]
+
+
+@needs_proc
+def test_a_session_ends_with_the_call_that_it_belongs_to(tmp_path: Path) -> None:
+    process, hidden = started(tmp_path, 60_000, before=("sh", "-c", '"$@" & wait', "sh"))
+    process.kill()
+    process.communicate(timeout=5)
+    lab.wait_for(lambda: not hidden.exists(), 5)
+    assert not children_in(hidden)
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import calibrate, detail_log, host, targets
+from mlperf_harness import bench, calibrate, detail_log, host, targets
 from mlperf_harness.calibration import Calibration, Latency, Point
 from mlperf_harness.detail_log import DetailLog, figures
 from mlperf_harness.settings import SCENARIOS, Overrides, Shape, Targets
@@ -141,6 +141,20 @@ SHORT = {
             },
             "with 99 % confidence; at least 210 more queries would be needed",
             "run longer",
+        ),
+        (
+            "Server",
+            {
+                "result_validity": "INVALID",
+                "early_stopping_met": False,
+                "effective_target_qps": 200_000,
+                "effective_target_latency_percentile": 0.99,
+                "result_completed_samples_per_sec": 13_000,
+                "result_query_count": 200_000,
+                "result_overlatency_query_count": 199_000,
+            },
+            "200000 queries with 199000 late ones",
+            "set --server_target_qps to 10400 (samples/s) or less",
         ),
         (
             "MultiStream",
@@ -308,12 +322,12 @@ def test_other_targets_are_not_tried_where_they_cannot_help() -> None:
 def test_layouts_use_the_cores(
     cores: int, given_shape: Overrides, wanted: list[tuple[int, int]]
 ) -> None:
-    assert calibrate.layouts(cores, given_shape) == wanted
+    assert bench.layouts(cores, given_shape) == wanted
 
 
 @given(st.integers(1, 5000))
 def test_batch_sizes_end_at_the_users_largest(largest: int) -> None:
-    sizes = calibrate.batch_sizes(Overrides(batch_size=largest))
+    sizes = bench.batch_sizes(Overrides(batch_size=largest))
     assert sizes[-1] == largest
     assert sizes == sorted(set(sizes))
     assert sizes[0] == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import calibrate, estimate, host, kept_calibration, records
+from mlperf_harness import bench, estimate, host, kept_calibration, records
 from mlperf_harness import session as sessions
 from mlperf_harness.calibration import Calibration, Latency, Point, Probe
 from mlperf_harness.settings import MULTI_STREAM, SINGLE_STREAM, Overrides, SessionSettings, Shape
@@ -106,10 +106,10 @@ def test_a_busy_machine_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_large_answers_keep_batches_small() -> None:
-    assert calibrate.batch_sizes(Overrides())[-1] == 64
-    assert calibrate.batch_sizes(Overrides(), 1 << 20)[-1] == 16
-    assert calibrate.batch_sizes(Overrides(), 1 << 30) == [1]
-    assert calibrate.batch_sizes(Overrides(batch_size=3), 1 << 30)[-1] == 3
+    assert bench.batch_sizes(Overrides())[-1] == 64
+    assert bench.batch_sizes(Overrides(), 1 << 20)[-1] == 16
+    assert bench.batch_sizes(Overrides(), 1 << 30) == [1]
+    assert bench.batch_sizes(Overrides(batch_size=3), 1 << 30)[-1] == 3
 
 
 @pytest.mark.parametrize(

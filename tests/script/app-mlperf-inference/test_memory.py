@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import calibrate, memory, records, rules
+from mlperf_harness import memory, records, rules
 from mlperf_harness import session as sessions
-from mlperf_harness.calibration import Probe
+from mlperf_harness.bench import Bench, batch_sizes
+from mlperf_harness.calibration import Probe, Request
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import Overrides, SessionSettings
 
@@ -74,7 +75,7 @@ def test_a_run_that_does_not_fit_is_refused_with_numbers(machine: Path) -> None:
         memory.check(settings(machine), rules.benchmark("resnet50"), PROBE)
     told = str(caught.value)
     assert "50 MB are left below the memory limit" in told
-    assert "--performance_sample_count" in told
+    assert "--performance_sample_count" in caught.value.advice
 
 
 def test_the_samples_of_a_repeated_set_are_counted_once(machine: Path) -> None:
@@ -108,7 +109,7 @@ class Backendless:
 
 def bench(machine: Path, data_bytes: int) -> Any:
     given = settings(machine / "results", model={**lab.model(), "data_bytes": data_bytes})
-    request = calibrate.Request(
+    request = Request(
         benchmark="resnet50",
         backend="null",
         device="cpu",
@@ -116,7 +117,7 @@ def bench(machine: Path, data_bytes: int) -> Any:
         dataset=given.dataset,
         overrides=given.overrides,
     )
-    return calibrate._Bench(request, Backendless(), None)  # type: ignore[arg-type]
+    return Bench(request, Backendless(), None)  # type: ignore[arg-type]
 
 
 def test_as_many_copies_of_a_model_are_tried_as_fit(machine: Path) -> None:
@@ -126,14 +127,26 @@ def test_as_many_copies_of_a_model_are_tried_as_fit(machine: Path) -> None:
     assert bench(machine, 9_000_000_000).fitting(layouts) == [(1, 16)]
 
 
+def test_as_many_callers_are_tried_as_can_each_compute_a_sample(machine: Path) -> None:
+    assert bench(machine, 0).fitting([(100, 1), (50, 2), (1, 100)]) == [(50, 2), (1, 100)]
+
+
 def test_samples_that_take_much_come_in_small_batches(machine: Path) -> None:
     large = bench(machine, 4_000_000_000)
-    assert large._most(1, 16) == (8_192_000_000 - large._model_bytes) // 100_000_000
-    assert large._most(2, 8) == 1
-    assert calibrate.batch_sizes(Overrides(), most=5) == [1, 2, 4, 5]
+    assert large.most(1, 16) == (8_192_000_000 - large.model_bytes) // 100_000_000
+    assert large.most(2, 8) == 1
+    assert batch_sizes(Overrides(), most=5) == [1, 2, 4, 5]
 
 
 def test_weights_beside_a_graph_count_as_the_model(machine: Path) -> None:
     given = settings(machine / "results", model={**lab.model(), "data_bytes": 9_000_000_000})
     with pytest.raises(HarnessError, match=r"9\.0 GB for\s+the model"):
         memory.check(given, rules.benchmark("resnet50"), PROBE)
+
+
+def test_what_a_backend_takes_to_open_a_model_counts(machine: Path) -> None:
+    large = {"model": {**lab.model(), "data_bytes": 1_700_000_000}}
+    memory.check(settings(machine), None, PROBE)
+    memory.check(settings(machine, **large), None, PROBE)
+    with pytest.raises(HarnessError, match=r"8\.5 GB for the model, 5 times its size with pytorch"):
+        memory.check(settings(machine, backend="pytorch", **large), None, PROBE)

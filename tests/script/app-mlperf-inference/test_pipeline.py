@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness.benchmarks.samples import SampleReader, SampleStore
+from mlperf_harness.benchmarks.samples import SampleReader, SampleStore, cut_out
 from mlperf_harness.pipeline.batcher import DeadlinePolicy, cut
 from mlperf_harness.pipeline.failures import Failures
 from mlperf_harness.pipeline.queue import CutQueue, JoiningQueue
@@ -129,6 +130,27 @@ def test_a_sample_that_was_not_loaded_is_an_error() -> None:
     store.unload()
     with pytest.raises(IndexError):
         store.rows([1])
+
+
+def resident_bytes(path: Path) -> int:
+    """How much of a mapped file is memory of this process."""
+    lines = Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines()
+    places = [n for n, line in enumerate(lines) if line.endswith(str(path))]
+    told = [next(line for line in lines[n:] if line.startswith("Rss:")) for n in places]
+    return 1024 * sum(int(size.split()[1]) for size in told)
+
+
+def test_samples_are_in_memory_once(tmp_path: Path) -> None:
+    path = tmp_path / "samples.npy"
+    np.save(path, np.ones((48, 1 << 18), dtype=np.float32))
+    source = np.load(path, mmap_mode="r")
+    assert float(source[::-1].sum()) == source.size
+    assert resident_bytes(path) > 40 << 20
+    store = SampleStore(source)
+    store.load(range(47, 1, -1))
+    assert resident_bytes(path) < 1 << 20
+    assert float(store.loaded.sum()) == 46 << 18
+    assert cut_out(source[:, 0], 3, 5).tolist() == [1, 1]
 
 
 def test_the_first_failure_is_kept_in_full() -> None:

@@ -86,6 +86,8 @@ def test_the_window_slides_as_the_rules_have_it(tmp_path: Path, per_call: int) -
     folder = written(tmp_path, shapes, 3)
     model = spec(2, (8, 8, 8), 3, regions=KITS, windows_per_call=per_call)
     benchmark = benchmarks.create("3d-unet-99", folder, model)
+    assert benchmark.costs is not None
+    assert benchmark.costs.tolist() == [1, 6, 8, 30], "the number of windows"
     mixing = Mixing(2, (8, 8, 8), 3)
     answers = forms.answers(benchmark, benchmark.solver({"main": mixing}, 2), 2)
     for number, shape in enumerate(shapes):

@@ -199,8 +199,9 @@ def check(folder: Path, seed: int = SEED, count: int = 50_000, **changes: Any) -
 def test_what_cannot_become_valid_stops_before_it_starts(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(HarnessError, match=message):
+    with pytest.raises(HarnessError, match=message) as caught:
         check(tmp_path, **changes)
+    assert caught.value.advice
 
 
 def test_a_left_over_audit_file_stops_before_it_starts(tmp_path: Path) -> None:
@@ -249,6 +250,10 @@ def test_a_killed_session_keeps_its_finished_scenarios(tmp_path: Path) -> None:
     process.communicate(timeout=5)
     (kept,) = tmp_path.glob("results/*/*/*/singlestream/performance/result.json")
     assert not list(tmp_path.glob("results/*/*/*/offline/performance"))
+    place = kept.parents[2]
+    assert "<h2>SingleStream</h2>" in (place / "report.html").read_text(encoding="utf-8")
+    assert "has not come to its end" in (place / "summary.txt").read_text(encoding="utf-8")
+    assert not (place / "results.json").exists()
     before = kept.read_bytes()
     done = subprocess.run(
         lab.harness_command("session", config),
@@ -261,10 +266,11 @@ def test_a_killed_session_keeps_its_finished_scenarios(tmp_path: Path) -> None:
     assert "SingleStream performance: kept" in done.stdout
     assert "Offline performance: kept" not in done.stdout
     assert kept.read_bytes() == before
+    assert "has not come to its end" not in (place / "summary.txt").read_text(encoding="utf-8")
     assert list(tmp_path.glob("results/*/*/*/offline/performance/result.json"))
 
 
 def test_the_time_is_estimated_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     measure(tmp_path, scenarios=["SingleStream"], modes=["performance"])
     printed = capsys.readouterr().out
-    assert re.search(r"1 runs to make, about \d+ s; an INVALID run is made again, 2 times", printed)
+    assert re.search(r"1 run to make, about \d+ s; an INVALID run is made again, 2 times", printed)

@@ -107,6 +107,35 @@ def test_a_wide_beam_finds_the_best_of_all_texts(seed: int) -> None:
     assert tuple(search.best()[0]) == max(candidates)[1]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_prompt_is_let_go_when_it_is_done_and_changes_no_other(seed: int) -> None:
+    options = beams.BeamOptions(width=2, least=1, most=5, end=0)
+    tables = [table(10 * seed + number, 4) for number in range(5)]
+
+    def searched(wanted: list[dict[tuple[int, ...], np.ndarray]]) -> tuple[list[list[int]], int]:
+        search = beams.BeamSearch(len(wanted), options)
+        # What stands for the model's cache: whose beam it is, and its tokens.
+        cache = [(which, ()) for which in range(len(wanted)) for _ in range(2)]
+        calls = 0
+        while not search.done:
+            calls += len(cache)
+            scores = [wanted[which][text[-3:]] for which, text in cache]
+            rows = search.advance(np.asarray(scores).reshape(-1, 2, 4))
+            last = search.tokens[:, :, -1].reshape(-1).tolist()
+            cache = [
+                (cache[row][0], (*cache[row][1], token))
+                for row, token in zip(rows, last, strict=True)
+            ]
+            texts = search.tokens.reshape(-1, search.tokens.shape[2]).tolist()
+            assert [list(text) for _, text in cache] == texts
+        return search.best(), calls
+
+    alone = [searched([each]) for each in tables]
+    together, calls = searched(tables)
+    assert together == [texts[0] for texts, _ in alone]
+    assert calls == sum(count for _, count in alone)
+
+
 def test_the_least_length_is_kept() -> None:
     options = beams.BeamOptions(width=2, least=3, most=6, end=0)
     search = beams.BeamSearch(2, options)

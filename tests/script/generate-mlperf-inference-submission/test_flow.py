@@ -261,6 +261,28 @@ def test_unfinished_results_are_left_out(measured: Path, tmp_path: Path) -> None
         runs.collect(copy)
 
 
+def test_runs_of_another_configuration_are_not_handed_in_as_one(
+    measured: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "results"
+    shutil.copytree(measured, copy)
+    told = next(copy.rglob("results.json"))
+    data = json.loads(told.read_text(encoding="utf-8"))
+    first, *others = [result["scenario"] for result in data["results"]]
+    other = {
+        "scenario": first,
+        "mode": "accuracy",
+        "measured_at": "2026-01-02T03:04:05+00:00",
+        "differs": ["precision float32, now int8"],
+        "command": "",
+    }
+    told.write_text(json.dumps({**data, "others": [other]}), encoding="utf-8")
+    found = runs.collect(copy)
+    assert set(found.runs[0].scenarios) == set(others)
+    (note,) = found.notes
+    assert note.startswith(f"resnet50 {first} is left out: its accuracy is of another ")
+
+
 MODULES = """
 Memory Device
 \tSize: 16 GB

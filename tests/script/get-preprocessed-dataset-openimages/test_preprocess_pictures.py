@@ -12,7 +12,6 @@ from PIL import Image
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from cmbench.errors import Error
 
 SCRIPT = forms.SCRIPT / "get-preprocessed-dataset-openimages"
 makes = lab.module_of(SCRIPT / "src" / "preprocess.py")
@@ -97,10 +96,36 @@ def test_what_cannot_be_used_is_named(
     assert "are free: ask for fewer" in capsys.readouterr().err
 
 
-def test_calibration_pictures_exist_in_the_tiny_form_only() -> None:
-    with pytest.raises(Error, match="calibration pictures of the full data set") as caught:
-        customize.preprocess({"env": {"CM_DATASET_TYPE": "calibration"}})
-    assert "_tiny" in caught.value.hint
+@pytest.mark.parametrize("name", ["openimages", "coco"])
+def test_calibration_takes_pictures_of_the_rules_list_and_repeats_none(name: str) -> None:
+    module = lab.module_of(forms.SCRIPT / f"get-preprocessed-dataset-{name}" / "customize.py")
+    given = {
+        "CM_DATASET_TYPE": "calibration",
+        "CM_CALIBRATION_LIST_FILE_WITH_PATH": "/list",
+        "CM_CALIBRATION_IMAGES_PATH": "/pictures",
+    }
+    env = dict(given)
+    assert module.preprocess({"env": env})["relies_on"] == ["/list", "/pictures"]
+    assert (env["CM_DETECTION_LIST"], env["CM_DETECTION_COUNT"]) == ("/list", "128")
+    env = {**given, "CM_DATASET_FORM": "synthetic", "CM_DETECTION_QSL_COUNT": "5000"}
+    module.preprocess({"env": env})
+    assert (env["CM_DETECTION_QSL_COUNT"], env["CM_DETECTION_LIST"]) == ("0", "")
+
+
+def test_pictures_of_a_list_have_sizes_and_no_boxes(tmp_path: Path) -> None:
+    scene(tmp_path, "a.png")
+    (tmp_path / "list.txt").write_text("a.png\na.png\n")
+    out = tmp_path / "out"
+    out.mkdir()
+    words = ["--list", tmp_path / "list.txt", "--images", tmp_path, "--input", "retinanet"]
+    words += ["--side", "8", "--name", "few", "--count", "1", "--out", out]
+    assert makes.main([str(word) for word in words]) == 0
+    told = json.loads((out / "annotations.json").read_text())
+    assert told["images"] == [{"id": 1, "file_name": "a.png", "width": 6, "height": 4}]
+    assert (told["annotations"], told["categories"]) == ([], [])
+    assert np.load(out / "samples.npy").shape == (1, 3, 8, 8)
+    (tmp_path / "list.txt").write_text("a.png none.jpg")
+    assert makes.main([str(word) for word in words[:-6]] + ["--name", "x", "--out", str(out)]) == 1
 
 
 def test_the_tiny_set_is_repeated_to_the_size_of_the_rules() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.lib import host
+from cmbench.lib import accelerators, host
 from lab import Lab
 from support import ROOT
 
@@ -59,6 +59,7 @@ def test_elsewhere_float32(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.home = lab.home / "other"
     assert chosen(lab, ",_tiny", model="bert-99") == DEFAULT
     assert chosen(lab, "", model="bert-99.9") == DEFAULT
+    monkeypatch.setattr(accelerators, "nvidia_signs", lambda: ("/dev/nvidia0",))
     assert chosen(lab, "", model="bert-99", device="cuda") == DEFAULT
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,55 @@ META: dict[str, Any] = yaml.safe_load((FOLDER / "meta.yaml").read_text(encoding=
 
 
 def test_what_runs_before_a_refusal_costs_nothing() -> None:
-    assert [dep["tags"] for dep in META["deps"]] == ["detect,cpu"]
+    scripts = {"detect,cpu": "detect-cpu", "get,cuda-devices": "get-cuda-devices"}
+    assert [dep["tags"] for dep in META["deps"]] == list(scripts)
+    for name in scripts.values():
+        meta = yaml.safe_load((lab.SCRIPT / name / "meta.yaml").read_text(encoding="utf-8"))
+        assert meta["host_facts"], name
+
+
+@pytest.mark.parametrize(
+    ("backend", "device", "precision", "remedy"),
+    [
+        ("openvino", "cuda", "float32", "--backend=onnxruntime or --backend=pytorch"),
+        ("", "cuda", "bfloat16", "--backend=onnxruntime or --backend=pytorch"),
+        ("onnxruntime", "cpu", "bfloat16", "--backend=openvino or --backend=pytorch"),
+        ("pytorch", "cpu", "int8", "--backend=onnxruntime or --backend=openvino"),
+    ],
+)
+def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
+    backend: str, device: str, precision: str, remedy: str
+) -> None:
+    env = {
+        "CM_MLPERF_BACKEND": backend,
+        "CM_MLPERF_DEVICE": device,
+        "CM_MLPERF_MODEL_PRECISION": precision,
+    }
+    with pytest.raises(customize.Error, match="does not compute so here") as caught:
+        customize.check_backend(env)
+    assert caught.value.code == "not-available"
+    assert remedy in caught.value.hint
+
+
+def test_what_is_said_of_the_backends_is_what_the_harness_says() -> None:
+    folder = lab.SCRIPT / "app-mlperf-inference/src/mlperf_harness/backends"
+    files = {"onnxruntime": "onnx_runtime", "openvino": "open_vino", "pytorch": "py_torch"}
+    names = {"onnxruntime": "PRECISIONS", "openvino": "COMPUTES", "pytorch": "DTYPES"}
+    for backend, file in files.items():
+        tree = ast.parse((folder / f"{file}.py").read_text(encoding="utf-8"))
+        said = {}
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                said[node.targets[0].id] = words(node.value)
+        assert said[names[backend]] == set(customize.PRECISIONS[backend]), backend
+        devices = said.get("DEVICES") or said["PROVIDERS"]
+        assert devices == set(customize.DEVICES[backend]), backend
+
+
+def words(value: ast.expr) -> set[str]:
+    """The strings of a tuple, or the keys of a dictionary."""
+    found = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
+    return {str(each.value) for each in found if isinstance(each, ast.Constant)}
 
 
 @pytest.mark.parametrize(

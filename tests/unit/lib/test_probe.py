@@ -117,3 +117,9 @@ def test_which_wants_files_that_may_run(tmp_path: Path) -> None:
     last = tool(tmp_path / "three/tool", "")
     path = os.pathsep.join(str(tmp_path / name) for name in ("one", "two", "three"))
     assert which("tool", path) == last
+
+
+def test_a_place_that_cannot_be_looked_at_has_no_program(tmp_path: Path) -> None:
+    """A folder of somebody else, or one that no file system takes, does not end the search."""
+    found = tool(tmp_path / "thing", "")
+    assert which("thing", os.pathsep.join(["/" + "x" * 5000, str(tmp_path)])) == found

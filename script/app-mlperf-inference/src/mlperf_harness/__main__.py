@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .errors import HarnessError
+from .errors import HarnessError, tell
 
 PROGRAMS = ("session", "probe", "calibrate", "run", "compare", "quantize")
 USAGE = f"usage: python -m mlperf_harness {'|'.join(PROGRAMS)} CONFIG.json"
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
 
         return child.main(name, config)
     except HarnessError as error:
-        print(f"mlperf_harness: {error}", file=sys.stderr)
+        tell(error)
         return 1
 
 

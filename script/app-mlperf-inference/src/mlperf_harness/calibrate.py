@@ -1,104 +1,83 @@
 """A second or two of measuring the bare backend, from which shapes and targets are derived.
 
 LoadGen needs to know beforehand about how fast the system is: a guess that is too low ends an
-Offline run before its minimum duration, one that is too high makes it last for ever.
+Offline run before its minimum duration, one that is too high makes it last for ever. A model that
+takes seconds for a sample is measured with few calls, as ``heavy`` says.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
-import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from . import backends, benchmarks, host, memory
-from .backends.base import Backend
-from .benchmarks.base import Benchmark, Solver
+from . import backends, benchmarks, heavy, host, rules
+from .bench import LONG_S, Bench, Caller, measure_together
 from .calibration import Calibration, Latency, Point, Request
+from .heavy import BATCH_GAIN, Costs, Foretell, Look
 from .loadgen_run import library_versions
-from .pipeline.inference import solvers
-from .settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, Overrides, Shape
+from .settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, STREAMS, Shape
 
-LARGEST_BATCH = 64
-ANSWERS = 1 << 24
 POINT_S = 0.1
 CONFIRM_S = 0.3
 LATENCY_S = 0.3
-SAMPLES = 256
 
 # More threads must make a query this much faster, in the middle and in the tail, to be used:
 # they wait for each other, and on a busy machine one of them always comes late.
 THREAD_GAIN = 0.9
-# When batches take long, doubling them twice for less than this gain ends the search. Quick ones
-# are all measured: a disturbance in one of them must not end it.
-BATCH_GAIN = 1.02
 # A Server batch may take this share of the latency limit, so that one may wait for another.
 SERVER_SHARE = 0.3
 
 
-def calibrate(request: Request) -> Calibration:
-    """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All points, the best of them, and the latencies of the streams."""
+
+    points: list[Point]
+    offline: Point
+    streams: dict[str, Latency]
+
+
+def calibrate(request: Request, foretell: Foretell = lambda seconds: None) -> Calibration:
+    """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does.
+
+    ``foretell`` is told how many seconds it will take in all, when that turns out to be long.
+    """
     started = time.perf_counter()
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
     backend = backends.create(request.backend, request.device, request.precision)
-    bench = _Bench(request, benchmark, backend)
+    bench = Bench(request, benchmark, backend)
     cores = host.usable_cores()
-    points = [
-        point
-        for workers, threads in bench.fitting(layouts(cores, request.overrides))
-        for point in bench.throughputs(workers, threads)
-    ]
-    offline = bench.confirmed(max(points, key=lambda point: point.samples_per_s))
+    measured = _measure(bench, cores, streams_of(request.benchmark), foretell)
     limit = benchmark.rules.server_limit_s
-    server = server_point(points, limit)
-    streams = {
-        SINGLE_STREAM: bench.stream_latency(1, cores),
-        MULTI_STREAM: bench.stream_latency(MULTI_STREAM_SAMPLES, cores),
-    }
+    server = server_point(measured.points, limit)
     return Calibration(
         cores=cores,
         sample_count=benchmark.sample_count,
-        offline=offline,
+        offline=measured.offline,
         server=server,
-        streams=streams,
+        streams=measured.streams,
         server_limit_s=limit,
-        service_times=service_times(points, server.shape),
-        points=tuple(points),
+        service_times=service_times(measured.points, server.shape),
+        points=tuple(measured.points),
         versions={**backend.versions(), **library_versions()},
         seconds=time.perf_counter() - started,
     )
 
 
-def layouts(cores: int, given: Overrides) -> list[tuple[int, int]]:
-    """Pairs of workers and threads to try that use all cores, or just what the user fixed."""
-    if given.num_workers and given.threads:
-        return [(given.num_workers, given.threads)]
-    if given.threads:
-        return [(max(1, cores // given.threads), given.threads)]
-    if given.num_workers:
-        return [(given.num_workers, max(1, cores // given.num_workers))]
-    threads = [1, cores] if cores < 8 else [1, 2, 4, cores]
-    return [(max(1, cores // count), count) for count in dict.fromkeys(threads)]
+def streams_of(benchmark: str) -> tuple[str, ...]:
+    """The streams to measure: MultiStream only where the rules do not rule it out.
 
-
-def copies(workers: int, threads: int) -> int:
-    """How often the weights lie in memory: callers of one thread share them."""
-    return workers if threads > 1 else 1
-
-
-def batch_sizes(given: Overrides, answer_bytes: int = 1, most: int = LARGEST_BATCH) -> list[int]:
-    """The batch sizes to try: powers of two up to the user's largest, and that one.
-
-    Where an answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS``;
-    ``most`` samples fit into memory while they are computed.
+    The latency of a single sample is told of every model.
     """
-    largest = given.batch_size or max(1, min(LARGEST_BATCH, most, ANSWERS // answer_bytes))
-    sizes = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
-    return [*sizes, largest]
+    if benchmark not in rules.names():
+        return STREAMS
+    known = rules.benchmark(benchmark).all_scenarios()
+    return STREAMS if MULTI_STREAM in known else (SINGLE_STREAM,)
 
 
 def server_point(points: Sequence[Point], limit_s: float) -> Point:
@@ -119,143 +98,88 @@ def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:
     }
 
 
-class _Bench:
-    """Opens the backend in a layout and times it on real samples."""
-
-    def __init__(self, request: Request, benchmark: Benchmark, backend: Backend) -> None:
-        self._request = request
-        self._benchmark = benchmark
-        self._backend = backend
-        self._count = min(SAMPLES, benchmark.sample_count)
-        benchmark.load(range(self._count))
-        self._model_bytes = memory.model_bytes(request.model)
-        self._free, _ = memory.available()
-
-    def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The layouts whose copies of the model fit into memory; one caller if none does."""
-        if self._free is None:
-            return list(wanted)
-        some = [(w, t) for w, t in wanted if copies(w, t) * self._model_bytes < self._free]
-        return some or [(1, max(threads for _, threads in wanted))]
-
-    def _most(self, workers: int, threads: int) -> int:
-        """How many samples each caller can compute at once without running out of memory."""
-        # Only benchmarks whose samples take much say so.
-        each = int(getattr(self._benchmark, "work_bytes", 0))
-        if self._free is None or not each:
-            return LARGEST_BATCH
-        left = self._free - copies(workers, threads) * self._model_bytes
-        return max(1, left // (workers * each))
-
-    def _open(self, workers: int, threads: int, capacity: int) -> list[_Caller]:
-        shape = Shape(workers, threads, capacity)
-        return [
-            _Caller(self._benchmark, solver, capacity, self._count)
-            for solver in solvers(self._backend, self._request.model, self._benchmark, shape)
-        ]
-
-    def throughputs(self, workers: int, threads: int) -> Iterator[Point]:
-        """Points of one layout for growing batches, until those gain nothing more."""
-        most = self._most(workers, threads)
-        sizes = batch_sizes(self._request.overrides, self._benchmark.result.row_bytes, most)
-        callers = self._open(workers, threads, sizes[-1])
-        best, idle = 0.0, 0
-        for size in sizes:
-            rate, batch_s = _measure_together(callers, size, POINT_S)
-            yield Point(Shape(workers, threads, size), rate, batch_s)
-            idle = 0 if rate > BATCH_GAIN * best else idle + 1
-            best = max(best, rate)
-            if idle >= 2 and batch_s > POINT_S:
-                return
-
-    def stream_latency(self, samples: int, cores: int) -> Latency:
-        """The latency of one query of ``samples`` with one thread or with all cores."""
-        given = self._request.overrides
-        choices = [given.threads] if given.threads else list(dict.fromkeys([1, cores]))
-        batch = min(samples, given.batch_size or samples)
-        measured = [self._latency(samples, batch, threads) for threads in choices]
-        best = measured[0]
-        for other in measured[1:]:
-            better_median = other.median_s < THREAD_GAIN * best.median_s
-            if better_median and other.p99_s < THREAD_GAIN * best.p99_s:
-                best = other
-        return best
-
-    def _latency(self, samples: int, batch: int, threads: int) -> Latency:
-        (caller,) = self._open(1, threads, batch)
-        times = caller.query_times(samples, batch, LATENCY_S)
-        tail = float(np.quantile(times, 0.99))
-        return Latency(Shape(1, threads, batch), statistics.median(times), tail)
-
-    def confirmed(self, point: Point) -> Point:
-        """The best point measured again for longer: short measurements miss the full speed."""
-        shape = point.shape
-        callers = self._open(shape.workers, shape.threads, shape.batch)
-        rate, batch_s = _measure_together(callers, shape.batch, CONFIRM_S)
-        return Point(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))
+def _measure(bench: Bench, cores: int, streams: tuple[str, ...], foretell: Foretell) -> Measured:
+    costs = Costs(bench)
+    seen, alone = _first(bench, costs, bench.given.threads or cores)
+    if alone is None:
+        few = heavy.Heavy(bench, costs, seen, foretell)
+        points = few.points(cores)
+        return Measured(points, heavy.best(points), few.streams(points, streams))
+    points = [
+        point
+        for workers, threads in bench.layouts(cores)
+        for point in _throughputs(bench, workers, threads)
+    ]
+    offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
+    latencies = {SINGLE_STREAM: _stream_latency(bench, 1, cores, alone)}
+    if MULTI_STREAM in streams:
+        latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM_SAMPLES, cores)
+    return Measured(points, offline, latencies)
 
 
-class _Caller:
-    """One caller with its buffers, walking through the loaded samples."""
-
-    def __init__(self, benchmark: Benchmark, solver: Solver, capacity: int, loaded: int) -> None:
-        self._solver = solver
-        self._loaded = loaded
-        self._results = benchmark.result.rows(capacity)
-        self._sizes = np.zeros(capacity, dtype=np.int64)
-        self._next = 0
-
-    def batch(self, size: int) -> None:
-        """Run one batch of the next samples."""
-        indices = (np.arange(size) + self._next) % self._loaded
-        self._next = (self._next + size) % self._loaded
-        self._solver.solve(indices, self._results[:size], self._sizes[:size])
-
-    def batch_times(self, size: int, seconds: float) -> list[float]:
-        """Time whole batches until ``seconds`` are over; at least one."""
-        times: list[float] = []
-        end = time.perf_counter() + seconds
-        while not times or time.perf_counter() < end:
-            started = time.perf_counter()
-            self.batch(size)
-            times.append(time.perf_counter() - started)
-        return times
-
-    def query_times(self, samples: int, batch: int, seconds: float) -> list[float]:
-        """Time queries that are cut into batches, as a stream answers them; at least three."""
-        per_query = math.ceil(samples / batch)
-        self.batch(batch)
-        times: list[float] = []
-        end = time.perf_counter() + seconds
-        while len(times) < 3 or time.perf_counter() < end:
-            started = time.perf_counter()
-            for _ in range(per_query):
-                self.batch(batch)
-            times.append(time.perf_counter() - started)
-        return times
+def _first(bench: Bench, costs: Costs, threads: int) -> tuple[Look, Latency | None]:
+    """How heavy the model is and, when it is not, the latency of a sample on all threads."""
+    (caller,) = bench.open(1, threads, 1)
+    seen = heavy.look(caller, costs, threads)
+    if seen.mean_s > heavy.HEAVY_S:
+        return seen, None
+    return seen, _latency(caller, 1, Shape(1, threads, 1))
 
 
-def _measure_together(callers: Sequence[_Caller], size: int, seconds: float) -> tuple[float, float]:
-    """Samples/s of all callers at once, and the median seconds of their batches."""
-    times: list[list[float]] = [[] for _ in callers]
-    failures: list[BaseException] = []
-    together = threading.Barrier(len(callers))
+def _throughputs(bench: Bench, workers: int, threads: int) -> Iterator[Point]:
+    """Points of one layout for growing batches, until those gain nothing more.
 
-    def work(number: int) -> None:
-        try:
-            callers[number].batch(size)
-            together.wait()
-            times[number] = callers[number].batch_times(size, seconds)
-        except BaseException as error:  # raised again in the calling thread
-            failures.append(error)
-            together.abort()
+    When batches take long, doubling them twice for less than ``BATCH_GAIN`` ends the search. Quick
+    ones are all measured: a disturbance in one of them must not end it.
+    """
+    sizes = bench.batch_sizes(workers, threads)
+    callers = bench.open(workers, threads, sizes[-1])
+    best, idle = 0.0, 0
+    for size in sizes:
+        rate, batch_s = measure_together(callers, size, POINT_S)
+        yield Point(Shape(workers, threads, size), rate, batch_s)
+        idle = 0 if rate > BATCH_GAIN * best else idle + 1
+        best = max(best, rate)
+        if idle >= 2 and batch_s > POINT_S:
+            return
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(callers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    rate = sum(size * len(mine) / sum(mine) for mine in times)
-    return rate, statistics.median(time for mine in times for time in mine)
+
+def _stream_latency(
+    bench: Bench, samples: int, cores: int, known: Latency | None = None
+) -> Latency:
+    """The latency of one query of ``samples`` with one thread or with all cores.
+
+    ``known`` is that with all cores, where it was measured before. A query that takes long is
+    computed by all cores without asking: beside such work they wait little for each other.
+    """
+    given = bench.given
+    most = given.threads or cores
+    all_cores = known or _opened_latency(bench, samples, most)
+    if most == 1 or given.threads or all_cores.median_s > LONG_S:
+        return all_cores
+    one = _opened_latency(bench, samples, 1)
+    better_median = all_cores.median_s < THREAD_GAIN * one.median_s
+    better_tail = all_cores.p99_s < THREAD_GAIN * one.p99_s
+    return all_cores if better_median and better_tail else one
+
+
+def _opened_latency(bench: Bench, samples: int, threads: int) -> Latency:
+    batch = min(samples, bench.given.batch_size or bench.most(1, threads))
+    (caller,) = bench.open(1, threads, batch)
+    return _latency(caller, samples, Shape(1, threads, batch))
+
+
+def _latency(caller: Caller, samples: int, shape: Shape) -> Latency:
+    times = caller.query_times(samples, shape.batch, LATENCY_S)
+    tail = float(np.quantile(times, 0.99))
+    return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
+
+
+def _confirmed(bench: Bench, point: Point) -> Point:
+    """The best point measured again for longer, as short measurements miss the full speed."""
+    shape = point.shape
+    if point.batch_s > LONG_S:
+        return point
+    callers = bench.open(shape.workers, shape.threads, shape.batch)
+    rate, batch_s = measure_together(callers, shape.batch, CONFIRM_S)
+    return Point(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))

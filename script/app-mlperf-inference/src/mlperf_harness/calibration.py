@@ -40,17 +40,24 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Measured time of one stream query on one caller."""
+    """Measured time of one stream query on one caller; ``mean_s`` 0 where nobody took it down."""
 
     shape: Shape
     median_s: float
     p99_s: float
+    mean_s: float = 0.0
+
+    @property
+    def about_s(self) -> float:
+        """What many queries take, each."""
+        return self.mean_s or self.median_s
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """The best throughput point, the Server point, and the latency of each stream.
 
+    MultiStream is there where the rules of the benchmark have it, or where there are no rules.
     ``service_times`` maps a batch size (as text, for JSON) to seconds, in the Server's layout.
     """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 from . import records
-from .errors import HarnessError
+from .errors import HarnessError, tell
 from .settings import RunSettings
 
 
@@ -20,9 +20,12 @@ def main(name: str, config: Path) -> int:
     out = config.parent / "outcome.json"
     try:
         if name == "calibrate":
-            from . import calibrate, calibration
+            from . import calibrate, calibration, launch
 
-            records.write(out, calibrate.calibrate(records.read(calibration.Request, config)))
+            request = records.read(calibration.Request, config)
+            records.write(
+                out, calibrate.calibrate(request, partial(launch.foretell, config.parent))
+            )
         elif name == "probe":
             from . import calibration, probe
 
@@ -39,7 +42,7 @@ def main(name: str, config: Path) -> int:
             if ended.failure:
                 raise HarnessError(ended.failure)
     except HarnessError as error:
-        print(f"mlperf_harness: {error}", file=sys.stderr, flush=True)
+        tell(error)
         return 1
     return 0
 

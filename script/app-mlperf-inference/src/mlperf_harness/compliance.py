@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import detail_log, records, report, targets, verify
+from . import detail_log, records, targets, verify
 from .accuracy_log import read_logged
 from .context import Context
 from .detail_log import METRICS
@@ -57,7 +57,6 @@ def measure(context: Context, scenario: str, test: str) -> None:
         _lay_out(folder, test, tested)
         metric = METRICS[scenario]
         speed = tested.speed
-        command = context.settings.provenance.command
         result = ComplianceResult(
             fingerprint=context.fingerprint(scenario, test),
             scenario=scenario,
@@ -69,7 +68,7 @@ def measure(context: Context, scenario: str, test: str) -> None:
             reference=speed.reference if speed else None,
             unit=metric.unit,
             seconds=time.monotonic() - began,
-            circumstances=report.circumstances(tested.outcome_versions, command, tested.seen),
+            circumstances=context.circumstances(tested.outcome_versions, tested.seen),
         )
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, test)

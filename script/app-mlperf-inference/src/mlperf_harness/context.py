@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from .calibration import Calibration, Probe
 from .errors import HarnessError
 from .launch import Launcher
 from .outcome import Outcome
-from .results import Tree
+from .results import Circumstances, Tree
 from .rules import BenchmarkRules
 from .settings import (
     ACCURACY,
@@ -32,6 +33,11 @@ from .telemetry import Monitor, Telemetry
 
 ROUND_DURATION_MS = 600_000
 START_S = 1.5
+
+
+def now() -> str:
+    """The time in UTC, to the second; such texts are in the order of time."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 @dataclass(slots=True)
@@ -94,9 +100,34 @@ class Context:
             return records.read(Outcome, folder / "outcome.json"), monitor.finish()
         except HarnessError as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)
-            raise HarnessError(f"{label} failed: {error}; its files are in {kept}") from error
+            text = f"{label} failed: {error}; its files are in {kept}"
+            raise HarnessError(text, error.advice) from error
         finally:
             self.launcher.monitor = None
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What must be equal in all runs that make up one result."""
+        settings = self.settings
+        return {
+            "model": settings.model.sha256,
+            "precision": settings.precision,
+            "data": self.dataset["sha256"],
+            "round": settings.round,
+            **self.probe.versions,
+        }
+
+    def circumstances(self, versions: dict[str, str], seen: Telemetry) -> Circumstances:
+        """What surrounded a run that has just ended."""
+        return Circumstances(
+            measured_at=now(),
+            versions=versions,
+            load_before=seen.load_before,
+            load_after=seen.load_after,
+            command=self.settings.provenance.command,
+            telemetry=seen,
+            configuration=self.configuration,
+        )
 
     def fingerprint(self, scenario: str, mode: str) -> str:
         """Equal for runs that would measure the same thing in the same way."""

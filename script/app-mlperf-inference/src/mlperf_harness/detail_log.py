@@ -57,6 +57,11 @@ class DetailLog:
         """``VALID``, ``INVALID``, or empty when the run did not come to an end."""
         return str(self.values.get("result_validity", ""))
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether the user's greatest number of queries ended the run before its time."""
+        return any("Max query count reached" in error for error in self.errors)
+
     def result(self, scenario: str) -> float | None:
         """The figure that counts in this scenario, in the unit of ``METRICS``."""
         metric = METRICS[scenario]

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from . import history, page, readme, records, summary
 from .results import Results, Tree
 from .settings import SessionSettings
 
+SO_FAR = "The call that measures for this folder has not come to its end: more may follow."
 
-def write(tree: Tree, results: Results, settings: SessionSettings) -> None:
-    """Write results.json and the reports into the tree, and the answer for the caller."""
-    records.write_text(tree.root / "summary.txt", summary.table(results))
-    entries = []
-    if results.sut_file:
-        path = Path(results.sut_file).with_name(history.FILE)
-        entries = history.remember(path, results, settings.precision)
-    text = page.render(results, entries, settings.precision)
-    records.write_text(tree.root / "report.html", text)
-    for result in results.results:
+
+def show_so_far(tree: Tree, whole: Results) -> None:
+    """Write the documents for people as soon as there is something, in case the call is stopped.
+
+    There is no results.json before the end: programs must not take a part for the whole.
+    """
+    if not any(each.runs() for each in whole.results):
+        return
+    part = replace(whole, notes=(*whole.notes, SO_FAR))
+    _show(tree, part, part)
+
+
+def write(tree: Tree, asked: Results, whole: Results, settings: SessionSettings) -> None:
+    """Write the documents about the ``whole`` tree, and the answer about what was ``asked``."""
+    _show(tree, asked, whole)
+    for result in whole.results:
         folder = tree.scenario(result.scenario)
         if folder.is_dir():
-            records.write_text(folder / "README.md", readme.text(results, result, settings))
-    records.write(tree.root / "results.json", results)
+            records.write_text(folder / "README.md", readme.text(whole, result, settings))
+    records.write(tree.root / "results.json", whole)
     if settings.answer:
-        records.write(Path(settings.answer), results)
+        records.write(Path(settings.answer), asked)
+
+
+def _show(tree: Tree, asked: Results, whole: Results) -> None:
+    records.write_text(tree.root / "summary.txt", summary.table(whole, asked))
+    entries = []
+    if whole.sut_file:
+        path = Path(whole.sut_file).with_name(history.FILE)
+        entries = history.remember(path, whole, whole.precision)
+    records.write_text(tree.root / "report.html", page.render(whole, entries, whole.precision))

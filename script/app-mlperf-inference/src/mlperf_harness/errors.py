@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
+NEXT = "next: "
+
+DAMAGED = "see what in the cache is not as it was made: cm verify cache"
+OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {DAMAGED}"
+
 
 class HarnessError(Exception):
-    """A measurement cannot be made as asked; the text is one line for the user."""
+    """A measurement cannot be made as asked; text and ``advice`` are one line each for the user."""
+
+    def __init__(self, text: str, advice: str = "") -> None:
+        super().__init__(text)
+        self.advice = advice
+
+
+def tell(error: HarnessError) -> None:
+    """Print an error where programs print theirs, and what to do next below it."""
+    print(f"mlperf_harness: {error}", file=sys.stderr, flush=True)
+    if error.advice:
+        print(f"{NEXT}{error.advice}", file=sys.stderr, flush=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from . import find, search, targets
+from . import find, rules, search, targets
 from .calibration import Calibration
 from .context import ROUND_DURATION_MS, START_S
 from .launch import duration
@@ -18,7 +19,6 @@ from .settings import (
     PERFORMANCE,
     SERVER,
     SINGLE_STREAM,
-    STYLES,
     SessionSettings,
 )
 
@@ -28,6 +28,8 @@ LEAST_QUERIES = {SINGLE_STREAM: 100, MULTI_STREAM: 662, SERVER: 100, OFFLINE: 1}
 EQUAL_ISSUE = ("3d-unet-99", "gptj-")
 # A Server search seldom needs all of its tries.
 USUAL_TRIES = {search.BRACKET: 3, search.CLOSE: 7, search.CONFIRM: 2}
+# Whoever only tries something is told how it takes less time than this.
+LONG_TEST_S = 1800.0
 
 Run = tuple[str, str]
 
@@ -36,33 +38,69 @@ def seconds(settings: SessionSettings, calibration: Calibration, scenario: str, 
     """About how long one run takes; a compliance test is a performance run."""
     if mode == ACCURACY:
         return START_S + _accuracy(calibration, scenario)
-    if mode == FIND:
-        return _find(calibration, scenario)
+    if mode == FIND and scenario == SERVER:
+        return _search(calibration)
     given = settings.overrides
-    asked = given.min_duration or STYLES[settings.style] or ROUND_DURATION_MS
-    latency = calibration.streams[scenario].median_s if scenario in calibration.streams else 0.0
-    queries = given.min_query_count or LEAST_QUERIES[scenario]
-    round_s = 0.0
-    if settings.benchmark.startswith(EQUAL_ISSUE) and scenario in (OFFLINE, SINGLE_STREAM):
-        whole = min(calibration.sample_count, given.performance_sample_count or math.inf)
-        round_s = whole * (latency or 1 / calibration.offline.samples_per_s)
+    if mode == FIND:
+        short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
+        given = replace(given, min_duration=short)
+    aim = targets.initial(calibration, given, scenario, PERFORMANCE, settings.style)
+    asked = (aim.min_duration_ms or ROUND_DURATION_MS) / 1000
+    start = START_S + _warm_up(calibration, scenario)
+    if scenario == SERVER:
+        return start + max(asked, _queries(settings, scenario) / (aim.qps or math.inf))
+    each = _each(calibration, scenario)
+    least = find.least_queries(calibration, scenario) if mode == FIND else 0
+    queries = max(
+        least or _queries(settings, scenario), _one_round(settings, calibration, scenario)
+    )
+    if scenario != OFFLINE:  # which is one query of all samples
+        queries = min(queries, given.max_query_count or queries)
     room = 1.1 * targets.OFFLINE_ROOM if scenario == OFFLINE else 1.0
-    return START_S + max(room * asked / 1000, queries * latency, round_s)
+    return start + max(room * asked, queries * each)
+
+
+def _warm_up(calibration: Calibration, scenario: str) -> float:
+    """Each caller of a performance run answers a batch before it begins."""
+    if scenario in calibration.streams:
+        return calibration.streams[scenario].about_s
+    return (calibration.offline if scenario == OFFLINE else calibration.server).batch_s
+
+
+def _queries(settings: SessionSettings, scenario: str) -> int:
+    """How many queries a performance run has at least; for Offline in samples."""
+    given, least = settings.overrides, LEAST_QUERIES[scenario]
+    if scenario == OFFLINE and settings.style == "valid" and settings.benchmark in rules.names():
+        least = rules.benchmark(settings.benchmark).offline_minimum
+    return given.min_query_count or least
+
+
+def _one_round(settings: SessionSettings, calibration: Calibration, scenario: str) -> int:
+    """How many loaded samples have to be asked equally often, where that is so."""
+    name = settings.benchmark
+    if not name.startswith(EQUAL_ISSUE) or scenario not in (OFFLINE, SINGLE_STREAM):
+        return 0
+    loaded = settings.overrides.performance_sample_count or rules.benchmark(name).loaded_samples
+    return min(calibration.sample_count, loaded)
+
+
+def _each(calibration: Calibration, scenario: str) -> float:
+    """Seconds of one query, for Offline and Server of one sample."""
+    if scenario in calibration.streams:
+        return calibration.streams[scenario].about_s
+    point = calibration.offline if scenario == OFFLINE else calibration.server
+    return 1 / point.samples_per_s
 
 
 def _accuracy(calibration: Calibration, scenario: str) -> float:
-    count = calibration.sample_count
-    if scenario == SINGLE_STREAM:
-        return count * calibration.streams[scenario].median_s
-    if scenario == MULTI_STREAM:
-        return count / MULTI_STREAM_SAMPLES * calibration.streams[scenario].median_s
-    point = calibration.offline if scenario == OFFLINE else calibration.server
-    return count / point.samples_per_s
+    count = calibration.sample_count / (MULTI_STREAM_SAMPLES if scenario == MULTI_STREAM else 1)
+    return count * _each(calibration, scenario)
 
 
-def _find(calibration: Calibration, scenario: str) -> float:
-    if scenario != SERVER:
-        return START_S + find.FIND_MS / 1000
+def _search(calibration: Calibration) -> float:
+    """The search of the Server rate; nothing where no rate can be in time."""
+    if targets.hopeless(calibration, SERVER):
+        return 0.0
     limit_s = find.LIMITS_IN_A_TRY * calibration.server_limit_s
     enough_s = find.TRY_QUERIES / (targets.SERVER_SHARE * calibration.server.samples_per_s)
     one = max(find.SERVER_TRY_MS / 1000, limit_s, enough_s)
@@ -81,10 +119,14 @@ def in_words(
         for part, (_, mode) in zip(parts, runs, strict=True)
         if mode == PERFORMANCE
     )
-    text = f"{len(runs)} runs to make, about {duration(sum(parts))}"
+    many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    text = f"{many} to make, about {duration(sum(parts))}"
     if again:
         text += (
             f"; an INVALID run is made again, {settings.attempts - 1} times at most: "
             f"{duration(again)} more at worst"
         )
+    fewer = sum(part for part, (_, mode) in zip(parts, runs, strict=True) if mode != ACCURACY)
+    if settings.style != "valid" and fewer > LONG_TEST_S:
+        text += "; shorter: --performance_sample_count=N, --min_query_count=N"
     return sum(parts), text

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import detail_log, records, report, search, targets
+from . import detail_log, records, search, targets
 from .calibration import Calibration
 from .context import Context
 from .detail_log import DetailLog, figures
@@ -32,6 +32,9 @@ LIMITS_IN_A_TRY = 50
 # Offline: so many batches for each caller.
 BATCHES = 8
 STREAM_QUERIES = 20
+# Where a query takes long, so many seconds of them are enough, and at least so many queries.
+LONG_S = 60.0
+LEAST_QUERIES = 2
 ROUND_S = 600.0
 # How far LoadGen's early stopping stays below the plain share of late queries: the 99 % quantile.
 CONFIDENCE = 2.33
@@ -46,7 +49,6 @@ def measure(context: Context, scenario: str) -> None:
     if found.qps is not None and context.store is not None:
         context.store.put(scenario, found.qps, _note(context, found))
         stored = str(context.store.path)
-    command = context.settings.provenance.command
     result = FindResult(
         fingerprint=context.fingerprint(scenario, FIND),
         scenario=scenario,
@@ -58,7 +60,7 @@ def measure(context: Context, scenario: str) -> None:
         faults=tuple(_faults(context, found)),
         stored=stored,
         seconds=time.monotonic() - began,
-        circumstances=report.circumstances(context.probe.versions, command, monitor.finish()),
+        circumstances=context.circumstances(context.probe.versions, monitor.finish()),
     )
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         records.write(folder / RESULT_FILE, result)
@@ -99,7 +101,7 @@ def _plain(context: Context, scenario: str) -> Found:
     for _ in range(context.settings.attempts):
         if aim is None:
             break
-        log = _try(context, scenario, aim, _least_queries(context.calibration, scenario))
+        log = _try(context, scenario, aim, least_queries(context.calibration, scenario))
         aim = targets.adjusted(aim, log, scenario)
     if scenario in STREAMS:
         median = log.latencies().get("50.00") or log.milliseconds("result_mean_latency_ns")
@@ -107,12 +109,14 @@ def _plain(context: Context, scenario: str) -> Found:
     return Found(log.result(OFFLINE), (), True)
 
 
-def _least_queries(calibration: Calibration, scenario: str) -> int:
-    """Enough to tell the speed; early stopping is not asked."""
+def least_queries(calibration: Calibration, scenario: str) -> int:
+    """Enough to tell the speed, or what is done in ``LONG_S``; early stopping is not asked."""
     if scenario == OFFLINE:
-        shape = calibration.offline.shape
-        return BATCHES * shape.batch * shape.workers
-    return max(1, STREAM_QUERIES // (4 if scenario == MULTI_STREAM else 1))
+        shape, rate = calibration.offline.shape, calibration.offline.samples_per_s
+        once = shape.batch * shape.workers
+        return max(once, min(BATCHES * once, int(LONG_S * rate)))
+    usual = max(1, STREAM_QUERIES // (4 if scenario == MULTI_STREAM else 1))
+    return max(LEAST_QUERIES, min(usual, int(LONG_S / calibration.streams[scenario].about_s)))
 
 
 def _server(context: Context) -> Found:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import process, records
-from .errors import HarnessError
+from .errors import NEXT, HarnessError
 from .progress import Progress
 from .telemetry import Monitor
 
 LIVE = "live.json"
+FORETOLD = "foretold.json"
 
 
 def say(text: str) -> None:
@@ -30,14 +33,23 @@ def duration(seconds: float) -> str:
 
 @dataclass(slots=True)
 class Schedule:
-    """How much of a session is done, in seconds as they were estimated."""
+    """How much of a session is done, in seconds as they were estimated.
+
+    ``run_s`` is the estimate of the run that goes on now, 0 where it consists of several.
+    """
 
     total_s: float = 0.0
     done_s: float = 0.0
+    run_s: float = 0.0
 
     def left(self, running_s: float) -> float:
         """Seconds until the end, ``running_s`` of them in the run that goes on now."""
         return max(0.0, self.total_s - self.done_s - running_s)
+
+
+def _caller() -> int:
+    """The process that a session belongs to; 0 when it was started by hand and may outlive it."""
+    return os.getppid() if os.environ.get("CM_TMP_RUN_DIR") else 0
 
 
 @dataclass(slots=True)
@@ -47,6 +59,7 @@ class Launcher:
     progress: Progress = field(default_factory=Progress)
     schedule: Schedule = field(default_factory=Schedule)
     monitor: Monitor | None = None
+    caller: int = field(default_factory=_caller)
 
     def execute(
         self, program: str, folder: Path, request: object, label: str, expected_s: float
@@ -57,15 +70,19 @@ class Launcher:
         began = time.monotonic()
 
         def tick() -> None:
+            if self.caller and os.getppid() != self.caller:
+                # It was killed, and nobody is there any more to end us.
+                raise process.Interrupted(signal.SIGTERM)
             passed = time.monotonic() - began
-            self.progress.report(self._label(label, folder, passed), passed, expected_s)
+            total_s = max(expected_s, self.schedule.run_s, foretold(folder))
+            self.progress.report(self._label(label, folder, passed), passed, total_s)
             if self.monitor is not None:
                 self.monitor.sample()
 
         tick()
         status = process.run(program, config, console, tick)
         if status != 0:
-            raise HarnessError(reason(status, folder, console))
+            raise HarnessError(reason(status, folder, console), advice(console))
 
     def _label(self, label: str, folder: Path, passed: float) -> str:
         parts = [label]
@@ -90,6 +107,23 @@ def live_rate(folder: Path) -> float | None:
         return None
 
 
+def foretell(folder: Path, seconds: float) -> None:
+    """For a program that runs in ``folder``: say how long it will take in all."""
+    with contextlib.suppress(OSError):  # nothing fails for want of a display
+        records.write(folder / FORETOLD, {"seconds": seconds})
+
+
+def foretold(folder: Path) -> float:
+    """The seconds that the program in ``folder`` says that it takes; 0 while it says nothing."""
+    path = folder / FORETOLD
+    if not path.exists():
+        return 0.0
+    try:
+        return float(records.read_json(path)["seconds"])
+    except (HarnessError, KeyError, TypeError, ValueError):
+        return 0.0
+
+
 def reason(status: int, folder: Path, console: Path) -> str:
     """Why a process failed: its own report, the signal, or the last line that it printed."""
     outcome = folder / "outcome.json"
@@ -99,6 +133,15 @@ def reason(status: int, folder: Path, console: Path) -> str:
             return str(failure)
     if status < 0:
         return f"the process was ended by {signal.Signals(-status).name}"
-    lines = console.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    lines = [line for line in _lines(console) if not line.startswith(NEXT)]
     last = lines[-1] if lines else "it printed nothing"
     return last.removeprefix("mlperf_harness: ")
+
+
+def advice(console: Path) -> str:
+    """What the process said to do next, if anything."""
+    return next((line[len(NEXT) :] for line in _lines(console) if line.startswith(NEXT)), "")
+
+
+def _lines(console: Path) -> list[str]:
+    return console.read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -10,7 +10,7 @@ import importlib.metadata
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import mlperf_loadgen
 import numpy
 
-from . import backends, benchmarks, records
+from . import backends, benchmarks, footprint, records
 from . import rules as rulebook
 from .accuracy_log import read_answers
 from .benchmarks.base import Benchmark
@@ -106,13 +106,27 @@ class _Warmed:
     def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Caller]) -> None:
         self.benchmark = benchmark
         self._team = tuple(team) if run.mode == PERFORMANCE else ()
+        self._graphs = run.model.graphs()
 
     def load(self, indices: Sequence[int]) -> None:
         """Load, and the first time warm up."""
         self.benchmark.load(indices)
         team, self._team = self._team, ()
-        for caller in team:
-            caller.warm_up(indices)
+        if team:
+            for order in self._orders(indices):
+                for caller in team:
+                    caller.warm_up(order)
+            footprint.settle(self._graphs)
+
+    def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
+        """The samples as they come; where they differ in length, the shortest first too.
+
+        For those a runtime may lay out its weights once more.
+        """
+        yield indices
+        costs = self.benchmark.costs
+        if costs is not None:
+            yield sorted(indices, key=costs.__getitem__)
 
 
 def _outcome(

@@ -16,11 +16,14 @@ from .launch import duration
 from .results import (
     ComplianceResult,
     FindResult,
+    OtherRun,
     PerformanceResult,
     Problem,
     Results,
     ScenarioResult,
     accuracy_in_words,
+    minute,
+    span,
 )
 from .settings import OFFLINE, SERVER
 from .telemetry import Range, Telemetry
@@ -41,6 +44,7 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
             _notes(results),
             f"<section><h2>Summary</h2>{_summary(results)}</section>",
             *(_scenario(results, each, entries, precision) for each in results.results),
+            _others(results),
             f"<section><h2>System</h2>{_system(results)}</section>",
         ]
     )
@@ -85,8 +89,55 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "fa
 
 def _summary(results: Results) -> str:
     tests = list(dict.fromkeys(test.test for each in results.results for test in each.compliance))
-    heading = ["scenario", "result", "validity", "accuracy", "target", *tests, "metric"]
-    return table(heading, [_summary_row(each, tests) for each in results.results], "figures")
+    heading = ["scenario", "result", "validity", "accuracy", "target", *tests, "metric", "measured"]
+    rows = [[*_summary_row(each, tests), _when(results, each)] for each in results.results]
+    return table(heading, rows, "figures")
+
+
+def _when(results: Results, result: ScenarioResult) -> str:
+    """By what call the parts of a row were measured."""
+    new = {results.is_new(result.scenario, mode) for mode, _ in result.runs()}
+    words = {(): "-", (True,): "this call", (False,): "earlier call"}
+    return words.get(tuple(new), "this and earlier calls")
+
+
+def _times(results: Results, result: ScenarioResult) -> str:
+    """When the parts of a scenario were measured, and by which call."""
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for mode, around in result.runs():
+        new = results.is_new(result.scenario, mode)
+        groups.setdefault((minute(around.measured_at), new), []).append(mode)
+    return "; ".join(
+        f"{time} UTC by {'this call' if new else 'an earlier call'}: {', '.join(modes)}"
+        for (time, new), modes in groups.items()
+    )
+
+
+def _others(results: Results) -> str:
+    """Runs that lie in the same folder and belong to something else, by the call that made them."""
+    if not results.others:
+        return ""
+    groups: dict[tuple[str, str], list[OtherRun]] = {}
+    for each in results.others:
+        groups.setdefault(("; ".join(each.differs), each.command), []).append(each)
+    items = "".join(
+        f"<li><b>{escape(differs)}</b><br>{escape(_names(runs))}<br>"
+        f"<code>{escape(command)}</code></li>"
+        for (differs, command), runs in groups.items()
+    )
+    return (
+        "<section><h2>Runs of another configuration</h2><p>They lie in the same folder and are "
+        f'no part of the results above.</p><ul class="problems">{items}</ul></section>'
+    )
+
+
+def _names(runs: Sequence[OtherRun]) -> str:
+    """Scenarios with their modes, and when the first and the last of them was made."""
+    modes: dict[str, list[str]] = {}
+    for run in runs:
+        modes.setdefault(run.scenario, []).append(run.mode)
+    named = "; ".join(f"{scenario}: {', '.join(found)}" for scenario, found in modes.items())
+    return f"{named}; measured {span([run.measured_at for run in runs])} UTC"
 
 
 def _summary_row(result: ScenarioResult, tests: Sequence[str]) -> list[str]:
@@ -120,6 +171,8 @@ def _scenario(
 ) -> str:
     parts = [f"<h2>{escape(result.scenario)}</h2>"]
     charts: list[str] = []
+    if result.runs():
+        parts.append(f'<p class="when">Measured {escape(_times(results, result))}</p>')
     run = result.performance_run
     if run is not None:
         value = "no figure" if run.value is None else f"{figures(run.value)} {run.unit}"
@@ -304,6 +357,13 @@ def _share(value: float | None) -> str:
     return "not readable" if value is None else f"{100 * value:.1f} %"
 
 
+def _asked(results: Results) -> str:
+    call = results.call
+    if call is None:
+        return "-"
+    return f"{', '.join(call.modes)} of {', '.join(call.scenarios)}; runs made: {len(call.made)}"
+
+
 def _system(results: Results) -> str:
     facts: Mapping[str, Any] = {
         "system": results.sut,
@@ -315,6 +375,7 @@ def _system(results: Results) -> str:
         "data": f"{results.dataset['name']}, {results.dataset['count']} samples",
         "folder": results.folder,
         "stored targets": results.sut_file or "-",
+        "this call": _asked(results),
         "took": duration(results.seconds),
     }
     return table(["", ""], [[escape(k), escape(str(v))] for k, v in facts.items()])

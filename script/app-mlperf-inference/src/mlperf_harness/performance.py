@@ -99,8 +99,7 @@ def _next_aim(context: Context, made: Made) -> Targets | None:
 
 def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: Path) -> None:
     scenario, settings = made.run.scenario, context.settings
-    command = settings.provenance.command
-    around = report.circumstances(made.outcome.versions, command, made.seen)
+    around = context.circumstances(made.outcome.versions, made.seen)
     fingerprint = context.fingerprint(scenario, PERFORMANCE)
     result = report.performance_result(made.run, made.log, tuple(attempts), around, fingerprint)
     records.write(folder / RESULT_FILE, result)
@@ -122,7 +121,7 @@ def measure_accuracy(context: Context, scenario: str) -> None:
         assert figure is not None  # an accuracy run without a figure reports a failure
         write_accuracy_text(folder, figure.line)
         log = detail_log.read(folder / "mlperf_log_detail.txt")
-        around = report.circumstances(outcome.versions, settings.provenance.command, seen)
+        around = context.circumstances(outcome.versions, seen)
         fingerprint = context.fingerprint(scenario, ACCURACY)
         result = report.accuracy_result(
             run, log, figure, time.monotonic() - began, around, fingerprint

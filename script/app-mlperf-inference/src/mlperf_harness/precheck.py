@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import rules
@@ -14,6 +15,17 @@ from .settings import OFFLINE, PERFORMANCE, SessionSettings
 AUDIT = "audit.config"
 
 
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What is wrong, and what to do about it."""
+
+    text: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.advice})"
+
+
 def check(
     settings: SessionSettings, found: BenchmarkRules | None, probe: Probe, root: Path
 ) -> tuple[str, ...]:
@@ -22,31 +34,40 @@ def check(
     ``root`` is the folder of the results that would be written.
     """
     problems = [*_round(settings, probe), *_audit(root, settings), *_duration(settings)]
+    problems += _scenarios(settings, found) if found else []
     counts = list(_counts(settings, found, probe)) if found else []
     if settings.style == "valid" and not settings.form:
         problems += counts
     if problems:
-        raise HarnessError("this could not become a valid result: " + "; ".join(problems))
+        raise HarnessError(
+            "this could not become a valid result: " + "; ".join(each.text for each in problems),
+            "; ".join(each.advice for each in problems),
+        )
     missing = list(_retired(settings, found)) if found else []
-    return (*(counts if settings.style == "valid" else ()), *missing)
+    told = [str(each) for each in counts] if settings.style == "valid" else []
+    return (*told, *missing)
 
 
-def _round(settings: SessionSettings, probe: Probe) -> Iterator[str]:
+def _round(settings: SessionSettings, probe: Probe) -> Iterator[Obstacle]:
     seeds = rules.qsl_seeds()
     wanted = seeds.get(settings.round)
     if wanted is None:
         known = ", ".join(seeds)
-        raise HarnessError(f"there is no LoadGen for round {settings.round}, only for: {known}")
+        raise HarnessError(
+            f"there is no LoadGen for round {settings.round}, only for: {known}",
+            "choose one of these rounds by its variation, such as _r6.1",
+        )
     if probe.qsl_seed != wanted:
         is_of = next((name for name, seed in seeds.items() if seed == probe.qsl_seed), "no round")
-        yield (
+        yield Obstacle(
             f"LoadGen {probe.versions.get('loadgen', '')} carries the seeds of {is_of}, round "
-            f"{settings.round} fixes others (get it with: cm run script "
-            f"--tags=get,mlperf,inference,loadgen,_r{settings.round})"
+            f"{settings.round} fixes others",
+            "get the right one: cm run script "
+            f"--tags=get,mlperf,inference,loadgen,_r{settings.round}",
         )
 
 
-def _audit(root: Path, settings: SessionSettings) -> Iterator[str]:
+def _audit(root: Path, settings: SessionSettings) -> Iterator[Obstacle]:
     places = [
         Path(settings.results_dir),
         root,
@@ -54,25 +75,36 @@ def _audit(root: Path, settings: SessionSettings) -> Iterator[str]:
     ]
     for place in dict.fromkeys(places):
         if (place / AUDIT).exists():
-            yield f"{place / AUDIT} is left over from a compliance test (delete it)"
+            path = place / AUDIT
+            yield Obstacle(f"{path} is left over from a compliance test", f"delete {path}")
 
 
-def _duration(settings: SessionSettings) -> Iterator[str]:
+def _duration(settings: SessionSettings) -> Iterator[Obstacle]:
     least, asked = rules.minimum_duration_ms(), settings.overrides.min_duration
     if settings.style == "valid" and asked is not None and asked < least and not settings.form:
-        yield f"--min_duration={asked} is below the {least} ms of the rules (leave it out)"
+        text = f"--min_duration={asked} is below the {least} ms of the rules"
+        yield Obstacle(text, "leave out --min_duration")
 
 
-def _counts(settings: SessionSettings, found: BenchmarkRules, probe: Probe) -> Iterator[str]:
+def _scenarios(settings: SessionSettings, found: BenchmarkRules) -> Iterator[Obstacle]:
+    """Scenarios that no round has ever had."""
+    known = found.all_scenarios()
+    for scenario in settings.scenarios:
+        if scenario not in known:
+            yield Obstacle(f"{found.name} has no {scenario}", f"choose of {', '.join(known)}")
+
+
+def _counts(settings: SessionSettings, found: BenchmarkRules, probe: Probe) -> Iterator[Obstacle]:
     """Numbers of samples below those of the rules, where performance is measured."""
     if PERFORMANCE not in settings.modes:
         return
     given = settings.overrides
-    loaded = min(given.performance_sample_count or found.loaded_samples, probe.sample_count)
-    if loaded < found.loaded_samples:
-        yield (
-            f"{loaded} samples would be loaded, round {settings.round} asks for "
-            f"{found.loaded_samples} (--performance_sample_count, or a whole data set)"
+    wanted = found.loaded_samples
+    loaded = min(given.performance_sample_count or wanted, probe.sample_count)
+    if loaded < wanted:
+        yield Obstacle(
+            f"{loaded} samples would be loaded, round {settings.round} asks for {wanted}",
+            f"use the whole data set, and no --performance_sample_count below {wanted}",
         )
     if OFFLINE in settings.scenarios:
         for name, count in (
@@ -80,9 +112,10 @@ def _counts(settings: SessionSettings, found: BenchmarkRules, probe: Probe) -> I
             ("--max_query_count", given.max_query_count),
         ):
             if count is not None and count < found.offline_minimum:
-                yield (
+                yield Obstacle(
                     f"{name}={count} leaves Offline below the {found.offline_minimum} samples "
-                    "of the rules (leave it out)"
+                    "of the rules",
+                    f"leave out {name}",
                 )
 
 

@@ -8,7 +8,7 @@ import mlperf_loadgen
 
 from . import backends, benchmarks
 from .calibration import Probe, Request
-from .errors import HarnessError
+from .errors import DAMAGED, HarnessError
 from .loadgen_run import library_versions
 from .settings import OFFLINE
 
@@ -18,7 +18,10 @@ def probe(request: Request, config: Path) -> Probe:
 
     Raises HarnessError when the benchmark or the backend cannot be used at all.
     """
-    benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
+    try:
+        benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
+    except OSError as error:
+        raise HarnessError(f"the data cannot be read: {error}", DAMAGED) from error
     backend = backends.create(request.backend, request.device, request.precision)
     empty = config.with_name("user.conf")
     empty.write_text("", encoding="utf-8")

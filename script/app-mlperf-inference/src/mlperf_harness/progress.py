@@ -16,16 +16,16 @@ class Progress:
         name = os.environ.get("CM_PROGRESS_FILE", "") if path is None else path
         self._path = Path(name) if name else None
 
-    def report(self, label: str, done_s: float, total_s: float) -> None:
-        """Say that ``done_s`` of about ``total_s`` seconds of ``label`` are over."""
+    def report(self, label: str, done: float, total: float, unit: str = "s") -> None:
+        """Say that ``done`` of about ``total`` (seconds, or of ``unit``) of ``label`` are over."""
         if self._path is None:
             return
         # The whole may take longer than thought, and progress must not run past its end.
         record = {
             "label": label,
-            "done": round(min(done_s, total_s), 1),
-            "total": round(total_s, 1),
-            "unit": "s",
+            "done": round(min(done, total), 1),
+            "total": round(total, 1),
+            "unit": unit,
         }
         with contextlib.suppress(OSError):  # a measurement does not fail for want of a display
             records.write(self._path, record)

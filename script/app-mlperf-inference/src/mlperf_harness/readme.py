@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .detail_log import figures
-from .results import Circumstances, Results, ScenarioResult
-from .settings import ACCURACY, FIND, PERFORMANCE, Provenance, SessionSettings
+from .results import Results, ScenarioResult
+from .settings import Provenance, SessionSettings
 
 NO_COMMAND = "(not started by a command line)"
 
@@ -57,7 +57,7 @@ def _commands(result: ScenarioResult, given: Provenance) -> Iterator[str]:
     yield "## Commands"
     yield ""
     made: dict[str, list[str]] = {}
-    for name, around in _runs(result):
+    for name, around in result.runs():
         made.setdefault(around.command or NO_COMMAND, []).append(f"{name} {around.measured_at}")
     for command, names in made.items():
         yield f"{', '.join(names)}:"
@@ -74,17 +74,6 @@ def _commands(result: ScenarioResult, given: Provenance) -> Iterator[str]:
         yield "```bash"
         yield f"cm pull repo --url={given.repository} --checkout={given.revision.partition('+')[0]}"
         yield "```"
-
-
-def _runs(result: ScenarioResult) -> Iterator[tuple[str, Circumstances]]:
-    if result.find is not None:
-        yield FIND, result.find.circumstances
-    if result.performance_run is not None:
-        yield PERFORMANCE, result.performance_run.circumstances
-    if result.accuracy_run is not None:
-        yield ACCURACY, result.accuracy_run.circumstances
-    for test in result.compliance:
-        yield test.test, test.circumstances
 
 
 def _hashes(results: Results, settings: SessionSettings) -> Iterator[str]:

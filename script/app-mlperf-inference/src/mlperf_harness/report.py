@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from .settings import (
     SessionSettings,
 )
 from .targets import hopeless
-from .telemetry import Telemetry
 from .verdict import Fault, Verdict, duration_s, judge
 
 
@@ -53,19 +51,6 @@ def validity(log: DetailLog, verdict: Verdict) -> str:
     if verdict.valid:
         return "VALID"
     return "INVALID" if log.validity else "UNFINISHED"
-
-
-def circumstances(versions: dict[str, str], command: str, seen: Telemetry) -> Circumstances:
-    """What surrounded a run that has just ended."""
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return Circumstances(
-        measured_at=now.isoformat(timespec="seconds"),
-        versions=versions,
-        load_before=seen.load_before,
-        load_after=seen.load_after,
-        command=command,
-        telemetry=seen,
-    )
 
 
 def performance_result(

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What surrounded a run: the command, libraries, time, load, and the machine's own word."""
+    """What surrounded a run: the command, libraries, time, load, and the machine's own word.
+
+    ``configuration`` is what must be equal in all runs that make up one result.
+    """
 
     measured_at: str
     versions: dict[str, str]
@@ -45,6 +48,7 @@ class Circumstances:
     load_after: float | None
     command: str = ""
     telemetry: Telemetry | None = None
+    configuration: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,16 @@ class ScenarioResult:
     find: FindResult | None = None
     compliance: tuple[ComplianceResult, ...] = ()
 
+    def runs(self) -> tuple[tuple[str, Circumstances], ...]:
+        """The modes in which it was run, a compliance test by its own name, and when and how."""
+        sides = (
+            (FIND, self.find),
+            (PERFORMANCE, self.performance_run),
+            (ACCURACY, self.accuracy_run),
+            *((test.test, test) for test in self.compliance),
+        )
+        return tuple((mode, run.circumstances) for mode, run in sides if run is not None)
+
 
 def scenario_result(
     scenario: str,
@@ -206,8 +220,32 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """What one call asked for, and which runs (scenario, mode) it made for that."""
+
+    scenarios: tuple[str, ...]
+    modes: tuple[str, ...]
+    made: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRun:
+    """A run in the same folder that is no part of the results: ``differs`` says in what."""
+
+    scenario: str
+    mode: str
+    measured_at: str
+    differs: tuple[str, ...]
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
-    """results.json: the scenarios and modes of one call, and everything needed to judge them."""
+    """Scenarios and modes with everything needed to judge them.
+
+    results.json tells of all that its folder holds, the answer to a call of what that asked for.
+    ``call`` is the one that wrote them; what it has not made was measured before.
+    """
 
     format: int
     benchmark: str
@@ -232,6 +270,12 @@ class Results:
     notes: tuple[str, ...] = ()
     sut_file: str = ""
     precision: str = FLOAT32
+    call: Call | None = None
+    others: tuple[OtherRun, ...] = ()
+
+    def is_new(self, scenario: str, mode: str) -> bool:
+        """Whether the call itself made a run."""
+        return self.call is None or (scenario, mode) in self.call.made
 
 
 @contextmanager
@@ -327,6 +371,19 @@ class Tree:
             ComplianceResult, self.place(scenario, test), "performance/run_1"
         )
         return result
+
+
+def minute(measured_at: str) -> str:
+    """A time as people write it."""
+    return measured_at[:16].replace("T", " ")
+
+
+def span(times: Iterable[str]) -> str:
+    """From the first to the last of some times, as people write it."""
+    ordered = sorted(minute(each) for each in times)
+    first, last = ordered[0], ordered[-1]
+    day = first[:11]
+    return first if first == last else f"{first} to {last.removeprefix(day)}"
 
 
 def accuracy_in_words(value: float, unit: str | None) -> str:

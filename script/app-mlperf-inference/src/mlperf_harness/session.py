@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from . import (
     estimate,
     find,
     host,
+    inventory,
     kept_calibration,
     memory,
     performance,
@@ -24,11 +26,11 @@ from . import (
     rules,
 )
 from .calibration import Calibration, Probe, Request
-from .context import Context
+from .context import Context, now
 from .detail_log import figures
-from .errors import HarnessError
+from .errors import DAMAGED, HarnessError
 from .launch import Launcher, Schedule, say
-from .results import Results, ScenarioResult, Tree, private_folder, scenario_result, sweep
+from .results import ComplianceResult, Results, Tree, private_folder, sweep
 from .rules import BenchmarkRules
 from .settings import (
     ACCURACY,
@@ -44,6 +46,7 @@ from .store import open_store
 FORMAT = 2
 PROBE_S = 1.0
 CALIBRATION_S = 4.0
+BLOCK_BYTES = 1 << 20
 
 
 def main(config: Path) -> int:
@@ -76,8 +79,11 @@ class Session:
         _check_model(settings)
 
     def run(self) -> Results:
-        """Make all asked runs that are not there yet, and write the results and reports."""
-        started = time.monotonic()
+        """Make all asked runs that are not there yet, and write the results and reports.
+
+        The answer is about what was asked; the documents tell of all that the folder holds.
+        """
+        started, began = time.monotonic(), now()
         settings, results_dir = self._settings, Path(self._settings.results_dir)
         probe = self._probe(results_dir)
         sut = settings.sut(probe.versions.get(settings.backend, ""))
@@ -90,11 +96,17 @@ class Session:
         store = open_store(settings)
         context = Context(settings, self._rules, self._launcher, tree, store, probe, self._dataset)
         pending = self._pending(context)
+
+        def whole() -> Results:
+            held = self._collect(context, sut, notes, time.monotonic() - started)
+            return replace(held, call=inventory.call(settings, held.results, pending, began))
+
         if pending:
-            self._make(context, pending, results_dir)
-        results = self._collect(context, sut, notes, time.monotonic() - started)
-        documents.write(tree, results, settings)
-        return results
+            self._make(context, pending, results_dir, lambda: documents.show_so_far(tree, whole()))
+        found = whole()
+        asked = _only_asked(context, found)
+        documents.write(tree, asked, found, settings)
+        return asked
 
     def _pending(self, context: Context) -> list[tuple[str, str]]:
         """The asked runs, without those that the tree holds and that count."""
@@ -114,16 +126,23 @@ class Session:
         return [(scenario, mode) for scenario in self._settings.scenarios for mode in modes]
 
     def _make(
-        self, context: Context, pending: Sequence[tuple[str, str]], results_dir: Path
+        self,
+        context: Context,
+        pending: Sequence[tuple[str, str]],
+        results_dir: Path,
+        show: Callable[[], None],
     ) -> None:
         calibration = context.measured = self._calibration(context, results_dir)
         total, text = estimate.in_words(self._settings, calibration, pending)
         say(text)
         schedule = self._launcher.schedule = Schedule(total)
         for scenario, mode in pending:
+            show()
             context.tree.forget_attempts(scenario, mode)
+            seconds = estimate.seconds(self._settings, calibration, scenario, mode)
+            schedule.run_s = 0.0 if mode == FIND else seconds
             _measure(context, scenario, mode)
-            schedule.done_s += estimate.seconds(self._settings, calibration, scenario, mode)
+            schedule.done_s += seconds
 
     def _request(self) -> Request:
         settings = self._settings
@@ -168,8 +187,9 @@ class Session:
             return records.read(Calibration, folder / "outcome.json")
 
     def _collect(self, context: Context, sut: str, notes: Sequence[str], seconds: float) -> Results:
+        """All that the folder holds of this configuration."""
         settings, model = self._settings, self._settings.model
-        results = tuple(_scenario(context, name) for name in settings.scenarios)
+        results = inventory.whole(context)
         return Results(
             format=FORMAT,
             benchmark=settings.benchmark,
@@ -180,7 +200,7 @@ class Session:
             division=settings.division,
             round=settings.round,
             sut=sut,
-            modes=settings.modes,
+            modes=inventory.modes(results, settings.modes),
             model={
                 "name": model.name,
                 "sha256": model.sha256,
@@ -199,15 +219,24 @@ class Session:
             notes=tuple(notes),
             sut_file=str(context.store.path) if context.store else "",
             precision=settings.precision,
+            others=inventory.others(context),
         )
 
 
+def _only_asked(context: Context, whole: Results) -> Results:
+    """The same without what earlier calls were asked for."""
+    results = inventory.asked(context)
+    broken = tuple(report.problems(results, whole.division))
+    return replace(whole, results=results, modes=context.settings.modes, problems=broken)
+
+
 def _in_words(found: Calibration) -> str:
-    best, stream = found.offline, found.streams[SINGLE_STREAM]
+    best, each = found.offline, found.streams[SINGLE_STREAM].median_s
+    latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
     return (
         f"calibrated on {found.cores} cores: {figures(best.samples_per_s)} samples/s "
         f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
-        f"{1000 * stream.median_s:.3g} ms a sample"
+        f"{latency} a sample"
     )
 
 
@@ -237,23 +266,19 @@ def _have(context: Context, scenario: str, mode: str) -> bool:
         confirmed = found is not None and found.confirmed
         return found is not None and found.fingerprint == fingerprint and confirmed and stored
     test = tree.compliance(scenario, mode)
-    return test is not None and test.fingerprint == fingerprint and test.passed
-
-
-def _scenario(context: Context, name: str) -> ScenarioResult:
-    """What the tree holds of a scenario, as far as it was asked for."""
-    modes, tree = context.settings.modes, context.tree
-    both = README in modes
-    tests = context.rules.tests(context.settings.round) if context.rules else ()
-    asked = tests if both or COMPLIANCE in modes else ()
-    made = [tree.compliance(name, test) for test in asked]
-    return scenario_result(
-        name,
-        tree.performance(name) if both or PERFORMANCE in modes else None,
-        tree.accuracy(name) if both or ACCURACY in modes else None,
-        tree.found(name) if both or FIND in modes else None,
-        tuple(test for test in made if test is not None),
+    return (
+        test is not None
+        and test.fingerprint == fingerprint
+        and test.passed
+        and is_compared(tree, test)
     )
+
+
+def is_compared(tree: Tree, test: ComplianceResult) -> bool:
+    """Whether the runs that a test was compared with are still those of the tree."""
+    runs = (tree.performance(test.scenario), tree.accuracy(test.scenario))
+    made = test.circumstances.measured_at
+    return all(run is None or run.circumstances.measured_at <= made for run in runs)
 
 
 def _dataset_facts(folder: Path) -> dict[str, Any]:
@@ -265,9 +290,15 @@ def _dataset_facts(folder: Path) -> dict[str, Any]:
 
 def _check_model(settings: SessionSettings) -> None:
     path = Path(settings.model.path)
+    digest = hashlib.sha256()
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            # Never the whole file: a model can be larger than what is free.
+            while block := file.read(BLOCK_BYTES):
+                digest.update(block)
     except OSError as error:
         raise HarnessError(f"cannot read the model {path}: {error}") from error
+    found = digest.hexdigest()
     if found != settings.model.sha256:
-        raise HarnessError(f"{path} has sha256 {found}, expected {settings.model.sha256}")
+        text = f"{path} has sha256 {found}, expected {settings.model.sha256}"
+        raise HarnessError(text, DAMAGED)

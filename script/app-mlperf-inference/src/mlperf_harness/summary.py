@@ -6,10 +6,12 @@ import textwrap
 from collections.abc import Iterator
 
 from .detail_log import figures
-from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words
+from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words, span
 from .settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 
 WIDTH = 80
+# Stands behind what the call has not measured itself.
+MARK = "*"
 
 FORMS = {
     "tiny": "Tiny form: a small model on a small data set stands in for the real ones. It proves "
@@ -29,8 +31,11 @@ STYLES = {
 }
 
 
-def table(results: Results) -> str:
-    """The whole text: heading, one row for each asked scenario, problems, places, fine print."""
+def table(results: Results, asked: Results) -> str:
+    """The whole text: heading, one row for each scenario, problems, places, fine print.
+
+    ``results`` are all that there are, ``asked`` those that a call was for.
+    """
     loadgen = results.versions.get("loadgen", "?")
     runtime = results.versions.get(results.backend, "")
     form = f" ({results.form} form)" if results.form else ""
@@ -40,15 +45,16 @@ def table(results: Results) -> str:
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
         f"{results.host.cores_usable} cores: {results.host.cpu_model}"[:WIDTH],
         "",
-        *_measured(results),
-        *_found(results),
-        *(line for problem in results.problems for line in _problem(problem)),
-        *([""] if results.problems else []),
+        *_measured(results, asked),
+        *_found(asked),
+        *(line for problem in asked.problems for line in _problem(problem)),
+        *([""] if asked.problems else []),
         f"logs:    {results.folder}/<scenario>/<mode>",
         f"results: {results.folder}/results.json",
         f"report:  {results.folder}/report.html",
         *_targets(results),
         *(line for note in results.notes for line in textwrap.wrap(f"note: {note}", WIDTH)),
+        *_others(results),
         *_reduced(results),
         *textwrap.wrap(FORMS.get(results.form, ""), WIDTH),
         *textwrap.wrap(STYLES[results.style], WIDTH),
@@ -63,11 +69,36 @@ def _reduced(results: Results) -> list[str]:
     return textwrap.wrap(text, WIDTH)
 
 
-def _measured(results: Results) -> list[str]:
-    """The table of what counts; nothing when only targets were looked for."""
-    if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(results.modes):
+def _others(results: Results) -> list[str]:
+    """That runs lie in the folder which the table leaves out, and why."""
+    if not results.others:
         return []
-    return [*_rows(results), *_warnings(results), ""]
+    why = dict.fromkeys("; ".join(each.differs) for each in results.others)
+    count = len(results.others)
+    text = (
+        f"note: {count} {'run' if count == 1 else 'runs'} of another configuration "
+        f"({' | '.join(why)}) in the same folder left out, see report.html"
+    )
+    return textwrap.wrap(text, WIDTH)
+
+
+def _measured(results: Results, asked: Results) -> list[str]:
+    """The table of what counts; nothing when only targets were looked for."""
+    if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(asked.modes):
+        return []
+    return [*_rows(results, asked), *_legend(results), *_warnings(asked), ""]
+
+
+def _legend(results: Results) -> Iterator[str]:
+    """What the mark means, where there is one."""
+    times = [
+        around.measured_at
+        for each in results.results
+        for mode, around in each.runs()
+        if mode != FIND and not results.is_new(each.scenario, mode)
+    ]
+    if times:
+        yield f"{MARK} from earlier calls, {span(times)} UTC"
 
 
 def _warnings(results: Results) -> Iterator[str]:
@@ -124,20 +155,33 @@ def _problem(problem: Problem) -> list[str]:
     ]
 
 
-def _rows(results: Results) -> list[str]:
-    tests = tuple(dict.fromkeys(test.test for each in results.results for test in each.compliance))
+def _rows(results: Results, asked: Results) -> list[str]:
+    wanted = {each.scenario for each in asked.results}
+    shown = [each for each in results.results if each.scenario in wanted or _is_measured(each)]
+    tests = tuple(dict.fromkeys(test.test for each in shown for test in each.compliance))
     heading = ("scenario", "result", "metric", "validity", "accuracy", "target")
-    lines = _columns([heading, *(_row(each) for each in results.results)])
+    lines = _columns([heading, *(_row(results, each) for each in shown)])
     if not tests:
         return lines
-    rows = [(each.scenario, *_tests(each, tests)) for each in results.results]
+    rows = [(each.scenario, *_tests(results, each, tests)) for each in shown]
     return [*lines, "", *_columns([("compliance", *tests), *rows])]
 
 
-def _tests(result: ScenarioResult, tests: tuple[str, ...]) -> tuple[str, ...]:
+def _is_measured(result: ScenarioResult) -> bool:
+    return any(mode != FIND for mode, _ in result.runs())
+
+
+def _tests(results: Results, result: ScenarioResult, tests: tuple[str, ...]) -> tuple[str, ...]:
     passed = {test.test: test.passed for test in result.compliance}
     words = {True: "PASS", False: "FAIL", None: "-"}
-    return tuple(words[passed.get(test)] for test in tests)
+    return tuple(
+        words[passed.get(test)] + (_mark(results, result, test) if test in passed else "")
+        for test in tests
+    )
+
+
+def _mark(results: Results, result: ScenarioResult, mode: str) -> str:
+    return "" if results.is_new(result.scenario, mode) else MARK
 
 
 def _columns(rows: list[tuple[str, ...]]) -> list[str]:
@@ -149,16 +193,18 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
-def _row(result: ScenarioResult) -> tuple[str, ...]:
+def _row(results: Results, result: ScenarioResult) -> tuple[str, ...]:
     speed, metric = "-", "-"
     if result.performance_run is not None:
         metric = result.performance_run.meaning
     if result.value is not None:
-        speed = f"{figures(result.value)} {result.unit}"
+        speed = f"{figures(result.value)} {result.unit}{_mark(results, result, PERFORMANCE)}"
     accuracy, target = (
         "-" if value is None else accuracy_in_words(value, result.accuracy_unit)
         for value in (result.accuracy, result.accuracy_target)
     )
     if result.accuracy_reached is False:
         accuracy += " LOW"
+    if result.accuracy is not None:
+        accuracy += _mark(results, result, ACCURACY)
     return result.scenario, speed, metric, result.validity or "-", accuracy, target

@@ -79,7 +79,7 @@ def initial(
     fixed = fixed_by_user(given, scenario)
     if fixed:
         figure, origin = fixed, OPTION
-    if scenario == SERVER and not given.min_duration:
+    if scenario == SERVER and not given.min_duration and not hopeless(calibration, scenario):
         duration = _enough_queries(figure, duration)
     if scenario in (OFFLINE, SERVER):
         return Targets(qps=figure, min_duration_ms=duration, origin=origin)
@@ -117,6 +117,8 @@ def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
 
 def adjusted(old: Targets, log: DetailLog, scenario: str) -> Targets | None:
     """Better targets after an INVALID run, or None when other targets would not help."""
+    if log.cut_short:
+        return None
     if scenario == OFFLINE:
         if log.values.get("result_min_duration_met") is not False:
             return None

@@ -91,6 +91,8 @@ def _too_short(log: DetailLog, scenario: str) -> Fault:
 
 def _target_advice(log: DetailLog, scenario: str) -> str:
     """How to make LoadGen prepare enough queries: expect a faster system."""
+    if log.cut_short:
+        return "remove or raise --max_query_count; --min_query_count allows fewer than usual"
     if scenario in RATE_OPTION:
         rate = log.result(scenario) or 0.0
         return f"set {RATE_OPTION[scenario]} to {figures(rate * 1.1)} (samples/s)"
@@ -115,18 +117,31 @@ def _too_slow(log: DetailLog, scenario: str) -> Fault:
 def _too_little_evidence(log: DetailLog, scenario: str) -> Fault:
     more = more_queries(log)
     needs = "more queries" if more is None else f"at least {more} more queries"
+    advice = ["run longer (--min_duration in ms)"] if _late_share(log) <= _allowed(log) else []
+    if scenario == SERVER:
+        advice.append(_lower_rate(log, scenario))
     return Fault(
         "early stopping",
         f"{_count(log, 'result_query_count')} queries with "
         f"{_count(log, 'result_overlatency_query_count')} late ones do not prove the latency "
         f"with 99 % confidence; {needs} would be needed",
-        "run longer (--min_duration in ms)"
-        + (f", or {_lower_rate(log, scenario)}" if scenario == SERVER else ""),
+        ", or ".join(advice) or "use a faster machine, device or model",
     )
 
 
+def _late_share(log: DetailLog) -> float:
+    queries = log.number("result_query_count") or 0.0
+    return (log.number("result_overlatency_query_count") or 0.0) / max(queries, 1.0)
+
+
+def _allowed(log: DetailLog) -> float:
+    return 1 - (log.number("effective_target_latency_percentile") or 0.0)
+
+
 def _lower_rate(log: DetailLog, scenario: str) -> str:
-    rate = (log.number("effective_target_qps") or 0.0) * 0.8
+    asked = log.number("effective_target_qps") or 0.0
+    # Far more may have been asked than was answered.
+    rate = 0.8 * min(asked, log.result(SERVER) or asked)
     option = RATE_OPTION.get(scenario, RATE_OPTION[SERVER])
     return f"set {option} to {figures(rate)} (samples/s) or less"
 

@@ -12,7 +12,7 @@ from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.results import Results, Tree
 from mlperf_harness.rules import ORDER
-from mlperf_harness.settings import ACCURACY, PERFORMANCE
+from mlperf_harness.settings import ACCURACY, FIND, PERFORMANCE
 
 from .errors import SubmissionError
 from .layouts import folders
@@ -60,7 +60,10 @@ def collect(folder: Path) -> Found:
                 except HarnessError as error:
                     notes.append(f"{system.name}/{benchmark.name} is left out: {error}")
                     continue
-                runs.append(BenchmarkRun(results, tree, _scenarios(tree)))
+                foreign = _foreign(results)
+                notes += foreign.values()
+                scenarios = tuple(each for each in _scenarios(tree) if each not in foreign)
+                runs.append(BenchmarkRun(results, tree, scenarios))
     if interrupted and not runs:
         first = interrupted[0]
         raise SubmissionError(
@@ -119,6 +122,16 @@ def _styled(folder: Path) -> list[Path]:
     below = [path for path in folders(folder) if path.name.endswith(SUFFIX)]
     valid = [path for path in below if path.name == VALID + SUFFIX]
     return valid or below
+
+
+def _foreign(results: Results) -> dict[str, str]:
+    """The scenarios with a run of another model, precision or the like, each with a note."""
+    return {
+        run.scenario: f"{results.benchmark} {run.scenario} is left out: its {run.mode} is of "
+        f"another configuration ({'; '.join(run.differs)}); make it again with the last command"
+        for run in results.others
+        if run.mode != FIND
+    }
 
 
 def _scenarios(tree: Tree) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HarnessError
+from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, TensorSpec
 
 Array = npt.NDArray[Any]
@@ -45,11 +45,13 @@ def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[Ten
         real = by_name.get(tensor.name)
         if real is None:
             names = ", ".join(by_name) or "none"
-            raise HarnessError(f"the model has no {kind} {tensor.name}; its {kind}s are: {names}")
+            text = f"the model has no {kind} {tensor.name}; its {kind}s are: {names}"
+            raise HarnessError(text, OTHER_MODEL)
         if real.dtype != tensor.dtype or not _fits(tensor.shape, real.shape):
             raise HarnessError(
                 f"{kind} {tensor.name} of the model is {describe(real)}, "
-                f"but {describe(tensor)} is needed"
+                f"but {describe(tensor)} is needed",
+                OTHER_MODEL,
             )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import onnxruntime
 
-from ..errors import HarnessError
+from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
+from .onnx_file import graph_alone
 
+# Where the weights lie that a model in memory names.
+WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # The graph says what is computed; there is no other float format on a CPU.
 PRECISIONS = ("float32", "int8")
@@ -69,11 +73,13 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.add_session_config_entry(WEIGHTS_FOLDER, str(Path(path).parent))
         try:
-            session = onnxruntime.InferenceSession(path, options, providers=[self._provider])
+            session = self._lean(path, options)
         except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
             reason = str(error).strip().splitlines()[0]
-            raise HarnessError(f"onnxruntime cannot open {path}: {reason}") from error
+            text = f"onnxruntime cannot open {path}: {reason}"
+            raise HarnessError(text, OTHER_MODEL) from error
         used = session.get_providers()
         if used[:1] != [self._provider]:
             # Without a driver, or with libraries missing, it goes on with the CPU and says nothing.
@@ -82,6 +88,14 @@ class OnnxRuntime:
                 "are the driver and the CUDA and cuDNN libraries of this onnxruntime installed?"
             )
         return session
+
+    def _lean(self, path: str, options: Any) -> Any:
+        """A session whose weights are mapped; by the whole file where that cannot be done."""
+        try:
+            graph = graph_alone(Path(path), Path(path).name)
+            return onnxruntime.InferenceSession(graph, options, providers=[self._provider])
+        except Exception:  # no such model, or an onnxruntime before 1.20
+            return onnxruntime.InferenceSession(path, options, providers=[self._provider])
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import openvino
 from openvino import properties
 
-from ..errors import HarnessError
+from .. import footprint
+from ..errors import OTHER_MODEL, HarnessError
+from ..footprint import Mapped
 from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
+from .onnx_file import NotOnnxError, graph_alone
 
 DEVICES = {"cpu": "CPU"}
 # What the plugin computes in; a model of 8-bit integers says so itself, the rest of it is float.
@@ -18,16 +24,27 @@ COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 
 
 class OpenVinoPredictor:
-    """One request of a compiled model."""
+    """One request of a compiled model.
 
-    def __init__(self, compiled: Any, outputs: Sequence[str]) -> None:
+    The first call is that in which the plugin packs the weights which it has not packed yet.
+    """
+
+    def __init__(self, compiled: Any, outputs: Sequence[str], weights: Mapped) -> None:
         self._request = compiled.create_infer_request()
         self._ports = [compiled.output(name) for name in outputs]
+        self._weights = weights
+        self._infer = self._first
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""
-        found = self._request.infer(feeds, share_inputs=True)
+        found = self._infer(feeds, share_inputs=True)
         return [found[port] for port in self._ports]
+
+    def _first(self, feeds: Feeds, share_inputs: bool) -> Any:
+        with self._weights.sparing():
+            found = self._request.infer(feeds, share_inputs=share_inputs)
+        self._infer = self._request.infer
+        return found
 
 
 class OpenVino:
@@ -59,23 +76,36 @@ class OpenVino:
         self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
     ) -> list[Predictor]:
         """See ``base.Backend``. Callers with one thread share one model with a stream for each."""
+        file = str(Path(graph.path).resolve())
+        before = footprint.mapped([file])
         model = self._read(graph.path)
+        weights = Mapped(model, before, footprint.mapped([file]))
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(model.inputs))
         check_signature("output", wanted, _tensors(model.outputs))
         shared = threads == 1
         streams = callers if shared else 1
-        models = [
-            self._compile(graph.path, model, streams, threads * streams)
-            for _ in range(1 if shared else callers)
+        with weights.sparing():
+            models = [
+                self._compile(graph.path, model, streams, threads * streams)
+                for _ in range(1 if shared else callers)
+            ]
+        return [
+            OpenVinoPredictor(models[n % len(models)], outputs, weights) for n in range(callers)
         ]
-        return [OpenVinoPredictor(models[n % len(models)], outputs) for n in range(callers)]
 
     def _read(self, path: str) -> Any:
+        """The model with mapped weights; the whole file where that cannot be done."""
+        with contextlib.suppress(NotOnnxError, OSError, RuntimeError):
+            file = Path(path).resolve()
+            graph = graph_alone(file, file.name)
+            with _inside(file.parent):
+                return self._core.read_model(graph)
         try:
             return self._core.read_model(path)
         except RuntimeError as error:
-            raise HarnessError(f"openvino cannot open {path}: {_reason(error)}") from error
+            text = f"openvino cannot open {path}: {_reason(error)}"
+            raise HarnessError(text, OTHER_MODEL) from error
 
     def _compile(self, path: str, model: Any, streams: int, threads: int) -> Any:
         config = {
@@ -92,6 +122,18 @@ class OpenVino:
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
         return {"openvino": str(openvino.__version__).partition("-")[0]}
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """OpenVINO looks for the weights of a model in memory where the process stands, only there."""
+    before = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(folder)
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
 
 
 def _tensors(ports: Sequence[Any]) -> list[TensorSpec]:

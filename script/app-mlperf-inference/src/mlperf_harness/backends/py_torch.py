@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import HarnessError
+from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
 
@@ -109,15 +109,19 @@ def _from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
     import onnx
     import onnx2torch
 
+    from . import torch_operators
+
     try:
         model = onnx.load(graph.path)
     except Exception as error:  # protobuf raises errors of its own
-        raise HarnessError(f"cannot read {graph.path}: {error}") from error
+        text = f"cannot read {graph.path}: {error}"
+        raise HarnessError(text, OTHER_MODEL) from error
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in weights]
     wanted = [t for t in graph.outputs if t.name in outputs]
     check_signature("input", graph.inputs, _tensors(inputs))
     check_signature("output", wanted, _tensors(model.graph.output))
+    torch_operators.prepare(model)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -38,10 +38,9 @@ class Finished:
 
 
 class BeamSearch:
-    """The beams of so many prompts: ``tokens`` [prompts, width, n], ``totals`` [prompts, width].
+    """The beams of so many prompts: ``tokens`` [left, width, n], ``totals`` [left, width].
 
-    All prompts go on until each has ``width`` finished texts or ``most`` tokens: a prompt that is
-    done is carried along, because taking it out of a cache costs more than computing it.
+    A prompt is left until it has ``width`` finished texts; all end with ``most`` tokens.
     """
 
     def __init__(self, prompts: int, options: BeamOptions) -> None:
@@ -50,64 +49,70 @@ class BeamSearch:
         self.totals = np.full((prompts, options.width), NEVER)
         self.totals[:, 0] = 0.0
         self._finished = [Finished() for _ in range(prompts)]
+        self._left = np.arange(prompts)
 
     @property
     def done(self) -> bool:
         """Whether nothing is left to do."""
-        long_enough = self.tokens.shape[2] >= self.options.most
-        return long_enough or all(
-            len(finished.texts) == self.options.width for finished in self._finished
-        )
+        return not len(self._left) or self.tokens.shape[2] >= self.options.most
 
     def advance(self, logits: Array) -> Array:
-        """Take the scores [prompts, width, vocabulary] of the next tokens and go on by one.
+        """Take the scores [left, width, vocabulary] of the next tokens and go on by one.
 
-        Returns for each new beam [prompts, width] the old one that it continues. The new last
-        tokens are those of ``tokens``.
+        Returns for each beam that is left now, one prompt after the other, which of the beams
+        before it continues. The new last tokens are those of ``tokens``.
         """
-        width, end = self.options.width, self.options.end
+        beam, token, values = self._best_continuations(logits)
+        each, going = np.arange(len(beam))[:, None], np.arange(self.options.width)[None]
+        ends = token == self.options.end
+        if ends.any():
+            self._finish(beam, values, ends)
+            left = np.flatnonzero([not self._full(prompt) for prompt in self._left.tolist()])
+            each = left[:, None]
+            going = np.argsort(ends[left], axis=1, kind="stable")[:, : self.options.width]
+        beam, token, self.totals = beam[each, going], token[each, going], values[each, going]
+        self.tokens = np.concatenate([self.tokens[each, beam], token[:, :, None]], axis=2)
+        self._left = self._left[each[:, 0]]
+        rows: Array = (self.options.width * each + beam).reshape(-1)
+        return rows
+
+    def _best_continuations(self, logits: Array) -> tuple[Array, Array, Array]:
+        """The best of each prompt, the best first: beam, token, and total [left, 2 x width].
+
+        They are twice the width: as many may end, and still ``width`` go on.
+        """
+        many = 2 * self.options.width
         logs = log_softmax(logits)
         if self.tokens.shape[2] < self.options.least:
-            logs[:, :, end] = NEVER
-        prompts, vocabulary = logs.shape[0], logs.shape[2]
-        totals = (self.totals[:, :, None] + logs).reshape(prompts, -1)
-        # As many may end, and still ``width`` go on.
-        best = np.argpartition(-totals, 2 * width - 1, axis=1)[:, : 2 * width]
-        order = np.argsort(-np.take_along_axis(totals, best, axis=1), axis=1, kind="stable")
-        best = np.take_along_axis(best, order, axis=1)
-        values = np.take_along_axis(totals, best, axis=1)
-        beam, token = best // vocabulary, best % vocabulary
-        ends = token == end
-        self._finish(beam, values, ends)
-        going = np.argsort(ends, axis=1, kind="stable")[:, :width]
-        beam, token, self.totals = (
-            np.take_along_axis(array, going, axis=1) for array in (beam, token, values)
-        )
-        kept = np.take_along_axis(self.tokens, beam[:, :, None], axis=1)
-        self.tokens = np.concatenate([kept, token[:, :, None]], axis=2)
-        return beam
+            logs[:, :, self.options.end] = NEVER
+        each = np.arange(len(logs))[:, None]
+        totals = (self.totals[:, :, None] + logs).reshape(len(logs), -1)
+        best = np.argpartition(totals, -many, axis=1)[:, -many:]
+        best = best[each, np.argsort(-totals[each, best], axis=1, kind="stable")]
+        beam, token = np.divmod(best, logs.shape[2])
+        return beam, token, totals[each, best]
+
+    def _full(self, prompt: int) -> bool:
+        return len(self._finished[prompt].texts) == self.options.width
 
     def _finish(self, beam: Array, values: Array, ends: Array) -> None:
         width = self.options.width
-        for prompt, place in zip(*np.nonzero(ends[:, :width]), strict=True):
-            finished = self._finished[prompt]
-            if len(finished.texts) < width and values[prompt, place] > NEVER / 2:
-                text = self.tokens[prompt, beam[prompt, place]].tolist()
-                finished.add(float(values[prompt, place]), text, width)
+        for row, place in zip(*np.nonzero(ends[:, :width]), strict=True):
+            prompt = int(self._left[row])
+            if not self._full(prompt) and values[row, place] > NEVER / 2:
+                text = self.tokens[row, beam[row, place]].tolist()
+                self._finished[prompt].add(float(values[row, place]), text, width)
 
     def best(self) -> list[list[int]]:
         """The best text of each prompt, without its end."""
-        found = []
-        for prompt, finished in enumerate(self._finished):
-            if len(finished.texts) < self.options.width:
-                for total, tokens in zip(self.totals[prompt], self.tokens[prompt], strict=True):
-                    finished.add(float(total), tokens.tolist(), self.options.width)
-            found.append(finished.texts[0][1])
-        return found
+        for row, prompt in enumerate(self._left):
+            for total, tokens in zip(self.totals[row], self.tokens[row], strict=True):
+                self._finished[prompt].add(float(total), tokens.tolist(), self.options.width)
+        return [finished.texts[0][1] for finished in self._finished]
 
 
 def log_softmax(logits: Array) -> Array:
     """Log probabilities along the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    result: Array = logits - logits.max(axis=-1, keepdims=True)
+    result -= np.log(np.exp(result).sum(axis=-1, keepdims=True))
     return result

@@ -15,6 +15,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from . import squad
 from .base import Array, OneCall, Result, Rules
+from .samples import taken
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 # A batch is padded to its longest sample, rounded up: fewer shapes, and wide registers are full.
@@ -81,7 +82,7 @@ class QuestionAnswering:
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``."""
         wanted = np.unique(np.asarray(indices, dtype=np.int64))
-        self.loaded = [np.ascontiguousarray(array[wanted]) for array in self._arrays]
+        self.loaded = [taken(array, wanted) for array in self._arrays]
         self._row_of[wanted] = np.arange(len(wanted))
 
     def unload(self) -> None:

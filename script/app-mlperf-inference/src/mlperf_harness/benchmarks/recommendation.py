@@ -14,6 +14,7 @@ from ..outcome import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .base import Array, Result, Rules
+from .samples import taken
 
 # What LoadGen logs for each pair: the prediction and the label.
 PAIR_BYTES = 8
@@ -47,7 +48,7 @@ class Groups:
         wanted = np.asarray(list(dict.fromkeys(groups)), dtype=np.int64)
         begin, sizes = self._offsets[wanted], np.diff(self._offsets)[wanted]
         rows = ranges(begin, sizes)
-        self.dense, self.indices, self.labels = (array[rows] for array in self._source)
+        self.dense, self.indices, self.labels = (taken(array, rows) for array in self._source)
         self._place[wanted] = np.arange(len(wanted))
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 

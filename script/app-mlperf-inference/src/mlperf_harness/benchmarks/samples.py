@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,34 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import Array
+
+# So much of a file is in memory twice while it is copied.
+STEP_BYTES = 1 << 24
+
+
+def taken(source: Array, rows: Array) -> Array:
+    """A copy of these rows of a (memory-mapped) array; the pages of the file are given back.
+
+    They count as memory of the process as long as they are mapped, as the copy does.
+    """
+    found = np.empty((len(rows), *source.shape[1:]), source.dtype)
+    step = max(1, STEP_BYTES * len(found) // max(1, found.nbytes))
+    for start in range(0, len(rows), step):
+        found[start : start + step] = source[rows[start : start + step]]
+        _give_back(source)
+    return found
+
+
+def cut_out(source: Array, start: int, end: int) -> Array:
+    """A copy of ``source[start:end]``, as ``taken`` makes it."""
+    found = np.array(source[start:end])
+    _give_back(source)
+    return found
+
+
+def _give_back(source: Array) -> None:
+    if isinstance(source.base, mmap.mmap):
+        source.base.madvise(mmap.MADV_DONTNEED)
 
 
 class SampleStore:
@@ -26,7 +55,7 @@ class SampleStore:
     def load(self, indices: Sequence[int]) -> None:
         """Load these samples; an index that comes twice (MultiStream) keeps its first row."""
         wanted = np.asarray(indices, dtype=np.int64)
-        self.loaded = np.ascontiguousarray(self._source[wanted])
+        self.loaded = taken(self._source, wanted)
         self._row_of[wanted[::-1]] = np.arange(len(wanted))[::-1]
 
     def unload(self) -> None:

@@ -13,12 +13,15 @@ from ..outcome import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .base import Array, Result, Rules
+from .samples import cut_out
 
 OVERLAP = 0.5
 # The width of the weights of a window, as a share of its side.
 SIGMA = 0.125
 # Keeps the figure of a region that is nowhere defined: nothing found of nothing is right.
 SMOOTH = 1e-6
+# About what a network of this task takes in memory for each voxel of a window that it works on.
+WORK_BYTES = 800
 # The label of voxels that no answer is judged by, such as those that fill up a window.
 NOT_COUNTED = 255
 # What a model's rules may do with a region that neither a volume nor its answer has.
@@ -148,7 +151,8 @@ class Segmentation:
         self.sample_count = len(self._shapes)
         self.outputs: Mapping[str, tuple[str, ...]] = {MAIN: (model.outputs[0].name,)}
         self.result = Result(np.dtype(np.uint8), (int(voxels.max()),), variable=True)
-        self.costs: Array | None = voxels
+        self.costs: Array | None = np.array([self._windows(shape[1:]) for shape in self._shapes])
+        self.work_bytes = WORK_BYTES * int(np.prod(self.window))
 
     def _check(self, folder: Path, count: int) -> None:
         """Raise HarnessError when the volumes are not whole or do not suit the model."""
@@ -170,6 +174,11 @@ class Segmentation:
                     f"{[self.channels, *self.window]} do not fill it without a rest"
                 )
 
+    def _windows(self, sides: Sequence[int]) -> int:
+        """How many windows a volume takes."""
+        places = (starts(*each, self.overlap) for each in zip(sides, self.window, strict=True))
+        return int(np.prod([len(each) for each in places]))
+
     def _fills(self, size: int, window: int) -> bool:
         places = starts(size, window, self.overlap)
         return bool(places) and places[-1] + window == size
@@ -177,8 +186,8 @@ class Segmentation:
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``."""
         for index in map(int, indices):
-            part = self._samples[self._offsets[index] : self._offsets[index + 1]]
-            self._loaded[index] = np.array(part).reshape(self._shapes[index])
+            part = cut_out(self._samples, self._offsets[index], self._offsets[index + 1])
+            self._loaded[index] = part.reshape(self._shapes[index])
 
     def unload(self) -> None:
         """See ``base.Benchmark``."""

@@ -19,6 +19,7 @@ from ..settings import MAIN, GraphSpec, ModelSpec
 from . import wer
 from .base import Array, Result, Rules
 from .features import Extractor, FeatureSpec
+from .samples import cut_out
 
 STEP = "step"
 # The longest text that is answered, in bytes; what comes after it is cut off.
@@ -155,8 +156,8 @@ class SpeechRecognition:
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``."""
         for index in indices:
-            part = self._samples[self._offsets[index] : self._offsets[index + 1]]
-            self._loaded[int(index)] = np.array(part)
+            start, end = self._offsets[index], self._offsets[index + 1]
+            self._loaded[int(index)] = cut_out(self._samples, start, end)
 
     def unload(self) -> None:
         """See ``base.Benchmark``."""

@@ -35,16 +35,14 @@ class _Solver:
         search = BeamSearch(len(ids), self._benchmark.options)
         width = search.options.width
         logits, cache = self._call(ids, mask, self._benchmark.empty_cache(len(ids)))
-        mask, cache = np.repeat(mask, width, axis=0), np.repeat(cache, width, axis=0)
-        first = np.repeat(logits[:, None, -1], width, axis=1)
-        beam = search.advance(first)
+        # The beams of a prompt have all of it in common.
+        rows = search.advance(np.repeat(logits[:, None, -1], width, axis=1)) // width
         while not search.done:
-            rows = (beam + width * np.arange(len(ids))[:, None]).reshape(-1)
-            mask = np.concatenate([mask, np.ones((len(mask), 1), dtype=mask.dtype)], axis=1)
+            mask = np.concatenate([mask[rows], np.ones((len(rows), 1), mask.dtype)], axis=1)
             last = search.tokens[:, :, -1].reshape(-1, 1)
-            cache = cache[rows]  # the old one is let go of before the model makes the next
+            cache = _rows_of(cache, rows)  # lets go of the old one before the model makes the next
             logits, cache = self._call(last, mask, cache)
-            beam = search.advance(logits[:, -1].reshape(len(ids), width, -1))
+            rows = search.advance(logits[:, -1].reshape(-1, width, logits.shape[-1]))
         for row, text in enumerate(search.best()):
             results[row, : len(text)] = text
             sizes[row] = TOKEN_BYTES * len(text)
@@ -53,6 +51,12 @@ class _Solver:
         names = self._benchmark.inputs
         logits, after = self._predictor.predict(dict(zip(names, (ids, mask, cache), strict=True)))
         return logits, after
+
+
+def _rows_of(cache: Array, rows: Array) -> Array:
+    """These rows of a cache, without a copy when they are all of them in order."""
+    same = len(rows) == len(cache) and bool((rows == np.arange(len(rows))).all())
+    return cache if same else cache[rows]
 
 
 class Summarization:
@@ -86,8 +90,10 @@ class Summarization:
             MAIN: tuple(tensor.name for tensor in model.outputs)
         }
         self.result = Result(np.dtype(np.int32), (self.options.most,), variable=True)
-        self.costs: Array | None = np.diff(self._offsets)
-        longest = int(self.costs.max()) + self.options.most
+        prompts = np.diff(self._offsets)
+        # Nearly all texts grow to about the greatest length, each token in every beam.
+        self.costs: Array | None = prompts + self.options.width * self.options.most
+        longest = int(prompts.max()) + self.options.most
         of_a_token = 4 * int(np.prod([size for size in self._cache_shape if size]))
         self.work_bytes = CACHES * self.options.width * longest * of_a_token
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import footprint
 from ..backends.base import Backend
 from ..benchmarks.base import Benchmark, Solver
 from ..settings import ModelSpec, Shape
@@ -16,6 +17,7 @@ def solvers(backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Sha
         graph.name: backend.open(graph, benchmark.outputs[graph.name], shape.workers, shape.threads)
         for graph in model.graphs()
     }
+    footprint.settle(model.graphs())
     return [
         benchmark.solver({name: team[n] for name, team in opened.items()}, shape.batch)
         for n in range(shape.workers)

@@ -1,0 +1,292 @@
+"""Operators of ONNX that onnx2torch does not have, or not whole, with converters of our own.
+
+They are found under a domain of their own, so that they never meet a converter that another
+version of onnx2torch has: ``prepare`` moves the nodes of a model there. Each of them means the same
+in all versions of the operator set, as far as its converter takes it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import onnx
+import torch
+import torchvision
+from onnx2torch.node_converters.registry import add_converter
+from onnx2torch.utils.common import OperationConverterResult, onnx_mapping_from_node
+
+from . import torch_lstm
+
+DOMAIN, VERSION = "cmbench", 1
+STANDARD = ("", "ai.onnx")
+# Values of a constant that tells shapes, at most.
+FEW = 1024
+
+
+class Clip(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Nothing below ``low`` or above ``high``, where there are such bounds.
+
+    Bounds are attributes in old versions of the operator and inputs in new ones.
+    """
+
+    def __init__(self, low: float | None, high: float | None) -> None:
+        super().__init__()
+        self._bounds = low, high
+
+    def forward(self, x: Any, low: Any = None, high: Any = None) -> Any:
+        """Values of the type of ``x``, which may not be that of computed bounds."""
+        for bound, given, narrow in (
+            (self._bounds[0], low, torch.maximum),
+            (self._bounds[1], high, torch.minimum),
+        ):
+            if bound is not None or given is not None:
+                limit = torch.as_tensor(bound if given is None else given, device=x.device)
+                x = narrow(x, limit.to(x.dtype))
+        return x
+
+
+class Compare(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Two tensors compared value by value."""
+
+    def __init__(self, compare: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self._compare = compare
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> Any:
+        """Bool, in the shape that both are broadcast to."""
+        return self._compare(a, b)
+
+
+class CumSum(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Sums of all values so far along an axis: with or without the own one, from either end."""
+
+    def __init__(self, exclusive: bool, reverse: bool) -> None:
+        super().__init__()
+        self._exclusive, self._reverse = exclusive, reverse
+
+    def forward(self, x: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
+        """In the shape and type of ``x``; ``axis`` is one number."""
+        dim = int(axis)
+        found = (x.flip(dim) if self._reverse else x).cumsum(dim, dtype=x.dtype)
+        if self._exclusive:
+            found = found.roll(1, dim)
+            found.select(dim, 0).zero_()
+        return found.flip(dim) if self._reverse else found
+
+
+class GatherND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Parts of a tensor at places that are told by all their first indices."""
+
+    def __init__(self, batch_dims: int) -> None:
+        super().__init__()
+        self._batch = batch_dims
+
+    def forward(self, data: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """``indices`` [batch.., places.., k]: [batch.., places.., the axes after the first k]."""
+        batch, depth = self._batch, indices.shape[-1]
+        if batch == 0:
+            return data[tuple(indices.unbind(-1))]
+        own, places = data.shape[batch:], indices.shape[batch:-1]
+        # All batch axes as one, which every place is told a number of.
+        flat = data.reshape(-1, *own)
+        told = indices.reshape(flat.shape[0], -1, depth)
+        numbers = torch.arange(len(told), device=data.device)[:, None].expand(told.shape[:2])
+        found = flat[(numbers, *told.unbind(-1))]
+        return found.reshape(*data.shape[:batch], *places, *own[depth:])
+
+
+class ScatterND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """A tensor with other values at places that are told by their first indices."""
+
+    def forward(self, data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> Any:
+        """``indices`` [places.., k], ``updates`` [places.., the axes after the first k]."""
+        found = data.clone()
+        found[tuple(indices.unbind(-1))] = updates.to(data.dtype)
+        return found
+
+
+class Slice(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """A part of a tensor, cut along some of its axes."""
+
+    def forward(self, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+        """All but ``x`` are int64 [k]: places along each axis; without ``axes`` the first k."""
+        count = len(starts)
+        parts = [slice(None)] * x.dim()
+        turned = []
+        for start, end, axis, step in zip(
+            starts.tolist(),
+            ends.tolist(),
+            range(count) if axes is None else axes.tolist(),
+            [1] * count if steps is None else steps.tolist(),
+            strict=True,
+        ):
+            first, last, _ = slice(start, end, step).indices(size := x.shape[axis])
+            if step > 0:
+                parts[axis] = slice(first, max(first, last), step)
+            else:
+                # PyTorch cuts forwards only: the same part of the axis turned round. Backwards
+                # ONNX begins at the first value at the earliest.
+                parts[axis] = slice(size - 1 - max(first, 0), max(size - 1 - last, 0), -step)
+                turned.append(axis)
+        return (x.flip(turned) if turned else x)[tuple(parts)]
+
+
+class LayerNormalization(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Values of the last axes with a mean of 0 and a variance of 1, scaled and shifted."""
+
+    def __init__(self, axis: int, epsilon: float) -> None:
+        super().__init__()
+        self._axis, self._epsilon = axis, epsilon
+
+    def forward(self, x: Any, scale: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
+        """In the shape of ``x``; scale and bias have its axes from the first normalised one."""
+        shape = x.shape[self._axis :]
+        return torch.nn.functional.layer_norm(x, shape, scale, bias, self._epsilon)
+
+
+class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """The surest boxes of each picture and class that do not overlap too much."""
+
+    def __init__(self, center_point_box: int) -> None:
+        super().__init__()
+        self._form = "cxcywh" if center_point_box else ""
+
+    def forward(
+        self,
+        boxes: torch.Tensor,
+        scores: torch.Tensor,
+        max_output_boxes_per_class: torch.Tensor | None = None,
+        iou_threshold: torch.Tensor | None = None,
+        score_threshold: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], picture, class and place of each.
+
+        Any two opposite corners make a box.
+        """
+        most = int(max_output_boxes_per_class or 0)
+        overlap = float(iou_threshold or 0.0)
+        least = -torch.inf if score_threshold is None else float(score_threshold)
+        found = [torch.empty(0, 3, dtype=torch.int64, device=boxes.device)]
+        for picture, own in enumerate(self._corners(boxes.float())):
+            sure = scores[picture] > least
+            for label in sure.any(1).nonzero().flatten().tolist():
+                places = sure[label].nonzero().flatten()
+                values = scores[picture, label, places].float()
+                kept = torchvision.ops.nms(own[places], values, overlap)[:most]
+                rows = boxes.new_empty(len(kept), 3, dtype=torch.int64)
+                rows[:, 0], rows[:, 1], rows[:, 2] = picture, label, places[kept]
+                found.append(rows)
+        return torch.cat(found)
+
+    def _corners(self, boxes: torch.Tensor) -> torch.Tensor:
+        """Lowest corner first, as torchvision wants them."""
+        if self._form:
+            corners: torch.Tensor = torchvision.ops.box_convert(boxes, self._form, "xyxy")
+            return corners
+        first, second = boxes.chunk(2, -1)
+        return torch.cat([torch.minimum(first, second), torch.maximum(first, second)], -1)
+
+
+def _made(module: Callable[[Any], torch.nn.Module], node: Any, graph: Any) -> Any:
+    """A converter for operators that need nothing but their attributes."""
+    return OperationConverterResult(module(node.attributes), onnx_mapping_from_node(node))
+
+
+def _layer_normalization(node: Any, graph: Any) -> Any:
+    if len(node.output_values) > 1:
+        raise NotImplementedError("LayerNormalization that tells mean or deviation")
+    told = node.attributes
+    module = LayerNormalization(told.get("axis", -1), told.get("epsilon", 1e-5))
+    return OperationConverterResult(module, onnx_mapping_from_node(node))
+
+
+def _scatter_nd(node: Any, graph: Any) -> Any:
+    if node.attributes.get("reduction", "none") != "none":
+        raise NotImplementedError("ScatterND that adds or compares")
+    return OperationConverterResult(ScatterND(), onnx_mapping_from_node(node))
+
+
+CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
+    "Clip": partial(_made, lambda told: Clip(told.get("min"), told.get("max"))),
+    "CumSum": partial(
+        _made, lambda told: CumSum(bool(told.get("exclusive")), bool(told.get("reverse")))
+    ),
+    "GatherND": partial(_made, lambda told: GatherND(told.get("batch_dims", 0))),
+    "GreaterOrEqual": partial(_made, lambda told: Compare(operator.ge)),
+    "Identity": partial(_made, lambda told: torch.nn.Identity()),
+    "LSTM": torch_lstm.convert,
+    "LayerNormalization": _layer_normalization,
+    "LessOrEqual": partial(_made, lambda told: Compare(operator.le)),
+    "NonMaxSuppression": partial(
+        _made, lambda told: NonMaxSuppression(told.get("center_point_box", 0))
+    ),
+    "ScatterND": _scatter_nd,
+    "Slice": partial(_made, lambda told: Slice()),
+}
+for _name, _converter in CONVERTERS.items():
+    add_converter(operation_type=_name, version=VERSION, domain=DOMAIN)(_converter)
+
+
+def prepare(model: Any) -> None:
+    """Change ``model``, a ModelProto, such that onnx2torch converts it rightly."""
+    _part_outputs(model.graph)
+    _infer_shapes(model)
+    for number, node in enumerate(model.graph.node):
+        # onnx2torch mistakes an unnamed Cast that is the second for one of the name Cast_1.
+        node.name = f"{node.op_type}_{number}"
+    _claim(model)
+
+
+def _infer_shapes(model: Any) -> None:
+    """Write down the shapes of values, which nobody can infer beyond an operator of our own.
+
+    Large weights are left out, because they alone could take minutes to pass on.
+    """
+    known = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    graph, source = known.graph, model.graph
+    graph.name = source.name
+    for name in ("node", "input", "output", "value_info"):
+        getattr(graph, name).extend(getattr(source, name))
+    for tensor in source.initializer:
+        if math.prod(tensor.dims) <= FEW:
+            graph.initializer.append(tensor)
+        else:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    del source.value_info[:]
+    source.value_info.extend(onnx.shape_inference.infer_shapes(known).graph.value_info)
+
+
+def _claim(model: Any) -> None:
+    """Make the nodes that have converters here ask for them."""
+    own = [n for n in model.graph.node if n.op_type in CONVERTERS and n.domain in STANDARD]
+    # The bounds of old ones are attributes, as onnx2torch takes them.
+    own = [n for n in own if n.op_type != "Slice" or len(n.input) > 1]
+    for node in own:
+        node.domain = DOMAIN
+    if own:
+        opset = model.opset_import.add()
+        opset.domain, opset.version = DOMAIN, VERSION
+
+
+def _part_outputs(graph: Any) -> None:
+    """Give names to outputs of nodes that have none, and a node to each output of the graph.
+
+    onnx2torch takes an output without a name for an input that is left out, and gives all outputs
+    of a node where the graph's output is one of them.
+    """
+    several = [node for node in graph.node if len(node.output) > 1]
+    wanted = {info.name for info in graph.output}
+    inner = {name: f"{name}/alone" for node in several for name in node.output if name in wanted}
+    for number, node in enumerate(several):
+        for place, name in enumerate(node.output):
+            node.output[place] = inner.get(name, name) or f"unnamed/{number}/{place}"
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            node.input[place] = inner.get(name, name)
+    graph.node.extend(onnx.helper.make_node("Identity", [inner[n]], [n]) for n in inner)

@@ -1,0 +1,78 @@
+"""Where the output goes: to a reader who leaves, onto a full disk, nowhere, or into a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from lab import Lab
+from support import ROOT, Home
+
+TALKS = """
+import os, subprocess
+
+def preprocess(i):
+    os.system('echo by os.system')
+    subprocess.run(['echo', 'by subprocess'])
+    return {'return': 0}
+"""
+
+
+@pytest.fixture
+def talking(home: Home, lab: Lab) -> Home:
+    lab.script("run-talk", customize=TALKS, new_env_keys=["ANSWER"], env={"ANSWER": "x" * 200_000})
+    (lab.repo / "cmr.yaml").write_text("alias: lab\nuid: '0123456789abcdef'\n")
+    home.register(ROOT, lab.repo)
+    home.cm(
+        "version"
+    ).ok()  # cmind tells of its first start, and where it does so is its own affair
+    return home
+
+
+def shell(home: Home, line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"],
+        cwd=home.path,
+        env=home.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_json_has_standard_output_for_itself(talking: Home) -> None:
+    done = talking.cm("run", "script", "--tags=run,talk", "--out=json").ok()
+    assert json.loads(done.stdout)["return"] == 0
+    assert done.stderr.splitlines() == ["by os.system", "by subprocess"]
+
+
+LOOKS = ("find script --tags=get", "show cache -j", "run script --tags=run,talk")
+
+
+def test_a_reader_who_leaves(talking: Home) -> None:
+    for words in (*LOOKS, f"{LOOKS[-1]} --out=json"):
+        done = shell(talking, f"cm {words} | head -c 1")
+        assert len(done.stdout) == 1
+        assert "Traceback" not in done.stderr
+        assert "rror" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
+def test_output_onto_a_full_disk(talking: Home) -> None:
+    for words in LOOKS:
+        done = shell(talking, f"cm {words} > /dev/full")
+        assert done.returncode == 1
+        assert "error [cannot-print]: the output cannot be written" in done.stderr
+        assert "CM_REPOS" not in done.stderr
+        assert "--debug" not in done.stderr
+
+
+def test_output_that_nobody_wants(talking: Home) -> None:
+    for words in LOOKS:
+        done = shell(talking, f"cm {words} >&-")
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert "error" not in done.stderr

@@ -1,0 +1,107 @@
+"""``--help`` of each command, and that the commands take the flags that it names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cmbench import adapter
+from cmbench.cli import VERBS
+from cmbench.usage import LIKE_RUN, USAGE, flags_of_verb, verbs
+from lab import Lab
+
+ENGINE_WORDS = {"find": "search", "rm": "delete"}
+EACH = [
+    (thing, verb)
+    for thing, words in verbs().items()
+    for verb in words
+    if verb != "help" and (thing, verb) not in {("script", word) for word in LIKE_RUN}
+]
+
+
+@pytest.mark.parametrize(("thing", "verb"), EACH)
+def test_a_command_takes_the_flags_that_its_help_names(thing: str, verb: str, lab: Lab) -> None:
+    assert flags_of_verb(thing, verb)
+    for flag in flags_of_verb(thing, verb):
+        name, equals, _ = flag.partition("=")
+        if name != "INPUT":
+            given = {name: "x" if equals else True}
+            answer = lab.call(ENGINE_WORDS.get(verb, verb), thing, **given).answer
+            assert answer.get("code") != "unknown-flag", (name, answer)
+    answer = lab.call(ENGINE_WORDS.get(verb, verb), thing, nonsense=True).answer
+    assert answer.get("code") in ("unknown-flag", "bad-value"), answer
+
+
+def test_help_of_one_verb_tells_its_flags(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [verb for thing, verb in VERBS if thing == "cache"]
+
+    class Automation:
+        cmind = lab.cmind()
+
+    Automation.cmind.cfg = {"action_substitutions": {"rm": "delete", "find": "search"}}
+    for word, wanted in (("gc", "--max-size=20GB"), ("rm", "--force"), ("bundle", "--output=FILE")):
+        i = {"action": word, "automation": "cache", "out": "con", "h": True}
+        assert adapter.answer("cache", words, Automation(), i)["return"] == 0
+        text = capsys.readouterr().out
+        assert wanted in text
+        assert f"cm {word} cache" in text
+        assert "cm du cache" not in text
+        assert max(map(len, text.splitlines())) <= 80
+    i = {"action": "help", "automation": "cache", "out": "con"}
+    adapter.answer("cache", words, Automation(), i)
+    assert len(capsys.readouterr().out.splitlines()) == len(USAGE["cache"])
+
+
+def test_scripts_as_json(lab: Lab) -> None:
+    lab.script("get-x", name="the x")
+    found = json.loads(lab.call("search", tags="get,x", json=True).out)
+    assert [item["alias"] for item in found] == ["get-x"]
+    shown = json.loads(lab.call("show", tags="get,x", json=True).out)
+    assert shown["meta"]["name"] == "the x"
+
+
+def test_a_misspelt_tags_is_told(lab: Lab) -> None:
+    lab.script("get-x")
+    result = lab.call("run", tag="get,x")
+    assert result.answer["code"] == "unknown-flag"
+    assert 'did you mean "tags"?' in result.err
+
+
+def test_a_dry_run_wins_over_yes(lab: Lab) -> None:
+    lab.script("get-x", cache=True)
+    lab.run("get,x")
+    asked = {"older_than": "0d", "keep_runs": "0d", "yes": True}
+    assert lab.call("gc", "cache", **asked, dry_run=True).answer["would_remove"]
+    assert lab.call("gc", "cache", **asked).answer["removed"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "thing", "call", "wanted"),
+    [
+        ("run", "script", {"artifact": "get-x", "artifacts": ["get-y"]}, "one name is taken"),
+        ("run", "script", {"artifact": "get", "artifacts": ["x"]}, '"get x" or --tags=get,x'),
+        ("delete", "cache", {"artifact": "get-x", "artifacts": ["get-y"]}, "one name is taken"),
+        ("run", "script", {"tags": "get,x", "artifact": "4"}, "--jobs=4"),
+        ("run", "script", {"tags": "get,x", "artifact": "get-y"}, 'has no tag "x"'),
+        ("run", "script", {"tags": "get,x", "quiet": "maybe"}, "--quiet=maybe is neither"),
+        ("run", "script", {"tags": "get,x", "env": {"": "v"}}, "--env. needs a key"),
+        ("run", "script", {"tags": "get,x", "save_to_json": "/no/such/r.json"}, "no such folder"),
+        ("run", "script", {"tags": "get,x", "save_to_json": True}, "no such folder"),
+    ],
+)
+def test_what_would_have_been_overlooked(
+    verb: str, thing: str, call: dict[str, Any], wanted: str, lab: Lab
+) -> None:
+    lab.script("get-x")
+    lab.script("get-y")
+    result = lab.call(verb, thing, **call)
+    assert result.answer["return"] in (4, 16)
+    assert wanted in result.err
+    assert "get-" not in result.out
+
+
+def test_a_name_may_stand_beside_its_tags_and_variations(lab: Lab) -> None:
+    lab.script("get-x", variations={"v": {"env": {"X": "v"}}}, new_env_keys=["X"])
+    assert lab.call("run", artifact="get-x", tags="get,_v").env == {"X": "v"}
