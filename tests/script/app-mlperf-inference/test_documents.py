@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import records
+from mlperf_harness import history, records
 from mlperf_harness import session as sessions
 from mlperf_harness.results import PerformanceResult, Results
 from mlperf_harness.settings import SessionSettings
@@ -85,6 +86,16 @@ def test_the_page_tells_of_both_and_when_they_were_measured(calls: dict[str, Any
     assert "this call" in text
     assert "minimum duration" in text, "why Offline is INVALID"
     assert (calls["place"] / "offline" / "README.md").is_file()
+
+
+def test_only_runs_of_the_same_model_are_compared(calls: dict[str, Any], tmp_path: Path) -> None:
+    found, path = told(calls), tmp_path / history.FILE
+    one = history.remember(path, found, found.precision)
+    assert history.remember(path, found, found.precision) == one, "each run is remembered once"
+    other = replace(found, model={**found.model, "sha256": "0" * 64})
+    known = {entry.configuration for entry in history.read(path)}
+    added = {e.configuration for e in history.remember(path, other, other.precision)} - known
+    assert len(added) == len(known) == len(one)
 
 
 @pytest.fixture

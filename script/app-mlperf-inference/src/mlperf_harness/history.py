@@ -11,6 +11,7 @@ from .errors import HarnessError
 from .results import PerformanceResult, Results
 
 FILE = "history.jsonl"
+MODEL_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,10 @@ class Entry:
 def configuration(results: Results, scenario: str, precision: str) -> str:
     """What must be equal for two results to be compared; versions may differ, and are shown."""
     form = f" {results.form}" if results.form else ""
+    model = str(results.model["sha256"])[:MODEL_DIGITS]
     return (
-        f"{results.benchmark}{form} {scenario} {results.device} {results.backend} {precision} "
-        f"{results.style}"
+        f"{results.benchmark}{form} {model} {scenario} {results.device} {results.backend} "
+        f"{precision} {results.style}"
     )
 
 
