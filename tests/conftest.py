@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from support import ROOT, Finished, Home
@@ -15,6 +16,10 @@ from support import ROOT, Finished, Home
 # A test run that a shell started in the background inherits "ignore Ctrl-C", and so would every
 # process that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# On a busy machine any example can take long.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture

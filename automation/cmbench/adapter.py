@@ -65,20 +65,20 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
 
 @contextmanager
 def _output(i: dict[str, Any]) -> Iterator[None]:
-    """Of a command line: standard output and error are there, and JSON is alone on the first.
+    """Of a command line: the standard streams are there, and JSON is alone on the output.
 
     Programs that ``customize.py`` starts write there too, past Python.
     """
     if "cmd" not in i:
         yield
         return
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # Closed by the caller. The next file to be opened would be in its place, and programs
-            # would print into it.
-            place = os.open(os.devnull, os.O_WRONLY)
+            # would print into it. In this order, so is the one that is opened here.
+            place = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(place, True)
-            setattr(sys, name, os.fdopen(place, "w", encoding="utf-8"))
+            setattr(sys, name, os.fdopen(place, mode, encoding="utf-8"))
     if i.get("out") != "json":
         yield
         return

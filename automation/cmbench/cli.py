@@ -116,13 +116,20 @@ def _check_target(cmind: Any, target: Any) -> None:
     """Refuse before anything runs a file for the result that cmind could not write at its end."""
     if not target:
         return
-    if target is not True and os.path.isdir(os.path.dirname(os.path.abspath(str(target)))):
+    path = os.path.abspath(str(target))
+    if target is True:
+        why = "it names no file"
+    elif os.path.isdir(path):
+        why = "that is a folder"
+    elif not os.path.isdir(os.path.dirname(path)):
+        why = "there is no such folder"
+    else:
         return
     cmind.save_to_json = ""
     value = "" if target is True else f"={target}"
     raise Error(
         "bad-value",
-        f"--save_to_json{value} is not possible: there is no such folder",
+        f"--save_to_json{value} is not possible: {why}",
         hint="name a file in a folder that exists: --save_to_json=result.json",
     )
 

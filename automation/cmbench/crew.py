@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from cmbench.lib import orphans
+
 STOP_SECONDS = 4.0
 """How long steps have to end when the user stops the run."""
 _LOOK_SECONDS = 0.02
@@ -79,6 +81,7 @@ class Crew:
         self.kept: dict[str, list[Callable[[], None]]] = {}
         self._makers: dict[str, Task | None] = {}
         self._in_hook = 0
+        self._scratch = ""
         self._stopped = False
         self._given_up = False
 
@@ -197,16 +200,20 @@ class Crew:
         """The user wants the run to end: everything is withdrawn, hooks are interrupted."""
         self._stopped = True
         if self._in_hook and self._in_hook != threading.get_ident():
-            _interrupt(self._in_hook)
+            _interrupt(self._in_hook, self._scratch)
 
     @contextmanager
-    def hook(self) -> Iterator[None]:
-        """``customize.py`` has the word: it keeps the engine's lock all the time."""
-        before, self._in_hook = self._in_hook, threading.get_ident()
+    def hook(self, scratch: str) -> Iterator[None]:
+        """``customize.py`` has the word: it keeps the engine's lock all the time.
+
+        ``scratch`` is the private directory of its step, by which its programs are known.
+        """
+        before = self._in_hook, self._scratch
+        self._in_hook, self._scratch = threading.get_ident(), scratch
         try:
             yield
         finally:
-            self._in_hook = before
+            self._in_hook, self._scratch = before
 
     @property
     def in_hook(self) -> bool:
@@ -256,14 +263,17 @@ class Crew:
         raise Withdrawn(why)
 
 
-def _interrupt(thread: int) -> None:
-    """End a hook that runs in ``thread``: its programs first, then its own code."""
+def _interrupt(thread: int, scratch: str) -> None:
+    """End a hook that runs in ``thread``: its own code, as soon as its programs let it."""
     import ctypes
 
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Withdrawn))
     for child in _children():
         with suppress(OSError):
             os.kill(child, signal.SIGTERM)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Withdrawn))
+    # A second interruption only means that they have had time enough.
+    with suppress(KeyboardInterrupt):
+        orphans.stop(scratch)
 
 
 def _children() -> list[int]:

@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"<<<([^<>]+)>>>")
 _TRUE = frozenset(("1", "yes", "on", "true"))
 _FALSE = frozenset(("0", "no", "off", "false"))
 _SECRET = re.compile(
-    r"(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)|API_?KEY|ACCESS_?KEY|_PAT$)",
+    r"(TOKEN(?!I[SZ])|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)|API_?KEY|ACCESS_?KEY|_PAT$)",
     re.IGNORECASE,
 )
 _SHELL_PART = re.compile(
@@ -176,7 +176,8 @@ class TracedEnv(dict[str, Any]):
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
     text = value if isinstance(value, str) else _as_json(value)
-    if len(text) > 200 or _SECRET.search(key) or _SECRET_IN_URL.search(text):
+    secret = _SECRET.search(key) or _SECRET_IN_URL.search(text) or _masked(value) != value
+    if secret or len(text) > 200:
         import hashlib
 
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -229,6 +230,8 @@ def without_secrets(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
 def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return mask(value)
+    if isinstance(value, dict):
+        return masked_env(value)
     if isinstance(value, list):
         return [_masked(item) for item in value]
     return value

@@ -83,7 +83,7 @@ class LockedResolver(Resolver):
     ) -> None:
         super().__init__(index, store, facts, env_class)
         self._lock = lock
-        self._seen: dict[str, list[tuple[str, int, int]]] = {}
+        self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
         frame = super().resolve(request, parent)
@@ -95,12 +95,13 @@ class LockedResolver(Resolver):
     def _refuse_edited(self, script: Script) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""
         files = own_files(script.path)
-        if self._seen.get(script.path) == files:
+        if self._unedited.get(script.path) == files:
             return
-        self._seen[script.path] = files
         edited = _edited(self._lock, script.alias, script.path)
         if edited:
             raise _broken(self._lock, [edited])
+        # Not before: some callers try a step, drop its error, and come again.
+        self._unedited[script.path] = files
 
     def _pinned(self, frame: Frame) -> Request | None:
         """The request with what the lock adds; ``None`` where it adds nothing."""

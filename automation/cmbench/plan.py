@@ -271,8 +271,11 @@ def _tag_keys(entry: Dependency) -> Iterator[str]:
 
 def _sets(source: str, key: str) -> bool:
     """Whether a step's own code sets ``key``, and does not only look at it."""
-    found = rf"""['"]{key}['"]\s*(?:\]\s*=(?!=)|:)|setdefault\(\s*['"]{key}['"]|\b{key}=(?!=)"""
-    return key in source and re.search(found, source) is not None
+    if key not in source:
+        return False
+    name = re.escape(key)
+    found = rf"""['"]{name}['"]\s*(?:\]\s*=(?!=)|:)|setdefault\(\s*['"]{name}['"]|\b{name}=(?!=)"""
+    return re.search(found, source) is not None
 
 
 def _tags_above(frame: Frame) -> list[Tags]:

@@ -153,7 +153,7 @@ class StepRunner:
             os.chdir(place.cwd)
             with ExitStack() as stack:
                 if self._crew is not None:
-                    stack.enter_context(self._crew.hook())
+                    stack.enter_context(self._crew.hook(place.scratch))
                 stack.enter_context(self._captured_prints(frame))
                 key = frame.script.dialect.prefix + "TMP_RUN_DIR"
                 stack.enter_context(programs(key, place.scratch))

@@ -395,7 +395,7 @@ class Scheduler:
         try:
             child, outcome = step()
         except Error as error:
-            if not entry.continue_on_error or error.code == "interrupted":
+            if not entry.continue_on_error or error.code in ("interrupted", "lock-broken"):
                 raise
             self._note(f"going on without {label}: {error.message}")
             return set()

@@ -61,17 +61,18 @@ def check_backend(env: dict[str, Any]) -> None:
     # As meta.yaml chooses where none is named.
     default = "openvino" if precision == "bfloat16" else "onnxruntime"
     backend = env.get("CM_MLPERF_BACKEND") or default
-    for option, asked, known in (
-        ("device", env.get("CM_MLPERF_DEVICE") or "cpu", DEVICES),
-        ("precision", precision, PRECISIONS),
-    ):
-        able = [name for name, values in known.items() if asked in values]
-        if backend in known and able and backend not in able:
-            raise Error(
-                "not-available",
-                f"--{option}={asked}: {backend} does not compute so here",
-                hint=f"use --backend={' or --backend='.join(able)}, or another --{option}",
-            )
+    device = env.get("CM_MLPERF_DEVICE") or "cpu"
+    able = [name for name in DEVICES if device in DEVICES[name] and precision in PRECISIONS[name]]
+    if backend not in DEVICES or not able or backend in able:
+        return
+    option, asked = "precision", precision
+    if device not in DEVICES[backend]:
+        option, asked = "device", device
+    raise Error(
+        "not-available",
+        f"--{option}={asked}: {backend} does not compute so here",
+        hint=f"use --backend={' or --backend='.join(able)}, or another --{option}",
+    )
 
 
 def ask_for_all(env: dict[str, Any], rules: ModuleType) -> None:

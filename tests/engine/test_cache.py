@@ -342,6 +342,41 @@ def preprocess(i):
             assert "made-up-here" not in content, path
 
 
+def test_a_secret_deep_in_a_state_stays_out_of_the_cache(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_state_keys=["site"],
+        customize="""
+def preprocess(i):
+    i['state']['site'] = {'mirrors': [{'api_token': 'hunter2x'}]}
+    return {'return': 0}
+""",
+    )
+    assert lab.run("get,x").answer["new_state"]["site"]["mirrors"] == [{"api_token": "hunter2x"}]
+    for path in (lab.home / "cmbench").rglob("*"):
+        if path.is_file():
+            assert "hunter2x" not in path.read_text(errors="replace"), path
+
+
+def test_a_tokenizer_is_no_secret(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["CM_MODEL_TOKENIZER_PATH", "CM_DATA_TOKENIZED_PATH"],
+        customize="""
+import os
+def preprocess(i):
+    i['env']['CM_MODEL_TOKENIZER_PATH'] = i['env']['CM_DATA_TOKENIZED_PATH'] = os.getcwd()
+    return {'return': 0}
+""",
+    )
+    made = lab.run("get,x")
+    again = lab.run("get,x")
+    assert again.answer["entry"] == made.answer["entry"]
+    assert again.env == made.env
+
+
 def test_unreadable_metadata_costs_only_that_entry(reader: Lab) -> None:
     reader.run("get,x", level="a")
     reader.run("get,x", level="b")

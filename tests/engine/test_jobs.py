@@ -344,8 +344,11 @@ def preprocess(i):
 """
 
 
+APART = WAITS.replace("['sleep', '61.5']", "['timeout', '90', 'sleep', '61.5']")
+
+
 @pytest.mark.parametrize("wanted", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("hook", ["", WAITS])
+@pytest.mark.parametrize("hook", ["", WAITS, APART])
 def test_an_interruption_ends_them_all(lab: Lab, wanted: signal.Signals, hook: str) -> None:
     native(lab, "a", 61.5)
     native(lab, "b", 61.5)

@@ -76,3 +76,10 @@ def test_output_that_nobody_wants(talking: Home) -> None:
         done = shell(talking, f"cm {words} >&-")
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         assert "error" not in done.stderr
+
+
+def test_nothing_is_open_that_a_command_could_read_or_print_to(talking: Home) -> None:
+    for words in (LOOKS[-1], f"{LOOKS[-1]} --out=json"):
+        done = shell(talking, f"cm {words} <&- >&-")
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert "Traceback" not in done.stderr

@@ -195,11 +195,12 @@ def test_tags_that_the_steps_own_code_is_going_to_tell(
     assert child["when"] == "", "code that only looks at the key leaves nothing open"
 
 
-def test_tags_that_several_scripts_have_leave_the_step_open(lab: Lab) -> None:
+@pytest.mark.parametrize("key", ["WANTED", "+WANTED"])
+def test_tags_that_several_scripts_have_leave_the_step_open(lab: Lab, key: str) -> None:
     for name in "ab":
         lab.script(f"get-{name}", tags=f"get,one,{name}")
-    sets = "def preprocess(i):\n    i['env']['WANTED'] = 'a'\n    return {'return': 0}\n"
-    dep = {"tags": "get,one", "update_tags_from_env": ["WANTED"]}
+    sets = f"def preprocess(i):\n    i['env']['{key}'] = 'a'\n    return {{'return': 0}}\n"
+    dep = {"tags": "get,one", "update_tags_from_env": [key]}
     lab.script("build-app", customize=sets, prehook_deps=[dep])
     plan = lab.plan("build,app")
     child = plan.answer["plan"]["root"]["children"][0]

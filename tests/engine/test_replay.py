@@ -333,6 +333,23 @@ def test_a_script_that_is_edited_during_a_locked_run_is_not_run(app: Lab, tmp_pa
     assert mark.read_text() == "edit it now"
 
 
+@pytest.mark.parametrize("flags", [{}, {"jobs": "2"}])
+def test_a_step_that_may_fail_may_not_be_edited(
+    app: Lab, tmp_path: Path, flags: dict[str, str]
+) -> None:
+    late, mark = app.repo / "script/late-step/run.sh", tmp_path / "mark"
+    app.script("late-step", run="true", cache=True)
+    app.script("edit-late", run=f'[ ! -e "{mark}" ] || echo "echo ran > {mark}" >> {late}')
+    wanted = {"tags": "late,step", "continue_on_error": True}
+    app.script("run-all", deps=[{"tags": "edit,late"}, wanted])
+    lock = tmp_path / "all.lock"
+    app.run("run,all", lock=str(lock))
+    mark.write_text("edit it now")
+    again = app.run("run,all", lock=str(lock), **flags)
+    refused(again, "lock-broken", "late-step was edited: run.sh")
+    assert mark.read_text() == "edit it now"
+
+
 def test_an_older_lock_knows_scripts_as_a_whole(app: Lab, tmp_path: Path) -> None:
     lock = tmp_path / "app.lock"
     app.run("run,app", lock=str(lock))

@@ -88,7 +88,8 @@ def test_a_dry_run_wins_over_yes(lab: Lab) -> None:
         ("run", "script", {"tags": "get,x", "quiet": "maybe"}, "--quiet=maybe is neither"),
         ("run", "script", {"tags": "get,x", "env": {"": "v"}}, "--env. needs a key"),
         ("run", "script", {"tags": "get,x", "save_to_json": "/no/such/r.json"}, "no such folder"),
-        ("run", "script", {"tags": "get,x", "save_to_json": True}, "no such folder"),
+        ("run", "script", {"tags": "get,x", "save_to_json": True}, "it names no file"),
+        ("run", "script", {"tags": "get,x", "save_to_json": "/"}, "that is a folder"),
     ],
 )
 def test_what_would_have_been_overlooked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from mlperf_harness import (
     heavy,
     host,
     launch,
+    loadgen_run,
     precheck,
     records,
     rules,
@@ -201,22 +203,32 @@ def test_queries_of_long_batches_are_asked_once(monkeypatch: pytest.MonkeyPatch)
     assert measured.streams[MULTI_STREAM].shape.threads == 2
 
 
-@pytest.mark.parametrize(("long_s", "batches"), [(0.0, 2), (60.0, 4)])
-def test_a_long_first_batch_is_the_measurement(long_s: float, batches: int) -> None:
+@pytest.mark.parametrize(("seconds", "batches"), [(5.0, 2), (0.5, 4)])
+def test_a_long_first_batch_is_the_measurement(seconds: float, batches: int) -> None:
     made: list[int] = []
 
     def batch(size: int) -> float:
         made.append(size)
-        return 0.5
+        return seconds
 
     def batch_times(size: int, _seconds: float) -> list[float]:
         return [batch(size)]
 
     one = SimpleNamespace(batch=batch, batch_times=batch_times)
     callers: Any = [one, one]
-    rate, batch_s = bench.measure_together(callers, 3, 0.0, long_s)
-    assert (rate, batch_s) == (12.0, 0.5)
+    rate, batch_s = bench.measure_together(callers, 3, 0.0)
+    assert (rate, batch_s) == (6 / seconds, seconds)
     assert made == [3] * batches
+
+
+def test_what_a_heavy_model_packs_in_its_first_batch_is_no_part_of_its_speed() -> None:
+    times = iter([2.5, 1.0])
+    caller = SimpleNamespace(batch=lambda _: next(times), batch_times=lambda *_: [next(times)])
+    work = Work(Clock(), [1.0] * 4)
+    stand: Any = SimpleNamespace(benchmark=work, count=4, open=lambda *_: [caller])
+    seen = heavy.Look(threads=2, sample=0, seconds=1.2, mean_s=1.2)
+    few = heavy.Heavy(stand, heavy.Costs(stand), seen, lambda _: None)
+    assert few._point(1, 1, 1, 1.2) == Point(Shape(1, 1, 1), 1.0, 1.0)
 
 
 def test_the_shipped_model_measured_as_if_it_were_heavy(
@@ -300,6 +312,34 @@ def test_long_runs_are_foretold(
     settings: Any = SimpleNamespace(benchmark=benchmark, overrides=given, style=style)
     found = estimate.seconds(settings, calibration(100.0), *run)
     assert found == pytest.approx(expected, abs=estimate.START_S)
+
+
+def test_callers_warm_up_one_after_the_other() -> None:
+    settings: Any = SimpleNamespace(benchmark="ssd-resnet34", overrides=Overrides(), style="test")
+    four = Point(Shape(4, 1, 1), 0.1, 40.0)
+    measured = replace(calibration(10.0), offline=four)
+    found = estimate.seconds(settings, measured, "Offline", "performance")
+    alone = estimate.seconds(settings, calibration(10.0), "Offline", "performance")
+    assert found - alone == pytest.approx(4 * 40 - 10)
+
+
+@pytest.mark.parametrize(
+    ("costs", "orders"),
+    [(None, [[2, 0, 1]]), ([5, 5, 5], [[2, 0, 1]]), ([7, 5, 9], [[2, 0, 1], [1, 0, 2]])],
+)
+def test_a_run_warms_up_twice_only_where_samples_differ(
+    costs: list[int] | None, orders: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loadgen_run.footprint, "settle", lambda _graphs: None)
+    taken: list[list[int]] = []
+    caller: Any = SimpleNamespace(warm_up=taken.append)
+    work: Any = Work(Clock(), [1.0] * 3)
+    work.costs = None if costs is None else np.asarray(costs)
+    run: Any = SimpleNamespace(mode="performance", model=SimpleNamespace(graphs=tuple))
+    warmed = loadgen_run._Warmed(work, run, [caller])
+    warmed.load([2, 0, 1])
+    warmed.load([2, 0, 1])
+    assert taken == orders
 
 
 def test_whoever_tries_something_heavy_is_told_how_to_try_less() -> None:

@@ -129,8 +129,8 @@ def test_the_distribution_counts_every_record(tmp_path: Path) -> None:
 
 def test_a_look_at_a_query_costs_next_to_nothing() -> None:
     latencies = Latencies()
-    began = time.perf_counter()
+    asked, began = time.perf_counter(), time.process_time()
     for _ in range(200_000):
-        latencies.add(began)
+        latencies.add(asked)
     # A tenth of what the null backend's whole way takes for one query.
-    assert (time.perf_counter() - began) / 200_000 < 3e-6
+    assert (time.process_time() - began) / 200_000 < 3e-6

@@ -160,12 +160,10 @@ class Caller:
         return times
 
 
-def measure_together(
-    callers: Sequence[Caller], size: int, seconds: float, long_s: float = LONG_S
-) -> tuple[float, float]:
+def measure_together(callers: Sequence[Caller], size: int, seconds: float) -> tuple[float, float]:
     """Samples/s of all callers at once, and the median seconds of their batches.
 
-    They warm up with a batch each; if all of these take longer than ``long_s``, they are the
+    They warm up with a batch each; if all of these take longer than ``LONG_S``, they are the
     measurement.
     """
     first = [0.0] * len(callers)
@@ -177,7 +175,7 @@ def measure_together(
         try:
             first[number] = callers[number].batch(size)
             together.wait()
-            long = min(first) > long_s
+            long = min(first) > LONG_S
             times[number] = [first[number]] if long else callers[number].batch_times(size, seconds)
         except BaseException as error:  # raised again in the calling thread
             failures.append(error)

@@ -61,10 +61,11 @@ def seconds(settings: SessionSettings, calibration: Calibration, scenario: str, 
 
 
 def _warm_up(calibration: Calibration, scenario: str) -> float:
-    """Each caller of a performance run answers a batch before it begins."""
+    """Before a performance run each caller answers a batch, one after the other."""
     if scenario in calibration.streams:
         return calibration.streams[scenario].about_s
-    return (calibration.offline if scenario == OFFLINE else calibration.server).batch_s
+    point = calibration.offline if scenario == OFFLINE else calibration.server
+    return point.shape.workers * point.batch_s
 
 
 def _queries(settings: SessionSettings, scenario: str) -> int:

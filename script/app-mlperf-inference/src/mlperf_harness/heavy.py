@@ -157,7 +157,7 @@ class Heavy:
         """One batch of each caller, where one of mean samples takes about ``mean_s``."""
         order = self._costs.like(self._sample(mean_s))
         callers = self._bench.open(workers, threads, size, order)
-        rate, batch_s = measure_together(callers, size, 0.0, long_s=0.0)
+        rate, batch_s = measure_together(callers, size, 0.0)
         share = float(self._costs.shares[np.resize(order, size)].mean())
         return Point(Shape(workers, threads, size), share * rate, batch_s / share)
 

@@ -28,7 +28,6 @@ class Repeated:
         self.costs: Array | None = None
         if benchmark.costs is not None:
             self.costs = benchmark.costs[np.arange(count) % self._own]
-        self.work_bytes = int(getattr(benchmark, "work_bytes", 0))
 
     def load(self, indices: Sequence[int]) -> None:
         """See ``base.Benchmark``; a sample that comes several times is loaded once."""
