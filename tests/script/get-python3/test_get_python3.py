@@ -103,14 +103,14 @@ def test_nothing_fits(tmp_path: Path, path: Callable[..., None]) -> None:
     path("a", "b", "c", "d", "missing")
     error = refusal(tmp_path, CM_VERSION_MIN="3.10")
     assert error.exit_code == 16
-    assert error.render() == (
-        "error [not-detected]: no Python 3 that fits was found (at least 3.10)\n"
-        "  cause:\n"
-        f"    {tmp_path}/a/python3: 3.8.1 is below the minimum 3.10\n"
-        f"    {tmp_path}/b/python3: does not run as Python 3: Unknown option: -I\n"
-        f"    {tmp_path}/c/python3: does not run as Python 3: {{\n"
-        "  next:   install one, or name the folder it is in:\n"
-        '          cm run script "get python3" --path=/folder/with/python3'
+    # Where the lines break depends on the length of the path.
+    assert " ".join(error.render().split()) == (
+        "error [not-detected]: no Python 3 that fits was found (at least 3.10) "
+        f"cause: {tmp_path}/a/python3: 3.8.1 is below the minimum 3.10 "
+        f"{tmp_path}/b/python3: does not run as Python 3: Unknown option: -I "
+        f"{tmp_path}/c/python3: does not run as Python 3: {{ "
+        "next: install one, or name the folder it is in: "
+        'cm run script "get python3" --path=/folder/with/python3'
     )
 
 
