@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +125,27 @@ def test_a_device_that_is_not_there_is_never_replaced_by_the_processor(name: str
         pytest.skip("this machine has such a device")
     with pytest.raises(HarnessError, match="CUDA"):
         create(name, device="cuda").open(graph(), OUTPUTS, 1, 1)
+
+
+SIGNAL_AFTER_TWO = """
+import gc, signal, sys
+sys.path.insert(0, sys.argv[1])
+from mlperf_harness import backends
+first, second = (backends.create("openvino", "cpu", "float32") for _ in range(2))
+del first
+gc.collect()
+del second
+gc.collect()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("alive")
+"""
+
+
+def test_a_signal_finds_a_stack_when_backends_have_ended() -> None:
+    pytest.importorskip("openvino")
+    source = str(Path(backends.__file__).parents[2])
+    words = [sys.executable, "-c", SIGNAL_AFTER_TWO, source]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "alive\n")

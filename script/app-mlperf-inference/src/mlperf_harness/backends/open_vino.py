@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ from .onnx_file import NotOnnxError, graph_alone
 DEVICES = {"cpu": "CPU"}
 # What the plugin computes in; a model of 8-bit integers says so itself, the rest of it is float.
 COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
+
+
+@cache
+def _core() -> Any:
+    """The one core of this process.
+
+    Each brings its own plugin, which sets a stack for signals and puts the one before back when it
+    ends. Two of them that end in the order in which they began leave the thread with one that is
+    gone, and the next signal kills the process.
+    """
+    return openvino.Core()
 
 
 class OpenVinoPredictor:
@@ -56,7 +68,7 @@ class OpenVino:
         if precision not in COMPUTES:
             known = ", ".join(COMPUTES)
             raise HarnessError(f"openvino has no precision {precision}; there are: {known}")
-        self._core = openvino.Core()
+        self._core = _core()
         self._device = DEVICES[device]
         self._precision = self._computes(precision)
 
