@@ -55,8 +55,11 @@ def test_odd_texts(text: str, expected: list[str]) -> None:
 
 
 # What is not assigned, or private, is a letter to the published code and a control to the package,
-# and the package takes a written "[SEP]" for the control token; the published code does not.
-LETTERS = st.characters(exclude_categories=("Cn", "Co", "Cs"), exclude_characters="[")
+# and the package takes a written "[SEP]" for the control token; the published code does not. For
+# the package a block of Chinese characters begins at 2B920 that begins at 2B820.
+LETTERS = st.characters(exclude_categories=("Cn", "Co", "Cs"), exclude_characters="[").filter(
+    lambda letter: not "\U0002b820" <= letter < "\U0002b920"
+)
 
 
 @given(st.text(LETTERS, max_size=60))
