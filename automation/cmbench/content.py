@@ -70,13 +70,12 @@ def read_content(path: str, names: Sequence[str]) -> Content:
 
 def file_digests(path: str) -> dict[str, str]:
     """A digest of each file of the script directory ``path`` that counts, read from the disk."""
-    import hashlib
+    from pathlib import Path
 
-    found = {}
-    for name, _, _ in own_files(path):
-        with open(os.path.join(path, name), "rb") as stream:
-            found[name] = hashlib.sha256(stream.read()).hexdigest()[:_SHORT]
-    return found
+    from cmbench.lib.files import file_checksum
+
+    names = [name for name, _, _ in own_files(path)]
+    return {name: file_checksum(Path(path, name), "sha256")[:_SHORT] for name in names}
 
 
 def _words(name: str, data: bytes) -> set[bytes]:

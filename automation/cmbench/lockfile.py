@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from cmbench.cache import Entry, Store
@@ -20,6 +21,7 @@ from cmbench.env import MISSING, TracedEnv, fingerprint
 from cmbench.errors import Error
 from cmbench.frame import Frame
 from cmbench.index import Index, Repository
+from cmbench.lib.files import file_checksum
 from cmbench.lib.texts import listed
 from cmbench.model import Request, Script
 from cmbench.record import load_record, revision
@@ -240,18 +242,8 @@ def _sha256_of(step: Mapping[str, Any], prefix: str) -> str:
     declared = str(step["reads"].get(prefix + _CHECKSUM, ""))
     if len(declared) == 64:
         return declared
-    path = str(step["new_env"].get(prefix + _FILE, ""))
-    return _file_digest(path) if os.path.isfile(path) else ""
-
-
-def _file_digest(path: str) -> str:
-    import hashlib
-
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    path = Path(str(step["new_env"].get(prefix + _FILE, "")))
+    return file_checksum(path, "sha256") if path.is_file() else ""
 
 
 def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, str]]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import pictures
 
 COUNT = 24781
-SHOWN = 3
 HOMEPAGE = "https://storage.googleapis.com/openimages/web/index.html"
 
 
@@ -26,8 +26,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     else:
         store = env.get("CM_OPENIMAGES_STORE") or os.path.join(os.getcwd(), "validation")
         folder = os.path.abspath(os.path.expanduser(store))
-        fetch(i, names, folder)
-    check(folder, names)
+        pictures.fetch(i, "CM_OPENIMAGES_LIST", names, folder, env["CM_OPENIMAGES_URL"])
+    pictures.check(folder, names, "pictures", [f"the data set is described at {HOMEPAGE}"])
     env["CM_DATASET_PATH"] = env["CM_DATASET_IMAGES_PATH"] = folder
     env["CM_DATASET_ANNOTATIONS_FILE_PATH"] = annotations
     env["CM_DATASET_SIZE"] = str(len(names))
@@ -72,33 +72,3 @@ def file_names(annotations: str, count: int) -> list[str]:
             f"fewer pictures: _size.{len(names)}",
         )
     return names[: count or None]
-
-
-def fetch(i: Mapping[str, Any], names: list[str], folder: str) -> None:
-    """Download the pictures that ``folder`` does not hold."""
-    env = i["env"]
-    listing = os.path.join(env["CM_TMP_RUN_DIR"], "pictures.json")
-    with open(listing, "w", encoding="utf-8") as file:
-        json.dump({"names": names, "folder": folder, "url": env["CM_OPENIMAGES_URL"]}, file)
-    env["CM_OPENIMAGES_LIST"] = listing
-    i["automation"].run_native_script(
-        {"run_script_input": i["run_script_input"], "env": env, "script_name": "fetch"}
-    )
-
-
-def check(folder: str, names: list[str]) -> None:
-    """Raise Error when pictures are missing or empty."""
-    missing = [name for name in names if not _there(os.path.join(folder, name))]
-    if missing:
-        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
-        raise Error(
-            "data-incomplete",
-            f"{len(missing)} of {len(names)} pictures are not in {folder}",
-            hint="leave --images_path out to download them, or fetch those that are missing into "
-            f"this folder with --store={folder}",
-            context=[f"missing: {shown}", f"the data set is described at {HOMEPAGE}"],
-        )
-
-
-def _there(path: str) -> bool:
-    return os.path.isfile(path) and os.path.getsize(path) > 0

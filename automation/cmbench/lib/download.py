@@ -238,7 +238,7 @@ def _keep(destination: Path, wanted: Wanted, store: Path | None) -> None:
 
 
 def _explained(failures: list[tuple[str, AttemptError]], destination: Path) -> Error:
-    """One error for all that was tried: the last real failure's code, every mirror's reason."""
+    """One error for all that was tried: that of the last wrong file or failure, every reason."""
     tried = [failure for _, failure in failures if failure.code != "offline"]
     if not tried:
         return Error(
@@ -247,7 +247,7 @@ def _explained(failures: list[tuple[str, AttemptError]], destination: Path) -> E
             hint="run this once with a network (without --offline), or give a local file",
             context=[mask_url(url) for url, _ in failures],
         )
-    last = tried[-1]
+    last = next((f for f in reversed(tried) if f.code.endswith("-mismatch")), tried[-1])
     where = "" if len(failures) == 1 else f" from any of {len(failures)} places"
     return Error(
         last.code,

@@ -38,8 +38,8 @@ def test_the_list_is_fetched_and_checked(home: Any, tmp_path: Path, option: str)
     [
         (NAMES[:-1], "it names 499"),
         ([*NAMES[:-1], NAMES[0]], "it names 499"),
-        ([*NAMES, "cat.JPEG"], 'it says "cat.JPEG"'),
-        (["<!DOCTYPE", "html>"], 'it says "<!DOCTYPE"'),
+        ([*NAMES, "cat.JPEG"], 'line 501 says "cat.JPEG"'),
+        (["<!DOCTYPE", "html>"], 'line 1 says "<!DOCTYPE"'),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, names: list[str], message: str) -> None:

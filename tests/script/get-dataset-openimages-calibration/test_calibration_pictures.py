@@ -81,10 +81,11 @@ def test_a_folder_with_pictures_missing_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("a.jpg\nb.jpg", "it names 2"), ("../a.jpg", 'it says "../a.jpg"'), ("<html>", "<html>")],
+    [("a.jpg\nb.jpg", "it names 2"), ("../a.jpg", 'line 1 says "../a.jpg"'), ("<p>", '"<p>"')],
 )
 def test_another_list_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text(text)
+    env = {"CM_CALIBRATION_LIST_FILE_WITH_PATH": str(tmp_path / "list.txt")}
     with pytest.raises(Error, match="is no list of 500 pictures") as caught:
-        calibration_pictures.listed(str(tmp_path / "list.txt"))
+        calibration_pictures.provide({"env": env})
     assert said in caught.value.message

@@ -17,6 +17,7 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from cmbench.lib import pictures
 
 SCRIPT = forms.SCRIPT / "get-dataset-openimages"
 customize = lab.module_of(SCRIPT / "customize.py")
@@ -100,7 +101,7 @@ def test_a_folder_with_pictures_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"x")
     (tmp_path / NAMES[1]).write_bytes(b"")
     with pytest.raises(Error, match="4 of 5 pictures are not in") as caught:
-        customize.check(str(tmp_path), NAMES)
+        pictures.check(str(tmp_path), NAMES, "pictures")
     assert f"--store={tmp_path}" in caught.value.hint
     assert caught.value.context[0].startswith(f"missing: {NAMES[1]}, {NAMES[2]}")
 

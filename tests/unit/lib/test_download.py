@@ -443,6 +443,16 @@ def test_mirrors_are_tried_in_order(get: Get, site: Site, tmp_path: Path) -> Non
     assert [path for path, _ in site.seen] == ["/a", "/b", "/c?key=abc"]
 
 
+def test_a_wrong_file_says_more_than_places_that_give_none(get: Get, tmp_path: Path) -> None:
+    given = tmp_path / "mine.bin"
+    given.write_bytes(b"another")
+    error = failure(get, [str(given), f"{tmp_path}/nowhere"], checksum=MD5)
+    assert error.code == "checksum-mismatch"
+    assert f"from any of 2 places: expected md5:{MD5}" in error.message
+    assert error.context[0].startswith(f"{given}: expected")
+    assert error.hint.endswith("check the URL and the checksum")
+
+
 def test_when_all_mirrors_fail_each_is_named(get: Get, site: Site, tmp_path: Path) -> None:
     site.faults = ["missing", "wrong"]
     urls = [site.url("a?token=s3cret"), f"{tmp_path}/nowhere", site.url("b")]

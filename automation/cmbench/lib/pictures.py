@@ -1,0 +1,45 @@
+"""What scripts share that hand out the pictures which a list names: fetch them, or count them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cmbench.errors import Error
+
+SHOWN = 3
+
+
+def fetch(i: Mapping[str, Any], key: str, names: Sequence[str], folder: str, url: str) -> None:
+    """Download the pictures that ``folder`` does not hold.
+
+    The script's ``fetch.sh`` gets them: ``key`` tells it the file that names them (JSON).
+    """
+    env = i["env"]
+    wanted = os.path.join(env["CM_TMP_RUN_DIR"], "pictures.json")
+    with open(wanted, "w", encoding="utf-8") as file:
+        json.dump({"names": list(names), "folder": folder, "url": url}, file)
+    env[key] = wanted
+    i["automation"].run_native_script(
+        {"run_script_input": i["run_script_input"], "env": env, "script_name": "fetch"}
+    )
+
+
+def check(folder: str, names: Sequence[str], what: str, context: Sequence[str] = ()) -> None:
+    """Raise Error when pictures are missing or empty; ``what`` they are is told in words."""
+    missing = [name for name in names if not _there(os.path.join(folder, name))]
+    if missing:
+        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
+        raise Error(
+            "data-incomplete",
+            f"{len(missing)} of {len(names)} {what} are not in {folder}",
+            hint="leave --images_path out to download them, or fetch those that are missing into "
+            f"this folder with --store={folder}",
+            context=[f"missing: {shown}", *context],
+        )
+
+
+def _there(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) > 0
