@@ -30,7 +30,14 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 META = ROOT / "script/run-mlperf-inference-app/meta.yaml"
-WAYS = ("onnxruntime", "openvino", "pytorch", "openvino:bfloat16", "onnxruntime:int8")
+WAYS = (
+    "onnxruntime",
+    "openvino",
+    "pytorch",
+    "openvino:bfloat16",
+    "onnxruntime:int8",
+    "openvino:int8",
+)
 TAGS = "--tags=run-mlperf,inference,_tiny,_all-scenarios"
 CALLS = ("_find-performance", "_all-modes,_compliance")
 CALLS_OF_FURTHER_WAYS = ("_all-modes",)

@@ -13,7 +13,7 @@ import pytest
 import benchmark_lab as lab
 from support import run
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 
 MODEL = lab.SCRIPT / "get-ml-model-resnet50" / "src" / "synthetic.py"
 IMAGES = lab.SCRIPT / "get-preprocessed-dataset-imagenet" / "src" / "synthetic.py"
@@ -36,3 +36,13 @@ def test_a_model_of_real_shape_takes_images_of_noise(tmp_path: Path) -> None:
     labels, scores = session.run(["ArgMax:0", "softmax_tensor:0"], {"input_tensor:0": samples})
     assert (labels.dtype, scores.shape) == (np.int64, (3, 1001))
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-4)
+
+
+def test_a_narrow_model_is_as_deep_and_has_the_same_signature(tmp_path: Path) -> None:
+    run([sys.executable, str(MODEL), "--out", str(tmp_path), "--width", "8"]).ok()
+    facts = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    assert facts["name"] == "resnet50_synthetic_8"
+    assert facts["bytes"] < 3_000_000
+    model = onnx.load(tmp_path / facts["file"])
+    assert sum(node.op_type == "Conv" for node in model.graph.node) == 53
+    assert [tensor.name for tensor in model.graph.output] == ["ArgMax:0", "softmax_tensor:0"]
