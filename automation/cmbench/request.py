@@ -290,6 +290,8 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
 
 
 def _instead(name: str, script: Script) -> str:
+    if name == "docker":
+        return 'put "docker" in the place of "run" to run it in a container: cm docker script ...'
     if name.replace("-", "_") not in _LOOKS:
         return ""
     return f"see what a run would do: cm plan script {script.alias}"

@@ -45,5 +45,11 @@ def test_flags_for_a_look_lead_to_the_plan(flag: str, shelf: Lab) -> None:
     assert "cm plan script get-tool" in result.err
 
 
+def test_the_flag_for_a_container_leads_to_the_verb(shelf: Lab) -> None:
+    result = shelf.run("get,tool", docker=True)
+    assert result.answer["return"] == 4
+    assert "cm docker script" in " ".join(result.err.split())
+
+
 def test_an_unknown_flag_leads_to_the_help(shelf: Lab) -> None:
     assert "cm run script get-tool --help" in shelf.run("get,tool", zzz="1").err

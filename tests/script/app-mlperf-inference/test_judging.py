@@ -62,6 +62,17 @@ def test_a_missing_log_is_unfinished(tmp_path: Path) -> None:
     assert [fault.rule for fault in verdict.faults] == ["unfinished"]
 
 
+def test_a_run_too_short_for_early_stopping_still_tells_its_latency() -> None:
+    percentiles = {
+        "result_90.00_percentile_latency_ns": 2_000_000,
+        "result_99.00_percentile_per_query_latency_ns": 3_000_000,
+    }
+    told = log_of(early_stopping_latency_ss=0, early_stopping_latency_ms=0, **percentiles)
+    assert (told.result("SingleStream"), told.result("MultiStream")) == (2.0, 3.0)
+    assert log_of(early_stopping_latency_ss=4e6, **percentiles).result("SingleStream") == 4.0
+    assert log_of(early_stopping_latency_ss=0).result("SingleStream") is None
+
+
 # ---------------------------------------------------------------- verdicts
 
 

@@ -107,8 +107,9 @@ class Backendless:
         """Nothing is needed in memory here."""
 
 
-def bench(machine: Path, data_bytes: int) -> Any:
-    given = settings(machine / "results", model={**lab.model(), "data_bytes": data_bytes})
+def bench(machine: Path, data_bytes: int, workers: int | None = None) -> Any:
+    model = {**lab.model(), "data_bytes": data_bytes}
+    given = settings(machine / "results", model=model, overrides={"num_workers": workers})
     request = Request(
         benchmark="resnet50",
         backend="null",
@@ -129,6 +130,13 @@ def test_as_many_copies_of_a_model_are_tried_as_fit(machine: Path) -> None:
 
 def test_as_many_callers_are_tried_as_can_each_compute_a_sample(machine: Path) -> None:
     assert bench(machine, 0).fitting([(100, 1), (50, 2), (1, 100)]) == [(50, 2), (1, 100)]
+
+
+def test_more_workers_than_fit_are_refused_not_made_fewer(machine: Path) -> None:
+    asked = bench(machine, 9_000_000_000, workers=4)
+    with pytest.raises(HarnessError, match=r"too little memory for 4 workers: .* 9.0 GB") as caught:
+        asked.layouts(16)
+    assert "--num_workers" in caught.value.advice
 
 
 def test_samples_that_take_much_come_in_small_batches(machine: Path) -> None:

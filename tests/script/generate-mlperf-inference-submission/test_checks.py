@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mlperf_harness.detail_log import DetailLog
 from mlperf_submission import checks, truncate
+from mlperf_submission.checks import performance
 from mlperf_submission.checks.base import Finding
 
 import power_lab as power
@@ -268,3 +270,19 @@ def test_answers_may_be_longer_than_what_is_kept(tmp_path: Path) -> None:
         truncate.truncate(folder)
         assert log.stat().st_size < truncate.LIMIT
     assert checks.check(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("equally", "issued"), [(True, 13368.0 * 2), (False, 13369.0)], ids=["equally", "as asked"]
+)
+def test_old_loadgens_log_fewer_samples_than_they_issue_equally(
+    equally: bool, issued: float
+) -> None:
+    log = DetailLog(
+        {
+            "generated_samples_per_query": 13369,
+            "effective_performance_sample_count": 13368,
+            "effective_sample_concatenate_permutation": equally,
+        }
+    )
+    assert performance.samples_issued(log) == issued

@@ -363,6 +363,18 @@ def test_a_missing_scenario_is_told_with_the_command_that_makes_it(
     assert tests.endswith("--mode=compliance")
 
 
+def test_a_test_without_the_accuracy_run_it_needs_is_mended_with_both(
+    request_: steps.Request, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(request_.results_dir, results)
+    for accuracy in results.glob("*/*/resnet50/*/accuracy"):
+        shutil.rmtree(accuracy)
+    answer = steps.generate(replace(request_, division="closed", results_dir=results))
+    mends = [each.mend for each in answer.verdict.faults if each.rule == "compliance.missing"]
+    assert any("_all-modes,_compliance" in mend and "accuracy run" in mend for mend in mends)
+
+
 def test_a_power_measurement_goes_with_its_run(request_: steps.Request, tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(request_.results_dir, results)

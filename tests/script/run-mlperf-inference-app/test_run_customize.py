@@ -88,6 +88,25 @@ def test_a_machine_that_is_too_small_is_told_so_before_anything_is_installed(
     customize._check_memory(env, model, "full")
 
 
+@pytest.mark.parametrize(
+    ("style", "given", "expected"),
+    [
+        ("test", {}, {"QUERY_COUNT": "10", "DURATION": "1"}),
+        ("test", {"DURATION": "500"}, {"QUERY_COUNT": "10", "DURATION": "500"}),
+        ("valid", {}, {}),
+    ],
+)
+def test_the_queries_of_a_test_run_take_the_place_of_its_duration(
+    style: str, given: dict[str, str], expected: dict[str, str]
+) -> None:
+    prefix = "CM_MLPERF_INFERENCE_MIN_"
+    env = {"CM_TEST_QUERY_COUNT": "10", "CM_MLPERF_RUN_STYLE": style}
+    env |= {prefix + key: value for key, value in given.items()}
+    customize.shorten(env)
+    found = {key.removeprefix(prefix): env[key] for key in env if key.startswith(prefix)}
+    assert found == expected
+
+
 def test_one_scenario_and_all_of_them_contradict_each_other() -> None:
     env = {"CM_MLPERF_LOADGEN_ALL_SCENARIOS": "yes", "CM_MLPERF_LOADGEN_SCENARIO": "Server"}
     with pytest.raises(customize.Error, match="--scenario=Server and the variation") as caught:

@@ -14,6 +14,8 @@ from . import memory
 from .backends.base import Backend
 from .benchmarks.base import Array, Benchmark, Solver
 from .calibration import Request
+from .errors import HarnessError
+from .memory import megabytes
 from .pipeline.inference import solvers
 from .settings import Overrides, Shape
 
@@ -74,7 +76,10 @@ class Bench:
         return self.fitting(layouts(cores, self.given))
 
     def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The layouts that fit into memory with a sample for each caller; else one caller."""
+        """The layouts that fit into memory with a sample for each caller; else one caller.
+
+        Raises HarnessError where the user has asked for more callers than fit.
+        """
         free = self._free
         if free is None:
             return list(wanted)
@@ -83,6 +88,14 @@ class Bench:
             for workers, threads in wanted
             if copies(workers, threads) * self.model_bytes + workers * self._work_bytes < free
         ]
+        asked = self.given.num_workers or 1
+        if asked > 1 and not some:
+            raise HarnessError(
+                f"too little memory for {asked} workers: the model takes "
+                f"{megabytes(self.model_bytes)}, once for each worker that has several threads, a "
+                f"sample in work {megabytes(self._work_bytes)}, and {megabytes(free)} are free",
+                "ask for fewer with --num_workers, or leave it out",
+            )
         return some or [(1, max(threads for _, threads in wanted))]
 
     def most(self, workers: int, threads: int) -> int:

@@ -42,15 +42,18 @@ class Tested:
         return tuple(check for check in (self.content, self.speed) if check is not None)
 
 
-def measure(context: Context, scenario: str, test: str) -> None:
-    """Run a test and verify it; without a VALID performance run there is nothing to compare."""
+def measure(context: Context, scenario: str, test: str) -> str:
+    """Run a test and verify it; the answer says why it was not made, or is empty."""
     submitted = context.tree.performance(scenario)
+    missing = ""
     if submitted is None or submitted.validity != "VALID":
-        say(f"{scenario} {test}: not made, there is no VALID performance run to compare it with")
-        return
-    if test == "TEST01" and context.tree.accuracy(scenario) is None:
-        say(f"{scenario} {test}: not made, there is no accuracy run to compare it with")
-        return
+        missing = "VALID performance"
+    elif test == "TEST01" and context.tree.accuracy(scenario) is None:
+        missing = "accuracy"
+    if submitted is None or missing:
+        reason = f"{scenario} {test}: not made, there is no {missing} run to compare it with"
+        say(reason)
+        return reason
     began = time.monotonic()
     with private_folder(context.tree.scenario(scenario), test) as folder:
         tested = _until_passed(context, scenario, test, submitted, folder)
@@ -75,6 +78,7 @@ def measure(context: Context, scenario: str, test: str) -> None:
     say(f"{scenario} {test}: {'passed' if result.passed else 'FAILED'}, {result.seconds:.0f} s")
     for fault in result.faults:
         say(f"  {fault.text}")
+    return ""
 
 
 def _until_passed(

@@ -88,7 +88,7 @@ class Session:
         probe = self._probe(results_dir)
         sut = settings.sut(probe.versions.get(settings.backend, ""))
         tree = Tree(results_dir, settings.style, sut, settings.benchmark)
-        notes = precheck.check(settings, self._rules, probe, tree.root)
+        notes = list(precheck.check(settings, self._rules, probe, tree.root))
         for note in notes:
             say(f"note: {note}")
         memory.check(settings, self._rules, probe)
@@ -102,7 +102,9 @@ class Session:
             return replace(held, call=inventory.call(settings, held.results, pending, began))
 
         if pending:
-            self._make(context, pending, results_dir, lambda: documents.show_so_far(tree, whole()))
+            notes += self._make(
+                context, pending, results_dir, lambda: documents.show_so_far(tree, whole())
+            )
         found = whole()
         asked = _only_asked(context, found)
         documents.write(tree, asked, found, settings)
@@ -131,7 +133,9 @@ class Session:
         pending: Sequence[tuple[str, str]],
         results_dir: Path,
         show: Callable[[], None],
-    ) -> None:
+    ) -> list[str]:
+        """Make the runs; the answer says which could not be made, and why."""
+        not_made = []
         calibration = context.measured = self._calibration(context, results_dir)
         total, text = estimate.in_words(self._settings, calibration, pending)
         say(text)
@@ -141,8 +145,10 @@ class Session:
             context.tree.forget_attempts(scenario, mode)
             seconds = estimate.seconds(self._settings, calibration, scenario, mode)
             schedule.run_s = 0.0 if mode == FIND else seconds
-            _measure(context, scenario, mode)
+            if reason := _measure(context, scenario, mode):
+                not_made.append(reason)
             schedule.done_s += seconds
+        return not_made
 
     def _request(self) -> Request:
         settings = self._settings
@@ -240,7 +246,8 @@ def _in_words(found: Calibration) -> str:
     )
 
 
-def _measure(context: Context, scenario: str, mode: str) -> None:
+def _measure(context: Context, scenario: str, mode: str) -> str:
+    """Make a run, or say why it cannot be made."""
     if mode == FIND:
         find.measure(context, scenario)
     elif mode == PERFORMANCE:
@@ -248,7 +255,8 @@ def _measure(context: Context, scenario: str, mode: str) -> None:
     elif mode == ACCURACY:
         performance.measure_accuracy(context, scenario)
     else:
-        compliance.measure(context, scenario, mode)
+        return compliance.measure(context, scenario, mode)
+    return ""
 
 
 def _have(context: Context, scenario: str, mode: str) -> bool:

@@ -24,6 +24,10 @@ LENGTH = Rule("compliance.truncated", "a log of at most 10 KiB", CHECKER)
 
 COMMAND = "cm run script --tags=run-mlperf,inference,_compliance,_full --mode=compliance"
 MAKE = f"make the tests: {COMMAND}"
+ALL = (
+    "make the accuracy run, which the test is compared with, and the test: "
+    "cm run script --tags=run-mlperf,inference,_all-modes,_compliance,_full"
+)
 RERUN = f"make the tests again: {COMMAND} --rerun"
 TEXTS = {
     "TEST01": ("verify_accuracy.txt", "verify_performance.txt"),
@@ -49,7 +53,9 @@ def tests(site: Site) -> Iterator[Finding]:
         for test in known.tests(site.layout.round):
             place = cell.compliance(test)
             if not place.is_dir():
-                yield MISSING.broken(site.where(place), f"{test} is missing", MAKE)
+                alone = test != "TEST01" or cell.accuracy.is_dir()
+                mend = MAKE if alone else ALL
+                yield MISSING.broken(site.where(place), f"{test} is missing", mend)
                 continue
             yield from _test(site, cell, test, place, known)
 
