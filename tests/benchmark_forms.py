@@ -32,22 +32,29 @@ def _program(path: str, *words: object) -> None:
     run([sys.executable, str(SCRIPT / path), *map(str, words)]).ok()
 
 
-@cache
-def clicks_day() -> Path:
+def clicks_day(part: str = "validation") -> Path:
     """The tiny day of clicks as its script writes it."""
-    out = _folder("clicks")
-    _program("get-dataset-criteo/src/make_dataset.py", "--out", out)
+    return _clicks_day(part)
+
+
+@cache
+def _clicks_day(part: str) -> Path:
+    out = _folder(f"clicks-{part}")
+    _program("get-dataset-criteo/src/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
 @cache
-def clicks(version: str) -> Path:
+def clicks(version: str, part: str = "validation") -> Path:
     """The preprocessed arrays of DLRM ``v1`` or ``v2``."""
-    out = _folder(f"clicks-{version}")
+    out = _folder(f"clicks-{version}-{part}")
     customize = lab.module_of(SCRIPT / "get-preprocessed-dataset-criteo" / "customize.py")
-    rows = json.loads((clicks_day() / "dataset.json").read_text(encoding="utf-8"))["rows"]
-    words: list[object] = ["--day", clicks_day() / "day_23", "--rows", ",".join(map(str, rows))]
+    day = clicks_day(part)
+    rows = json.loads((day / "dataset.json").read_text(encoding="utf-8"))["rows"]
+    words: list[object] = ["--day", day / "day_23", "--rows", ",".join(map(str, rows))]
     words += ["--hot", customize.ONE_HOT if version == "v1" else customize.TINY_HOT]
+    if part == "calibration":
+        words += ["--group-size", customize.TINY_GROUP]
     _program(
         "get-preprocessed-dataset-criteo/src/preprocess.py",
         *words,
@@ -159,6 +166,14 @@ def _articles(count: int) -> Path:
 
 
 @cache
+def calibration_articles() -> Path:
+    """The made-up news for calibration as prompts."""
+    out = _folder("calibration-articles")
+    _program("get-dataset-cnndm/src/make_dataset.py", "--tiny", "--calibration", "--out", out)
+    return out
+
+
+@cache
 def shapes(part: str = "val") -> Path:
     """The pictures of coloured shapes as their script draws them."""
     out = _folder(f"shapes-{part}")
@@ -182,11 +197,15 @@ def _pictures(kind: str, words: tuple[object, ...]) -> Path:
     return out
 
 
-@cache
-def kidneys() -> Path:
+def kidneys(part: str = "validation") -> Path:
     """The made-up cases as their script lays them out."""
-    out = _folder("kidneys")
-    _program("get-dataset-kits19/src/make_dataset.py", "--out", out)
+    return _kidneys(part)
+
+
+@cache
+def _kidneys(part: str) -> Path:
+    out = _folder(f"kidneys-{part}")
+    _program("get-dataset-kits19/src/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
@@ -195,11 +214,12 @@ SMALL_KIDNEYS = ("case_00000", "case_00002", "case_00010", "case_00029", "case_0
 
 
 @cache
-def kidney_volumes(*cases: str) -> Path:
+def kidney_volumes(*cases: str, part: str = "validation") -> Path:
     """The preprocessed cases: these, or all."""
-    out = _folder(f"kidney-volumes-{len(cases)}")
+    out = _folder(f"kidney-volumes-{part}-{len(cases)}")
     program = "get-preprocessed-dataset-kits19/src/preprocess.py"
-    words: list[object] = ["--cases", kidneys() / "data", "--window", 32, "--name", "kits19-tiny"]
+    words: list[object] = ["--cases", kidneys(part) / "data", "--window", 32]
+    words += ["--name", "kits19-tiny"]
     if cases:
         (out / "cases.txt").write_text("\n".join(cases), encoding="utf-8")
         words += ["--list", out / "cases.txt"]
@@ -207,21 +227,25 @@ def kidney_volumes(*cases: str) -> Path:
     return out
 
 
-@cache
-def brains() -> Path:
+def brains(part: str = "validation") -> Path:
     """The made-up heads as their script lays them out."""
-    out = _folder("brains")
-    _program("get-dataset-brats/src/make_dataset.py", "--out", out)
+    return _brains(part)
+
+
+@cache
+def _brains(part: str) -> Path:
+    out = _folder(f"brains-{part}")
+    _program("get-dataset-brats/src/make_dataset.py", "--part", part, "--out", out)
     return out
 
 
 @cache
-def brain_volumes(count: int = 67) -> Path:
+def brain_volumes(count: int = 67, part: str = "validation") -> Path:
     """The preprocessed heads: the first ``count`` of them."""
-    out = _folder(f"brain-volumes-{count}")
+    out = _folder(f"brain-volumes-{part}-{count}")
     program = "get-preprocessed-dataset-brats19/src/preprocess.py"
-    listed = (brains() / "cases.txt").read_text(encoding="utf-8").split()[:count]
+    listed = (brains(part) / "cases.txt").read_text(encoding="utf-8").split()[:count]
     (out / "cases.txt").write_text("\n".join(listed), encoding="utf-8")
-    words = ["--cases", brains() / "data", "--list", out / "cases.txt", "--window", "40,40,28"]
+    words = ["--cases", brains(part) / "data", "--list", out / "cases.txt", "--window", "40,40,28"]
     _program(program, *words, "--name", "brats19-tiny", "--out", out)
     return out

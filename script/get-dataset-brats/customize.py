@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import calibration_lists
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
 PARTS = (*MODALITIES, "seg")
@@ -15,12 +17,18 @@ PARTS = (*MODALITIES, "seg")
 GRADES = {"HGG": 259, "LGG": 76}
 ARCHIVE = "MICCAI_BraTS_2019_Data_Training"
 LIST = "cases.txt"
+# What the rules allow to calibrate with: so many cases, none of which is judged.
+CALIBRATION_CASES = 40
+# The rules' list writes HGG__NAME for the folder NAME in HGG.
+LISTED = re.compile(r"(HGG|LGG)__BraTS19_\w+")
 SITE = "https://www.med.upenn.edu/cbica/brats2019/registration.html"
 HOW = (
     f"register at {SITE}, unpack {ARCHIVE}, then give --brats_path=DIR (in the command of a "
     "benchmark: --adr.original-dataset.brats_path=DIR); or use _tiny"
 )
 SHOWN = 5
+# What the cases of a part are for.
+USES = {"validation": "the benchmark", "calibration": "calibration"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +39,12 @@ class Survey:
     lacking: list[str]
     lacking_elsewhere: list[str]
 
-    def line(self, wanted: int) -> str:
-        """The count in words; ``wanted`` cases are those of the benchmark."""
+    def line(self, wanted: int, use: str) -> str:
+        """The count in words; ``use`` needs ``wanted`` of the cases."""
         found = sum(self.counts.values())
         parts = ", ".join(f"{self.counts[grade]} {grade}" for grade in GRADES)
         text = f"{found} of {sum(GRADES.values())} cases ({parts}); "
-        text += f"the {wanted} of the benchmark are whole"
+        text += f"the {wanted} that {use} needs are whole"
         if self.lacking_elsewhere:
             text += f"; files that others lack: {len(self.lacking_elsewhere)}, not needed here"
         return text
@@ -57,9 +65,18 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint=HOW,
         )
     folder = cases_folder(env["CM_BRATS_PATH"])
-    cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-    print(f"{folder}: {check(folder, cases).line(len(cases))}")
+    cases, use = wanted(env), USES[env["CM_DATASET_TYPE"]]
+    print(f"{folder}: {check(folder, cases, use).line(len(cases), use)}")
     return {"return": 0, "relies_on": [path for case in cases for path in files(folder, case)]}
+
+
+def wanted(env: Mapping[str, str]) -> list[str]:
+    """The cases of the benchmark, or those that its rules allow to calibrate with."""
+    if env["CM_DATASET_TYPE"] == "calibration":
+        path = env["CM_CALIBRATION_LIST_FILE_WITH_PATH"]
+        found = calibration_lists.entries(path, CALIBRATION_CASES, LISTED, "cases")
+        return [case.replace("__", "/", 1) for case in found]
+    return listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
 
 
 def listed(script: str) -> list[str]:
@@ -88,8 +105,8 @@ def files(folder: str, case: str) -> list[str]:
     return [os.path.join(folder, case, f"{name}_{part}.nii.gz") for part in PARTS]
 
 
-def check(folder: str, cases: Sequence[str]) -> Survey:
-    """What is there; Error naming the files of ``cases`` that are missing or empty."""
+def check(folder: str, cases: Sequence[str], use: str) -> Survey:
+    """What is there; Error naming the files of ``cases``, which ``use`` needs, that are not."""
     found = survey(folder, cases)
     if not found.lacking:
         return found
@@ -97,7 +114,7 @@ def check(folder: str, cases: Sequence[str]) -> Survey:
     needed = len(cases) * len(PARTS)
     raise Error(
         "data-incomplete",
-        f"{folder} lacks {len(found.lacking)} of the {needed} files that the benchmark needs",
+        f"{folder} lacks {len(found.lacking)} of the {needed} files that {use} needs",
         context=[
             f"found {sum(found.counts.values())} of {sum(GRADES.values())} cases: {parts}",
             *found.lacking[:SHOWN],
@@ -149,10 +166,12 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         cases = listed(os.getcwd())
     else:
         folder = cases_folder(env["CM_BRATS_PATH"])
-        cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+        cases = wanted(env)
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(f"{case}\n" for case in cases))
     env["CM_DATASET_PATH"] = folder
+    if env["CM_DATASET_TYPE"] == "calibration":
+        env["CM_CALIBRATION_DATASET_PATH"] = folder
     env["CM_DATASET_CASES_FILE_PATH"] = path
     env["CM_DATASET_SIZE"] = str(len(cases))
     return {"return": 0, "version": "1.0" if tiny else "2019"}

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import calibration_lists
 
 ARTICLES = 13368
+# Where articles are given, and how the user comes by them.
+JUDGED = (
+    "CM_CNNDM_ARTICLES",
+    "--articles",
+    "make cnn_eval.json with download_cnndm.py of MLCommons's reference (gpt-j)",
+)
+TRAINING = (
+    "CM_CNNDM_TRAINING_ARTICLES",
+    "--training_articles",
+    "write the split train of cnn_dailymail 3.0.0 as train.csv or train.jsonl (see the README)",
+)
+CALIBRATION_FILE = "cnn_dailymail_calibration.json"
+# The different ids on the rules' list for calibration: two of its 1000 lines say others again.
+LISTED, ID = 998, re.compile(r"[0-9a-f]{40}")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -16,30 +33,41 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     form = env.get("CM_DATASET_FORM")
     words, files = ([f"--{form}"], []) if form else real(env)
+    words += ["--calibration"] if calibrates(env) else []
     with open(os.path.join(env["CM_TMP_RUN_DIR"], "arguments"), "w", encoding="utf-8") as file:
         file.write("".join(f"{word}\0" for word in words))
     return {"return": 0, "relies_on": files}
 
 
+def calibrates(env: Mapping[str, Any]) -> bool:
+    """Whether the articles are for ranges of values, and nothing is judged by them."""
+    return bool(env["CM_DATASET_CALIBRATION"] == "yes")
+
+
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Arguments for CNN/DailyMail, and the files that they name."""
+    key, option, how = JUDGED
+    if calibrates(env):
+        key, option, how = TRAINING
     given = {
-        "--articles": env.get("CM_CNNDM_ARTICLES"),
+        option: env.get(key),
         "--tokenizer": env.get("CM_CNNDM_TOKENIZER") or env.get("CM_ML_MODEL_TOKENIZER_PATH"),
     }
-    lacking = [option for option, path in given.items() if not path]
+    lacking = [name for name, path in given.items() if not path]
     if lacking:
         raise Error(
             "data-needed",
-            f"CNN/DailyMail needs {' and '.join(f'{option}=FILE' for option in lacking)}",
-            hint="make cnn_eval.json with download_cnndm.py of MLCommons's reference (gpt-j), take "
-            "tokenizer.json from the model, or use the tiny form: --tags=get,dataset,cnndm,_tiny",
+            f"CNN/DailyMail needs {' and '.join(f'{name}=FILE' for name in lacking)}",
+            hint=f"{how}, take tokenizer.json from the model, or use the tiny form: "
+            "--tags=get,dataset,cnndm,_tiny",
         )
-    paths = {
-        option: os.path.abspath(os.path.expanduser(str(path))) for option, path in given.items()
-    }
+    paths = {name: os.path.abspath(os.path.expanduser(str(path))) for name, path in given.items()}
+    paths["--articles"] = paths.pop(option)
     paths["--tokenizer"], vocabulary = tokenizer_files(paths["--tokenizer"])
     files = [paths["--articles"], *vocabulary]
+    if calibrates(env):
+        paths["--list"] = os.path.abspath(env["CM_CALIBRATION_LIST_FILE_WITH_PATH"])
+        calibration_lists.entries(paths["--list"], LISTED, ID, "ids of articles")
     for path in files:
         if not os.path.isfile(path):
             raise Error("data-needed", f"{path} is no file", hint="give the path of a file")
@@ -62,6 +90,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = os.getcwd()
     with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
         facts = json.load(file)
+    if calibrates(env):
+        return hand_out(env, folder)
     if not env.get("CM_DATASET_FORM") and facts["count"] != ARTICLES:
         raise Error(
             "data-incomplete",
@@ -74,4 +104,12 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_DATASET_PREPROCESSED_PATH"] = folder
     env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM", "")
     env["CM_DATASET_SIZE"] = str(facts["count"])
+    return {"return": 0}
+
+
+def hand_out(env: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Tell where the articles for calibration lie."""
+    env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
+    env["CM_CALIBRATION_DATASET_PATH"] = folder
+    env["CM_CALIBRATION_DATASET_CNNDM_PATH"] = os.path.join(folder, CALIBRATION_FILE)
     return {"return": 0}

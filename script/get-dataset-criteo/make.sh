@@ -1,3 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/make_dataset.py" --out "${PWD}"
+"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/make_dataset.py" \
+  --part "${CM_CRITEO_PART}" --out "${PWD}"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import calibration_lists
 
 NAMES = ("imaging.nii.gz", "segmentation.nii.gz")
 # The benchmark has one case twice, under a number that KiTS19 does not have.
 COPIES = {"case_00400": "case_00185"}
 LIST = "cases.txt"
+# What the cases of a part are for.
+USES = {"validation": "the benchmark", "calibration": "calibration"}
+# What the rules allow to calibrate with: so many cases, none of which is judged.
+CALIBRATION_CASES = 20
+CASE = re.compile(r"case_\d{5}")
 HOW = (
     "git clone https://github.com/neheller/kits19, there run "
     "'python3 -m starter_code.get_imaging', then give --kits19_path=kits19/data; or use _tiny"
@@ -31,8 +39,17 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "KiTS19 is free for non-commercial use (CC BY-NC-SA 4.0) and has to be fetched by you",
             hint=HOW,
         )
-    cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-    return {"return": 0, "relies_on": check(cases_folder(env["CM_KITS19_PATH"]), cases)}
+    folder = cases_folder(env["CM_KITS19_PATH"])
+    files = check(folder, wanted(env), USES[env["CM_DATASET_TYPE"]])
+    return {"return": 0, "relies_on": files}
+
+
+def wanted(env: Mapping[str, str]) -> list[str]:
+    """The cases of the benchmark, or those that its rules allow to calibrate with."""
+    if env["CM_DATASET_TYPE"] == "calibration":
+        path = env["CM_CALIBRATION_LIST_FILE_WITH_PATH"]
+        return calibration_lists.entries(path, CALIBRATION_CASES, CASE, "cases")
+    return listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
 
 
 def listed(script: str) -> list[str]:
@@ -48,15 +65,15 @@ def cases_folder(given: str) -> str:
     return inside if os.path.isdir(inside) else folder
 
 
-def check(folder: str, cases: list[str]) -> list[str]:
-    """The files of these cases; Error naming those that are not there or empty."""
+def check(folder: str, cases: list[str], use: str) -> list[str]:
+    """The files of ``cases``, which ``use`` needs; Error naming those missing or empty."""
     needed = dict.fromkeys(COPIES.get(case, case) for case in cases)
     files = [os.path.join(folder, case, name) for case in needed for name in NAMES]
     missing = [path for path in files if not os.path.isfile(path) or not os.path.getsize(path)]
     if missing:
         raise Error(
             "data-incomplete",
-            f"{folder} lacks {len(missing)} of the {len(files)} files that the benchmark needs",
+            f"{folder} lacks {len(missing)} of the {len(files)} files that {use} needs",
             context=[*missing[:5], *(["..."] if len(missing) > 5 else [])],
             hint=HOW,
         )
@@ -71,11 +88,13 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         cases = sorted(os.listdir(folder))
     else:
         folder = cases_folder(env["CM_KITS19_PATH"])
-        cases = listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+        cases = wanted(env)
     path = os.path.join(os.getcwd(), LIST)
     with open(path, "w", encoding="utf-8") as file:
         file.write("".join(f"{case}\n" for case in cases))
     env["CM_DATASET_PATH"] = folder
+    if env["CM_DATASET_TYPE"] == "calibration":
+        env["CM_CALIBRATION_DATASET_PATH"] = folder
     env["CM_DATASET_CASES_FILE_PATH"] = path
     env["CM_DATASET_SIZE"] = str(len(cases))
     return {"return": 0, "version": "1.0" if env.get("CM_DATASET_FORM") == "tiny" else "2019"}

@@ -4,7 +4,7 @@ export PYTHONDONTWRITEBYTECODE=1
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" \
-    --window "${CM_DATASET_BRATS_WINDOW}" --out "${PWD}"
+    --part "${CM_DATASET_TYPE}" --window "${CM_DATASET_BRATS_WINDOW}" --out "${PWD}"
 fi
 exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
   --cases "${CM_DATASET_PATH}" \

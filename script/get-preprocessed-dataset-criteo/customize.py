@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
@@ -11,8 +12,13 @@ from cmbench.errors import Error
 # How many values each category of the tiny multi-hot form has; the full form has up to 100.
 TINY_HOT = "3,2,1,2,6,1,1,1,1,3,3,4,1,4,4,3,1,1,1,5,8,6,4,3,1,1"
 ONE_HOT = ",".join(["1"] * 26)
-BINARY = "terabyte_processed_test.bin"
+BINARY = {"validation": "terabyte_processed_test.bin", "calibration": "terabyte_processed_val.bin"}
 ARRAYS = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
+# The rules calibrate with the first pairs of the second half of day 23; it begins at this pair.
+SECOND_HALF, CALIBRATION = 89_137_319, 128_000
+# So that the samples that a model is quantized with, 128 groups, are all of them.
+GROUP, TINY_GROUP, GROUPS = 1000, 100, 128
+SYNTHETIC_SEED = 8
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +32,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         several = env["CM_DATASET_CRITEO_MULTIHOT"] == "yes"
         words = ["--day", day, "--rows", env["CM_DATASET_ROWS"]]
         words += ["--hot", TINY_HOT if several else ONE_HOT]
-        words += ["--qsl-count", env["CM_DATASET_CRITEO_QSL"]]
+        repeated = ["--qsl-count", env["CM_DATASET_CRITEO_QSL"]]
+        words += ["--group-size", str(TINY_GROUP)] if calibrates(env) else repeated
         relied = [day]
     else:
         words, relied = real(env)
@@ -36,13 +43,19 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0, "relies_on": relied}
 
 
+def calibrates(env: Mapping[str, Any]) -> bool:
+    """Whether the pairs are for ranges of values, and nothing is judged by them."""
+    return bool(env["CM_CRITEO_PART"] == "calibration")
+
+
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Arguments for MLCommons's arrays, and the files that they lie in."""
     given = env.get("CM_CRITEO_PREPROCESSED_PATH")
     several = env["CM_DATASET_CRITEO_MULTIHOT"] == "yes"
+    binary = BINARY[env["CM_CRITEO_PART"]]
     source = "get MLCommons's preprocessed arrays of day 23 (mlcommons.org, DLRM)"
     if not several:
-        source = f"make {BINARY} with the first DLRM's preprocessing (see the README)"
+        source = f"make {binary} with the first DLRM's preprocessing (see the README)"
     if not given:
         raise Error(
             "data-not-free",
@@ -51,7 +64,7 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
             "--tags=get,preprocessed,dataset,criteo,_tiny",
         )
     folder = os.path.abspath(os.path.expanduser(given))
-    wanted = ARRAYS if several else (BINARY,)
+    wanted = ARRAYS if several else (binary,)
     files = [os.path.join(folder, name) for name in wanted]
     missing = [os.path.basename(path) for path in files if not os.path.isfile(path)]
     if missing:
@@ -62,7 +75,10 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
             "get-preprocessed-dataset-criteo)",
         )
     words = ["--arrays", folder] if several else ["--binary", files[0], "--rows", real_rows(env)]
-    if env["CM_DATASET_CRITEO_GROUPS"]:
+    if calibrates(env):
+        begin = SECOND_HALF if several else 0  # the second half is a file of its own
+        words += ["--part", f"{begin},{CALIBRATION}", "--group-size", str(GROUP)]
+    elif env["CM_DATASET_CRITEO_GROUPS"]:
         groups = os.path.abspath(os.path.expanduser(env["CM_DATASET_CRITEO_GROUPS"]))
         words += ["--groups", groups]
         files.append(groups)
@@ -74,6 +90,8 @@ def synthetic(env: dict[str, Any]) -> list[str]:
     env["CM_CRITEO_PROGRAM"] = "synthetic.py"
     words = ["--sizes", sizes_file(env), "--version", version(env)]
     words += ["--most-rows", str(env["CM_DLRM_MOST_ROWS"])]
+    if calibrates(env):
+        return [*words, "--seed", str(SYNTHETIC_SEED), "--groups", str(GROUPS), "--qsl-count", "0"]
     return [*words, "--qsl-count", env["CM_DATASET_CRITEO_QSL"]]
 
 
@@ -101,6 +119,9 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = os.getcwd()
     with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
         facts = json.load(file)
+    if calibrates(env):
+        env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
+        return {"return": 0}
     env["CM_DATASET_PREPROCESSED_PATH"] = folder
     env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM", "")
     env["CM_DATASET_SIZE"] = str(facts["count"])

@@ -30,6 +30,9 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = os.getcwd()
     with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
         facts = json.load(file)
+    if env["CM_DATASET_TYPE"] == "training":
+        env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
+        return {"return": 0}
     env["CM_DATASET_PREPROCESSED_PATH"] = folder
     env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM", "")
     env["CM_DATASET_SIZE"] = str(facts["count"])

@@ -3,7 +3,7 @@ set -euo pipefail
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --name "${CM_DATASET}" --out "${PWD}" \
-    --count "${CM_KITS19_SYNTHETIC_COUNT:-5}"
+    --part "${CM_DATASET_TYPE}" ${CM_KITS19_SYNTHETIC_COUNT:+--count "${CM_KITS19_SYNTHETIC_COUNT}"}
 fi
 "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" \
   --cases "${CM_DATASET_PATH}" \

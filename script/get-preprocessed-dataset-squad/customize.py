@@ -6,32 +6,33 @@ import json
 import os
 from typing import Any
 
-from cmbench.errors import Error
-
 # Features of the whole dev set, which is what runs of the rules have.
 QSL_COUNT = "10833"
+# What the entries of the rules' two lists are.
+LISTED = {"one": "features", "two": "questions"}
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Name the file of questions; the training part exists in the tiny form only."""
+    """Name the file of questions and, to calibrate in the full form, the rules' list."""
     env = i["env"]
-    env["CM_SQUAD_QSL_COUNT"] = ""
+    env["CM_SQUAD_QSL_COUNT"] = env["CM_SQUAD_LIST"] = env["CM_SQUAD_LISTED"] = ""
     if env.get("CM_DATASET_FORM") == "synthetic":
         return {"return": 0}
-    if env["CM_DATASET_TYPE"] == "training":
-        if env.get("CM_DATASET_FORM") != "tiny":
-            raise Error(
-                "not-available",
-                "there are no features of SQuAD's training part here",
-                hint="ask for the held-out part, or for the tiny form: add ,_tiny to the tags",
-            )
+    tiny = env.get("CM_DATASET_FORM") == "tiny"
+    training = env["CM_DATASET_TYPE"] == "training"
+    if tiny and training:
         questions = env["CM_DATASET_SQUAD_TRAIN_PATH"]
     else:
         questions = env["CM_DATASET_SQUAD_VAL_PATH"]
-        if env.get("CM_DATASET_FORM") == "tiny":
-            env["CM_SQUAD_QSL_COUNT"] = QSL_COUNT
     env["CM_SQUAD_QUESTIONS"] = questions
-    return {"return": 0, "relies_on": [questions, env["CM_DATASET_SQUAD_VOCAB_PATH"]]}
+    relies_on = [questions, env["CM_DATASET_SQUAD_VOCAB_PATH"]]
+    if tiny and not training:
+        env["CM_SQUAD_QSL_COUNT"] = QSL_COUNT
+    elif training and not tiny:
+        env["CM_SQUAD_LIST"] = env["CM_MLPERF_SQUAD_CALIBRATION_LIST_FILE_WITH_PATH"]
+        env["CM_SQUAD_LISTED"] = LISTED[env["CM_DATASET_SQUAD_CALIBRATION_SET"]]
+        relies_on.append(env["CM_SQUAD_LIST"])
+    return {"return": 0, "relies_on": relies_on}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,13 @@
 
 The last form takes a list of objects with ``instruction``, ``input`` and ``output``, as
 MLCommons gives it out (cnn_eval.json), and the tokenizer.json of the model, or a folder with its
-vocab.json, merges.txt and, where there is one, added_tokens.json.
+vocab.json, merges.txt and, where there is one, added_tokens.json. With ``--list FILE`` the articles
+are those of a split of the data set (see articles.py) whose ids this file names. ``--calibration``
+makes other articles or tokens than those that are judged.
 
-Written are ``cnn_eval.json``, ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
-``references.json``, ``pieces.json`` (the bytes of each token as Latin-1) and ``dataset.json``.
+Written are ``cnn_eval.json`` (``cnn_dailymail_calibration.json`` of articles for calibration),
+``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1], ``references.json``,
+``pieces.json`` (the bytes of each token as Latin-1) and ``dataset.json``.
 """
 
 from __future__ import annotations
@@ -24,18 +27,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import articles
 import news
 import numpy as np
 
-HELD_OUT_SEED = 4
-HELD_OUT = 400
+# For calibration there are so many articles, or prompts of noise.
+HELD_OUT_SEED, CALIBRATION_SEED = 4, 5
+HELD_OUT, CALIBRATION = 400, 128
 QSL_COUNT = 13368
 LARGEST_PROMPT = 1919
 # Tokens that GPT-J scores, and lengths about as those of the articles.
 REAL_TOKENS = 50401
-SYNTHETIC, SYNTHETIC_SEED = 256, 7
+SYNTHETIC, SYNTHETIC_SEED, SYNTHETIC_CALIBRATION_SEED = 256, 7, 8
 SYNTHETIC_LENGTH, SYNTHETIC_SPREAD, SHORTEST_PROMPT = 800, 0.45, 80
 INSTRUCTION = "Summarize the following news article:"
+ENTRIES, CALIBRATION_ENTRIES = "cnn_eval.json", "cnn_dailymail_calibration.json"
 FILES = ("prompts.npy", "offsets.npy", "references.json", "pieces.json")
 PROMPT = (
     "Below is an instruction that describes a task, paired with an input that provides further "
@@ -63,9 +69,9 @@ def tiny_tokens(text: str) -> list[int]:
     return [number.get(word, news.SPECIAL.index("<unk>")) for word in text.split()]
 
 
-def tiny(count: int) -> tuple[Prompts, list[dict[str, str]]]:
+def tiny(count: int, seed: int = HELD_OUT_SEED) -> tuple[Prompts, list[dict[str, str]]]:
     """The generated articles, as prompts and as MLCommons lays CNN/DailyMail out."""
-    stories = news.stories(count, HELD_OUT_SEED)
+    stories = news.stories(count, seed)
     ending = " ".join(news.PROMPT_END)
     prompts = Prompts(
         tokens=[tiny_tokens(f"{story.article} {ending}") for story in stories],
@@ -79,14 +85,16 @@ def tiny(count: int) -> tuple[Prompts, list[dict[str, str]]]:
     return prompts, entries
 
 
-def synthetic() -> tuple[Prompts, list[dict[str, str]]]:
+def synthetic(
+    count: int = SYNTHETIC, seed: int = SYNTHETIC_SEED
+) -> tuple[Prompts, list[dict[str, str]]]:
     """Random tokens; the longest prompts are cut where the rules cut them."""
-    random = np.random.default_rng(SYNTHETIC_SEED)
-    lengths = random.lognormal(np.log(SYNTHETIC_LENGTH), SYNTHETIC_SPREAD, SYNTHETIC)
+    random = np.random.default_rng(seed)
+    lengths = random.lognormal(np.log(SYNTHETIC_LENGTH), SYNTHETIC_SPREAD, count)
     lengths = lengths.round().clip(SHORTEST_PROMPT, LARGEST_PROMPT)
     tokens = [random.integers(0, REAL_TOKENS, int(many)).tolist() for many in lengths]
     pieces = [f" {number}" for number in range(REAL_TOKENS)]
-    return Prompts(tokens, ["nothing"] * SYNTHETIC, pieces), []
+    return Prompts(tokens, ["nothing"] * count, pieces), []
 
 
 def coder_of(path: Path) -> Any:
@@ -108,28 +116,41 @@ def coder_of(path: Path) -> Any:
     return coder
 
 
-def full(articles: Path, tokenizer: Path) -> tuple[Prompts, list[dict[str, str]]]:
-    """CNN/DailyMail with the model's tokenizer; prompts are cut at 1919 tokens."""
+def entries_of(path: Path) -> list[dict[str, str]]:
+    """The articles of a file that MLCommons's reference has written."""
     try:
-        entries = json.loads(articles.read_text(encoding="utf-8"))
-        prompts = [PROMPT.format(**entry) for entry in entries]
-        references = [str(entry["output"]) for entry in entries]
+        entries: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+        for entry in entries:
+            PROMPT.format(**entry), str(entry["output"])
     except (ValueError, KeyError, TypeError) as error:
-        raise DatasetError(
-            f"{articles} is no list of instruction, input, output: {error}"
-        ) from error
+        raise DatasetError(f"{path} is no list of instruction, input, output: {error}") from error
+    return entries
+
+
+def listed(split: Path, listing: Path) -> list[dict[str, str]]:
+    """The articles of a split that a list names, as MLCommons's reference would write them."""
+    try:
+        found = articles.named(split, listing.read_text(encoding="utf-8").split())
+    except articles.ArticleError as error:
+        raise DatasetError(str(error)) from error
+    return [
+        {"instruction": INSTRUCTION, "input": each.text, "output": each.highlights}
+        for each in found
+    ]
+
+
+def full(entries: list[dict[str, str]], tokenizer: Path) -> Prompts:
+    """CNN/DailyMail with the model's tokenizer; prompts are cut at 1919 tokens."""
+    prompts = [PROMPT.format(**entry) for entry in entries]
     coder = coder_of(tokenizer)
     coder.no_padding()
     coder.enable_truncation(LARGEST_PROMPT)
     vocabulary = coder.get_vocab()
     names = sorted(vocabulary, key=lambda name: vocabulary[name])
-    return (
-        Prompts(
-            tokens=[coded.ids for coded in coder.encode_batch(prompts)],
-            references=references,
-            pieces=[piece_of(name) for name in names],
-        ),
-        entries,
+    return Prompts(
+        tokens=[coded.ids for coded in coder.encode_batch(prompts)],
+        references=[str(entry["output"]) for entry in entries],
+        pieces=[piece_of(name) for name in names],
     )
 
 
@@ -151,18 +172,18 @@ def piece_of(name: str) -> str:
     return "".join(chr(LETTERS[letter]) for letter in name if letter in LETTERS)
 
 
-def write(prompts: Prompts, entries: Sequence[dict[str, str]], out: Path) -> None:
-    """Write everything but dataset.json."""
+def write(prompts: Prompts, entries: Sequence[dict[str, str]], name: str, out: Path) -> None:
+    """Write everything but dataset.json; ``name`` is that of the file of the articles."""
     lengths = [len(tokens) for tokens in prompts.tokens]
     flat = np.concatenate([np.asarray(tokens, dtype=np.int32) for tokens in prompts.tokens])
     np.save(out / "prompts.npy", flat)
     np.save(out / "offsets.npy", np.cumsum([0, *lengths]).astype(np.int64))
-    for name, value in (
+    for file, value in (
         ("references.json", prompts.references),
         ("pieces.json", prompts.pieces),
-        ("cnn_eval.json", list(entries)),
+        (name, list(entries)),
     ):
-        (out / name).write_text(json.dumps(value, indent=0) + "\n", encoding="utf-8")
+        (out / file).write_text(json.dumps(value, indent=0) + "\n", encoding="utf-8")
 
 
 def facts(name: str, prompts: Prompts, repeated: bool, out: Path) -> dict[str, Any]:
@@ -187,33 +208,47 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tiny", action="store_true", help="generated articles")
     parser.add_argument("--synthetic", action="store_true", help="tokens without meaning")
-    parser.add_argument("--articles", type=Path, help="cnn_eval.json")
+    parser.add_argument("--calibration", action="store_true", help="others than are judged")
+    parser.add_argument("--articles", type=Path, help="cnn_eval.json, or a split for --list")
+    parser.add_argument("--list", type=Path, help="ids of the articles to take out of a split")
     parser.add_argument("--tokenizer", type=Path, help="tokenizer.json, or its folder")
     parser.add_argument("--count", type=int, default=HELD_OUT, help="generated articles")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
+    options.calibration = options.calibration or bool(options.list)
     generated = options.tiny or options.synthetic
     if not generated and not (options.articles and options.tokenizer):
         parser.error("--tiny, --synthetic, or --articles and --tokenizer")
     return options
 
 
+def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, str]]]:
+    """The name of the data set, its prompts and its articles, as they are asked for."""
+    if options.tiny and options.calibration:
+        return "news-tiny", *tiny(CALIBRATION, CALIBRATION_SEED)
+    if options.tiny:
+        return "news-tiny", *tiny(options.count)
+    if options.synthetic and options.calibration:
+        return "cnndm-synthetic", *synthetic(CALIBRATION, SYNTHETIC_CALIBRATION_SEED)
+    if options.synthetic:
+        return "cnndm-synthetic", *synthetic()
+    split = options.articles
+    entries = listed(split, options.list) if options.list else entries_of(split)
+    return "cnn-dailymail", full(entries, options.tokenizer), entries
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write the prompts and, last of all, dataset.json."""
     options = parse(arguments)
     try:
-        if options.tiny:
-            name, (prompts, entries) = "news-tiny", tiny(options.count)
-        elif options.synthetic:
-            name, (prompts, entries) = "cnndm-synthetic", synthetic()
-        else:
-            name = "cnn-dailymail"
-            prompts, entries = full(options.articles, options.tokenizer)
-        write(prompts, entries, options.out)
+        name, prompts, entries = made(options)
+        file = CALIBRATION_ENTRIES if options.calibration else ENTRIES
+        write(prompts, entries, file, options.out)
     except (OSError, DatasetError) as error:
         print(f"make_dataset: {error}", file=sys.stderr)
         return 1
     repeated = options.synthetic or (options.tiny and options.count == HELD_OUT)
+    repeated = repeated and not options.calibration
     found = facts(name, prompts, repeated, options.out)
     unfinished = options.out / "dataset.json.part"
     unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Volumes without meaning in the arrays of the benchmark: for speed, never for accuracy.
 
-synthetic.py --window 224,224,160 --out DIR
+synthetic.py --window 224,224,160 --out DIR [--part training]
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from pathlib import Path
 import numpy as np
 from volumes import CHANNELS, VolumeError, Volumes, Window, window_of
 
-# Few, because each takes 137 MB; the harness repeats them to the number of the rules.
-COUNT = 4
+# A seed and how many volumes: few, because each takes 137 MB. The harness repeats those of a run to
+# the number of the rules; what ranges are taken from is never repeated, and one tells enough.
+PARTS = {"validation": (19, 4), "training": (21, 1)}
 QSL_COUNT = 67
 CLASSES = 4
-SEED = 19
 
 
-def write(out: Path, count: int, window: Window) -> None:
-    """Noise as normalised images have it, and labels by chance."""
+def write(out: Path, part: str, window: Window) -> int:
+    """Noise as normalised images have it, and labels by chance; returns how many volumes."""
+    seed, count = PARTS[part]
     volumes = Volumes(out, count, window)
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(seed)
     for row in range(count):
         images = generator.standard_normal((CHANNELS, *window), dtype=np.float32)
         volumes.put(row, images, generator.integers(0, CLASSES, window, dtype=np.uint8))
-    volumes.close({"name": "brats19-synthetic", "qsl_count": QSL_COUNT})
+    repeated = {"qsl_count": QSL_COUNT} if part == "validation" else {}
+    volumes.close({"name": "brats19-synthetic", **repeated})
+    return count
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,14 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--window", type=window_of, required=True, help="sides of the window")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    parser.add_argument("--count", type=int, default=COUNT, help="how many volumes")
+    parser.add_argument("--part", choices=PARTS, default="validation", help="what they are for")
     options = parser.parse_args(arguments)
     try:
-        write(options.out, options.count, options.window)
+        count = write(options.out, options.part, options.window)
     except (OSError, VolumeError) as error:
         print(f"synthetic: {error}", file=sys.stderr)
         return 1
-    print(f"{options.count} volumes of noise written")
+    print(f"{count} volumes of noise written")
     return 0
 
 

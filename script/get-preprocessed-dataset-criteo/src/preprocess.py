@@ -7,8 +7,9 @@
 The first form reads a log of text: a label, 13 counts and 26 hexadecimal values in a line, divided
 by tabs, empty where unknown. The second one takes the arrays that MLCommons gives out for the last
 day (dense, multi-hot values, labels), of which the first half is the validation set. The third one
-takes the file that the first DLRM's own preprocessing leaves (terabyte_processed_test.bin): 40
-numbers of int32 for each pair, a label, 13 counts and 26 numbers of rows.
+takes a file that the first DLRM's own preprocessing leaves (terabyte_processed_test.bin): 40
+numbers of int32 for each pair, a label, 13 counts and 26 numbers of rows. For calibration,
+``--part BEGIN,COUNT`` takes other pairs of the source, ``--group-size N`` groups of one size.
 
 Written are ``dense.npy`` float32 [pairs, 13], ``indices.npy`` int32 [pairs, values], ``labels.npy``
 float32 [pairs], ``offsets.npy`` int64 [groups + 1] and ``dataset.json``. A sample of the benchmark
@@ -24,6 +25,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,18 +108,63 @@ def read_groups(path: Path, pairs: int) -> Array:
     return offsets
 
 
-def from_day(day: Path, rows: Sequence[int], hot: Sequence[int], out: Path) -> dict[str, Any]:
-    """Write the arrays of a log of text; returns what is said about them."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which pairs of a source are taken, and how they are put into groups.
+
+    ``part`` is where they begin and how many they are; without it, those that are judged. Groups
+    are those of the file ``trace``, or of ``size`` pairs each, or of sizes that are drawn.
+    """
+
+    part: tuple[int, int] | None = None
+    trace: Path | None = None
+    size: int = 0
+
+    def rows(self, source: Path, judged: int, pairs: int) -> slice:
+        """Of a ``source`` of so many ``pairs``; PreprocessError when it ends before them."""
+        begin, count = self.part or (0, judged)
+        if begin + count > pairs:
+            raise PreprocessError(
+                f"{source} has {pairs} pairs, it lacks those from {max(begin, pairs)} to "
+                f"{begin + count - 1}, counted from 0"
+            )
+        return slice(begin, begin + count)
+
+    def offsets(self, pairs: int) -> Array:
+        """Where the groups of so many pairs begin."""
+        if self.size:
+            return np.asarray([*range(0, pairs, self.size), pairs], dtype=np.int64)
+        return read_groups(self.trace, pairs) if self.trace else _rule_sized(pairs)
+
+    def told(self) -> dict[str, Any]:
+        """What dataset.json says of it."""
+        groups = f"{self.size} pairs" if self.size else self.trace or "uniform, 100 to 700 pairs"
+        return {"groups": str(groups), **({"part": self.part} if self.part else {})}
+
+
+def from_day(
+    day: Path, rows: Sequence[int], hot: Sequence[int], size: int, out: Path
+) -> dict[str, Any]:
+    """Write the arrays of a log of text; returns what is said about them.
+
+    Groups have ``size`` pairs, or 1 to 7 where that is 0.
+    """
     labels, counts, values = read_day(day)
     np.save(out / "dense.npy", dense_of(counts))
     np.save(out / "indices.npy", indices_of(values, rows, hot))
     np.save(out / "labels.npy", labels.astype(np.float32))
-    np.save(out / "offsets.npy", tiny_offsets(len(labels)))
+    pairs = len(labels)
+    np.save(out / "offsets.npy", Choice(size=size).offsets(pairs) if size else tiny_offsets(pairs))
     return {"rows": list(rows), "hot": list(hot)}
 
 
 def _blocks(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + BLOCK, count)) for begin in range(0, count, BLOCK))
+
+
+def _of(rows: slice, part: slice) -> slice:
+    """Where a part of these rows lies in their source."""
+    return slice(rows.start + part.start, rows.start + part.stop)
 
 
 def _member(archive: Path, name: str) -> Array:
@@ -146,8 +193,11 @@ def _member(archive: Path, name: str) -> Array:
     return np.memmap(archive, dtype, "r", offset, shape, order)  # type: ignore[call-overload,no-any-return]
 
 
-def from_arrays(folder: Path, groups: Path | None, out: Path) -> dict[str, Any]:
-    """Write the validation half of MLCommons's arrays; returns what is said about them."""
+def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
+    """Write pairs of MLCommons's arrays of a whole day; returns what is said about them.
+
+    The first half of the day is what is judged.
+    """
     wanted = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
     missing = [name for name in wanted if not (folder / name).is_file()]
     if missing:
@@ -158,28 +208,30 @@ def from_arrays(folder: Path, groups: Path | None, out: Path) -> dict[str, Any]:
     lengths = {len(dense), len(labels), *(len(value) for value in values)}
     if len(lengths) != 1 or dense.shape[1:] != (DENSE,):
         raise PreprocessError(f"the arrays of {folder} do not belong together: {sorted(lengths)}")
-    count = (len(labels) + 1) // 2
+    rows = choice.rows(folder, (len(labels) + 1) // 2, len(labels))
+    count = rows.stop - rows.start
     hot = [int(value.shape[1]) for value in values]
-    _copy(dense, out / "dense.npy", count, np.float32)
-    np.save(out / "labels.npy", labels[:count].astype(np.float32))
+    _copy(dense, out / "dense.npy", rows, np.float32)
+    np.save(out / "labels.npy", labels[rows].astype(np.float32))
     target = np.lib.format.open_memmap(
         out / "indices.npy", mode="w+", dtype=np.int32, shape=(count, sum(hot))
     )
     for part in _blocks(count):
-        target[part] = np.concatenate([value[part] for value in values], axis=1)
+        target[part] = np.concatenate([value[_of(rows, part)] for value in values], axis=1)
     target.flush()
-    offsets = read_groups(groups, count) if groups else _rule_sized(count)
-    np.save(out / "offsets.npy", offsets)
-    return {"hot": hot, "groups": str(groups or "uniform, 100 to 700 pairs")}
+    np.save(out / "offsets.npy", choice.offsets(count))
+    return {"hot": hot, **choice.told()}
 
 
-def from_binary(path: Path, rows: Sequence[int], groups: Path | None, out: Path) -> dict[str, Any]:
-    """Write the arrays of the first DLRM's validation set; returns what is said about them."""
+def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> dict[str, Any]:
+    """Write pairs of a file of the first DLRM's preprocessing; returns what is said about them."""
     columns = 1 + DENSE + FEATURES
-    pairs, rest = divmod(path.stat().st_size, 4 * columns)
-    if rest or not pairs:
+    whole, rest = divmod(path.stat().st_size, 4 * columns)
+    if rest or not whole:
         raise PreprocessError(f"{path} has {path.stat().st_size} bytes, not {columns} int32 a pair")
-    source = np.memmap(path, "<i4", "r", shape=(pairs, columns))
+    taken = choice.rows(path, whole, whole)
+    pairs = taken.stop - taken.start
+    source = np.memmap(path, "<i4", "r", shape=(whole, columns))
     shapes = {"dense": (DENSE,), "indices": (FEATURES,), "labels": ()}
     arrays = {
         name: np.lib.format.open_memmap(
@@ -191,7 +243,7 @@ def from_binary(path: Path, rows: Sequence[int], groups: Path | None, out: Path)
         for name, shape in shapes.items()
     }
     for part in _blocks(pairs):
-        block = np.asarray(source[part])
+        block = np.asarray(source[_of(taken, part)])
         values = block[:, 1 + DENSE :]
         _check_block(path, block[:, 0], values, rows)
         arrays["labels"][part] = block[:, 0]
@@ -199,9 +251,8 @@ def from_binary(path: Path, rows: Sequence[int], groups: Path | None, out: Path)
         arrays["indices"][part] = values
     for array in arrays.values():
         array.flush()
-    np.save(out / "offsets.npy", read_groups(groups, pairs) if groups else _rule_sized(pairs))
-    told = str(groups or "uniform, 100 to 700 pairs")
-    return {"rows": list(rows), "hot": [1] * FEATURES, "groups": told}
+    np.save(out / "offsets.npy", choice.offsets(pairs))
+    return {"rows": list(rows), "hot": [1] * FEATURES, **choice.told()}
 
 
 def _check_block(path: Path, labels: Array, values: Array, rows: Sequence[int]) -> None:
@@ -224,12 +275,13 @@ def _rule_sized(pairs: int) -> Array:
     return np.concatenate([[0], ends, [pairs]]).astype(np.int64)
 
 
-def _copy(source: Array, path: Path, count: int, dtype: Any) -> None:
+def _copy(source: Array, path: Path, rows: slice, dtype: Any) -> None:
+    count = rows.stop - rows.start
     target = np.lib.format.open_memmap(
         path, mode="w+", dtype=dtype, shape=(count, *source.shape[1:])
     )
     for part in _blocks(count):
-        target[part] = source[part]
+        target[part] = source[_of(rows, part)]
     target.flush()
 
 
@@ -267,16 +319,26 @@ def numbers(text: str) -> list[int]:
     return found
 
 
+def part(text: str) -> tuple[int, int]:
+    """Where pairs begin and how many they are, divided by a comma."""
+    begin, count = (int(word) for word in text.split(","))
+    if begin < 0 or count < 1:
+        raise argparse.ArgumentTypeError("expected a place and a number above zero")
+    return begin, count
+
+
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--day", type=Path, help="a log of text")
-    source.add_argument("--binary", type=Path, help="terabyte_processed_test.bin")
+    source.add_argument("--binary", type=Path, help="terabyte_processed_test.bin or ..._val.bin")
     source.add_argument("--arrays", type=Path, help="folder with MLCommons's arrays of day 23")
     parser.add_argument("--rows", type=numbers, help="rows of the table of each category")
     parser.add_argument("--hot", type=numbers, default=[1] * FEATURES, help="values of each")
     parser.add_argument("--groups", type=Path, help="trace of the groups: begin, end, size")
+    parser.add_argument("--group-size", type=int, default=0, help="pairs of every group")
+    parser.add_argument("--part", type=part, help="pairs to take: begin, count")
     parser.add_argument("--qsl-count", type=int, default=0, help="samples that the rules want")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
@@ -289,20 +351,22 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
     options = parse(arguments)
+    size, out = options.group_size, options.out
+    choice = Choice(options.part, options.groups, size)
     try:
         if options.day:
-            more = from_day(options.day, options.rows, options.hot, options.out)
+            more = from_day(options.day, options.rows, options.hot, size, out)
         elif options.binary:
-            more = from_binary(options.binary, options.rows, options.groups, options.out)
+            more = from_binary(options.binary, options.rows, choice, out)
         else:
-            more = from_arrays(options.arrays, options.groups, options.out)
+            more = from_arrays(options.arrays, choice, out)
     except (OSError, PreprocessError) as error:
         print(f"preprocess: {error}", file=sys.stderr)
         return 1
-    found = facts(options.name, options.qsl_count, more, options.out)
-    unfinished = options.out / "dataset.json.part"
+    found = facts(options.name, options.qsl_count, more, out)
+    unfinished = out / "dataset.json.part"
     unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
+    os.replace(unfinished, out / "dataset.json")
     print(f"{found['count']} groups of {found['pairs']} pairs written")
     return 0
 

@@ -1,7 +1,7 @@
 """Pairs without meaning in groups of the rules' size: for speed, never for accuracy.
 
-    synthetic.py --sizes FILE --version v1|v2 [--most-rows N] [--groups N] --qsl-count N
-                 --name NAME --out DIR
+    synthetic.py --sizes FILE --version v1|v2 [--most-rows N] [--groups N] [--seed N]
+                 --qsl-count N --name NAME --out DIR
 
 Some rows of a table are asked for far more often than others, as in real logs: row numbers follow
 a power law.
@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", choices=("v1", "v2"), required=True, help="of the DLRM")
     parser.add_argument("--most-rows", type=int, default=0, help="cap of each table; 0 for none")
     parser.add_argument("--groups", type=int, default=GROUPS, help="groups to make")
+    parser.add_argument("--seed", type=int, default=SEED, help="where the noise begins")
     parser.add_argument("--qsl-count", type=int, required=True, help="samples that the rules want")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
@@ -49,14 +50,14 @@ def main(arguments: list[str] | None = None) -> int:
     out: Path = options.out
     known = json.loads(options.sizes.read_text(encoding="utf-8"))[options.version]
     rows = [min(each, options.most_rows or each) for each in known["rows"]]
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(options.seed)
     sizes = generator.integers(SMALLEST, LARGEST + 1, options.groups)
     pairs = int(sizes.sum())
     np.save(out / "offsets.npy", np.cumsum([0, *sizes]).astype(np.int64))
     np.save(out / "dense.npy", generator.exponential(2, (pairs, DENSE)).astype(np.float32))
     np.save(out / "labels.npy", (generator.random(pairs) < 0.03).astype(np.float32))
     np.save(out / "indices.npy", indices(generator, rows, known["hot"], pairs))
-    more = {"rows": rows, "hot": known["hot"], "seed": SEED}
+    more = {"rows": rows, "hot": known["hot"], "seed": options.seed}
     found = facts(options.name, options.qsl_count, more, out)
     unfinished = out / "dataset.json.part"
     unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

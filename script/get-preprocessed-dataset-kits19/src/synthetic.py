@@ -20,12 +20,13 @@ WINDOW = 128
 QSL_COUNT = 43
 # What preprocessing leaves of the values of a scan.
 LEAST, GREATEST = -2.34, 2.64
-SEED = 29
+# A seed and how many volumes. What ranges are taken from is never repeated, and one tells enough.
+PARTS = {"validation": (29, len(SHAPES)), "training": (31, 1)}
 
 
-def write(out: Path, shapes: npt.NDArray[np.int64]) -> None:
+def write(out: Path, seed: int, shapes: npt.NDArray[np.int64]) -> None:
     """Write samples.npy, labels.npy and shapes.npy, plane by plane."""
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(seed)
     count = int(shapes.prod(axis=1).sum())
     samples = np.lib.format.open_memmap(
         out / "samples.npy", mode="w+", dtype=np.float32, shape=(count,)
@@ -44,16 +45,18 @@ def write(out: Path, shapes: npt.NDArray[np.int64]) -> None:
     np.save(out / "shapes.npy", shapes)
 
 
-def facts(name: str, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
+def facts(name: str, part: str, count: int) -> dict[str, Any]:
     """What dataset.json says."""
-    return {"name": name, "count": len(shapes), "window": WINDOW, "qsl_count": QSL_COUNT}
+    told = {"name": name, "count": count, "window": WINDOW}
+    return {**told, "qsl_count": QSL_COUNT} if part == "validation" else told
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--count", type=int, default=len(SHAPES), help="only the first so many")
+    parser.add_argument("--part", choices=PARTS, default="validation", help="what they are for")
+    parser.add_argument("--count", type=int, help="only the first so many")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
@@ -61,16 +64,18 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
     options = parse(arguments)
-    if not 1 <= options.count <= len(SHAPES):
+    seed, usual = PARTS[options.part]
+    count = usual if options.count is None else options.count
+    if not 1 <= count <= len(SHAPES):
         print(f"synthetic: --count: a number from 1 to {len(SHAPES)} is needed", file=sys.stderr)
         return 1
-    shapes = [(1, *shape) for shape in SHAPES[: options.count]]
-    write(options.out, np.asarray(shapes, dtype=np.int64))
-    text = json.dumps(facts(options.name, shapes), indent=1) + "\n"
+    shapes = [(1, *shape) for shape in SHAPES[:count]]
+    write(options.out, seed, np.asarray(shapes, dtype=np.int64))
+    text = json.dumps(facts(options.name, options.part, count), indent=1) + "\n"
     unfinished = options.out / "dataset.json.part"
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, options.out / "dataset.json")
-    print(f"{len(shapes)} volumes of noise written")
+    print(f"{count} volumes of noise written")
     return 0
 
 

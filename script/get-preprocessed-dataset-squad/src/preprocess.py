@@ -6,6 +6,10 @@ Arrays, one row for each feature: input_ids, input_mask and segment_ids int64 [n
 int32 [n], examples int32 [n] (the question it belongs to), starts and ends int32 [n, length] (the
 characters of the context behind a token, -1 for tokens that are not of the context) and central
 bool [n, length] (of all windows that hold this token, this one shows most around it).
+
+Features come in the order of the questions in their file, and of the windows of each, so that a
+list of the rules finds by its numbers what the reference finds. With ``--list`` only those that it
+names are written, in its order.
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +41,20 @@ ARRAYS = (
     "central",
 )
 
+LISTED = ("features", "questions")
+ADVICE = "take the list of MLCommons' inference repository together with SQuAD's dev-v1.1.json"
+
 Array = npt.NDArray[Any]
+Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class PreprocessError(Exception):
-    """The questions cannot be used; the text says why."""
+    """The questions cannot be used; the text says why, ``advice`` what to do next."""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +123,7 @@ def most_central(all_windows: Sequence[Window], place: int) -> Window:
 
 def features(
     number: int, example: Example, vocabulary: Mapping[str, int], length: int
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """One row of each array for every window of an example."""
     question = wordpiece.tokenize(example.question, vocabulary)[:LONGEST_QUESTION]
     context = wordpiece.tokenize(example.context, vocabulary)
@@ -142,20 +155,69 @@ def features(
         }
 
 
-def write_arrays(
-    examples: Sequence[Example], vocabulary: Mapping[str, int], length: int, out: Path
-) -> int:
-    """Write all arrays and examples.json; returns the number of features."""
-    rows = [
-        row
-        for number, example in enumerate(examples)
-        for row in features(number, example, vocabulary, length)
-    ]
+def all_features(
+    examples: Sequence[Example], vocabulary: Mapping[str, int], length: int
+) -> Iterator[Row]:
+    """The rows of all examples; what a row has as its example is the place in ``examples``."""
+    for number, example in enumerate(examples):
+        yield from features(number, example, vocabulary, length)
+
+
+def listed_features(rows: Iterable[Row], listing: Path, questions: Path) -> list[Row]:
+    """Those of the rows that the list names by their numbers, in its order."""
+    words = listed_words(listing)
+    wanted = set(words)
+    known: dict[str, Row] = {}
+    count = 0
+    for row in rows:
+        if str(count) in wanted:
+            known[str(count)] = row
+        count += 1
+    return picked(words, known, listing, f"{questions} has {count} features, counted from 0")
+
+
+def listed_examples(examples: Sequence[Example], listing: Path, questions: Path) -> list[Example]:
+    """Those of the examples that the list names by their ids, in its order."""
+    known = {example.id: example for example in examples}
+    return picked(listed_words(listing), known, listing, f"{questions} has no such question")
+
+
+def listed_words(listing: Path) -> list[str]:
+    """The first word of each line, each word once."""
+    lines = listing.read_text(encoding="utf-8").splitlines()
+    return list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
+
+
+def picked(words: Sequence[str], known: Mapping[str, T], listing: Path, why_not: str) -> list[T]:
+    """What the words of a list name; PreprocessError for the first one that is not known."""
+    strange = next((word for word in words if word not in known), None)
+    if strange is not None:
+        raise PreprocessError(f"{listing} names {strange}, but {why_not}", ADVICE)
+    return [known[word] for word in words]
+
+
+def cut(options: argparse.Namespace) -> tuple[list[Row], list[Example]]:
+    """The features that the command line asks for, and the questions that they belong to."""
+    examples = read_examples(options.questions)
+    vocabulary = wordpiece.read_vocabulary(options.vocab)
+    if options.list and options.listed == "questions":
+        examples = listed_examples(examples, options.list, options.questions)
+    rows = all_features(examples, vocabulary, options.length)
+    if not options.list or options.listed == "questions":
+        return list(rows), examples
+    chosen = listed_features(rows, options.list, options.questions)
+    numbers = sorted({int(row["examples"]) for row in chosen})
+    for row in chosen:
+        row["examples"] = np.int32(numbers.index(row["examples"]))
+    return chosen, [examples[number] for number in numbers]
+
+
+def write_arrays(rows: Sequence[Row], examples: Sequence[Example], out: Path) -> None:
+    """Write all arrays and examples.json."""
     for name in ARRAYS:
         np.save(out / f"{name}.npy", np.stack([row[name] for row in rows]))
     told = [{"id": e.id, "context": e.context, "answers": e.answers} for e in examples]
     (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
-    return len(rows)
 
 
 def file_facts(path: Path) -> dict[str, Any]:
@@ -184,6 +246,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--questions", type=Path, required=True, help="file in SQuAD v1.1 layout")
     parser.add_argument("--vocab", type=Path, required=True, help="vocabulary, one token a line")
     parser.add_argument("--length", type=int, default=384, help="tokens of a feature")
+    parser.add_argument("--list", type=Path, help="file that names what is to be written")
+    parser.add_argument(
+        "--listed", choices=LISTED, default=LISTED[0], help="what its lines name, by number or id"
+    )
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
@@ -194,17 +260,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
     options = parse(arguments)
     try:
-        examples = read_examples(options.questions)
-        vocabulary = wordpiece.read_vocabulary(options.vocab)
-        count = write_arrays(examples, vocabulary, options.length, options.out)
+        rows, examples = cut(options)
+        write_arrays(rows, examples, options.out)
     except (OSError, PreprocessError) as error:
         print(f"preprocess: {error}", file=sys.stderr)
+        advice = getattr(error, "advice", "")
+        if advice:
+            print(f"next: {advice}", file=sys.stderr)
         return 1
-    text = json.dumps(facts(options, count, len(examples)), indent=1) + "\n"
+    text = json.dumps(facts(options, len(rows), len(examples)), indent=1) + "\n"
     unfinished = options.out / "dataset.json.part"
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, options.out / "dataset.json")
-    print(f"{count} features of {len(examples)} questions written")
+    print(f"{len(rows)} features of {len(examples)} questions written")
     return 0
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ def written(root: Path, *cases: str, suffix: str = ".nii.gz") -> Path:
 
 def refusal(folder: Path, cases: tuple[str, ...] = CASES) -> Error:
     with pytest.raises(Error) as caught:
-        customize.check(customize.cases_folder(str(folder)), cases)
+        customize.check(customize.cases_folder(str(folder)), cases, "the benchmark")
     return caught.value
 
 
@@ -88,8 +91,8 @@ def test_whole_cases_are_counted_and_their_files_relied_on(tmp_path: Path) -> No
     (archive / "HGG/BraTS19_C_1/BraTS19_C_1_t2.nii.gz").unlink()
     folder = customize.cases_folder(str(tmp_path))
     assert folder == str(archive), "the folder above it will do"
-    assert customize.check(folder, CASES).line(2) == (
-        "3 of 335 cases (2 HGG, 1 LGG); the 2 of the benchmark are whole; "
+    assert customize.check(folder, CASES, "the benchmark").line(2, "the benchmark") == (
+        "3 of 335 cases (2 HGG, 1 LGG); the 2 that the benchmark needs are whole; "
         "files that others lack: 1, not needed here"
     )
     assert len(customize.files(folder, CASES[0])) == 5
@@ -104,6 +107,77 @@ def test_what_is_missing_is_counted_and_named(tmp_path: Path) -> None:
     assert error.context[1].endswith("HGG/BraTS19_A_1/BraTS19_A_1_flair.nii.gz")
     assert error.context[-1] == "..."
     assert "register at https://www.med.upenn.edu/cbica/brats2019" in error.hint
+
+
+def listing(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """The env of a run for calibration, with a list of ``names`` in the rules' way of writing."""
+    path = folder / "list.txt"
+    path.write_text("".join(f"{name.replace('/', '__')}\n" for name in names))
+    return {
+        "CM_BRATS_PATH": str(folder),
+        "CM_DATASET_TYPE": "calibration",
+        "CM_CALIBRATION_LIST_FILE_WITH_PATH": str(path),
+    }
+
+
+def test_calibration_takes_the_cases_of_the_rules_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = [
+        f"{'LGG' if number % 4 == 3 else 'HGG'}/BraTS19_2013_{number}_1" for number in range(40)
+    ]
+    written(tmp_path, *cases, "HGG/BraTS19_A_1")
+    env = listing(tmp_path, cases)
+    monkeypatch.chdir(tmp_path)
+    assert len(customize.preprocess({"env": env})["relies_on"]) == 5 * 40
+    assert "(31 HGG, 10 LGG); the 40 that calibration needs are whole" in capsys.readouterr().out
+    customize.postprocess({"env": env})
+    assert Path(env["CM_DATASET_CASES_FILE_PATH"]).read_text().split() == cases
+    assert (env["CM_CALIBRATION_DATASET_PATH"], env["CM_DATASET_SIZE"]) == (str(tmp_path), "40")
+    (tmp_path / cases[3] / f"{Path(cases[3]).name}_t2.nii.gz").unlink()
+    with pytest.raises(Error, match="lacks 1 of the 200 files that calibration needs") as caught:
+        customize.preprocess({"env": env})
+    assert caught.value.context[1].endswith(f"{Path(cases[3]).name}_t2.nii.gz")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [("", "it names 39"), ("HGG/BraTS19_B_1", "line 40 says"), ("HGG__../../etc", "line 40 says")],
+)
+def test_another_list_of_calibration_cases_is_refused(tmp_path: Path, line: str, told: str) -> None:
+    env = listing(written(tmp_path), [f"HGG__BraTS19_A_{number}" for number in range(39)])
+    with open(env["CM_CALIBRATION_LIST_FILE_WITH_PATH"], "a", encoding="utf-8") as file:
+        file.write(line)
+    with pytest.raises(Error, match=f"is no list of 40 cases: .*{told}"):
+        customize.preprocess({"env": env})
+
+
+def test_the_list_is_downloaded_and_checked(home: Any, tmp_path: Path) -> None:
+    cases = [f"HGG/BraTS19_B_{number}" for number in range(40)]
+    path = Path(listing(written(tmp_path, *cases), cases)["CM_CALIBRATION_LIST_FILE_WITH_PATH"])
+    words = (
+        *("run", "script", "--tags=get,dataset,brats,original,_calibration"),
+        *(f"--brats_path={tmp_path}", f"--env.CM_PACKAGE_URL={path}"),
+        *("--env.CM_PACKAGE_URL1=", "--quiet", "--out=json"),
+    )
+    assert home.cm(*words).json["code"] == "checksum-mismatch", "it is not the list of the rules"
+    checksum = hashlib.md5(path.read_bytes()).hexdigest()
+    done = home.cm(*words, f"--env.CM_CALIBRATION_LIST_CHECKSUM={checksum}").json
+    assert done["return"] == 0, done
+    assert done["new_env"]["CM_CALIBRATION_DATASET_PATH"] == str(tmp_path)
+    assert Path(done["new_env"]["CM_DATASET_CASES_FILE_PATH"]).read_text().split() == cases
+
+
+def test_made_up_cases_for_calibration_are_others(tmp_path: Path) -> None:
+    program = lab.module_of(SCRIPT / "src" / "make_dataset.py")
+    assert program.main(["--out", str(tmp_path), "--part", "calibration", "--count", "1"]) == 0
+    own = json.loads((tmp_path / "dataset.json").read_text())
+    train = forms.SCRIPT / "get-ml-model-3d-unet-brats19" / "src" / "train.py"
+    trained = re.search(r"_SEED = (\d+), (\d+)$", train.read_text(encoding="utf-8"), re.MULTILINE)
+    assert trained is not None
+    judged, _ = program.PARTS["validation"]
+    assert own["seed"] not in (judged, *map(int, trained.groups()))
+    assert program.PARTS["calibration"] == (own["seed"], customize.CALIBRATION_CASES)
 
 
 def test_images_that_were_unpacked_are_recognised(tmp_path: Path) -> None:
@@ -137,6 +211,7 @@ def test_the_users_folder_and_the_list_are_handed_on(
     data = written(tmp_path / "data", *customize.listed(str(SCRIPT)))
     monkeypatch.chdir(tmp_path)
     env: dict[str, Any] = {"CM_BRATS_PATH": str(data), "CM_TMP_CURRENT_SCRIPT_PATH": str(SCRIPT)}
+    env["CM_DATASET_TYPE"] = "validation"
     assert len(customize.preprocess({"env": env})["relies_on"]) == 5 * 67
     assert "67 of 335 cases (53 HGG, 14 LGG)" in capsys.readouterr().out
     assert customize.postprocess({"env": env})["version"] == "2019"

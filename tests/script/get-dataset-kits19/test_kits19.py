@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,11 +57,11 @@ def test_a_checkout_without_its_images_is_refused(tmp_path: Path) -> None:
         (tmp_path / "data" / case / "segmentation.nii.gz").write_bytes(b"x")
     folder = customize.cases_folder(str(tmp_path))
     with pytest.raises(Error, match="lacks 2 of the 4 files") as caught:
-        customize.check(folder, cases)
+        customize.check(folder, cases, "the benchmark")
     assert "starter_code.get_imaging" in caught.value.hint
     for case in cases[:2]:
         (tmp_path / "data" / case / "imaging.nii.gz").write_bytes(b"x")
-    assert len(customize.check(folder, cases)) == 4
+    assert len(customize.check(folder, cases, "the benchmark")) == 4
 
 
 def test_without_a_folder_it_says_where_the_data_is() -> None:
@@ -67,3 +69,66 @@ def test_without_a_folder_it_says_where_the_data_is() -> None:
     with pytest.raises(Error, match="has to be fetched by you") as caught:
         customize.preprocess({"env": env})
     assert "neheller/kits19" in caught.value.hint
+
+
+def test_calibration_takes_the_cases_of_the_rules_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = [f"case_{number:05d}" for number in range(39, 0, -2)]
+    for case in cases:
+        (tmp_path / "data" / case).mkdir(parents=True)
+        for name in customize.NAMES:
+            (tmp_path / "data" / case / name).write_bytes(b"x")
+    listing = tmp_path / "list.txt"
+    listing.write_text("\n".join(cases))
+    env: dict[str, Any] = {
+        "CM_KITS19_PATH": str(tmp_path),
+        "CM_DATASET_TYPE": "calibration",
+        "CM_CALIBRATION_LIST_FILE_WITH_PATH": str(listing),
+    }
+    monkeypatch.chdir(tmp_path)
+    assert len(customize.preprocess({"env": env})["relies_on"]) == 40
+    customize.postprocess({"env": env})
+    assert Path(env["CM_DATASET_CASES_FILE_PATH"]).read_text().split() == cases
+    assert env["CM_CALIBRATION_DATASET_PATH"] == env["CM_DATASET_PATH"] == str(tmp_path / "data")
+    for case in cases[:2]:
+        (tmp_path / "data" / case / "imaging.nii.gz").unlink()
+    with pytest.raises(Error, match="lacks 2 of the 40 files that calibration needs") as caught:
+        customize.preprocess({"env": env})
+    assert [Path(line).parent.name for line in caught.value.context] == cases[:2]
+    listing.write_text("\n".join([*cases[:-1], "../case_00001"]))
+    with pytest.raises(Error, match="is no list of 20 cases: line 20"):
+        customize.preprocess({"env": env})
+
+
+def test_the_list_is_downloaded_and_checked(home: Any, tmp_path: Path) -> None:
+    cases = [f"case_{number:05d}" for number in range(50, 70)]
+    for case in cases:
+        (tmp_path / "kits19" / case).mkdir(parents=True)
+        for name in customize.NAMES:
+            (tmp_path / "kits19" / case / name).write_bytes(b"x")
+    listing = tmp_path / "list.txt"
+    listing.write_text("\n".join(cases))
+    words = (
+        *("run", "script", "--tags=get,dataset,kits19,original,_calibration"),
+        *(f"--kits19_path={tmp_path / 'kits19'}", f"--env.CM_PACKAGE_URL={listing}"),
+        *("--env.CM_PACKAGE_URL1=", "--quiet", "--out=json"),
+    )
+    assert home.cm(*words).json["code"] == "checksum-mismatch", "it is not the list of the rules"
+    checksum = hashlib.md5(listing.read_bytes()).hexdigest()
+    done = home.cm(*words, f"--env.CM_CALIBRATION_LIST_CHECKSUM={checksum}").json
+    assert done["return"] == 0, done
+    assert done["new_env"]["CM_DATASET_SIZE"] == "20"
+    assert done["new_env"]["CM_CALIBRATION_DATASET_PATH"] == str(tmp_path / "kits19")
+
+
+def test_made_up_cases_for_calibration_are_others(tmp_path: Path) -> None:
+    program = lab.module_of(SCRIPT / "src" / "make_dataset.py")
+    assert program.main(["--out", str(tmp_path), "--part", "calibration", "--count", "1"]) == 0
+    own = json.loads((tmp_path / "dataset.json").read_text())
+    train = forms.SCRIPT / "get-ml-model-3d-unet-kits19" / "src" / "train.py"
+    trained = re.search(r"_SEED = (\d+), (\d+)$", train.read_text(encoding="utf-8"), re.MULTILINE)
+    assert trained is not None
+    judged, _ = program.PARTS["validation"]
+    assert own["seed"] not in (judged, *map(int, trained.groups()))
+    assert program.PARTS["calibration"] == (own["seed"], customize.CALIBRATION_CASES)

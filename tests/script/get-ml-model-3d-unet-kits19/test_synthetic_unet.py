@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,22 @@ def test_volumes_of_noise_are_filled_by_its_windows(tmp_path: Path) -> None:
         1,
         "synthetic: --count: a number from 1 to 5 is needed\n",
     )
+
+
+def test_noise_for_calibration_is_other_noise_and_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volumes = lab.module_of(VOLUMES)
+    monkeypatch.setattr(volumes, "SHAPES", ((4, 4, 4), (4, 4, 8)))
+    found = {}
+    for part in volumes.PARTS:
+        (tmp_path / part).mkdir()
+        words = ["--name", "noise", "--part", part, "--count", "1"]
+        assert volumes.main([*words, "--out", str(tmp_path / part)]) == 0
+        found[part] = np.load(tmp_path / part / "samples.npy")
+    assert (found["validation"] != found["training"]).all()
+    facts = [json.loads((tmp_path / part / "dataset.json").read_text()) for part in volumes.PARTS]
+    assert [("qsl_count" in each) for each in facts] == [True, False]
 
 
 def test_the_synthetic_form_is_described_after_the_full_one(

@@ -174,3 +174,29 @@ def test_synthetic_volumes_are_few_and_repeated(tmp_path: Path) -> None:
     assert np.load(tmp_path / "samples.npy").shape == (4 * 4 * 8 * 8 * 4,)
     assert abs(np.load(tmp_path / "samples.npy").std() - 1) < 0.05
     assert set(np.load(tmp_path / "labels.npy")) == {0, 1, 2, 3}
+
+
+def test_synthetic_volumes_for_calibration_are_others_and_not_repeated(tmp_path: Path) -> None:
+    for part in ("validation", "training"):
+        (tmp_path / part).mkdir()
+        command = [sys.executable, str(SOURCE / "synthetic.py"), "--window", "8,8,4"]
+        run([*command, "--part", part, "--out", str(tmp_path / part)]).ok()
+    facts = json.loads((tmp_path / "training" / "dataset.json").read_text())
+    assert facts["count"] == 1
+    assert "qsl_count" not in facts
+    judged, own = (
+        np.load(tmp_path / part / "samples.npy")[:1024] for part in ("validation", "training")
+    )
+    assert (judged != own).all()
+
+
+def test_the_path_for_calibration_leaves_that_of_the_test_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    customize = lab.module_of(SOURCE.parent / "customize.py")
+    (tmp_path / "dataset.json").write_text('{"count": 40}')
+    monkeypatch.chdir(tmp_path)
+    env = {"CM_DATASET_TYPE": "training", "CM_DATASET_PREPROCESSED_PATH": "judged"}
+    customize.postprocess({"env": env})
+    assert env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] == str(tmp_path)
+    assert env["CM_DATASET_PREPROCESSED_PATH"] == "judged"

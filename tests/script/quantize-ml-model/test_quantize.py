@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, quantize, records
+from mlperf_harness import backends, benchmarks, lookups, memory, quantize, records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import MAIN
 
@@ -77,13 +78,126 @@ def test_a_quantized_bert_reaches_its_target(tmp_path: Path) -> None:
     assert sorted(whole) == [*attention, "/spans/MatMul"]
 
 
+def reached(folder: Path, name: str, data: Path, batch: int) -> tuple[dict[str, Any], float]:
+    """The facts of the quantized model in ``folder``, and how exact it is on all of ``data``."""
+    facts = records.read_json(folder / "model.json")
+    model = quantize._spec(facts, folder / facts["file"])
+    benchmark = benchmarks.create(name, data, model)
+    runtime = backends.create("onnxruntime", "cpu", "int8")
+    opened = {g.name: runtime.open(g, benchmark.outputs[g.name], 1, 1)[0] for g in model.graphs()}
+    answers = forms.answers(benchmark, benchmark.solver(opened, batch), batch)
+    return facts, benchmark.accuracy(answers, np.arange(benchmark.sample_count)).value
+
+
+@pytest.mark.parametrize(("version", "name"), [("v1", "dlrm-99.9"), ("v2", "dlrm-v2-99.9")])
+def test_a_quantized_dlrm_reaches_its_stricter_target(
+    version: str, name: str, tmp_path: Path
+) -> None:
+    folder = lab.SCRIPT / "get-ml-model-dlrm-terabyte" / "tiny" / version
+    changes = {"benchmark": name, "facts": str(folder / "model.json"), "samples": 128}
+    data = forms.clicks(version, "calibration")
+    assert quantize.main(request(tmp_path, dataset=str(data), **changes)) == 0
+    facts, auc = reached(tmp_path, name, forms.clicks(version), 64)
+    assert auc >= 0.999 * facts["accuracy"]["reference"]
+    assert "128 calibration samples" in facts["weight_transformations"]
+    graph = onnx.load(tmp_path / facts["file"]).graph
+    made = {name: node.op_type for node in graph.node for name in node.output}
+    layers = [node for node in graph.node if node.op_type == "Gemm"]
+    weights = [made.get(node.input[1]) for node in layers]
+    assert weights == ["DequantizeLinear"] * 3 + [None], "only the last layer stays float"
+
+
+def test_a_quantized_gptj_reaches_its_target(tmp_path: Path) -> None:
+    folder = lab.SCRIPT / "get-ml-model-gptj" / "tiny"
+    changes = {"benchmark": "gptj-99", "facts": str(folder / "model.json"), "samples": 16}
+    data = forms.calibration_articles()
+    assert quantize.main(request(tmp_path, dataset=str(data), **changes)) == 0
+    articles = forms.articles(64)
+    facts, rouge = reached(tmp_path, "gptj-99", articles, 64)
+    _, exact = reached(folder, "gptj-99", articles, 64)
+    assert rouge >= 0.99 * exact
+    assert "128 calls for 16 calibration samples" in facts["weight_transformations"]
+
+
+# ---------------------------------------------------------------- models that are fed their answers
+
+
+def test_a_decoder_is_fed_what_the_float_model_answered(tmp_path: Path) -> None:
+    folder = lab.SCRIPT / "get-ml-model-gptj" / "tiny"
+    data = forms.calibration_articles()
+    changes = {"benchmark": "gptj-99", "facts": str(folder / "model.json"), "samples": 2}
+    asked = records.read(quantize.Request, request(tmp_path, dataset=str(data), **changes))
+    facts = records.read_json(folder / "model.json")
+    model = quantize._spec(facts, folder / facts["file"])
+    samples = list(quantize.calibration_feeds(asked, model))
+    assert [len(calls) for calls in samples] == [quantize.CALLS] * 2
+    prompts, offsets = np.load(data / "prompts.npy"), np.load(data / "offsets.npy")
+    first, *later = samples[1]
+    np.testing.assert_array_equal(first["input_ids"], [prompts[offsets[1] : offsets[2]]])
+    assert first["past"].size == 0
+    for calls in later:
+        assert calls["input_ids"].shape == (4, 1)
+        assert calls["past"].shape[3] + 1 == calls["attention_mask"].shape[1]
+        assert np.abs(calls["past"]).max() > 0
+    assert len({calls["past"].shape[3] for calls in later}) == len(later)
+
+
+def test_every_graph_of_a_model_is_quantized(tmp_path: Path) -> None:
+    folder = lab.SCRIPT / "get-ml-model-rnnt" / "tiny"
+    changes = {"benchmark": "rnnt", "facts": str(folder / "model.json"), "samples": 4}
+    # For ranges only: nothing is judged here.
+    assert quantize.main(request(tmp_path, dataset=str(forms.speech_arrays()), **changes)) == 0
+    facts = records.read_json(tmp_path / "model.json")
+    assert facts["weight_transformations"].count("calibration samples") == 2
+    for each in (facts, *facts["parts"]):
+        assert each["file"].endswith("_int8.onnx")
+        data = (tmp_path / each["file"]).read_bytes()
+        assert (hashlib.sha256(data).hexdigest(), len(data)) == (each["sha256"], each["bytes"])
+        kinds = {node.op_type for node in onnx.load_from_string(data).graph.node}
+        assert {"LSTM", "DequantizeLinear"} <= kinds
+    model = quantize._spec(facts, tmp_path / facts["file"])
+    assert [graph.name for graph in model.graphs()] == [MAIN, "step"]
+
+
+class Echo:
+    """Answers what it is fed."""
+
+    def predict(self, feeds: Any) -> Any:
+        return list(feeds.values())
+
+
+@pytest.mark.parametrize("count", [1, 5, 16, 17, 128, 1000])
+def test_calls_are_spread_evenly_and_few_are_kept(count: int) -> None:
+    listener = quantize._Listener(Echo(), 8, first=True)
+    for number in range(count):
+        listener.predict({"x": np.full(1, number)})
+        assert len(listener._kept) <= 16
+    taken = [int(feeds["x"][0]) for feeds in listener.taken()]
+    assert len(taken) == min(8, count)
+    assert taken[0] == 0
+    assert max(np.diff([*taken, count])) <= max(1, count / 4)
+    assert listener.taken() == []
+
+
+def test_of_calls_that_are_too_large_only_the_first_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quantize, "CALLS_BYTES", 100)
+    listener = quantize._Listener(Echo(), 8, first=True)
+    for number in range(40):
+        listener.predict({"x": np.full(99, number, dtype=np.uint8)})
+        assert len(listener._kept) == 1
+    (only,) = listener.taken()
+    assert only["x"][0] == 0
+
+
 def test_the_model_is_fed_as_the_benchmark_feeds_it(tmp_path: Path) -> None:
     asked = records.read(quantize.Request, request(tmp_path, samples=5))
     facts = records.read_json(lab.MODEL / "model.json")
     model = quantize._spec(facts, lab.MODEL / facts["file"])
-    feeds = list(quantize.calibration_feeds(asked, model))
+    feeds = [calls[0]["input_tensor:0"] for calls in quantize.calibration_feeds(asked, model)]
     expected = np.load(lab.arrays("train") / "samples.npy")[:5]
-    np.testing.assert_array_equal(np.concatenate([f["input_tensor:0"] for f in feeds]), expected)
+    np.testing.assert_array_equal(np.concatenate(feeds), expected)
 
 
 def test_a_broken_model_is_one_clear_error(tmp_path: Path) -> None:
@@ -162,9 +276,9 @@ def small_detector(opset: int = 13, tail: Sequence[Any] = ()) -> Any:
 def quantized(folder: Path, model: Any) -> tuple[Any, str]:
     """The model in int8, and the note about it."""
     random = np.random.default_rng(3)
-    feeds = [{"image": random.standard_normal((1, 3, 16, 16), np.float32)} for _ in range(6)]
+    feeds = [[{"image": random.standard_normal((1, 3, 16, 16), np.float32)}] for _ in range(6)]
     onnx.save(model, folder / "float.onnx")
-    counted = quantize.Counted(iter(feeds))
+    counted = quantize.Counted(feeds)
     note = quantize._quantize(folder / "float.onnx", folder / "int8.onnx", counted, ())
     assert sorted(path.name for path in folder.iterdir()) == ["float.onnx", "int8.onnx"]
     return onnx.load(folder / "int8.onnx"), note
@@ -233,3 +347,131 @@ def test_called_alone_it_says_what_it_is_a_part_of() -> None:
     with pytest.raises(Error, match="there is nothing to quantize") as caught:
         customize.preprocess({"env": {"CM_QUANTIZE_SAMPLES": "8"}})
     assert "--precision=int8" in caught.value.hint
+
+
+# ---------------------------------------------------------------- models that are large
+
+
+def recommender(folder: Path, beside: bool = True) -> Any:
+    """Rows of two tables, summed or as they are, beside counts, through two layers."""
+    random = np.random.default_rng(5)
+
+    def noise(name: str, *shape: int) -> Any:
+        values = random.standard_normal(shape) * 0.3
+        return onnx.numpy_helper.from_array(values.astype(np.float32), name)
+
+    def places(name: str, *values: int) -> Any:
+        return onnx.numpy_helper.from_array(np.asarray(values, dtype=np.int64), name)
+
+    weights = [noise("t0", 900, 8), noise("t1", 700, 8), noise("w", 20, 16), noise("v", 16, 1)]
+    weights += [places("k0", 0), places("k1", 1), places("k3", 3), places("flat", 0, 8)]
+    node = onnx.helper.make_node
+    nodes = [
+        node("Slice", ["indices", "k0", "k1", "k1"], ["i0"]),
+        node("Gather", ["t0", "i0"], ["r0"], axis=0),
+        node("Slice", ["indices", "k1", "k3", "k1"], ["i1"]),
+        node("Gather", ["t1", "i1"], ["r1"], axis=0),
+        node("ReduceSum", ["r1", "k1"], ["s1"], keepdims=0),
+        node("Reshape", ["r0", "flat"], ["s0"]),
+        node("Concat", ["counts", "s0", "s1"], ["x"], axis=1),
+        node("Gemm", ["x", "w"], ["y"]),
+        node("Relu", ["y"], ["z"]),
+        node("Gemm", ["z", "v"], ["odds"]),
+        node("Sigmoid", ["odds"], ["pred"]),
+    ]
+    info = onnx.helper.make_tensor_value_info
+    floats, whole = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    inputs = [info("counts", floats, ["N", 4]), info("indices", whole, ["N", 3])]
+    outputs = [info("pred", floats, ["N", 1])]
+    graph = onnx.helper.make_graph(nodes, "recommender", inputs, outputs, weights)
+    opsets = [onnx.helper.make_opsetid("", 13)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(
+        model,
+        folder / "float.onnx",
+        save_as_external_data=beside,
+        location="float.onnx.data",
+        size_threshold=1000,
+    )
+    return model
+
+
+def clicks(seed: int) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    counts = random.standard_normal((50, 4), np.float32)
+    return {"counts": counts, "indices": random.integers(0, 700, (50, 3))}
+
+
+def session(path: Path) -> Any:
+    runtime = pytest.importorskip("onnxruntime")
+    return runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def test_tables_larger_than_memory_stay_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recommender(tmp_path)
+    monkeypatch.setattr(quantize, "LARGE", 40_000)  # between the layers and the tables
+    monkeypatch.setattr(quantize, "check_memory", lambda _, size: sizes.append(size))
+    sizes: list[int] = []
+    out = tmp_path / "out"
+    out.mkdir()
+    counted = quantize.Counted([[clicks(seed)] for seed in range(4)])
+    note = quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, ())
+    assert note.endswith("4 calibration samples")
+    assert sum(sizes) < 2000, "memory is needed for the layers alone"
+    assert sorted(path.name for path in out.iterdir()) == ["float.onnx.data", "int8.onnx"]
+    tables = out / "float.onnx.data"
+    assert tables.samefile(tmp_path / tables.name), "the tables are not copied"
+    assert (out / "int8.onnx").stat().st_size < 20_000
+    graph = onnx.load(out / "int8.onnx", load_external_data=False).graph
+    assert {t.name for t in graph.initializer if t.external_data} == {"t0", "t1"}
+    made = {name: node.op_type for node in graph.node for name in node.output}
+    layers = [node for node in graph.node if node.op_type == "Gemm"]
+    assert [made.get(node.input[1]) for node in layers] == ["DequantizeLinear", None]
+    feeds = clicks(9)
+    exact, coarse = (
+        session(path).run(None, feeds)[0] for path in (tmp_path / "float.onnx", out / "int8.onnx")
+    )
+    assert np.abs(exact - coarse).max() < 0.02
+
+
+def test_small_tables_and_those_within_the_graph_are_not_set_aside(tmp_path: Path) -> None:
+    recommender(tmp_path)
+    assert lookups.cut(tmp_path / "float.onnx", 60_000) is None
+    assert lookups.cut(tmp_path / "float.onnx", 50_000) is not None
+    recommender(tmp_path, beside=False)
+    assert lookups.cut(tmp_path / "float.onnx", 1) is None
+
+
+def test_weights_that_one_file_cannot_hold_lie_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantize, "LARGE", 1000)
+    folder = lab.SCRIPT / "get-ml-model-rnnt" / "tiny"
+    changes = {"benchmark": "rnnt", "facts": str(folder / "model.json"), "samples": 1}
+    assert quantize.main(request(tmp_path, dataset=str(forms.speech_arrays()), **changes)) == 0
+    facts = records.read_json(tmp_path / "model.json")
+    names = ["rnnt_tiny_encoder_int8.onnx.data", "rnnt_tiny_step_int8.onnx.data"]
+    assert [each["file"] for each in facts["data"]] == names
+    for each in facts["data"]:
+        data = (tmp_path / each["file"]).read_bytes()
+        assert (hashlib.sha256(data).hexdigest(), len(data)) == (each["sha256"], each["bytes"])
+    model = quantize._spec(facts, tmp_path / facts["file"])
+    assert model.data_bytes == sum(each["bytes"] for each in facts["data"])
+    runtime = backends.create("onnxruntime", "cpu", "int8")
+    for graph in model.graphs():
+        runtime.open(graph, [graph.outputs[0].name], 1, 1)
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused_in_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: (30_000_000_000, "are free on this machine"))
+    quantize.check_memory(Path("model.onnx"), 7_000_000_000)
+    said = (
+        r"quantize gptj.onnx: about 96.0 GB are needed, 4 times its weights, and 30.0 GB are free"
+    )
+    with pytest.raises(HarnessError, match=said) as caught:
+        quantize.check_memory(Path("gptj.onnx"), 24_000_000_000)
+    assert "--precision=float32" in caught.value.advice

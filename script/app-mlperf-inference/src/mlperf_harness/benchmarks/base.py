@@ -107,6 +107,7 @@ class Benchmark(Protocol):
     ``outputs`` names what is asked of each graph of the model. ``costs`` [sample_count] is how
     much work each sample is, in any unit (tokens), where samples differ in that; else None. One
     whose samples take much memory while they are computed has ``work_bytes`` too, the bytes of one.
+    ``feeds_back`` is true where an answer of the model decides what it is fed next.
     """
 
     rules: Rules

@@ -25,6 +25,7 @@ class Repeated:
         self.outputs: Mapping[str, tuple[str, ...]] = benchmark.outputs
         self.result = benchmark.result
         self.work_bytes = int(getattr(benchmark, "work_bytes", 0))
+        self.feeds_back = bool(getattr(benchmark, "feeds_back", False))
         self.costs: Array | None = None
         if benchmark.costs is not None:
             self.costs = benchmark.costs[np.arange(count) % self._own]

@@ -127,6 +127,8 @@ class SpeechRecognition:
     ``FeatureSpec``.
     """
 
+    feeds_back = True
+
     def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
         self.rules = rules
         facts = read_json(dataset / "dataset.json")

@@ -69,6 +69,8 @@ class Summarization:
     and ``largest_prompt``.
     """
 
+    feeds_back = True
+
     def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
         self.rules = rules
         facts = read_json(dataset / "dataset.json")
