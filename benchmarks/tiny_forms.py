@@ -7,8 +7,8 @@ A way is a backend, or a backend and a precision. A precision that a benchmark c
 left out of the table.
 
 Each row is a call of the real command ``cm run script --tags=run-mlperf,inference,_tiny,...`` with
-performance and accuracy mode; in the first way find-performance comes before it, which stores the
-targets, and the compliance tests after it, since those do not depend on the backend.
+performance and accuracy mode; with ONNX Runtime in float32 find-performance comes before it, which
+stores the targets, and the compliance tests after it, since those do not depend on the backend.
 PYTHON is an environment to use in place of the one that the scripts make. The table is Markdown;
 runs that fail say why below it.
 """
@@ -154,7 +154,7 @@ def main() -> int:
     rows = []
     for model, way in product(options.models, options.ways):
         print(f"{model}, {way} ...", file=sys.stderr, flush=True)
-        calls = CALLS if way == options.ways[0] else CALLS_OF_FURTHER_WAYS
+        calls = CALLS if way == WAYS[0] else CALLS_OF_FURTHER_WAYS
         row = measure(model, way, calls, options.seconds, options.python)
         if row is not None:
             rows.append(row)

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, lookups, memory, quantize, records
+from mlperf_harness import (
+    backends,
+    benchmarks,
+    calibration_calls,
+    float_nodes,
+    lookups,
+    memory,
+    quantize,
+    records,
+)
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import MAIN
 
@@ -125,12 +134,11 @@ def test_a_quantized_gptj_reaches_its_target(tmp_path: Path) -> None:
 def test_a_decoder_is_fed_what_the_float_model_answered(tmp_path: Path) -> None:
     folder = lab.SCRIPT / "get-ml-model-gptj" / "tiny"
     data = forms.calibration_articles()
-    changes = {"benchmark": "gptj-99", "facts": str(folder / "model.json"), "samples": 2}
-    asked = records.read(quantize.Request, request(tmp_path, dataset=str(data), **changes))
     facts = records.read_json(folder / "model.json")
     model = quantize._spec(facts, folder / facts["file"])
-    samples = list(quantize.calibration_feeds(asked, model))
-    assert [len(calls) for calls in samples] == [quantize.CALLS] * 2
+    benchmark = benchmarks.create("gptj-99", data, model)
+    samples = list(calibration_calls.calls_of(benchmark, model, 2))
+    assert [len(calls) for calls in samples] == [calibration_calls.CALLS] * 2
     prompts, offsets = np.load(data / "prompts.npy"), np.load(data / "offsets.npy")
     first, *later = samples[1]
     np.testing.assert_array_equal(first["input_ids"], [prompts[offsets[1] : offsets[2]]])
@@ -168,7 +176,7 @@ class Echo:
 
 @pytest.mark.parametrize("count", [1, 5, 16, 17, 128, 1000])
 def test_calls_are_spread_evenly_and_few_are_kept(count: int) -> None:
-    listener = quantize._Listener(Echo(), 8, first=True)
+    listener = calibration_calls.Listener(Echo(), 8, first=True)
     for number in range(count):
         listener.predict({"x": np.full(1, number)})
         assert len(listener._kept) <= 16
@@ -182,8 +190,8 @@ def test_calls_are_spread_evenly_and_few_are_kept(count: int) -> None:
 def test_of_calls_that_are_too_large_only_the_first_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(quantize, "CALLS_BYTES", 100)
-    listener = quantize._Listener(Echo(), 8, first=True)
+    monkeypatch.setattr(calibration_calls, "CALLS_BYTES", 100)
+    listener = calibration_calls.Listener(Echo(), 8, first=True)
     for number in range(40):
         listener.predict({"x": np.full(99, number, dtype=np.uint8)})
         assert len(listener._kept) == 1
@@ -192,10 +200,11 @@ def test_of_calls_that_are_too_large_only_the_first_is_kept(
 
 
 def test_the_model_is_fed_as_the_benchmark_feeds_it(tmp_path: Path) -> None:
-    asked = records.read(quantize.Request, request(tmp_path, samples=5))
     facts = records.read_json(lab.MODEL / "model.json")
     model = quantize._spec(facts, lab.MODEL / facts["file"])
-    feeds = [calls[0]["input_tensor:0"] for calls in quantize.calibration_feeds(asked, model)]
+    benchmark = benchmarks.create("resnet50", lab.arrays("train"), model)
+    found = calibration_calls.calls_of(benchmark, model, 5)
+    feeds = [calls[0]["input_tensor:0"] for calls in found]
     expected = np.load(lab.arrays("train") / "samples.npy")[:5]
     np.testing.assert_array_equal(np.concatenate(feeds), expected)
 
@@ -278,7 +287,7 @@ def quantized(folder: Path, model: Any) -> tuple[Any, str]:
     random = np.random.default_rng(3)
     feeds = [[{"image": random.standard_normal((1, 3, 16, 16), np.float32)}] for _ in range(6)]
     onnx.save(model, folder / "float.onnx")
-    counted = quantize.Counted(feeds)
+    counted = calibration_calls.Counted(feeds)
     note = quantize._quantize(folder / "float.onnx", folder / "int8.onnx", counted, ())
     assert sorted(path.name for path in folder.iterdir()) == ["float.onnx", "int8.onnx"]
     return onnx.load(folder / "int8.onnx"), note
@@ -287,14 +296,14 @@ def quantized(folder: Path, model: Any) -> tuple[Any, str]:
 def test_what_places_boxes_and_what_follows_the_last_layers_stays_float() -> None:
     graph = small_detector().graph
     stays = {"l0/decode", "l1/decode", "l0/boxes", "l1/boxes"}
-    assert set(quantize.left_float(graph)) == stays
+    assert set(float_nodes.left_float(graph)) == stays
 
 
 def test_a_classifier_keeps_no_layer_float() -> None:
     pytest.importorskip("onnxruntime")
     model = onnx.load(lab.MODEL / records.read_json(lab.MODEL / "model.json")["file"])
-    layers = {node.name for node in model.graph.node if node.op_type in quantize.LAYERS}
-    assert not layers.intersection(quantize.left_float(model.graph))
+    layers = {node.name for node in model.graph.node if node.op_type in float_nodes.LAYERS}
+    assert not layers.intersection(float_nodes.left_float(model.graph))
 
 
 def test_heads_with_shared_weights_answer_nearly_as_in_float(tmp_path: Path) -> None:
@@ -416,7 +425,7 @@ def test_tables_larger_than_memory_stay_where_they_are(
     sizes: list[int] = []
     out = tmp_path / "out"
     out.mkdir()
-    counted = quantize.Counted([[clicks(seed)] for seed in range(4)])
+    counted = calibration_calls.Counted([[clicks(seed)] for seed in range(4)])
     note = quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, ())
     assert note.endswith("4 calibration samples")
     assert sum(sizes) < 2000, "memory is needed for the layers alone"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, quantize, ranges, records
+from mlperf_harness import backends, benchmarks, calibration_calls, quantize, ranges, records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import MAIN
 
@@ -77,11 +77,11 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 import onnxruntime.quantization
-from mlperf_harness import quantize
+from mlperf_harness import calibration_calls, quantize
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
 calls = [[{"x0": np.ones((1, 8, side, side), np.float32)}] for _ in range(3)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", quantize.Counted(calls), ())
+quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", calibration_calls.Counted(calls), ())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -118,7 +118,9 @@ def test_the_calls_that_are_taken_are_evenly_spread_and_few_in_memory(
     most: int, calls: int
 ) -> None:
     model = described(KITS)
-    listener = quantize._Listener(quantize._Zeros(model.graphs()[0], ["output"]), most, False)
+    listener = calibration_calls.Listener(
+        calibration_calls.Zeros(model.graphs()[0], ["output"]), most, False
+    )
     for _ in range(2):  # the second sample begins anew
         for number in range(calls):
             listener.predict({"input": np.array([number])})
@@ -134,11 +136,10 @@ def test_the_calls_that_are_taken_are_evenly_spread_and_few_in_memory(
 
 def test_windows_of_all_cases_are_used_and_no_more_than_asked_for(tmp_path: Path) -> None:
     volumes = forms.kidney_volumes(part="calibration")
-    config = request(tmp_path, "3d-unet-99", KITS, volumes, 60)
-    asked = records.read(quantize.Request, config)
-    windows = benchmarks.create("3d-unet-99", volumes, described(KITS)).costs
+    benchmark = benchmarks.create("3d-unet-99", volumes, described(KITS))
+    windows = benchmark.costs
     assert windows is not None
-    found = list(quantize.calibration_feeds(asked, described(KITS)))
+    found = list(calibration_calls.calls_of(benchmark, described(KITS), 60))
     assert [len(calls) for calls in found] == [min(3, count) for count in windows]
     assert {len(calls) for calls in found} > {3}
     shape = (1, 1, 32, 32, 32)

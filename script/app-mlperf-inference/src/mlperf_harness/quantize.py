@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from . import backends, benchmarks, lookups, memory, ranges, records
-from .backends.base import Array, Feeds, Predictor, empty_batch
-from .benchmarks.base import Benchmark
+from . import benchmarks, lookups, memory, ranges, records
+from .calibration_calls import Counted, calls_of
 from .errors import HarnessError
-from .host import usable_cores
-from .progress import Progress
-from .settings import FLOAT32, MAIN, GraphSpec, ModelSpec
+from .float_nodes import QUANTIZED, left_float
+from .settings import ModelSpec
 
-# The layers that hold nearly all the work; what decides the answer (Softmax, ArgMax) stays float.
-QUANTIZED = ("Conv", "Gemm", "MatMul", "Add", "GlobalAveragePool", "Relu", "Clip")
-# Those of them that have weights. A Relu or Clip after them is taken into them, so that no step of
-# their range is spent on what it cuts off.
-LAYERS = ("Conv", "Gemm", "MatMul")
 NOTE = "quantized to int8: weights by {weights}, activations by tensor, {told}"
 GRAPH_KEYS = ("name", "sha256", "inputs", "outputs")
 BLOCK = 1 << 24
@@ -34,12 +24,8 @@ LARGE = 2_000_000_000
 # the copy and the session of the one that ranges are taken from, and what is computed. With one
 # layer of GPT-J, 2.5 GB, it was 3.6 times.
 COPIES = 4
-# Of a sample that takes many calls, each fed with what the one before has answered.
-CALLS, CALLS_BYTES = 8, 1 << 30
 # The first versions of the operators that can describe a scale for each channel, and one at all.
 OPSET, LEAST_OPSET = 13, 10
-# Heads of a detector have so many times as many channels for classes as for boxes, at least.
-APART = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +47,11 @@ def main(config: Path) -> int:
     request = records.read(Request, config)
     facts = records.read_json(Path(request.facts))
     model = _spec(facts, Path(request.facts).parent / facts["file"])
+    benchmark = benchmarks.create(request.benchmark, Path(request.dataset), model)
     folder = Path(request.folder)
     notes, written = [], []
     for graph, described in zip(model.graphs(), (facts, *facts.get("parts", ())), strict=True):
-        feeds = Counted(calibration_feeds(request, model, graph.name))
+        feeds = Counted(calls_of(benchmark, model, request.samples, graph.name))
         target = folder / f"{Path(graph.path).stem}_int8.onnx"
         notes.append(_quantize(Path(graph.path), target, feeds, described.get("keep_float", [])))
         written.append({**described, **_file(target)})
@@ -112,32 +99,6 @@ def _file(path: Path) -> dict[str, Any]:
     return {"file": path.name, "sha256": digest.hexdigest(), "bytes": path.stat().st_size}
 
 
-class Counted:
-    """The calls of the model that its ranges are taken from, and how many there were.
-
-    ``samples`` gives for each calibration sample what the model is fed in its calls.
-    """
-
-    def __init__(self, samples: Iterable[Sequence[dict[str, Array]]]) -> None:
-        self._feeds = self._counted(samples)
-        self._samples = self._calls = 0
-
-    def _counted(self, samples: Iterable[Sequence[dict[str, Array]]]) -> Iterator[dict[str, Array]]:
-        for calls in samples:
-            self._samples += 1
-            self._calls += len(calls)
-            yield from calls
-
-    def get_next(self) -> dict[str, Array] | None:
-        """The next call; None at the end, as ONNX Runtime's calibration has it."""
-        return next(self._feeds, None)
-
-    def told(self) -> str:
-        """The numbers in words; those of the calls where they are others."""
-        samples = f"{self._samples} calibration samples"
-        return samples if self._calls == self._samples else f"{self._calls} calls for {samples}"
-
-
 def _spec(facts: dict[str, Any], source: Path) -> ModelSpec:
     keys = ("name", "sha256", "precision", "inputs", "outputs", "accuracy")
     described = {key: facts[key] for key in keys}
@@ -151,96 +112,6 @@ def _spec(facts: dict[str, Any], source: Path) -> ModelSpec:
     described["data_bytes"] = sum(file["bytes"] for file in files)
     spec: ModelSpec = records.decode(ModelSpec, {**described, "path": str(source)})
     return spec
-
-
-def calibration_feeds(
-    request: Request, model: ModelSpec, part: str = MAIN
-) -> Iterator[Sequence[dict[str, Array]]]:
-    """What the benchmark would feed a graph for each of the first samples, call by call.
-
-    A sample may take hundreds of calls, such as windows of a large volume: there are no more calls
-    in all than samples are asked for, evenly spread over the samples and the calls of each. Where
-    what a graph answers is fed to it again, there are at most ``CALLS`` of each sample.
-    """
-    benchmark: Benchmark = benchmarks.create(request.benchmark, Path(request.dataset), model)
-    ranges.check_room(int(getattr(benchmark, "work_bytes", 0)))
-    count = min(request.samples, benchmark.sample_count)
-    graphs = {graph.name: graph for graph in model.graphs()}
-    # Such a call is a whole prompt where those after it are a letter each.
-    first = bool(getattr(benchmark, "feeds_back", False))
-    answering: Callable[[GraphSpec, Sequence[str]], Predictor] = _opened if first else _Zeros
-    predictors = {name: answering(graph, benchmark.outputs[name]) for name, graph in graphs.items()}
-    listener = _Listener(predictors[part], CALLS if first else request.samples // count, first)
-    solver = benchmark.solver({**predictors, part: listener}, 1)
-    results, sizes = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
-    progress = Progress()
-    for index in range(count):
-        # One at a time: a hundred large pictures are gigabytes.
-        benchmark.load([index])
-        solver.solve([index], results, sizes)
-        benchmark.unload()
-        progress.report("calibration", index, count, "samples")
-        yield listener.taken()
-
-
-def _opened(graph: GraphSpec, outputs: Sequence[str]) -> Predictor:
-    """The float graph itself, for answers that decide what is fed next."""
-    runtime = backends.create("onnxruntime", "cpu", FLOAT32)
-    (predictor,) = runtime.open(graph, outputs, 1, usable_cores())
-    return predictor
-
-
-class _Zeros(Predictor):
-    """Answers zeros, where no answer decides what is fed next."""
-
-    def __init__(self, graph: GraphSpec, outputs: Sequence[str]) -> None:
-        self._outputs = [t for name in outputs for t in graph.outputs if t.name == name]
-
-    def predict(self, feeds: Feeds) -> Sequence[Array]:
-        """See ``backends.base.Predictor``."""
-        count = len(next(iter(feeds.values())))
-        return list(empty_batch(self._outputs, count).values())
-
-
-class _Listener(Predictor):
-    """Keeps calls that are evenly spread over those of a sample, and answers what another does.
-
-    ``most`` calls are handed out, the ``first`` one among them where that is asked. Never more than
-    twice as many are in memory, nor more than ``CALLS_BYTES`` of them but the first: when there
-    are, every second one is forgotten, and from then on only every second one of before is kept.
-    """
-
-    def __init__(self, answers: Predictor, most: int, first: bool) -> None:
-        self._answers = answers
-        self._most = most
-        self._first = first
-        self._kept: list[dict[str, Array]] = []
-        self._heard, self._step = 0, 1
-
-    def taken(self) -> list[dict[str, Array]]:
-        """Calls of the sample that has ended; the next one begins."""
-        count = min(self._most, len(self._kept))
-        # The middle of each of so many equal parts.
-        found = [self._kept[(2 * k + 1) * len(self._kept) // (2 * count)] for k in range(count)]
-        if self._first and found:
-            found[0] = self._kept[0]
-        self._kept = []
-        self._heard, self._step = 0, 1
-        return found
-
-    def predict(self, feeds: Feeds) -> Sequence[Array]:
-        """See ``backends.base.Predictor``."""
-        if self._heard % self._step == 0:
-            self._kept.append({name: np.array(array) for name, array in feeds.items()})
-        self._heard += 1
-        while self._too_many():
-            self._kept = self._kept[::2]
-            self._step *= 2
-        return self._answers.predict(feeds)
-
-    def _too_many(self) -> bool:
-        size = sum(array.nbytes for feeds in self._kept for array in feeds.values())
-        return len(self._kept) > 2 * self._most or (len(self._kept) > 1 and size > CALLS_BYTES)
 
 
 def _quantize(source: Path, target: Path, feeds: Counted, keep_float: Sequence[str]) -> str:
@@ -356,54 +227,3 @@ def _name_nodes(path: Path, keep_float: Sequence[str]) -> list[str]:
         node.name = node.name or f"{node.op_type}_{number}"
     onnx.save(model, path)
     return [*keep_float, *left_float(model.graph)]
-
-
-def left_float(graph: Any) -> list[str]:
-    """The nodes of a graph for whose values 256 steps are too coarse.
-
-    After the last convolutions or products of matrices only the answer is worked out: where boxes
-    are, which are kept. That costs little, as do the last convolutions that place boxes.
-    """
-    seen: set[str] = set()
-    last, after = [], []
-    for node in reversed(graph.node):
-        counts = bool(seen.intersection(node.output))
-        if node.op_type in LAYERS and not counts:
-            last.append(node)
-        if node.op_type in LAYERS or counts:
-            seen.update(node.input)
-        elif node.op_type in QUANTIZED:
-            after.append(node.name)
-    if any(node.op_type == "Conv" for node in graph.node):
-        return [*after, *_placing(graph, last)]
-    return sorted({*after, *_of_attention(graph), *(node.name for node in last)})
-
-
-def _of_attention(graph: Any) -> Iterator[str]:
-    """In a transformer, sums (masks of -10000 and more are among them) and attention itself.
-
-    What attention multiplies are no weights.
-    """
-    weights = {tensor.name for tensor in graph.initializer}
-    for node in graph.node:
-        attends = node.op_type == "MatMul" and not weights.intersection(node.input)
-        if attends or node.op_type == "Add":
-            yield node.name
-
-
-def _placing(graph: Any, last: Sequence[Any]) -> list[str]:
-    """The convolutions among the last layers that tell of boxes, not of classes.
-
-    A detector has both for each level. Boxes take four channels where classes take dozens, so that
-    the convolutions lie on two sides of the middle between fewest and most channels.
-    """
-    sizes = {tensor.name: tensor.dims for tensor in graph.initializer}
-    channels = {
-        node.name: sizes[node.input[1]][0]
-        for node in last
-        if node.op_type == "Conv" and node.input[1] in sizes
-    }
-    if not channels or max(channels.values()) < APART * min(channels.values()):
-        return []
-    middle = math.sqrt(min(channels.values()) * max(channels.values()))
-    return [name for name, count in channels.items() if count < middle]
