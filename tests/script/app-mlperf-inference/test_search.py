@@ -117,6 +117,17 @@ def test_a_rate_that_a_longer_run_refuses_is_lowered() -> None:
     assert 92 < found.qps <= 95
 
 
+def test_a_machine_that_became_a_third_slower_still_confirms_a_rate() -> None:
+    def attempt(qps: float, purpose: str) -> Try:
+        limit = 67.0 if purpose == "confirm" else 100.0
+        return Try(qps, 0.0 if qps <= limit else 1.0, 0.01, 10_000, None, 0.0, purpose)
+
+    found = search.search(50.0, attempt)
+    assert found.confirmed
+    assert found.qps is not None
+    assert 50 < found.qps <= 67
+
+
 @pytest.mark.parametrize(
     ("queries", "late"), [(6898, 50), (12571, 100), (55427, 500), (107569, 1000), (282276, 2700)]
 )

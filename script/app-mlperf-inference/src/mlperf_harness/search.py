@@ -26,6 +26,7 @@ SETTLED = 0.006
 LEAST_CLOSING = 6
 # A confirmation at the very limit would pass every second time.
 MARGIN = 0.99
+# After a failed confirmation; it is squared for each that was far too late.
 STEP_BACK = 0.98
 # After a confirmation with room to spare a higher rate is tried, when it is worth it.
 STEP_UP = 1.05
@@ -109,6 +110,7 @@ def search(start: float, attempt: Attempt, least: float = 0.0) -> Found:
 def _confirm(qps: float, attempt: Attempt, tries: list[Try]) -> float | None:
     """The highest rate that a longer run has confirmed, from ``qps`` downwards or upwards."""
     best: float | None = None
+    back = STEP_BACK
     for _ in range(CONFIRMATIONS):
         tries.append(attempt(qps, CONFIRM))
         guess = _estimate(tries)
@@ -121,7 +123,8 @@ def _confirm(qps: float, attempt: Attempt, tries: list[Try]) -> float | None:
         elif best is not None:
             break
         else:
-            lower = STEP_BACK * qps
+            lower = back * qps
+            back = back if tries[-1].useful else back * back
             qps = lower if guess is None else min(lower, max(MARGIN * guess, lower / STEP_UP))
     return best
 
