@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,6 +73,23 @@ def test_the_found_rate_is_within_three_percent_of_the_highest(
     # Queries are late in bursts, so that single searches differ by chance.
     assert abs(np.median(errors)) < 0.03, errors
     assert max(errors) < 0.1, errors
+
+
+def test_short_runs_that_something_disturbed_do_not_decide() -> None:
+    queue = Queue(0.001, 0.015, seed=7)
+    best = queue.highest()
+    random = np.random.default_rng(7)
+
+    def attempt(qps: float, purpose: str) -> Try:
+        tried = queue.attempt(qps, purpose)
+        disturbed = purpose != "confirm" and random.random() < 0.3
+        return replace(tried, late_share=tried.late_share + 0.08) if disturbed else tried
+
+    found = [search.search(start * 1000, attempt) for start in (0.6, 0.7, 0.8) * 4]
+    errors = [(each.qps or 0.0) / best - 1 for each in found]
+    assert abs(np.median(errors)) < 0.05, errors
+    assert np.mean(errors) > -0.08, errors
+    assert all(len(each.tries) <= search.most_tries() for each in found)
 
 
 def sharp(limit: float) -> tuple[list[float], search.Attempt]:

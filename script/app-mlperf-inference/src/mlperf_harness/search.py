@@ -26,9 +26,9 @@ SETTLED = 0.006
 LEAST_CLOSING = 6
 # A confirmation at the very limit would pass every second time.
 MARGIN = 0.99
-# After a failed confirmation; it is squared for each that was far too late.
+# After a failed confirmation, and after one with room to spare, when it is worth it. Where one
+# was far from the limit, the next step is as long as two.
 STEP_BACK = 0.98
-# After a confirmation with room to spare a higher rate is tried, when it is worth it.
 STEP_UP = 1.05
 WORTH_IT = 1.01
 FIRST_STEP = 1.25
@@ -110,22 +110,27 @@ def search(start: float, attempt: Attempt, least: float = 0.0) -> Found:
 def _confirm(qps: float, attempt: Attempt, tries: list[Try]) -> float | None:
     """The highest rate that a longer run has confirmed, from ``qps`` downwards or upwards."""
     best: float | None = None
-    back = STEP_BACK
+    failed = math.inf
+    back, up = STEP_BACK, STEP_UP
     for _ in range(CONFIRMATIONS):
         tries.append(attempt(qps, CONFIRM))
-        guess = _estimate(tries)
-        if tries[-1].passed:
+        last, guess = tries[-1], _estimate(tries) or 0.0
+        if last.passed:
             best = qps
-            higher = qps if guess is None else min(MARGIN * guess, STEP_UP * qps)
-            if higher <= qps * WORTH_IT:
-                break
-            qps = higher
-        elif best is not None:
-            break
+            # This long run counts more than all before it, which something may have disturbed.
+            qps = min(MARGIN * max(guess, _meeting([last])), up * qps)
+            up = up if last.useful else up * up
         else:
+            failed = qps
+        if best is None:
             lower = back * qps
-            back = back if tries[-1].useful else back * back
-            qps = lower if guess is None else min(lower, max(MARGIN * guess, lower / STEP_UP))
+            qps = min(lower, max(MARGIN * guess, lower / STEP_UP)) if guess else lower
+            back = back if last.useful else back * back
+            continue
+        if failed < math.inf:
+            qps = min(qps, math.sqrt(best * failed)) if failed > STEP_UP * best else best
+        if qps <= best * WORTH_IT:
+            break
     return best
 
 
