@@ -76,20 +76,27 @@ def test_the_found_rate_is_within_three_percent_of_the_highest(
 
 
 def test_short_runs_that_something_disturbed_do_not_decide() -> None:
-    queue = Queue(0.001, 0.015, seed=7)
-    best = queue.highest()
-    random = np.random.default_rng(7)
+    errors = []
+    for seed in range(8):
+        queue, random = Queue(0.0002, 0.015, seed), np.random.default_rng(seed)
+        best = queue.highest()
+        errors += [disturbed(queue, random, start * 5000) / best - 1 for start in (0.6, 0.8)]
+    assert abs(np.median(errors)) < 0.05, errors
+    assert np.mean(errors) > -0.08, errors
+
+
+def disturbed(queue: Queue, random: np.random.Generator, start: float) -> float:
+    """The rate found where 8 % of the queries of every third short run come late."""
 
     def attempt(qps: float, purpose: str) -> Try:
         tried = queue.attempt(qps, purpose)
-        disturbed = purpose != "confirm" and random.random() < 0.3
-        return replace(tried, late_share=tried.late_share + 0.08) if disturbed else tried
+        late = tried.late_share + 0.08 * (purpose != "confirm" and random.random() < 0.3)
+        return replace(tried, late_share=late)
 
-    found = [search.search(start * 1000, attempt) for start in (0.6, 0.7, 0.8) * 4]
-    errors = [(each.qps or 0.0) / best - 1 for each in found]
-    assert abs(np.median(errors)) < 0.05, errors
-    assert np.mean(errors) > -0.08, errors
-    assert all(len(each.tries) <= search.most_tries() for each in found)
+    found = search.search(start, attempt)
+    assert found.confirmed
+    assert len(found.tries) <= search.most_tries()
+    return found.qps or 0.0
 
 
 def sharp(limit: float) -> tuple[list[float], search.Attempt]:
