@@ -11,17 +11,13 @@ requests and what is known of them are in ``cases/``. Runs take half an hour for
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import json
 import os
 import shutil
 import sys
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,28 +26,10 @@ import pytest
 
 from compat.cases import Case, make_fixtures, read_cases
 from compat.worlds import Answer, World
+from support import served
 
 SECONDS = 180
 COLLECTIONS = {"cm": "CM4MLOPS", "mlc": "MLPERF_AUTOMATIONS"}
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing about it."""
-
-    def log_message(self, *words: Any) -> None:
-        """Requests are not printed."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a server of the files in ``folder``."""
-    handler = functools.partial(Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
 
 
 @dataclass(frozen=True)

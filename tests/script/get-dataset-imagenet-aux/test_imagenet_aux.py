@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import io
 import tarfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +13,10 @@ import pytest
 
 import benchmark_lab as lab
 from cmbench.errors import Error
+from support import served
 
 customize = lab.module_of(lab.SCRIPT / "get-dataset-imagenet-aux" / "customize.py")
 LINES = [f"ILSVRC2012_val_{number:08d}.JPEG {number % 1000}" for number in range(1, 50001)]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal of the tests."""
 
 
 @pytest.fixture
@@ -31,11 +24,8 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder and the address that serves it."""
     folder = tmp_path / "site"
     folder.mkdir()
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield folder, url
 
 
 def archive(path: Path, lines: list[str]) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +11,9 @@ import pytest
 
 from cmbench.errors import Error
 from cmbench.lib import calibration_pictures
+from support import served
 
 NAMES = [f"{number:012d}.jpg" for number in range(calibration_pictures.COUNT)]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal of the tests."""
 
 
 @pytest.fixture
@@ -31,11 +24,8 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     (folder / "list.txt").write_text("\n".join(NAMES))
     for name in NAMES[:3]:
         (folder / name).write_bytes(name.encode())
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield folder, url
 
 
 @pytest.mark.parametrize("data", ["openimages", "coco"])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,16 +15,12 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
 from cmbench.lib import pictures
+from support import served
 
 SCRIPT = forms.SCRIPT / "get-dataset-openimages"
 customize = lab.module_of(SCRIPT / "customize.py")
 fetching = lab.module_of(SCRIPT / "src" / "fetch.py")
 NAMES = [f"{number:016x}.jpg" for number in range(5)]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal of the tests."""
 
 
 @pytest.fixture
@@ -37,11 +30,8 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     (folder / "validation").mkdir(parents=True)
     for name in NAMES:
         (folder / "validation" / name).write_bytes(name.encode() * 40)
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield folder, url
 
 
 def listing(path: Path, count: int = len(NAMES)) -> Path:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 
 import benchmark_lab as lab
 from cmbench.errors import Error
+from support import served
 
 customize = lab.module_of(lab.SCRIPT / "get-dataset-squad-calibration" / "customize.py")
 KEY = "CM_MLPERF_SQUAD_CALIBRATION_LIST_FILE_WITH_PATH"
@@ -21,21 +19,13 @@ FEATURES = [str(number) for number in range(0, 10833, 109)]
 QUESTIONS = [f"56be{number:020x}" for number in range(100)]
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal of the tests."""
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder for lists, and the address that serves it."""
     folder = tmp_path / "site"
     folder.mkdir()
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield folder, url
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,25 +16,18 @@ from mlperf_harness.benchmarks.image_classification import ImageClassification
 from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab
+from support import served
 
 customize = lab.module_of(lab.SCRIPT / "get-ml-model-resnet50" / "customize.py")
 FULL: dict[str, Any] = customize.FULL
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal of the tests."""
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     folder = tmp_path / "site"
     folder.mkdir()
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield folder, url
 
 
 def asked(home: Any, url: str, mirror: str, *words: str) -> dict[str, Any]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import importlib.util
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from onnx import TensorProto, helper
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from support import served
 
 NAMES = ("retinanet", "ssd-mobilenet", "ssd-resnet34")
 each_detector = pytest.mark.parametrize("name", NAMES)
@@ -105,20 +103,12 @@ def test_the_count_of_ssd_mobilenet_is_that_of_sure_boxes() -> None:
     assert counts.tolist() == (scores > 0.05).sum(axis=1).tolist()
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal of the tests."""
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     folder = tmp_path / "site"
     folder.mkdir()
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(folder) as url:
+        yield folder, url
 
 
 def stand_in(name: str, path: Path) -> None:

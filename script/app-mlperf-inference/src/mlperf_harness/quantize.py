@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import benchmarks, lookups, memory, ranges, records
+from . import benchmarks, digests, lookups, memory, ranges, records
 from .calibration_calls import Counted, calls_of
 from .errors import HarnessError
 from .float_nodes import QUANTIZED, left_float
@@ -17,7 +16,6 @@ from .settings import ModelSpec
 
 NOTE = "quantized to int8: weights by {weights}, activations by tensor, {told}"
 GRAPH_KEYS = ("name", "sha256", "inputs", "outputs")
-BLOCK = 1 << 24
 # A graph with more weights than that cannot be one file of Protocol Buffers.
 LARGE = 2_000_000_000
 # How often quantizing has the weights in memory at the worst moment: the graph that is quantized,
@@ -92,11 +90,7 @@ def _data_files(folder: Path, written: Iterable[dict[str, Any]]) -> list[str]:
 
 def _file(path: Path) -> dict[str, Any]:
     """What model.json says of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return {"file": path.name, "sha256": digest.hexdigest(), "bytes": path.stat().st_size}
+    return {"file": path.name, "sha256": digests.sha256(path), "bytes": path.stat().st_size}
 
 
 def _spec(facts: dict[str, Any], source: Path) -> ModelSpec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from . import (
     compliance,
+    digests,
     documents,
     estimate,
     find,
@@ -46,7 +46,6 @@ from .store import open_store
 FORMAT = 2
 PROBE_S = 1.0
 CALIBRATION_S = 4.0
-BLOCK_BYTES = 1 << 20
 
 
 def main(config: Path) -> int:
@@ -292,21 +291,15 @@ def is_compared(tree: Tree, test: ComplianceResult) -> bool:
 def _dataset_facts(folder: Path) -> dict[str, Any]:
     path = folder / "dataset.json"
     facts = records.read_json(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"name": facts["name"], "count": facts["count"], "sha256": digest}
+    return {"name": facts["name"], "count": facts["count"], "sha256": digests.sha256(path)}
 
 
 def _check_model(settings: SessionSettings) -> None:
     path = Path(settings.model.path)
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            # Never the whole file: a model can be larger than what is free.
-            while block := file.read(BLOCK_BYTES):
-                digest.update(block)
+        found = digests.sha256(path)
     except OSError as error:
         raise HarnessError(f"cannot read the model {path}: {error}") from error
-    found = digest.hexdigest()
     if found != settings.model.sha256:
         text = f"{path} has sha256 {found}, expected {settings.model.sha256}"
         raise HarnessError(text, DAMAGED)
