@@ -79,6 +79,26 @@ TAGS = {
         "get,ml-model,bert-large,_synthetic",
         "get,preprocessed,dataset,squad,_synthetic",
     ),
+    "retinanet": (
+        "get,ml-model,retinanet,raw,_synthetic",
+        "get,preprocessed,dataset,openimages,object-detection,_synthetic",
+    ),
+    "ssd-mobilenet": (
+        "get,ml-model,ssd-mobilenet,raw,_synthetic",
+        "get,preprocessed,dataset,coco,object-detection,_for.ssd-mobilenet,_synthetic",
+    ),
+    "ssd-resnet34": (
+        "get,ml-model,ssd-resnet34,raw,_synthetic",
+        "get,preprocessed,dataset,coco,object-detection,_for.ssd-resnet34,_synthetic",
+    ),
+    "3d-unet-99": (
+        "get,ml-model,3d-unet,kits19,raw,_synthetic",
+        "get,preprocessed,dataset,medical-imaging,kits19,_synthetic",
+    ),
+    "3d-unet-brats-99": (
+        "get,ml-model,3d-unet-brats19,raw,_synthetic",
+        "get,preprocessed,dataset,medical-imaging,brats19,_synthetic",
+    ),
 }
 # Where a call of the whole model leaves no room in the limit, Server is measured with one as deep
 # and an eighth as wide.

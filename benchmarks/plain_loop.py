@@ -25,7 +25,7 @@ sys.path.insert(0, str(HARNESS))
 
 import numpy as np
 from mlperf_harness import backends, benchmarks, host, records
-from mlperf_harness.backends.base import Array, Feeds, empty_batch
+from mlperf_harness.backends.base import Array, Feeds, Predictor, empty_batch
 from mlperf_harness.bench import batch_sizes, layouts
 from mlperf_harness.benchmarks.base import Benchmark
 from mlperf_harness.pipeline.batcher import cut
@@ -52,7 +52,7 @@ class Bare:
     value: float
 
 
-class Listener:
+class Listener(Predictor):
     """Keeps what a benchmark would feed the model."""
 
     def __init__(self, graph: GraphSpec, outputs: Sequence[str]) -> None:

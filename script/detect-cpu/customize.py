@@ -16,8 +16,10 @@ RAW_FIELDS = {
 }
 
 
-# Processors that compute in bfloat16 say so by one of these.
+# Processors that compute in bfloat16, or multiply 8-bit integers and add them up in one
+# instruction, say so by one of these.
 BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16"}
+INT8_FLAGS = {"amx_int8", "avx512_vnni", "avx_vnni"}
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def cpu_keys(cpu: host.CpuFacts) -> dict[str, str]:
         "GOVERNOR": cpu.governor,
         "ON_LINE_CPUS_LIST": cpu.online,
         "BFLOAT16": "yes" if BFLOAT16_FLAGS.intersection(cpu.flags) else "",
+        "INT8": "yes" if INT8_FLAGS.intersection(cpu.flags) else "",
         "MAX_MHZ": f"{cpu.max_mhz:.4f}" if cpu.max_mhz else "",
         **{name: str(count) for name, count in counts.items() if count},
         **{f"{cache.name.upper()}_CACHE_SIZE": str(cache) for cache in cpu.caches},

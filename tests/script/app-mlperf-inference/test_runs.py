@@ -205,6 +205,15 @@ def test_accuracy_below_the_target_counts_in_the_closed_division_only(tmp_path: 
     assert measure(tmp_path, **wanted, division="open").problems == ()
 
 
+def test_who_computes_in_short_numbers_is_led_to_longer_ones(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    demanding = lab.model(accuracy={**lab.model()["accuracy"], "target": 99.9})
+    asked = {"scenarios": ["Offline"], "modes": ["accuracy"], "model": demanding}
+    results = measure(tmp_path, backend="openvino", precision="bfloat16", **asked)
+    (problem,) = results.problems
+    assert problem.fault.advice.startswith("compute more exactly: --precision=float32; or")
+
+
 def test_the_harness_itself_is_fast(tmp_path: Path) -> None:
     """Without a model, what is left is our own cost per sample."""
     results = measure(

@@ -38,17 +38,21 @@ def test_what_is_not_known_is_not_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "bfloat16", "int8"),
     [
-        (("avx2", "avx512_bf16"), "yes"),
-        (("amx_tile", "amx_bf16"), "yes"),
-        (("avx512f", "avx512_vnni"), ""),
+        (("avx2", "avx512_bf16"), "yes", ""),
+        (("amx_tile", "amx_bf16", "amx_int8"), "yes", "yes"),
+        (("avx512f", "avx512_vnni"), "", "yes"),
+        (("avx2", "avx_vnni"), "", "yes"),
+        (("avx2", "avx512f"), "", ""),
     ],
 )
-def test_bfloat16_instructions(flags: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_instructions_for_small_numbers(
+    flags: tuple[str, ...], bfloat16: str, int8: str, tmp_path: Path
+) -> None:
     step = Step("detect-cpu", tmp_path / "cwd", {})
     keys = step.module.cpu_keys(replace(host.cpu_facts(), flags=flags))
-    assert keys["CM_HOST_CPU_BFLOAT16"] == told
+    assert (keys["CM_HOST_CPU_BFLOAT16"], keys["CM_HOST_CPU_INT8"]) == (bfloat16, int8)
 
 
 def test_a_recorded_machine(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from lab import Lab
 from support import ROOT
 
 DEFAULT = {"onnxruntime", "float32"}
-FAST = {"openvino", "bfloat16"}
+FAST = {"openvino", "int8"}
+EXACT = {"openvino", "bfloat16"}
 
 
 @pytest.fixture
@@ -41,35 +42,51 @@ def flags_of_the_cpu(monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
     monkeypatch.setattr(host, "cpu_facts", lambda *_: replace(real, flags=flags))
 
 
-@pytest.mark.parametrize("flag", ["amx_bf16", "avx512_bf16"])
-def test_where_the_cpu_has_bfloat16_it_is_used(
+@pytest.mark.parametrize("flag", ["amx_int8", "avx512_vnni", "avx_vnni"])
+def test_where_the_cpu_has_instructions_for_int8_they_are_used(
     flag: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags_of_the_cpu(monkeypatch, "avx2", flag)
     assert chosen(lab, "", model="bert-99") == FAST
     assert chosen(lab, ",_synthetic", model="resnet50") == FAST
     assert chosen(lab, "", model="3d-unet-99") == FAST
+    assert chosen(lab, "", model="retinanet", precision="int8") == FAST
+    # Nobody has verified that int8 loses so little.
+    assert chosen(lab, "", model="bert-99.9") == DEFAULT
+
+
+@pytest.mark.parametrize("flag", ["amx_bf16", "avx512_bf16"])
+def test_for_the_stricter_target_bfloat16_is_used(
+    flag: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags_of_the_cpu(monkeypatch, "avx512_vnni", flag)
+    assert chosen(lab, "", model="bert-99.9") == EXACT
+    assert chosen(lab, ",_synthetic", model="3d-unet-99.9") == EXACT
 
 
 def test_elsewhere_float32(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     flags_of_the_cpu(monkeypatch, "avx2", "avx512f")
     assert chosen(lab, "", model="bert-99") == DEFAULT
-    # A tiny model gains nothing, and the stricter target is not known to be reached.
-    flags_of_the_cpu(monkeypatch, "amx_bf16")
+    assert chosen(lab, "", model="bert-99.9") == DEFAULT
+    # A tiny model gains nothing.
+    flags_of_the_cpu(monkeypatch, "amx_bf16", "amx_int8")
     lab.home = lab.home / "other"
     assert chosen(lab, ",_tiny", model="bert-99") == DEFAULT
-    assert chosen(lab, "", model="bert-99.9") == DEFAULT
     monkeypatch.setattr(accelerators, "nvidia_signs", lambda: ("/dev/nvidia0",))
     assert chosen(lab, "", model="bert-99", device="cuda") == DEFAULT
 
 
 def test_what_is_named_is_respected(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags_of_the_cpu(monkeypatch, "amx_bf16")
+    flags_of_the_cpu(monkeypatch, "amx_bf16", "amx_int8")
     named = {"model": "bert-99"}
     assert chosen(lab, "", backend="onnxruntime", **named) == DEFAULT
     assert chosen(lab, "", backend="openvino", **named) == {"openvino", "float32"}
+    assert chosen(lab, "", backend="onnxruntime", precision="int8", **named) == {
+        "onnxruntime",
+        "int8",
+    }
     assert chosen(lab, "", precision="float32", **named) == DEFAULT
-    assert chosen(lab, "", precision="bfloat16", **named) == FAST
+    assert chosen(lab, "", precision="bfloat16", **named) == EXACT
     assert chosen(lab, "", backend="pytorch", precision="bfloat16", **named) == {
         "pytorch",
         "bfloat16",

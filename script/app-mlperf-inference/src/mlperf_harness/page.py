@@ -12,6 +12,7 @@ from . import records, svg
 from .detail_log import figures
 from .errors import HarnessError
 from .history import Entry, configuration
+from .host import in_words
 from .launch import duration
 from .results import (
     ComplianceResult,
@@ -59,10 +60,11 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
 
 def _lead(results: Results) -> str:
     version = results.versions.get(results.backend, "")
+    machine = f"{in_words(results.host.cores_usable)}: {results.host.cpu_model}"
     return (
         f"{results.backend} {version} on {results.device}, {results.precision}, LoadGen "
         f"{results.versions.get('loadgen', '?')} (round {results.round}), {results.style} runs, "
-        f"{results.division} division, {results.host.cores_usable} cores: {results.host.cpu_model}"
+        f"{results.division} division, {machine}"
     )
 
 
@@ -368,7 +370,7 @@ def _system(results: Results) -> str:
     facts: Mapping[str, Any] = {
         "system": results.sut,
         "operating system": results.host.system,
-        "processor": f"{results.host.cpu_model}, {results.host.cores_usable} cores usable",
+        "processor": f"{results.host.cpu_model}, {in_words(results.host.cores_usable)} usable",
         "memory": f"{results.host.memory_bytes / 2**30:.1f} GiB",
         "versions": ", ".join(f"{key} {value}" for key, value in results.versions.items()),
         "model": f"{results.model['name']}, sha256 {results.model['sha256']}",

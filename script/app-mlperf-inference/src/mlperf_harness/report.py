@@ -146,8 +146,8 @@ def measurements(settings: SessionSettings) -> Mapping[str, str]:
     }
 
 
-def problems(results: Iterable[ScenarioResult], division: str) -> Iterator[Problem]:
-    """Why what was measured is not accepted; nothing when it is."""
+def problems(results: Iterable[ScenarioResult], division: str, precision: str) -> Iterator[Problem]:
+    """Why what was measured in a precision is not accepted; nothing when it is."""
     for result in results:
         name, run, figure = result.scenario, result.performance_run, result.accuracy_run
         if result.find is not None:
@@ -157,7 +157,7 @@ def problems(results: Iterable[ScenarioResult], division: str) -> Iterator[Probl
         if figure is not None:
             yield from (Problem(name, ACCURACY, fault) for fault in figure.faults)
             if division == "closed" and not figure.reached:
-                yield Problem(name, ACCURACY, _below_target(figure))
+                yield Problem(name, ACCURACY, _below_target(figure, precision))
         for test in result.compliance:
             yield from (Problem(name, test.test, fault) for fault in test.faults)
 
@@ -175,9 +175,16 @@ def _missed(figure: AccuracyResult) -> Iterator[str]:
             yield f"{each.metric} {each.value:.3f} is above the most allowed, {each.most:.3f}"
 
 
-def _below_target(figure: AccuracyResult) -> Fault:
+MORE_EXACT = {
+    "float32": "use the unchanged model and data",
+    "bfloat16": "compute more exactly: --precision=float32",
+    "int8": "compute more exactly: --precision=float32, or bfloat16 with --backend=openvino",
+}
+
+
+def _below_target(figure: AccuracyResult, precision: str) -> Fault:
     return Fault(
         "accuracy target",
         "; ".join(_missed(figure)),
-        "use the unchanged model and data, or measure for --division=open, which sets no target",
+        f"{MORE_EXACT[precision]}; or measure for --division=open, which sets no target",
     )

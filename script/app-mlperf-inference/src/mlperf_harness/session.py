@@ -217,7 +217,7 @@ class Session:
             versions=context.probe.versions,
             calibration=records.encode(context.measured) if context.measured else {},
             results=results,
-            problems=tuple(report.problems(results, settings.division)),
+            problems=tuple(report.problems(results, settings.division, settings.precision)),
             folder=str(context.tree.root.resolve()),
             seconds=seconds,
             category=settings.category,
@@ -231,7 +231,7 @@ class Session:
 def _only_asked(context: Context, whole: Results) -> Results:
     """The same without what earlier calls were asked for."""
     results = inventory.asked(context)
-    broken = tuple(report.problems(results, whole.division))
+    broken = tuple(report.problems(results, whole.division, whole.precision))
     return replace(whole, results=results, modes=context.settings.modes, problems=broken)
 
 
@@ -239,7 +239,7 @@ def _in_words(found: Calibration) -> str:
     best, each = found.offline, found.streams[SINGLE_STREAM].median_s
     latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
     return (
-        f"calibrated on {found.cores} cores: {figures(best.samples_per_s)} samples/s "
+        f"calibrated on {host.in_words(found.cores)}: {figures(best.samples_per_s)} samples/s "
         f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
         f"{latency} a sample"
     )

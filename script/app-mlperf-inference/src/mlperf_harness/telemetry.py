@@ -110,7 +110,8 @@ def warnings(found: Telemetry, cores: int) -> Iterator[str]:
     """What of this spoils a measurement, in words."""
     load = found.load_before
     if load is not None and load > max(IDLE_LOAD * cores, 0.5):
-        yield f"the load was {load:g} on {cores} cores at the start: something else was running"
+        where = host.in_words(cores)
+        yield f"the load was {load:g} on {where} at the start: something else was running"
     slow = [governor for governor in found.governors if governor != "performance"]
     if slow:
         yield f"the CPU governor is {', '.join(slow)}, not performance: the clock comes and goes"

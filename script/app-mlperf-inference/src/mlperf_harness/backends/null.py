@@ -8,7 +8,7 @@ from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, empty_batch
 
 
-class NullPredictor:
+class NullPredictor(Predictor):
     """Answers zeros from arrays that it allocates once."""
 
     def __init__(self, outputs: Sequence[TensorSpec]) -> None:

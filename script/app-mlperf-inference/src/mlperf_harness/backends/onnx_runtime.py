@@ -26,7 +26,7 @@ DTYPES = {
 }
 
 
-class OnnxPredictor:
+class OnnxPredictor(Predictor):
     """Calls a session; sessions of one thread may be shared between callers."""
 
     def __init__(self, session: Any, outputs: Sequence[str]) -> None:

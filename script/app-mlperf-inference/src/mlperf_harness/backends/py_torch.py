@@ -30,7 +30,7 @@ class Opened:
     outputs: tuple[str, ...]
 
 
-class TorchPredictor:
+class TorchPredictor(Predictor):
     """Calls a module that several callers share: PyTorch's modules keep nothing of a call."""
 
     def __init__(

@@ -18,17 +18,16 @@ from .base import Array, OneCall, Result, Rules
 from .samples import taken
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
-# A batch is padded to its longest sample, rounded up: fewer shapes, and wide registers are full.
-ROUND_TO = 8
 # What LoadGen logs for tokens that were never computed, because they are padding.
 NO_LOGIT = -10_000.0
 
 
 class QuestionInputs:
-    """Feeds the three inputs, cut to the longest sample of the batch."""
+    """Feeds the three inputs, cut to the longest sample of the batch, to a multiple of ``step``."""
 
-    def __init__(self, benchmark: QuestionAnswering, capacity: int) -> None:
+    def __init__(self, benchmark: QuestionAnswering, capacity: int, step: int) -> None:
         self._benchmark = benchmark
+        self._step = step
         self._buffers = [
             np.empty(capacity * benchmark.length, dtype=np.int64) for _ in benchmark.input_names
         ]
@@ -38,7 +37,7 @@ class QuestionInputs:
         benchmark = self._benchmark
         rows = benchmark.rows(indices)
         longest = int(benchmark.lengths[np.asarray(indices)].max())
-        width = min(benchmark.length, -(-longest // ROUND_TO) * ROUND_TO)
+        width = min(benchmark.length, -(-longest // self._step) * self._step)
         fed = {}
         for name, loaded, buffer in zip(
             benchmark.input_names, benchmark.loaded, self._buffers, strict=True
@@ -100,7 +99,9 @@ class QuestionAnswering:
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
         """See ``base.Benchmark``."""
-        return OneCall(QuestionInputs(self, capacity), predictors[MAIN], self.postprocess)
+        predictor = predictors[MAIN]
+        inputs = QuestionInputs(self, capacity, predictor.length_step)
+        return OneCall(inputs, predictor, self.postprocess)
 
     def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
         """Both logits side by side, padding filled up; see ``base.OneCall``."""
