@@ -46,6 +46,28 @@ class VersionRange:
         return bool(self.exact or self.minimum or self.maximum or self.usable)
 
 
+class Typed(str):
+    """A word of the command line for a dependency, which may be a path: only its script tells.
+
+    By then the working directory is another. The text itself is ``full`` where that is there, so
+    that a request made in another directory is another one, and ``word`` elsewhere.
+    """
+
+    word: str
+    full: str
+
+    @classmethod
+    def of(cls, word: str, full: str, there: bool) -> Typed:
+        """What was typed, what it means as a path, and whether there is something."""
+        made = cls(full if there else word)
+        made.word, made.full = word, full
+        return made
+
+    def meant(self, is_path: bool) -> str:
+        """The plain text for an input that is a path, or is none."""
+        return self.full if is_path else self.word
+
+
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Dependency:
     """One entry of a dependency list; also an ``ad``/``adr`` update of such an entry.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from cmbench.dialect import DIALECTS
 from cmbench.errors import Error, did_you_mean
 from cmbench.merge import USER
 from cmbench.meta import is_true, updates, version_range
-from cmbench.model import Dependency, InputSpec, Request, RunOptions, Script, Tags
+from cmbench.model import Dependency, InputSpec, Request, RunOptions, Script, Tags, Typed
 from cmbench.select import parse_tags
 
 FLAGS: Mapping[str, str] = {
@@ -194,8 +195,8 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         path=os.pathsep.join(_full(p) for p in _text(flags, "path").split(os.pathsep) if p),
         extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
         force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
-        ad=_updates(flags, "ad"),
-        adr={USER + k: v for k, v in _updates(flags, "adr").items()},
+        ad={k: _typed(v) for k, v in _updates(flags, "ad").items()},
+        adr={USER + k: _typed(v) for k, v in _updates(flags, "adr").items()},
         force_cache=is_true(flags.get("force_cache", False)),
         skip_cache=is_true(flags.get("skip_cache", False)),
         new=is_true(flags.get("new", False)),
@@ -221,6 +222,16 @@ def _absolute(value: Any, spec: InputSpec | None) -> Any:
 
 def _full(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
+
+
+def _typed(update: Dependency) -> Dependency:
+    """An update whose inputs keep what they mean as paths."""
+    found = dict(update.inputs)
+    for name, word in update.inputs.items():
+        if isinstance(word, str) and word and name not in FLAGS:
+            full = _full(word)
+            found[name] = Typed.of(word, full, os.path.lexists(full))
+    return replace(update, inputs=found)
 
 
 def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from lab import Lab
 
 TRACE = """
@@ -73,6 +75,36 @@ def preprocess(i):
     )
     assert lab.run("get,x").env["X"] == "installed"
     assert lab.run("get,x", have=True).env["X"] == "found"
+
+
+def test_a_path_for_a_dependency_is_meant_from_where_the_user_is(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.script(
+        "get-leaf",
+        cache=True,
+        input_mapping={"file": "CM_LEAF_FILE", "word": "CM_LEAF_WORD"},
+        input_description={
+            "file": {"desc": "a file", "type": "path"},
+            "word": {"desc": "a word", "type": "str"},
+        },
+        new_env_keys=["CM_LEAF_*"],
+    )
+    deps = [{"tags": "get,leaf", "names": ["leaf"]}]
+    lab.script("p-top", deps=[{"tags": "get,mid"}], new_env_keys=["CM_LEAF_*"])
+    lab.script("get-mid", cache=True, deps=deps, new_env_keys=["CM_LEAF_*"])
+    asked = {"leaf": {"file": "x.json", "word": "x.json"}}
+    for name in ("one", "another"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        (tmp_path / name / "x.json").touch()
+        for _ in range(2):
+            found = lab.run("p,top", adr=asked).env
+            assert found["CM_LEAF_FILE"] == str(tmp_path / name / "x.json")
+            assert found["CM_LEAF_WORD"] == "x.json"
+    asked["leaf"]["file"] = "folder/that-will-be-made"
+    found = lab.run("p,top", adr=asked).env
+    assert found["CM_LEAF_FILE"] == str(tmp_path / "another/folder/that-will-be-made")
 
 
 def test_names_and_adr_reach_any_depth_and_the_user_wins(lab: Lab) -> None:

@@ -321,3 +321,22 @@ def test_a_wrong_configuration_is_one_line(tmp_path: Path) -> None:
     assert done.status == 1
     assert done.stderr.startswith("mlperf_harness: SessionSettings: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "told"),
+    [
+        ("unlimited", signal.SIGSEGV, "ended by SIGSEGV"),
+        ("unlimited", signal.SIGKILL, "ended by SIGKILL, as the system does when it runs out of "),
+        ("2048000", signal.SIGSEGV, "perhaps out of memory: its limit is 2000 MiB (ulimit -v)"),
+    ],
+)
+def test_a_process_that_ends_by_a_signal_is_told_what_that_may_mean(
+    limit: str, number: signal.Signals, told: str, tmp_path: Path
+) -> None:
+    program = (
+        "from pathlib import Path; from mlperf_harness import launch; "
+        f"print(launch.reason(-{int(number)}, Path('.'), Path('console')))"
+    )
+    words = ["bash", "-c", f'ulimit -v {limit}; exec "$0" -c "$1"', sys.executable, program]
+    assert told in run(words, cwd=tmp_path, env=lab.harness_environment()).stdout

@@ -476,6 +476,20 @@ def test_tables_larger_than_memory_stay_where_they_are(
     assert np.abs(exact - coarse).max() < 0.02
 
 
+def test_a_small_model_with_its_weights_beside_it_becomes_one_file(tmp_path: Path) -> None:
+    recommender(tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    counted = calibration_calls.Counted([[clicks(seed)] for seed in range(4)])
+    quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, ())
+    assert [path.name for path in out.iterdir()] == ["int8.onnx"]
+    feeds = clicks(9)
+    exact, coarse = (
+        session(path).run(None, feeds)[0] for path in (tmp_path / "float.onnx", out / "int8.onnx")
+    )
+    assert np.abs(exact - coarse).max() < 0.02
+
+
 def test_small_tables_and_those_within_the_graph_are_not_set_aside(tmp_path: Path) -> None:
     recommender(tmp_path)
     assert lookups.cut(tmp_path / "float.onnx", 60_000) is None

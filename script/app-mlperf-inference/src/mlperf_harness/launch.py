@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import time
 from dataclasses import dataclass, field
@@ -132,10 +133,20 @@ def reason(status: int, folder: Path, console: Path) -> str:
         if failure:
             return str(failure)
     if status < 0:
-        return f"the process was ended by {signal.Signals(-status).name}"
+        return f"the process was ended by {_in_words(signal.Signals(-status))}"
     lines = [line for line in _lines(console) if not line.startswith(NEXT)]
     last = lines[-1] if lines else "it printed nothing"
     return last.removeprefix("mlperf_harness: ")
+
+
+def _in_words(ended: signal.Signals) -> str:
+    """A signal, and what it is a sign of."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if ended is signal.SIGKILL:
+        return f"{ended.name}, as the system does when it runs out of memory"
+    if limit != resource.RLIM_INFINITY:
+        return f"{ended.name}, perhaps out of memory: its limit is {limit >> 20} MiB (ulimit -v)"
+    return ended.name
 
 
 def advice(console: Path) -> str:

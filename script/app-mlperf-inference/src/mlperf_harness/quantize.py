@@ -146,7 +146,7 @@ def _quantize_graph(
     check_memory(source, size)
     large = size > LARGE
     try:
-        by_channel = _write_recent(source, recent)
+        by_channel = _write_recent(source, recent, together=not large)
         quant_pre_process(
             str(recent if recent.exists() else source),
             str(prepared),
@@ -174,16 +174,21 @@ def _quantize_graph(
     return by_channel
 
 
-def _write_recent(source: Path, target: Path) -> bool:
+def _write_recent(source: Path, target: Path, together: bool) -> bool:
     """Write the model in newer operators where its own are too old; are scales by channel possible?
 
+    It is written too where its weights lie in files of their own and are to be ``together`` with
+    it: ONNX Runtime looks for such files beside the optimized graph, where they are not.
     Raises HarnessError for one whose operators are too old even for scales by tensor.
     """
     import onnx
     from onnx import version_converter
 
-    version = _version(onnx.load(source, load_external_data=False))
+    alone = onnx.load(source, load_external_data=False)
+    version = _version(alone)
     if version >= OPSET:
+        if together and lookups.data_files(alone):
+            onnx.save(onnx.load(source), target)
         return True
     model = onnx.load(source)
     try:
