@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cmbench.model import Dependency, VersionRange
+from cmbench.model import Dependency, Request, Script, Typed, VersionRange
 
 USER = "!"
 """Starts the names of updates that the user has asked for: no script overrides those."""
@@ -35,6 +35,16 @@ def merge_dependency(entry: Dependency, update: Dependency) -> Dependency:
         adr={**entry.adr, **update.adr},
         inputs={**entry.inputs, **update.inputs},
     )
+
+
+def as_meant(request: Request, script: Script) -> Request:
+    """The request with what the user has typed for this dependency: paths in full."""
+    typed = {name: word for name, word in request.inputs.items() if isinstance(word, Typed)}
+    if not typed:
+        return request
+    paths = {name for name, spec in script.inputs.items() if spec.type == "path"}
+    meant = {name: word.meant(name in paths) for name, word in typed.items()}
+    return replace(request, inputs={**request.inputs, **meant})
 
 
 def with_replacements(entries: list[Dependency], changes: Sequence[Dependency]) -> list[Dependency]:

@@ -29,7 +29,7 @@ from cmbench.env import (
 from cmbench.errors import Error
 from cmbench.frame import Frame, visible_env
 from cmbench.index import Index
-from cmbench.merge import USER, merge_dependency, with_replacements
+from cmbench.merge import USER, as_meant, merge_dependency, with_replacements
 from cmbench.model import (
     PHASES,
     Condition,
@@ -38,7 +38,6 @@ from cmbench.model import (
     Request,
     Script,
     Settings,
-    Typed,
     VersionRange,
 )
 from cmbench.names import registered
@@ -89,7 +88,7 @@ class Resolver:
         """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
         choice = self._choice(request, parent.script if parent else None)
         script = choice.script
-        request = _as_meant(request, script)
+        request = as_meant(request, script)
         version = self._version(request, choice)
         blocks = self._settings(choice, version.exact)
         env, const, blocks = self._lay_env(request, script, blocks, version, parent)
@@ -395,16 +394,6 @@ def _refuse_cycle(frame: Frame) -> None:
                 hint="remove one of the dependencies in this chain",
             )
         above = above.parent
-
-
-def _as_meant(request: Request, script: Script) -> Request:
-    """The request with what the user has typed for this dependency: paths in full."""
-    typed = {name: word for name, word in request.inputs.items() if isinstance(word, Typed)}
-    if not typed:
-        return request
-    paths = {name for name, spec in script.inputs.items() if spec.type == "path"}
-    meant = {name: word.meant(name in paths) for name, word in typed.items()}
-    return replace(request, inputs={**request.inputs, **meant})
 
 
 def _lay_block(env: TracedEnv, block: Settings, request: Request) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def fed(folder: Path) -> list[list[int]]:
     model = records.decode(ModelSpec, forms.model(MODEL))
     benchmark = benchmarks.create("bert-99", folder, model)
     benchmark.load(range(benchmark.sample_count))
-    inputs = question_answering.QuestionInputs(benchmark, 1)
+    inputs = question_answering.QuestionInputs(benchmark, 1, 8)
     rows = (inputs.feeds([k])[model.inputs[0].name][0] for k in range(benchmark.sample_count))
     return [row[row != 0].tolist() for row in rows]
 
