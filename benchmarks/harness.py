@@ -37,6 +37,7 @@ from typing import Any
 from plain_loop import HARNESS, Case, measure_bare, roofline_shape  # isort: skip
 
 import numpy as np
+import queue_limit
 import reference_harness
 from mlperf_harness import (
     benchmarks,
@@ -334,24 +335,24 @@ def stream_row(case: Case, found: Calibration, repeat: int, seconds: float) -> R
     return Row("SingleStream p90", *texts, ratio, STREAM_OVER, higher_is_better=False)
 
 
-def server_row(case: Case, found: Calibration, offline: float) -> Row:
-    """The highest rate in time as a share of Offline, where one call leaves room in the limit."""
+def server_rows(case: Case, found: Calibration, offline: float, name: str) -> Iterator[Row]:
+    """The highest rate in time as a share of Offline, and of what a queue of these calls keeps."""
     limit_ms = 1000 * found.server_limit_s
     call_ms = 1000 * found.streams[SINGLE_STREAM].median_s
     rate_found = 0.0
     if not targets.hopeless(found, SERVER):
         rate_found = highest_server_rate(case, found).qps or 0.0
-    return Row(
-        "Server",
-        f"{rate_found:.4g}/s in {limit_ms:g} ms" if rate_found else "a call takes too long",
-        f"{offline:.4g}/s, a call {call_ms:.3g} ms",
-        rate_found / offline,
-        SERVER_SHARE,
-        higher_is_better=True,
-    )
+    told = f"{rate_found:.4g}/s in {limit_ms:g} ms" if rate_found else "a call takes too long"
+    against = f"{offline:.4g}/s, a call {call_ms:.3g} ms"
+    yield Row(name, told, against, rate_found / offline, SERVER_SHARE, higher_is_better=True)
+    calls = {int(size): seconds for size, seconds in found.service_times.items()}
+    possible = queue_limit.highest_rate(calls, found.server.shape.workers, found.server_limit_s)
+    if possible:
+        share = rate_found / possible
+        yield Row("  of a queue's limit", told, f"{possible:.4g}/s", share, SERVER_SHARE, True)
 
 
-def light_server_row(case: Case, repeat: int, seconds: float) -> Row:
+def light_server_rows(case: Case, repeat: int, seconds: float) -> Iterator[Row]:
     """The same of a ResNet-50 whose calls are short beside the limit."""
     light = replace(case, model=described(facts_of(LIGHT)), precision="float32")
     found = calibrated(light)
@@ -359,7 +360,7 @@ def light_server_row(case: Case, repeat: int, seconds: float) -> Row:
     offline = statistics.median(
         measure_ours(light, OFFLINE, found.offline.shape, aim, seconds).value for _ in range(repeat)
     )
-    return replace(server_row(light, found, offline), name="Server, light ResNet-50")
+    yield from server_rows(light, found, offline, "Server, light ResNet-50")
 
 
 def reference_row(case: Case, checkout: Path, ours: Ours, repeat: int, seconds: float) -> Row:
@@ -453,9 +454,9 @@ def rows(case: Case, args: argparse.Namespace) -> Iterator[Row]:
         checkout = Path(args.reference).resolve()
         yield reference_row(case, checkout, run, args.repeat, args.seconds)
     if args.server:
-        yield server_row(case, tuned, run.value)
+        yield from server_rows(case, tuned, run.value, "Server")
         if case.benchmark == "resnet50":
-            yield light_server_row(case, args.repeat, args.seconds)
+            yield from light_server_rows(case, args.repeat, args.seconds)
 
 
 def shown(found: Iterator[Row]) -> Iterator[Row]:
