@@ -40,7 +40,11 @@ def use_local(env: dict[str, Any], given: Path) -> Path:
         )
     if path.is_dir():
         return path
-    download(str(path), path, size=wanted_size(env), checksum=wanted_checksum(env))
+    try:
+        download(str(path), path, size=wanted_size(env), checksum=wanted_checksum(env))
+    except Error as problem:
+        problem.hint = "the file is another one, or damaged: check the path given with --local_path"
+        raise
     return path
 
 

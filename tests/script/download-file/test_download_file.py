@@ -130,7 +130,8 @@ def test_a_file_that_is_here_already(tmp_path: Path) -> None:
     assert one.env["CM_DOWNLOAD_DOWNLOADED_PATH"] == str(path)
     assert list(one.cwd.iterdir()) == []
     path.write_bytes(b"other")
-    assert refusal(one).code == "checksum-mismatch"
+    refused = refusal(one)
+    assert (refused.code, "--local_path" in refused.hint) == ("checksum-mismatch", True)
     assert path.read_bytes() == b"other", "a user's file is never removed"
     missing = step(tmp_path, CM_DOWNLOAD_LOCAL_FILE_PATH="/nowhere/x")
     assert refusal(missing).message == "there is no /nowhere/x"
