@@ -287,12 +287,18 @@ def test_a_run_that_was_too_quick_expects_more_next_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "qps", "duration"),
-    [(60, 80, 20_000), (600, 50, 10_000)],
-    ids=["disturbed", "overloaded"],
+    ("late", "answered", "qps", "duration"),
+    [(60, 99.0, 80, 20_000), (600, 96.0, 72, 10_000), (1990, 12.0, 9, 10_000)],
+    ids=["disturbed", "overloaded", "far overloaded"],
 )
-def test_a_server_that_was_late_gets_less_load(late: int, qps: float, duration: int) -> None:
-    log = log_of(result_query_count=2000, result_overlatency_query_count=late)
+def test_a_server_that_was_late_gets_less_load(
+    late: int, answered: float, qps: float, duration: int
+) -> None:
+    log = log_of(
+        result_query_count=2000,
+        result_overlatency_query_count=late,
+        result_completed_samples_per_sec=answered,
+    )
     better = targets.adjusted(Targets(qps=100.0, min_duration_ms=10_000), log, "Server")
     assert better == Targets(qps=qps, min_duration_ms=duration)
 
