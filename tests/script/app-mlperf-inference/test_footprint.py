@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_harness import backends, footprint, records, session
-from mlperf_harness.backends.onnx_file import LEAST_BYTES, NotOnnxError, graph_alone
+from mlperf_harness.backends.onnx_file import LEAST_BYTES, NotOnnxError, graph_alone, weight_beside
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import (
     OFFLINE,
@@ -126,6 +126,24 @@ def test_a_model_that_keeps_its_weights_elsewhere_is_opened_too(name: str, tmp_p
     images = {"input_tensor:0": np.load(lab.arrays() / "samples.npy")[:8]}
     (there,), (here,) = opened(name, path), opened(name, shipped())
     np.testing.assert_array_equal(there.predict(images)[1], here.predict(images)[1])
+
+
+def test_pytorch_takes_weights_out_of_the_file_and_answers_the_same() -> None:
+    pytest.importorskip("onnx2torch")
+    images = {"input_tensor:0": np.load(lab.arrays() / "samples.npy")[:8]}
+    (module,), (runtime,) = opened("pytorch", shipped()), opened("onnxruntime", shipped())
+    found, wanted = module.predict(images)[1], runtime.predict(images)[1]
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_a_weight_is_read_where_the_graph_says_that_it_lies() -> None:
+    alone = onnx.load_from_string(graph_alone(shipped(), shipped().name))
+    whole = {t.name: numpy_helper.to_array(t) for t in onnx.load(shipped()).graph.initializer}
+    beside = [tensor for tensor in alone.graph.initializer if tensor.external_data]
+    assert beside
+    for tensor in beside:
+        found = weight_beside(tensor, shipped().parent)
+        np.testing.assert_array_equal(found, whole[tensor.name])
 
 
 def test_pages_of_mapped_files_are_given_back(tmp_path: Path) -> None:

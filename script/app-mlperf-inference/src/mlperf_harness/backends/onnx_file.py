@@ -11,10 +11,15 @@ and a content. The numbers are those of onnx.proto.
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 GRAPH = 7  # of a model
 INITIALIZER = 5  # of a graph
@@ -55,6 +60,17 @@ def graph_alone(path: Path, location: str) -> bytes:
             else data[field.start : field.end]
             for field in _fields(data, 0, len(data))
         )
+
+
+def weight_beside(tensor: Any, folder: Path) -> npt.NDArray[Any]:
+    """The values of a tensor of the graph that says where in a file of ``folder`` they lie."""
+    import onnx
+
+    told = {entry.key: entry.value for entry in tensor.external_data}
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    count, start = math.prod(tensor.dims), int(told.get("offset", 0))
+    found = np.fromfile(folder / told["location"], dtype, count, offset=start)
+    return found.reshape(tuple(tensor.dims))
 
 
 def _mapped(descriptor: int) -> mmap.mmap:

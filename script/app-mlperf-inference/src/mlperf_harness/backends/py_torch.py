@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import torch
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
+from .onnx_file import graph_alone, weight_beside
 
 DEVICES = ("cpu", "cuda")
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
@@ -111,8 +112,9 @@ def _from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
 
     from . import torch_operators
 
+    file = Path(graph.path).resolve()
     try:
-        model = onnx.load(graph.path)
+        model = onnx.load_from_string(graph_alone(file, file.name))
     except Exception as error:  # protobuf raises errors of its own
         text = f"cannot read {graph.path}: {error}"
         raise HarnessError(text, OTHER_MODEL) from error
@@ -123,7 +125,7 @@ def _from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
     check_signature("output", wanted, _tensors(model.graph.output))
     torch_operators.prepare(model)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _weights_from(file.parent):
             warnings.simplefilter("ignore")
             module = onnx2torch.convert(model)
     except NotImplementedError as error:
@@ -131,6 +133,29 @@ def _from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
             f"pytorch cannot run {graph.path}: {error}; use --backend=onnxruntime"
         ) from error
     return Opened(module, tuple(i.name for i in inputs), tuple(o.name for o in model.graph.output))
+
+
+@contextlib.contextmanager
+def _weights_from(folder: Path) -> Iterator[None]:
+    """Let the converter read each weight when it needs it, out of the files that hold them.
+
+    With all of them in the graph it would copy the model over and over.
+    """
+    from onnx2torch.onnx_tensor import OnnxTensor
+
+    usual = OnnxTensor.to_numpy
+
+    def read(tensor: Any) -> Array:
+        if not tensor.proto.external_data:
+            found: Array = usual(tensor)
+            return found
+        return weight_beside(tensor.proto, folder)
+
+    OnnxTensor.to_numpy = read
+    try:
+        yield
+    finally:
+        OnnxTensor.to_numpy = usual
 
 
 def _from_torchscript(graph: GraphSpec) -> Opened:
