@@ -39,6 +39,7 @@ from plain_loop import HARNESS, Case, measure_bare, roofline_shape  # isort: ski
 import numpy as np
 import queue_limit
 import reference_harness
+import yaml
 from mlperf_harness import (
     benchmarks,
     detail_log,
@@ -71,36 +72,17 @@ NULL_OFFLINE = 1_000_000
 NULL_STREAM = 100_000
 MEMORY_MB = 300
 
-TAGS = {
-    "resnet50": (
-        "get,ml-model,resnet50,raw,_synthetic",
-        "get,preprocessed,dataset,imagenet,image-classification,_synthetic",
-    ),
-    "bert-99": (
-        "get,ml-model,bert-large,_synthetic",
-        "get,preprocessed,dataset,squad,_synthetic",
-    ),
-    "retinanet": (
-        "get,ml-model,retinanet,raw,_synthetic",
-        "get,preprocessed,dataset,openimages,object-detection,_synthetic",
-    ),
-    "ssd-mobilenet": (
-        "get,ml-model,ssd-mobilenet,raw,_synthetic",
-        "get,preprocessed,dataset,coco,object-detection,_for.ssd-mobilenet,_synthetic",
-    ),
-    "ssd-resnet34": (
-        "get,ml-model,ssd-resnet34,raw,_synthetic",
-        "get,preprocessed,dataset,coco,object-detection,_for.ssd-resnet34,_synthetic",
-    ),
-    "3d-unet-99": (
-        "get,ml-model,3d-unet,kits19,raw,_synthetic",
-        "get,preprocessed,dataset,medical-imaging,kits19,_synthetic",
-    ),
-    "3d-unet-brats-99": (
-        "get,ml-model,3d-unet-brats19,raw,_synthetic",
-        "get,preprocessed,dataset,medical-imaging,brats19,_synthetic",
-    ),
-}
+# Models of one graph whose synthetic form this machine can hold.
+BENCHMARKS = (
+    "resnet50",
+    "bert-99",
+    "retinanet",
+    "ssd-mobilenet",
+    "ssd-resnet34",
+    "3d-unet-99",
+    "3d-unet-brats-99",
+)
+META = HARNESS.parent / "meta.yaml"
 # Where a call of the whole model leaves no room in the limit, Server is measured with one as deep
 # and an eighth as wide.
 LIGHT = "get,ml-model,resnet50,raw,_width.8"
@@ -138,7 +120,7 @@ def case_of(args: argparse.Namespace) -> Case:
     if args.facts:
         facts, dataset = Path(args.facts).resolve(), str(Path(args.dataset).resolve())
     else:
-        facts, dataset = by_scripts(*TAGS[args.model])
+        facts, dataset = by_scripts(*synthetic_tags(args.model))
     case = Case(args.model, described(facts), dataset, args.backend, args.precision, args.samples)
     return with_weights(case)
 
@@ -148,6 +130,15 @@ def with_weights(case: Case) -> Case:
     if case.precision != "int8" or case.model.precision == "int8":
         return case
     return replace(case, model=quantized(case))
+
+
+def synthetic_tags(benchmark: str) -> tuple[str, str]:
+    """Tags of the model and of the samples, as app-mlperf-inference asks for them."""
+    variations = yaml.safe_load(META.read_text(encoding="utf-8"))["variations"]
+    names = (*variations[benchmark].get("base", ()), benchmark)
+    deps = [dep for name in names for dep in variations[name].get("deps", ())]
+    by_name = {name: dep["tags"] for dep in deps for name in dep.get("names", ())}
+    return f"{by_name['ml-model']},_synthetic", f"{by_name['dataset-preprocessed']},_synthetic"
 
 
 def by_scripts(model_tags: str, dataset_tags: str) -> tuple[Path, str]:
@@ -526,7 +517,7 @@ def quantized(case: Case) -> ModelSpec:
 def main() -> int:
     """Parse, measure, print; 1 with --check when a limit is not kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=sorted(TAGS), default="resnet50")
+    parser.add_argument("--model", choices=sorted(BENCHMARKS), default="resnet50")
     parser.add_argument("--facts", help="model.json of another model of that benchmark")
     parser.add_argument("--dataset", help="its preprocessed data set, with --facts")
     parser.add_argument("--backend", default="onnxruntime")

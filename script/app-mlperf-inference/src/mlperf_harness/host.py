@@ -53,7 +53,7 @@ def _quota(cpu_max: str) -> int:
     return max(1, math.ceil(int(words[0]) / int(words[1])))
 
 
-def in_words(cores: int) -> str:
+def cores_in_words(cores: int) -> str:
     """So many cores, as a person says it."""
     return f"{cores} core{'' if cores == 1 else 's'}"
 

@@ -133,13 +133,13 @@ def reason(status: int, folder: Path, console: Path) -> str:
         if failure:
             return str(failure)
     if status < 0:
-        return f"the process was ended by {_in_words(signal.Signals(-status))}"
+        return f"the process was ended by {_signal_in_words(signal.Signals(-status))}"
     lines = [line for line in _lines(console) if not line.startswith(NEXT)]
     last = lines[-1] if lines else "it printed nothing"
     return last.removeprefix("mlperf_harness: ")
 
 
-def _in_words(ended: signal.Signals) -> str:
+def _signal_in_words(ended: signal.Signals) -> str:
     """A signal, and what it is a sign of."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if ended is signal.SIGKILL:

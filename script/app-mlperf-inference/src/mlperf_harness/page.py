@@ -12,7 +12,7 @@ from . import records, svg
 from .detail_log import figures
 from .errors import HarnessError
 from .history import Entry, configuration
-from .host import in_words
+from .host import cores_in_words
 from .launch import duration
 from .results import (
     ComplianceResult,
@@ -60,7 +60,7 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
 
 def _lead(results: Results) -> str:
     version = results.versions.get(results.backend, "")
-    machine = f"{in_words(results.host.cores_usable)}: {results.host.cpu_model}"
+    machine = f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"
     return (
         f"{results.backend} {version} on {results.device}, {results.precision}, LoadGen "
         f"{results.versions.get('loadgen', '?')} (round {results.round}), {results.style} runs, "
@@ -367,10 +367,11 @@ def _asked(results: Results) -> str:
 
 
 def _system(results: Results) -> str:
+    cores = cores_in_words(results.host.cores_usable)
     facts: Mapping[str, Any] = {
         "system": results.sut,
         "operating system": results.host.system,
-        "processor": f"{results.host.cpu_model}, {in_words(results.host.cores_usable)} usable",
+        "processor": f"{results.host.cpu_model}, {cores} usable",
         "memory": f"{results.host.memory_bytes / 2**30:.1f} GiB",
         "versions": ", ".join(f"{key} {value}" for key, value in results.versions.items()),
         "model": f"{results.model['name']}, sha256 {results.model['sha256']}",

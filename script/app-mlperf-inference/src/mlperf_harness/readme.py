@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .detail_log import figures
-from .host import in_words
+from .host import cores_in_words
 from .results import Results, ScenarioResult
 from .settings import Provenance, SessionSettings
 
@@ -112,7 +112,7 @@ def _machine(results: Results) -> Iterator[str]:
     yield "## Machine"
     yield ""
     memory = f"{host.memory_bytes / 2**30:.1f} GiB"
-    yield f"- {host.cpu_model}, {in_words(host.cores_usable)} usable, {memory} of memory"
+    yield f"- {host.cpu_model}, {cores_in_words(host.cores_usable)} usable, {memory} of memory"
     yield f"- {host.system}, Python {host.python}"
     for name, version in results.versions.items():
         yield f"- {name} {version}"

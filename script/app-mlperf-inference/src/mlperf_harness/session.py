@@ -239,7 +239,8 @@ def _in_words(found: Calibration) -> str:
     best, each = found.offline, found.streams[SINGLE_STREAM].median_s
     latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
     return (
-        f"calibrated on {host.in_words(found.cores)}: {figures(best.samples_per_s)} samples/s "
+        f"calibrated on {host.cores_in_words(found.cores)}: "
+        f"{figures(best.samples_per_s)} samples/s "
         f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
         f"{latency} a sample"
     )

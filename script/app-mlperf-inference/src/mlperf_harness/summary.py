@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from .detail_log import figures
-from .host import in_words
+from .host import cores_in_words
 from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words, span
 from .settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 
@@ -44,7 +44,7 @@ def table(results: Results, asked: Results) -> str:
         f"MLPerf inference: {results.benchmark}{form}, {results.backend} {runtime}".rstrip()
         + f" on {results.device}, {results.precision}",
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
-        f"{in_words(results.host.cores_usable)}: {results.host.cpu_model}"[:WIDTH],
+        f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"[:WIDTH],
         "",
         *_measured(results, asked),
         *_found(asked),

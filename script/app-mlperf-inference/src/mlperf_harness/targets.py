@@ -17,7 +17,7 @@ from .settings import (
     Overrides,
     Targets,
 )
-from .verdict import more_queries
+from .verdict import easier_rate, more_queries
 
 # LoadGen prepares 1.1 x rate x duration Offline samples, so a run that turns out faster than
 # expected by more than that ends too early. Calibration is short; leave room for its error.
@@ -38,10 +38,8 @@ STORED_STREAM_SHARE = 1.2
 # The stored Server rate is the highest for a full run. A short one must show more to be believed.
 SHORT_SERVER_SHARE = 0.9
 
-# With this share of late queries the system is overloaded, not disturbed. What it answered then
-# is about the most that it can, in batches as large as the limit never lets them grow.
+# With this share of late queries the system is overloaded, not disturbed.
 OVERLOAD = 0.05
-OVERLOADED_SHARE = 0.75
 # Up to here a little less load is enough.
 NEARLY = 0.015
 LONGEST_TEST_MS = 120_000
@@ -146,7 +144,7 @@ def _server(old: Targets, log: DetailLog) -> Targets | None:
         longer = math.ceil(1100 * (queries + more) / rate)
         return replace(old, min_duration_ms=longer) if longer <= _longest(old) else None
     if late / queries > OVERLOAD:
-        return replace(old, qps=OVERLOADED_SHARE * min(rate, log.result(SERVER) or rate))
+        return replace(old, qps=easier_rate(log, rate))
     if late / queries < NEARLY and _longest(old) > LONGEST_TEST_MS:
         return replace(old, qps=0.97 * rate)
     # A few late queries come from stalls of the machine: in a longer run they are a smaller share.

@@ -110,7 +110,7 @@ def warnings(found: Telemetry, cores: int) -> Iterator[str]:
     """What of this spoils a measurement, in words."""
     load = found.load_before
     if load is not None and load > max(IDLE_LOAD * cores, 0.5):
-        where = host.in_words(cores)
+        where = host.cores_in_words(cores)
         yield f"the load was {load:g} on {where} at the start: something else was running"
     slow = [governor for governor in found.governors if governor != "performance"]
     if slow:

@@ -139,11 +139,14 @@ def _allowed(log: DetailLog) -> float:
 
 
 def _lower_rate(log: DetailLog, scenario: str) -> str:
-    asked = log.number("effective_target_qps") or 0.0
-    # Far more may have been asked than was answered.
-    rate = 0.8 * min(asked, log.result(SERVER) or asked)
+    rate = easier_rate(log, log.number("effective_target_qps") or 0.0)
     option = RATE_OPTION.get(scenario, RATE_OPTION[SERVER])
     return f"set {option} to {figures(rate)} (samples/s) or less"
+
+
+def easier_rate(log: DetailLog, asked: float) -> float:
+    """A Server rate to try after one that was too high: far more may be asked than is answered."""
+    return 0.8 * min(asked, log.result(SERVER) or asked)
 
 
 def more_queries(log: DetailLog) -> int | None:

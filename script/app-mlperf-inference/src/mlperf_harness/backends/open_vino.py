@@ -25,7 +25,7 @@ COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 
 # For each shape of the inputs the plugin prepares every layer anew, and keeps that. In 8-bit
 # integers this is slow, and takes 0.3 MB: gigabytes for a BERT-large that has met texts of 40
-# lengths. So texts are filled up to fewer lengths, and only so many prepared layers are kept.
+# lengths. So texts are filled up to fewer lengths, and each caller keeps only so many layers.
 INTEGER_STEP = 32
 INTEGER_CACHE = {"CPU_RUNTIME_CACHE_CAPACITY": "1000"}
 
