@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from mlperf_harness import (
     quantize,
     records,
 )
-from mlperf_harness.backends.base import Predictor
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import MAIN
 
@@ -87,35 +85,6 @@ def test_a_quantized_bert_reaches_its_target(tmp_path: Path) -> None:
     assert len(products) == 13
     attention = [f"/layers.{k}/attention/MatMul{part}" for k in (0, 1) for part in ("", "_1")]
     assert sorted(whole) == [*attention, "/spans/MatMul"]
-
-
-def test_openvino_in_int8_does_not_grow_with_the_lengths_of_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = pytest.importorskip("mlperf_harness.backends.open_vino")
-    name = next(iter(module.INTEGER_CACHE))
-    # What is kept of 1000 layers of this small model takes more lengths than it can be asked.
-    monkeypatch.setitem(module.INTEGER_CACHE, name, "300")
-    folder = lab.SCRIPT / "get-ml-model-bert-large-squad" / "tiny"
-    changes = {"benchmark": "bert-99", "facts": str(folder / "model.json"), "samples": 4}
-    assert quantize.main(request(tmp_path, dataset=str(forms.features("train")), **changes)) == 0
-    facts = records.read_json(tmp_path / "model.json")
-    model = quantize._spec(facts, tmp_path / facts["file"])
-    benchmark = benchmarks.create("bert-99", forms.features(), model)
-    (predictor,) = backends.create("openvino", "cpu", "int8").open(
-        model.graphs()[0], benchmark.outputs[MAIN], 1, 1
-    )
-    # A few lengths are met instead of all.
-    assert predictor.length_step > Predictor.length_step
-
-    def after(lengths: range) -> int:
-        for length in lengths:
-            predictor.predict({x.name: np.ones((1, length), x.dtype) for x in model.inputs})
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-        return int(pages) * mmap.PAGESIZE
-
-    first = after(range(20, 50))
-    assert after(range(50, 350)) - first < 300 << 20
 
 
 def reached(folder: Path, name: str, data: Path, batch: int) -> tuple[dict[str, Any], float]:

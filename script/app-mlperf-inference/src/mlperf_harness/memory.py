@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from .calibration import Probe
@@ -17,42 +16,25 @@ CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """How often the weights are in memory at the worst moment, and what a run takes beside them.
-
-    That is Python, the libraries, LoadGen and the buffers.
-    """
-
-    weights: int
-    rest_bytes: int
-
-
+# What a run takes beside weights and samples: Python, the libraries, LoadGen and the buffers.
 # Measured on Linux, as the most that a process had, with models of 0.1 and 1.3 GB.
-USUAL = Need(1, 300_000_000)
-NEEDS = {
-    # Batches of another length make it pack them in another layout, and it keeps both.
-    ("openvino", "int8"): Need(2, 300_000_000),
-    # Its libraries alone take 700 MB.
-    ("pytorch", "float32"): Need(1, 1_000_000_000),
-    ("pytorch", "bfloat16"): Need(1, 1_000_000_000),
-}
+REST_BYTES = 300_000_000
+# Whose libraries alone take 700 MB.
+MORE_BYTES = {"pytorch": 1_000_000_000}
 
 
 def check(settings: SessionSettings, found: BenchmarkRules | None, probe: Probe) -> None:
     """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
-    need = NEEDS.get((settings.backend, settings.precision), USUAL)
-    model = need.weights * model_bytes(settings.model)
+    model = model_bytes(settings.model)
     count, samples = loaded(settings, found, probe)
-    needed = model + samples + need.rest_bytes
+    rest = MORE_BYTES.get(settings.backend, REST_BYTES)
+    needed = model + samples + rest
     free, whose = available()
     if free is not None and free < needed:
-        often = f", {need.weights} times its size with {settings.backend}"
         raise HarnessError(
             f"too little memory: a run needs about {megabytes(needed)} ({megabytes(model)} for "
-            f"the model{often if need.weights > 1 else ''}, {megabytes(samples)} for {count} "
-            f"loaded samples, {megabytes(need.rest_bytes)} for the rest), and {megabytes(free)} "
-            f"{whose}",
+            f"the model, {megabytes(samples)} for {count} loaded samples, {megabytes(rest)} for "
+            f"the rest), and {megabytes(free)} {whose}",
             "end other programs, raise the limit, or load fewer samples with "
             "--performance_sample_count",
         )

@@ -13,6 +13,7 @@ from .calibration_calls import Counted, calls_of
 from .errors import HarnessError
 from .float_nodes import QUANTIZED, left_float
 from .settings import ModelSpec
+from .symmetric import PRODUCTS, centred
 
 NOTE = "quantized to int8: weights by {weights}, activations by tensor, {told}"
 GRAPH_KEYS = ("name", "sha256", "inputs", "outputs")
@@ -155,7 +156,9 @@ def _quantize_graph(
             all_tensors_to_one_file=large,
             external_data_location=f"{prepared.name}.data",
         )
-        float_nodes = _name_nodes(prepared, keep_float)
+        graph = _name_nodes(prepared)
+        float_nodes = [*keep_float, *left_float(graph)]
+        middle = [{"symmetric": True}]
         quantize_static(
             str(prepared),
             str(target),
@@ -166,6 +169,10 @@ def _quantize_graph(
             per_channel=by_channel,
             op_types_to_quantize=list(QUANTIZED),
             nodes_to_exclude=float_nodes,
+            extra_options={
+                "TensorQuantOverrides": dict.fromkeys(centred(graph, float_nodes), middle),
+                "OpTypesToExcludeOutputQuantization": PRODUCTS,
+            },
             use_external_data_format=large,
         )
     finally:
@@ -217,12 +224,12 @@ def _version(model: Any) -> int:
     return min(int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx"))
 
 
-def _name_nodes(path: Path, keep_float: Sequence[str]) -> list[str]:
-    """Name all nodes of the model in ``path``; the names of those that are to stay float."""
+def _name_nodes(path: Path) -> Any:
+    """Name all nodes of the model in ``path``; returns its graph."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)
     for number, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{number}"
     onnx.save(model, path)
-    return [*keep_float, *left_float(model.graph)]
+    return model.graph

@@ -18,16 +18,13 @@ from ..footprint import Mapped
 from ..settings import GraphSpec, TensorSpec
 from .base import Array, Feeds, Predictor, check_signature
 from .onnx_file import NotOnnxError, graph_alone
+from .signed_steps import sign
 
 DEVICES = {"cpu": "CPU"}
 # What the plugin computes in; a model of 8-bit integers says so itself, the rest of it is float.
 COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
-
-# For each shape of the inputs the plugin prepares every layer anew, and keeps that. In 8-bit
-# integers this is slow, and takes 0.3 MB: gigabytes for a BERT-large that has met texts of 40
-# lengths. So texts are filled up to fewer lengths, and each caller keeps only so many layers.
-INTEGER_STEP = 32
-INTEGER_CACHE = {"CPU_RUNTIME_CACHE_CAPACITY": "1000"}
+# A product of 8-bit integers takes as long for 8 rows fewer, and each shape is prepared and kept.
+INTEGER_STEP = 16
 
 
 @cache
@@ -50,11 +47,11 @@ class OpenVinoPredictor(Predictor):
     def __init__(
         self, compiled: Any, outputs: Sequence[str], weights: Mapped, length_step: int
     ) -> None:
-        self.length_step = length_step
         self._request = compiled.create_infer_request()
         self._ports = [compiled.output(name) for name in outputs]
         self._weights = weights
         self._infer = self._first
+        self.length_step = length_step
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""
@@ -80,11 +77,7 @@ class OpenVino:
         self._core = _core()
         self._device = DEVICES[device]
         self._precision = self._computes(precision)
-        self._length_step = Predictor.length_step
-        if precision == "int8":
-            self._length_step = INTEGER_STEP
-            with contextlib.suppress(RuntimeError):  # no documented property: a plugin may lack it
-                self._core.set_property(self._device, INTEGER_CACHE)
+        self._integers = precision == "int8"
 
     def _computes(self, precision: str) -> str:
         """The plugin's name of the precision; what this processor cannot do is refused."""
@@ -105,7 +98,9 @@ class OpenVino:
         file = str(Path(graph.path).resolve())
         before = footprint.mapped([file])
         model = self._read(graph.path)
-        weights = Mapped(model, before, footprint.mapped([file]))
+        if self._integers:
+            sign(model)
+        weights = Mapped(_largest(model), before, footprint.mapped([file]))
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(model.inputs))
         check_signature("output", wanted, _tensors(model.outputs))
@@ -116,8 +111,9 @@ class OpenVino:
                 self._compile(graph.path, model, streams, threads * streams)
                 for _ in range(1 if shared else callers)
             ]
+        step = INTEGER_STEP if self._integers else Predictor.length_step
         return [
-            OpenVinoPredictor(models[n % len(models)], outputs, weights, self._length_step)
+            OpenVinoPredictor(models[n % len(models)], outputs, weights, step)
             for n in range(callers)
         ]
 
@@ -161,6 +157,12 @@ def _inside(folder: Path) -> Iterator[None]:
     finally:
         os.fchdir(before)
         os.close(before)
+
+
+def _largest(model: Any) -> Any:
+    """The largest constant: it holds the mapping of the file, but not the rest of the model."""
+    constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
+    return max(constants, key=lambda node: node.get_byte_size(), default=None)
 
 
 def _tensors(ports: Sequence[Any]) -> list[TensorSpec]:
