@@ -194,6 +194,40 @@ def test_a_slow_start_makes_no_model_heavy(monkeypatch: pytest.MonkeyPatch) -> N
     assert {point.shape.batch for point in measured.points} == {1, 2, 4, 8, 16, 32, 64}
 
 
+@pytest.mark.parametrize(("every", "threads"), [(25, 2), (5, 1)])
+def test_threads_are_judged_by_the_tail_that_the_scenario_is_judged_by(
+    every: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Work(Clock(), [0.01] * 20)
+    plain = work.seconds
+    asked: list[int] = []
+
+    def seconds(indices: Sequence[int], threads: int) -> float:
+        """Two threads now and then wait for each other."""
+        asked.append(threads)
+        late = 3.0 if threads == 2 and len(asked) % every == 0 else 1.0
+        return late * plain(indices, threads)
+
+    monkeypatch.setattr(work, "seconds", seconds)
+    measured, _ = made(monkeypatch, work, Overrides())
+    assert measured.streams[SINGLE_STREAM].shape.threads == threads
+
+
+@pytest.mark.parametrize(("again", "chosen"), [(1.0, 2), (3.0, 1)])
+def test_one_late_query_of_a_few_is_looked_at_again(
+    again: float, chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(_bench: Any, _scenario: str, threads: int, seconds: float) -> Latency:
+        late = 3.0 if seconds == calibrate.LATENCY_S else again
+        tail = (late if threads == 2 else 1.0) / threads
+        return Latency(Shape(1, threads, 1), 1 / threads, tail)
+
+    monkeypatch.setattr(calibrate, "_opened_latency", opened)
+    given: Any = SimpleNamespace(given=Overrides())
+    found = calibrate._stream_latency(given, MULTI_STREAM, 2)
+    assert found.shape.threads == chosen
+
+
 def test_queries_of_long_batches_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(Clock(), [1.8] * 20)
     measured, _ = made(monkeypatch, work, Overrides())
@@ -335,11 +369,37 @@ def test_a_run_warms_up_twice_only_where_samples_differ(
     caller: Any = SimpleNamespace(warm_up=taken.append)
     work: Any = Work(Clock(), [1.0] * 3)
     work.costs = None if costs is None else np.asarray(costs)
-    run: Any = SimpleNamespace(mode="performance", model=SimpleNamespace(graphs=tuple))
-    warmed = loadgen_run._Warmed(work, run, [caller])
+    warmed = loadgen_run._Warmed(work, performance("Offline", 3), [caller])
     warmed.load([2, 0, 1])
     warmed.load([2, 0, 1])
     assert taken == orders
+
+
+def performance(scenario: str, batch: int) -> Any:
+    """The part of a run's settings that warming up looks at."""
+    shape, model = Shape(1, 1, batch), SimpleNamespace(graphs=tuple)
+    return SimpleNamespace(mode="performance", scenario=scenario, shape=shape, model=model)
+
+
+@pytest.mark.parametrize(("limit_s", "sizes"), [(5.0, [3, 1, 2]), (1.5, [3, 1])])
+def test_server_warms_up_with_batches_of_all_sizes_while_that_is_quick(
+    limit_s: float, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(loadgen_run, "time", clock)
+    monkeypatch.setattr(loadgen_run, "SIZES_S", limit_s)
+    monkeypatch.setattr(loadgen_run.footprint, "settle", lambda _graphs: None)
+    taken: list[int] = []
+
+    def warm_up(indices: Sequence[int]) -> None:
+        taken.append(len(indices))
+        clock.now += 2.0
+
+    work: Any = Work(clock, [1.0] * 3)
+    work.costs = None
+    caller: Any = SimpleNamespace(warm_up=warm_up)
+    loadgen_run._Warmed(work, performance("Server", 3), [caller]).load([2, 0, 1])
+    assert taken == sizes
 
 
 def test_whoever_tries_something_heavy_is_told_how_to_try_less() -> None:

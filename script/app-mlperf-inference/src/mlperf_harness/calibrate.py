@@ -17,18 +17,20 @@ import numpy as np
 
 from . import backends, benchmarks, heavy, host, rules
 from .bench import LONG_S, Bench, Caller, measure_together
-from .calibration import Calibration, Latency, Point, Request
+from .calibration import TAILS, Calibration, Latency, Point, Request
 from .heavy import BATCH_GAIN, Costs, Foretell, Look
 from .loadgen_run import library_versions
 from .settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, STREAMS, Shape
 
 POINT_S = 0.1
 CONFIRM_S = 0.3
-LATENCY_S = 0.3
+# The latency of a stream, at first, and where the middle and the tail tell different things.
+LATENCY_S, DOUBT_S = 0.3, 1.0
 
 # More threads must make a query this much faster, in the middle and in the tail, to be used:
 # they wait for each other, and on a busy machine one of them always comes late.
 THREAD_GAIN = 0.9
+SAMPLES_OF_A_QUERY = {SINGLE_STREAM: 1, MULTI_STREAM: MULTI_STREAM_SAMPLES}
 # A Server batch may take this share of the latency limit, so that one may wait for another.
 SERVER_SHARE = 0.3
 
@@ -111,9 +113,9 @@ def _measure(bench: Bench, cores: int, streams: tuple[str, ...], foretell: Foret
         for point in _throughputs(bench, workers, threads)
     ]
     offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
-    latencies = {SINGLE_STREAM: _stream_latency(bench, 1, cores, alone)}
+    latencies = {SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)}
     if MULTI_STREAM in streams:
-        latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM_SAMPLES, cores)
+        latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
     return Measured(points, offline, latencies)
 
 
@@ -123,7 +125,7 @@ def _first(bench: Bench, costs: Costs, threads: int) -> tuple[Look, Latency | No
     seen = heavy.look(caller, costs, threads)
     if seen.mean_s > heavy.HEAVY_S:
         return seen, None
-    return seen, _latency(caller, 1, Shape(1, threads, 1))
+    return seen, _latency(caller, SINGLE_STREAM, Shape(1, threads, 1), LATENCY_S)
 
 
 def _throughputs(bench: Bench, workers: int, threads: int) -> Iterator[Point]:
@@ -145,33 +147,41 @@ def _throughputs(bench: Bench, workers: int, threads: int) -> Iterator[Point]:
 
 
 def _stream_latency(
-    bench: Bench, samples: int, cores: int, known: Latency | None = None
+    bench: Bench, scenario: str, cores: int, known: Latency | None = None
 ) -> Latency:
-    """The latency of one query of ``samples`` with one thread or with all cores.
+    """The latency of one query with one thread or with all cores.
 
     ``known`` is that with all cores, where it was measured before. A query that takes long is
     computed by all cores without asking: beside such work they wait little for each other.
     """
     given = bench.given
     most = given.threads or cores
-    all_cores = known or _opened_latency(bench, samples, most)
+    all_cores = known or _opened_latency(bench, scenario, most, LATENCY_S)
     if most == 1 or given.threads or all_cores.median_s > LONG_S:
         return all_cores
-    one = _opened_latency(bench, samples, 1)
-    better_median = all_cores.median_s < THREAD_GAIN * one.median_s
-    better_tail = all_cores.p99_s < THREAD_GAIN * one.p99_s
-    return all_cores if better_median and better_tail else one
+    one = _opened_latency(bench, scenario, 1, LATENCY_S)
+    if _better(all_cores.median_s, one.median_s) != _better(all_cores.tail_s, one.tail_s):
+        # One late query of a few may be bad luck.
+        all_cores = _opened_latency(bench, scenario, most, DOUBT_S)
+        one = _opened_latency(bench, scenario, 1, DOUBT_S)
+    both = _better(all_cores.median_s, one.median_s) and _better(all_cores.tail_s, one.tail_s)
+    return all_cores if both else one
 
 
-def _opened_latency(bench: Bench, samples: int, threads: int) -> Latency:
-    batch = min(samples, bench.given.batch_size or bench.most(1, threads))
+def _better(seconds: float, of_one_thread: float) -> bool:
+    return seconds < THREAD_GAIN * of_one_thread
+
+
+def _opened_latency(bench: Bench, scenario: str, threads: int, seconds: float) -> Latency:
+    most = bench.given.batch_size or bench.most(1, threads)
+    batch = min(SAMPLES_OF_A_QUERY[scenario], most)
     (caller,) = bench.open(1, threads, batch)
-    return _latency(caller, samples, Shape(1, threads, batch))
+    return _latency(caller, scenario, Shape(1, threads, batch), seconds)
 
 
-def _latency(caller: Caller, samples: int, shape: Shape) -> Latency:
-    times = caller.query_times(samples, shape.batch, LATENCY_S)
-    tail = float(np.quantile(times, 0.99))
+def _latency(caller: Caller, scenario: str, shape: Shape, seconds: float) -> Latency:
+    times = caller.query_times(SAMPLES_OF_A_QUERY[scenario], shape.batch, seconds)
+    tail = float(np.quantile(times, TAILS[scenario]))
     return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .settings import FLOAT32, ModelSpec, Overrides, Shape
+from .settings import FLOAT32, MULTI_STREAM, SINGLE_STREAM, ModelSpec, Overrides, Shape
+
+# The quantiles of latency that the streams are judged by: inference_policies of MLCommons.
+TAILS = {SINGLE_STREAM: 0.90, MULTI_STREAM: 0.99}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Measured time of one stream query on one caller; ``mean_s`` 0 where nobody took it down."""
+    """Measured time of one stream query on one caller; ``mean_s`` 0 where nobody took it down.
+
+    ``tail_s`` is that of the quantile in ``TAILS``.
+    """
 
     shape: Shape
     median_s: float
-    p99_s: float
+    tail_s: float
     mean_s: float = 0.0
 
     @property

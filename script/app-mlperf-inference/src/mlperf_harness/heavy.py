@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .bench import Bench, Caller, measure_together
-from .calibration import Latency, Point
+from .calibration import TAILS, Latency, Point
 from .settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, Shape
 
 # A model that takes longer than this for a mean sample is measured here.
@@ -100,7 +100,7 @@ class Heavy:
         """
         seen, given = self._seen, self._bench.given
         shape = Shape(1, seen.threads, 1)
-        found = {SINGLE_STREAM: self._latency(shape, seen.mean_s)}
+        found = {SINGLE_STREAM: self._latency(SINGLE_STREAM, shape, seen.mean_s)}
         if MULTI_STREAM in wanted:
             most = self._bench.batch_sizes(1, seen.threads)[-1]
             batch = min(MULTI_STREAM_SAMPLES, given.batch_size or most)
@@ -112,11 +112,11 @@ class Heavy:
             ]
             rate = max([1 / seen.mean_s, *alone])
             shape = Shape(1, seen.threads, batch)
-            found[MULTI_STREAM] = self._latency(shape, MULTI_STREAM_SAMPLES / rate)
+            found[MULTI_STREAM] = self._latency(MULTI_STREAM, shape, MULTI_STREAM_SAMPLES / rate)
         return found
 
-    def _latency(self, shape: Shape, mean_s: float) -> Latency:
-        middle, tail = np.quantile(self._costs.shares, [0.5, 0.99])
+    def _latency(self, scenario: str, shape: Shape, mean_s: float) -> Latency:
+        middle, tail = np.quantile(self._costs.shares, [0.5, TAILS[scenario]])
         return Latency(shape, float(middle * mean_s), float(tail * mean_s), mean_s)
 
     @property

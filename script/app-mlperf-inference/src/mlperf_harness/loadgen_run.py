@@ -52,6 +52,8 @@ LIVE = "live.json"
 
 # How long a failed run may go on, being answered without data, before it is cut off.
 PATIENCE_S = 5.0
+# No further size of batch is tried before a run when this has gone by.
+SIZES_S = 5.0
 
 TEST_MODES = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
 
@@ -106,6 +108,7 @@ class _Warmed:
     def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Caller]) -> None:
         self.benchmark = benchmark
         self._team = tuple(team) if run.mode == PERFORMANCE else ()
+        self._sizes = range(1, run.shape.batch) if run.scenario == SERVER else range(0)
         self._graphs = run.model.graphs()
 
     def load(self, indices: Sequence[int]) -> None:
@@ -116,7 +119,20 @@ class _Warmed:
             for order in self._orders(indices):
                 for caller in team:
                     caller.warm_up(order)
+            self._warm_sizes(indices, team)
             footprint.settle(self._graphs)
+
+    def _warm_sizes(self, indices: Sequence[int], team: Sequence[Caller]) -> None:
+        """Server has batches of all sizes, for each of which a runtime may prepare its layers.
+
+        Who waits for that is late.
+        """
+        began = time.perf_counter()
+        for size in self._sizes:
+            for caller in team:
+                caller.warm_up(indices[:size])
+            if time.perf_counter() - began > SIZES_S:
+                return
 
     def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
         """The samples as they come; where they differ in length, the shortest first too.
