@@ -330,10 +330,10 @@ def server_rows(case: Case, found: Calibration, offline: float, name: str) -> It
     """The highest rate in time as a share of Offline, and of what a queue of these calls keeps."""
     limit_ms = 1000 * found.server_limit_s
     call_ms = 1000 * found.streams[SINGLE_STREAM].median_s
-    rate_found = 0.0
+    rate_found, told = 0.0, "a call takes too long"
     if not targets.hopeless(found, SERVER):
         rate_found = highest_server_rate(case, found).qps or 0.0
-    told = f"{rate_found:.4g}/s in {limit_ms:g} ms" if rate_found else "a call takes too long"
+        told = f"{rate_found:.4g}/s in {limit_ms:g} ms" if rate_found else "no rate in time"
     against = f"{offline:.4g}/s, a call {call_ms:.3g} ms"
     yield Row(name, told, against, rate_found / offline, SERVER_SHARE, higher_is_better=True)
     calls = {int(size): seconds for size, seconds in found.service_times.items()}
@@ -485,8 +485,9 @@ def paths(case: Case, seconds: float) -> list[dict[str, Any]]:
 
 def quantized(case: Case) -> ModelSpec:
     """The model in int8, calibrated on the first samples; made once for a model file."""
-    program = (HARNESS / "mlperf_harness" / "quantize.py").read_bytes()
-    key = hashlib.sha256(program + case.model.sha256.encode()).hexdigest()[:16]
+    modules = sorted((HARNESS / "mlperf_harness").glob("*.py"))
+    programs = b"".join(path.read_bytes() for path in modules)
+    key = hashlib.sha256(programs + case.model.sha256.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"cmbench-int8-{key}"
     facts = folder / "model.json"
     if not facts.exists():
