@@ -10,6 +10,7 @@ implementation in a checkout of mlcommons/inference runs ResNet-50 on the same m
     python benchmarks/harness.py --backend openvino --precision bfloat16
     python benchmarks/harness.py --server                    the highest Server rate too
     python benchmarks/harness.py --paths                     every backend and precision here
+    python benchmarks/harness.py --paths onnxruntime:float32 openvino:int8
 
 Models and samples are made by this project's own scripts through ``cm``. Run it with a Python that
 has the packages of the ``test`` extra. A busy machine shows: the load is printed beside the table.
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -460,27 +461,42 @@ def shown(found: Iterator[Row]) -> Iterator[Row]:
         yield row
 
 
-def paths(case: Case, seconds: float) -> list[dict[str, Any]]:
-    """Offline and SingleStream of every backend and precision that works here."""
-    found = []
-    print(f"\n{'backend':13}{'precision':11}{'Offline':>12}{'SingleStream p90':>19}")
-    for backend, precision in PATHS:
+def paths(
+    case: Case, named: list[str], repeat: int, seconds: float
+) -> list[dict[str, str | float]]:
+    """Offline and SingleStream of every way that works here, turn by turn; the first is 1."""
+    ways = list(usable(case, [tuple(one.split(":", 1)) for one in named] or PATHS))
+    turns = [[measure_both(one, tuned, seconds) for one, tuned in ways] for _ in range(repeat)]
+    found: list[dict[str, str | float]] = []
+    print(f"\n{'backend':13}{'precision':11}{'Offline':>12}{'times':>7}{'p90':>13}{'times':>7}")
+    for number, (one, _) in enumerate(ways):
+        offline, p90 = (statistics.median(turn[number][kind] for turn in turns) for kind in (0, 1))
+        faster = statistics.median(turn[number][0] / turn[0][0] for turn in turns)
+        sooner = statistics.median(turn[0][1] / turn[number][1] for turn in turns)
+        figures = f"{offline:10.4g}/s{faster:7.2f}{p90:10.4g} ms{sooner:7.2f}"
+        print(f"{one.backend:13}{one.precision:11}{figures}", flush=True)
+        way = {"backend": one.backend, "precision": one.precision}
+        found.append({**way, "offline": offline, "p90_ms": p90, "times": faster})
+    return found
+
+
+def usable(case: Case, ways: Iterable[tuple[str, ...]]) -> Iterator[tuple[Case, Calibration]]:
+    """The ways that work here, each with its layout; those that do not are told."""
+    for backend, precision in ways:
         one = with_weights(replace(case, backend=backend, precision=precision))
         try:
-            tuned = calibrated(one)
+            yield one, calibrated(one)
         except SystemExit as problem:
             print(f"{backend:13}{precision:11}  {str(problem).strip().splitlines()[-1][:60]}")
-            continue
-        best, stream = tuned.offline, tuned.streams[SINGLE_STREAM]
-        aim = Targets(qps=best.samples_per_s)
-        offline = measure_ours(one, OFFLINE, best.shape, aim, seconds).value
-        hint = Targets(latency_ms=stream.median_s * 900)
-        latency = measure_ours(one, SINGLE_STREAM, stream.shape, hint, seconds).value
-        print(f"{backend:13}{precision:11}{offline:10.4g}/s{latency:16.4g} ms", flush=True)
-        found.append(
-            {"backend": backend, "precision": precision, "offline": offline, "p90_ms": latency}
-        )
-    return found
+
+
+def measure_both(case: Case, tuned: Calibration, seconds: float) -> tuple[float, float]:
+    """Offline samples/s and the p90 of SingleStream in ms, one run each."""
+    best, stream = tuned.offline, tuned.streams[SINGLE_STREAM]
+    aim = Targets(qps=best.samples_per_s)
+    offline = measure_ours(case, OFFLINE, best.shape, aim, seconds).value
+    hint = Targets(latency_ms=stream.median_s * 900)
+    return offline, measure_ours(case, SINGLE_STREAM, stream.shape, hint, seconds).value
 
 
 def quantized(case: Case) -> ModelSpec:
@@ -526,7 +542,12 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=128, help="samples kept loaded")
     parser.add_argument("--repeat", type=int, default=5, help="turns; the median counts")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of each measurement")
-    parser.add_argument("--paths", action="store_true", help="every backend and precision")
+    parser.add_argument(
+        "--paths",
+        nargs="*",
+        metavar="BACKEND:PRECISION",
+        help="these ways beside each other, or all of them",
+    )
     parser.add_argument("--server", action="store_true", help="search the highest Server rate too")
     parser.add_argument("--reference", help="a checkout of mlcommons/inference (resnet50 only)")
     parser.add_argument("--json", help="file for the figures")
@@ -535,8 +556,8 @@ def main() -> int:
     case = case_of(args)
     print(f"{case.model.name} on {host.usable_cores()} cores, {platform.machine()}", end=", ")
     print(f"load before: {', '.join(f'{one:.2f}' for one in os.getloadavg())}", flush=True)
-    if args.paths:
-        report: Any = paths(case, args.seconds)
+    if args.paths is not None:
+        report: Any = paths(case, args.paths, args.repeat, args.seconds)
         good = True
     else:
         table = list(shown(rows(case, args)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +53,11 @@ def start(home: Home, *words: str) -> subprocess.Popen[str]:
 
 
 @pytest.fixture(scope="module")
-def job_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def job_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("job"))
     home.register(ROOT)
-    return home
+    yield home
+    shutil.rmtree(home.path)
 
 
 def test_a_killed_first_run_leaves_nothing_that_looks_whole(job_home: Home) -> None:
