@@ -465,7 +465,7 @@ def paths(
     case: Case, named: list[str], repeat: int, seconds: float
 ) -> list[dict[str, str | float]]:
     """Offline and SingleStream of every way that works here, turn by turn; the first is 1."""
-    ways = list(usable(case, [tuple(one.split(":", 1)) for one in named] or PATHS))
+    ways = list(usable(case, [tuple(one.split(":")) for one in named] or PATHS))
     turns = [[measure_both(one, tuned, seconds) for one, tuned in ways] for _ in range(repeat)]
     found: list[dict[str, str | float]] = []
     print(f"\n{'backend':13}{'precision':11}{'Offline':>12}{'times':>7}{'p90':>13}{'times':>7}")
@@ -545,6 +545,7 @@ def main() -> int:
     parser.add_argument(
         "--paths",
         nargs="*",
+        choices=[":".join(way) for way in PATHS],
         metavar="BACKEND:PRECISION",
         help="these ways beside each other, or all of them",
     )

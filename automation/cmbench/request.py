@@ -314,6 +314,22 @@ def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
     for name, value in inputs.items():
         if name in script.inputs:
             check_input(name, value, script)
+    _check_agreement([name for name in inputs if name in script.inputs], inputs, script)
+
+
+def _check_agreement(names: Iterable[str], inputs: Mapping[str, Any], script: Script) -> None:
+    """Refuse two inputs that set one env key to different values."""
+    first: dict[str, str] = {}
+    for name in names:
+        key = script.inputs[name].env
+        other = first.setdefault(key, name) if key else name
+        if str(_plain(inputs[name])) != str(_plain(inputs[other])):
+            raise Error(
+                "bad-value",
+                f"--{other}={_plain(inputs[other])} and --{name}={_plain(inputs[name])} "
+                "contradict each other",
+                hint=f"give one of them: for {script.alias} they mean the same",
+            )
 
 
 def check_input(name: str, value: Any, script: Script) -> None:

@@ -54,6 +54,19 @@ def test_bad_values(tools: Lab) -> None:
     refused(tools.run("get,tool", version=True), "bad-value", "--version=VALUE")
 
 
+def test_two_inputs_that_contradict_each_other(lab: Lab) -> None:
+    mapping = {"backend": "BACKEND", "framework": "BACKEND", "x": "X"}
+    lab.script("get-tool", input_mapping=mapping, new_env_keys=["BACKEND"])
+    refused(
+        lab.run("get,tool", backend="one", framework="other"),
+        "bad-value",
+        "--backend=one and --framework=other contradict each other",
+        "give one of them",
+    )
+    assert lab.run("get,tool", backend="one", framework="one", x="other").env["BACKEND"] == "one"
+    assert lab.run("get,tool", backend=5, framework="5").env["BACKEND"] == "5"
+
+
 def test_unknown_tag_and_unknown_variation(tools: Lab) -> None:
     refused(tools.run("get,tol"), "script-not-found", '"tol"', "--tags=get,tool?")
     lacking = '"_lage"', 'did you mean "_large"?', "it has: _large, _small.#"
