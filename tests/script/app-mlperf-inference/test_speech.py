@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,19 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
     benchmark, solver, _ = created()
     with pytest.raises(IndexError, match="sample 3 was issued but never loaded"):
         solver.solve([3], benchmark.result.rows(1), np.zeros(1))
+
+
+def test_every_file_of_the_model_counts(tmp_path: Path) -> None:
+    wanted = forms.settings(tmp_path, "rnnt", MODEL, forms.speech_arrays(), "Offline")
+    whole = records.decode(ModelSpec, wanted["model"])
+    wanted["model"]["parts"][-1]["sha256"] = 64 * "0"
+    other = records.decode(ModelSpec, wanted["model"])
+    assert whole.sha256 == other.sha256
+    assert whole.digest() != other.digest()
+    assert replace(whole, parts=()).digest() == whole.sha256
+    with pytest.raises(HarnessError, match=r"has sha256 .*, expected 0000"):
+        sessions.Session(records.decode(SessionSettings, wanted)).run()
+    assert not list(tmp_path.rglob("mlperf_log_detail.txt"))
 
 
 def test_all_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ class Context:
         """What must be equal in all runs that make up one result."""
         settings = self.settings
         return {
-            "model": settings.model.sha256,
+            "model": settings.model.digest(),
             "precision": settings.precision,
             "data": self.dataset["sha256"],
             "round": settings.round,
@@ -137,7 +137,7 @@ class Context:
             "backend": settings.backend,
             "device": settings.device,
             "precision": settings.precision,
-            "model": settings.model.sha256,
+            "model": settings.model.digest(),
             "dataset": self.dataset["sha256"],
             "scenario": scenario,
             "mode": mode,

@@ -7,7 +7,6 @@ data, the libraries, and what the user fixed by hand. All that is its fingerprin
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +37,6 @@ def fingerprint(settings: SessionSettings, dataset: str, probe: Probe) -> dict[s
     """Everything that the speed depends on, in words; ``dataset`` is the hash of its facts."""
     machine = host.facts()
     given: dict[str, Any] = records.encode(settings.overrides)
-    graphs = [graph.sha256 for graph in settings.model.graphs()]
     return {
         "cpu": machine.cpu_model,
         "cores": str(machine.cores_usable),
@@ -47,7 +45,7 @@ def fingerprint(settings: SessionSettings, dataset: str, probe: Probe) -> dict[s
         "system": machine.system,
         "python": machine.python,
         "device": settings.device,
-        "model": hashlib.sha256(" ".join(graphs).encode()).hexdigest(),
+        "model": settings.model.digest(),
         "dataset": dataset,
         "versions": json.dumps(probe.versions, sort_keys=True),
         "options": json.dumps({key: given[key] for key in SHAPING}, sort_keys=True),

@@ -296,11 +296,11 @@ def _dataset_facts(folder: Path) -> dict[str, Any]:
 
 
 def _check_model(settings: SessionSettings) -> None:
-    path = Path(settings.model.path)
-    try:
-        found = digests.sha256(path)
-    except OSError as error:
-        raise HarnessError(f"cannot read the model {path}: {error}") from error
-    if found != settings.model.sha256:
-        text = f"{path} has sha256 {found}, expected {settings.model.sha256}"
-        raise HarnessError(text, DAMAGED)
+    for graph in settings.model.graphs():
+        try:
+            found = digests.sha256(Path(graph.path))
+        except OSError as error:
+            raise HarnessError(f"cannot read the model {graph.path}: {error}") from error
+        if found != graph.sha256:
+            text = f"{graph.path} has sha256 {found}, expected {graph.sha256}"
+            raise HarnessError(text, DAMAGED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -112,6 +113,12 @@ class ModelSpec:
         """All files to open: first the main one, which has the name ``MAIN``."""
         main = GraphSpec(MAIN, self.path, self.sha256, self.inputs, self.outputs)
         return (main, *self.parts)
+
+    def digest(self) -> str:
+        """What stands for all graphs: the SHA-256 of the only file, or of those of all files."""
+        if not self.parts:
+            return self.sha256
+        return hashlib.sha256(" ".join(g.sha256 for g in self.graphs()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
