@@ -183,7 +183,7 @@ def allowed_share(queries: float, percentile: float = 0.99) -> float:
 
 
 def _in_words(tried: Try, limit_ms: float) -> str:
-    tail = "" if tried.tail_ms is None else f", p99 {tried.tail_ms:.3g} ms of {limit_ms:g}"
+    tail = "" if tried.tail_ms is None else f", p99 {figures(tried.tail_ms)} ms of {limit_ms:g}"
     return (
         f"  {figures(tried.qps)} samples/s: {100 * tried.late_share:.2f} % late{tail}: "
         f"{'in time' if tried.passed else 'too late'} ({tried.purpose}, {tried.seconds:.0f} s)"

@@ -309,7 +309,7 @@ def _search(found: FindResult) -> Iterator[str]:
         [
             f"{figures(each.qps)}",
             f"{100 * each.late_share:.2f} %",
-            "-" if each.tail_ms is None else f"{each.tail_ms:.3g} ms",
+            "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms",
             "in time" if each.passed else "too late",
             escape(each.purpose),
         ]

@@ -137,7 +137,7 @@ def _target(found: FindResult) -> tuple[str, ...]:
 
 def _search(found: FindResult) -> Iterator[tuple[str, ...]]:
     for each in found.tries:
-        tail = "-" if each.tail_ms is None else f"{each.tail_ms:.3g} ms"
+        tail = "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms"
         late = f"{100 * each.late_share:.2f} %"
         verdict = "in time" if each.passed else "too late"
         yield figures(each.qps), late, tail, verdict, each.purpose
