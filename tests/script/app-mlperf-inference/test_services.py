@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -164,6 +165,18 @@ def test_ticks_are_few_and_inside(low: float, high: float) -> None:
     found = svg.ticks(low, high)
     assert 1 <= len(found) <= 8
     assert all(low - 1e-12 <= tick <= high * 1.0001 + 1e-12 for tick in found)
+
+
+@pytest.mark.parametrize("at", [(1, 2, 1000), (1, 930, 990), (500, 501, 502), (1, 30, 1000)])
+def test_names_of_markers_do_not_cover_each_other(at: tuple[float, ...]) -> None:
+    markers = [svg.Marker(f"p{number}", place) for number, place in enumerate(at)]
+    drawn = svg.histogram([1, 10, 100, 1000], [5, 6, 7], markers, "ms")
+    text = r'<text x="(\S+)" y="(\S+)" text-anchor="(start|end)">p\d</text>'
+    found = re.findall(text, drawn)
+    assert len(found) == 3
+    begins = [(float(x) - 20 * (anchor == "end"), float(y)) for x, y, anchor in found]
+    for one, other in itertools.combinations(begins, 2):
+        assert abs(one[0] - other[0]) >= 20 or abs(one[1] - other[1]) >= 9
 
 
 def test_rates_are_those_between_looks() -> None:

@@ -115,18 +115,18 @@ def histogram(
 
 
 def _markers(markers: Sequence[Marker], x: Scale, unit: str) -> Iterator[str]:
-    """Vertical lines; a name is left out where the one before it stands in its way."""
-    free = 0.0
+    """Vertical lines; a name stands a row lower where another one is in its way."""
+    free = [0.0] * len(markers)
     for marker in markers:
         at = x(marker.at)
         yield (
             f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
             f"<title>{escape(marker.name)}: {marker.at:.4g} {unit}</title></line>"
         )
-        if at >= free:
-            end = at > WIDTH - 40
-            yield _text(at + (-3 if end else 3), TOP + 8, marker.name, "end" if end else "start")
-            free = at + 30
+        anchor, begins = ("end", at - 30) if at > WIDTH - 40 else ("start", at)
+        row = next(row for row, until in enumerate(free) if begins >= until)
+        yield _text(at - 3 if anchor == "end" else at + 3, TOP + 8 + 10 * row, marker.name, anchor)
+        free[row] = begins + 30
 
 
 def lines(
