@@ -336,6 +336,8 @@ def calibration(seconds: float) -> Calibration:
         ("ssd-resnet34", {}, ("MultiStream", "find-performance"), 3 * 800),
         ("ssd-resnet34", {"style": "valid"}, ("Offline", "performance"), 24577 * 100),
         ("ssd-resnet34", {}, ("Server", "find-performance"), 0),
+        ("ssd-resnet34", {"server_target_qps": 0.001}, ("Server", "performance"), 1001 * 100),
+        ("ssd-resnet34", {"server_target_qps": 50.0}, ("Server", "performance"), 501 * 100),
     ],
 )
 def test_long_runs_are_foretold(

@@ -47,9 +47,11 @@ def seconds(settings: SessionSettings, calibration: Calibration, scenario: str, 
     aim = targets.initial(calibration, given, scenario, PERFORMANCE, settings.style)
     asked = (aim.min_duration_ms or ROUND_DURATION_MS) / 1000
     start = START_S + _warm_up(calibration, scenario)
-    if scenario == SERVER:
-        return start + max(asked, _queries(settings, scenario) / (aim.qps or math.inf))
     each = _each(calibration, scenario)
+    if scenario == SERVER:
+        issued_s = max(asked, _queries(settings, scenario) / (aim.qps or math.inf))
+        # What comes faster than it can be answered is answered all the same.
+        return start + issued_s * max(1.0, (aim.qps or 0.0) * each)
     least = find.least_queries(calibration, scenario) if mode == FIND else 0
     queries = max(
         least or _queries(settings, scenario), _one_round(settings, calibration, scenario)
