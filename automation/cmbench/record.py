@@ -101,6 +101,10 @@ class Recorder:
         """Keep the note in the log."""
         self._write(f"-- {text}")
 
+    def waiting(self, text: str) -> None:
+        """Keep it in the log."""
+        self.note(text)
+
     def end(self) -> None:
         """Nothing to tidy."""
 

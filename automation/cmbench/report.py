@@ -56,6 +56,10 @@ class Silent:
     def note(self, text: str) -> None:
         """Nothing is shown."""
 
+    def waiting(self, text: str) -> None:
+        """Show why nothing happens: it may be so for an hour."""
+        self.say(text)
+
     def end(self) -> None:
         """Nothing to tidy."""
 
@@ -88,6 +92,9 @@ class Plain(Silent):
 
     def note(self, text: str) -> None:
         self.say("          " + text)
+
+    def waiting(self, text: str) -> None:
+        self.note(text)
 
 
 class Live(Silent):
@@ -139,6 +146,9 @@ class Live(Silent):
 
     def note(self, text: str) -> None:
         self._note = text
+
+    def waiting(self, text: str) -> None:
+        self.note(text)
 
     def end(self) -> None:
         self._area.stop()

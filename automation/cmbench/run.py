@@ -78,7 +78,10 @@ class Reporter(Protocol):
         """A line that the requested script itself prints for the user."""
 
     def note(self, text: str) -> None:
-        """Something a user should know, such as whom the run waits for."""
+        """Something a user should know, such as why a cache entry is not used."""
+
+    def waiting(self, text: str) -> None:
+        """Whom the run waits for."""
 
     def end(self) -> None:
         """The run is over; the terminal is left as it was found."""

@@ -203,7 +203,8 @@ class Scheduler:
             yield
 
     def _waiting(self, what: str, who: str) -> None:
-        self._note(f"waiting for {who}, which works on {what}")
+        for reporter in self._reporters:
+            reporter.waiting(f"waiting for {who}, which works on {what}")
 
     def _note(self, text: str) -> None:
         for reporter in self._reporters:

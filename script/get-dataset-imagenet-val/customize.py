@@ -113,7 +113,7 @@ def find(root: str, count: int) -> str:
     none = len(missing) == count
     raise Error(
         "data-incomplete",
-        f"{folder} has no image {NAME.format(1)} and so on"
+        f"{folder} has no image {NAME.format(1)} and so on, or empty ones"
         if none
         else f"{len(missing)} of the {count} images are missing or empty in {folder}",
         context=[] if none else [f"missing: {shown}"],

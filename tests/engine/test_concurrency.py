@@ -43,6 +43,16 @@ def test_two_identical_runs_make_one_entry(lab: Lab, tmp_path: Path) -> None:
     assert os.listdir(lab.home / "cmbench/v1/locks") == []
 
 
+def test_who_asked_for_quiet_learns_whom_the_run_waits_for(lab: Lab, tmp_path: Path) -> None:
+    slow_install(lab, tmp_path / "mark")
+    runs = [start(lab, "get,slow", quiet=True) for _ in range(2)]
+    outputs = [run.communicate(timeout=60) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    assert sum("waiting for process" in out for out, _ in outputs) == 1
+    told = start(lab, "get,slow", quiet=True, out="json")
+    assert "waiting" not in told.communicate(timeout=60)[0]
+
+
 def test_many_runs_over_overlapping_entries(lab: Lab, tmp_path: Path) -> None:
     for n in range(6):
         lab.script(f"get-n{n}", cache=True, run=f"echo run >> {tmp_path}/n{n}; sleep 0.05")
