@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Query ids and the sample indices that they ask for, in the same order.
 
     ``arrived`` says when each came (perf_counter), where somebody wants to know.
@@ -20,6 +19,9 @@ class Batch:
 
 def cut(ids: Sequence[int], indices: Sequence[int], size: int) -> Iterator[Batch]:
     """Cut one long query into batches of ``size``; the last one may be shorter."""
+    if 0 < len(ids) <= size:
+        yield Batch(ids, indices)
+        return
     for start in range(0, len(ids), size):
         yield Batch(ids[start : start + size], indices[start : start + size])
 
