@@ -18,8 +18,8 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT / "automation"))
 
-from cmbench import cli
-from cmbench.cache import Store
+from cmbench.cache.store import Store
+from cmbench.cli import dispatch as cli
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ from pathlib import Path
 from lab import Lab
 lab = Lab.__new__(Lab)
 lab.home, lab.repo, lab.others = Path({home!r}), Path({repo!r}), []
-from cmbench import cli
+from cmbench.cli import dispatch as cli
 answer = cli.handle('script', 'run', lab.cmind(), {{'out': 'con', 'tags': {tags!r}, **{flags!r}}})
 sys.exit(answer['return'])
 """

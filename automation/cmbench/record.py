@@ -1,4 +1,4 @@
-"""One JSON record per run, failed ones too: what was asked, what each step did, and where."""
+"""Records of runs on disk: where they are, how one is found and read, what they tell."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from cmbench.env import mask, mask_word, masked_env
 from cmbench.errors import Error
-from cmbench.frame import Frame
-from cmbench.index import Repository
-from cmbench.run import StepEnd
-from cmbench.runlog import RunLog
 
 FORMAT = 1
 
@@ -26,122 +21,6 @@ def new_run_directory(root: str) -> str:
     path = os.path.join(root, "runs", f"{stamp}-{os.urandom(3).hex()}")
     os.makedirs(path)
     return path
-
-
-class Recorder:
-    """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
-
-    watches = False
-
-    def __init__(
-        self,
-        directory: str,
-        log: RunLog | None,
-        command: Sequence[str],
-        flags: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.directory = directory
-        self._flags = masked_flags(flags or {})
-        self.path = os.path.join(directory, "record.json")
-        self._log = log
-        self._started = time.time()
-        self._directory = os.getcwd()
-        self._command = [mask_word(word) for word in command]
-        self._steps: list[dict[str, Any]] = []
-        self._open: list[dict[str, Any]] = []
-
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        """What has been recorded of every finished step, in the order in which they ended."""
-        return self._steps
-
-    def begin(self, total: int) -> None:
-        """Nothing to keep: the number of steps follows from the steps."""
-
-    def started(self, frame: Frame, depth: int) -> None:
-        """Write a heading into the log."""
-        self._write(f"== {' > '.join(frame.chain())}")
-
-    def left(self, frame: Frame) -> None:
-        """Only what counts is kept."""
-
-    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
-        """Keep the step."""
-        outcome = end.outcome
-        self._steps.append(
-            {
-                "step": frame.label,
-                "chain": list(frame.chain()),
-                "script": frame.script.alias,
-                "script_uid": frame.script.uid,
-                "content": frame.scripts.get(frame.script.path, ""),
-                "variations": list(frame.choice.variations),
-                "status": end.status,
-                "why": end.why,
-                "seconds": round(end.seconds, 4),
-                "version": outcome.version if outcome else "",
-                "reads": frame.reads(),
-                "entry": outcome.entry if outcome else "",
-                "new_env": masked_env(outcome.new_env) if outcome else {},
-                **({"error": mask(end.error)} if end.error else {}),
-            }
-        )
-        self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
-
-    def progress(self, data: Mapping[str, Any]) -> None:
-        """Progress is for the moment only."""
-
-    def output(self, line: str) -> None:
-        """The step runner itself writes output into the log."""
-
-    def say(self, line: str) -> None:
-        """The step runner itself writes this into the log."""
-
-    def note(self, text: str) -> None:
-        """Keep the note in the log."""
-        self._write(f"-- {text}")
-
-    def waiting(self, text: str) -> None:
-        """Keep it in the log."""
-        self.note(text)
-
-    def end(self) -> None:
-        """Nothing to tidy."""
-
-    def _write(self, text: str) -> None:
-        if self._log is not None:
-            self._log.line(text)
-
-    def write(self, repositories: Sequence[Repository], error: Error | None) -> None:
-        """Write the record in one step; a full disk must not hide the run's own result."""
-        data = {
-            "format": FORMAT,
-            "run": os.path.basename(self.directory),
-            "command": self._command,
-            "flags": self._flags,
-            "directory": self._directory,
-            "started": self._started,
-            "seconds": round(time.time() - self._started, 3),
-            "status": "failed" if error else "done",
-            "error": _error(error),
-            "host": host_facts(),
-            "repositories": [
-                {"alias": r.alias, "path": r.path, "revision": revision(r.path)}
-                for r in repositories
-            ],
-            "steps": self._steps,
-        }
-        draft = self.path + ".new"
-        with suppress(OSError):
-            with open(draft, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps(data, default=str))
-            os.rename(draft, self.path)
-
-
-def masked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags of a call as a record may hold them; ``***`` stands for what is secret."""
-    plain = {k: masked_flags(v) for k, v in flags.items() if isinstance(v, Mapping)}
-    return {**masked_env({k: v for k, v in flags.items() if k not in plain}), **plain}
 
 
 def find_record(root: str, word: str) -> str:
@@ -192,19 +71,6 @@ def own_times(steps: Sequence[Mapping[str, Any]]) -> list[float]:
         found.append(max(0.0, step["seconds"] - below.pop(chain, 0.0)))
         below[chain[:-1]] = below.get(chain[:-1], 0.0) + step["seconds"]
     return found
-
-
-def _error(error: Error | None) -> dict[str, Any] | None:
-    if error is None:
-        return None
-    return {
-        "code": error.code,
-        "message": mask(error.message),
-        "chain": list(error.chain),
-        "doing": error.doing,
-        "context": [mask(line) for line in error.context],
-        "hint": error.hint,
-    }
 
 
 def host_facts() -> dict[str, Any]:

@@ -44,7 +44,7 @@ class CAutomation(Automation):
         if in_checkout and _AUTOMATION_DIR not in sys.path:
             sys.path.insert(0, _AUTOMATION_DIR)
         try:
-            from cmbench import adapter
+            from cmbench.cli import adapter
         except ModuleNotFoundError as missing:
             fix = f"{sys.executable} -m pip install {missing.name}"
             return {"return": 1, "error": f"{missing} (needed by {__file__}): try {fix}"}

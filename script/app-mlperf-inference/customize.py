@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from cmbench.env import mask_word
 from cmbench.errors import Error
+from cmbench.format.env import mask_word
 from cmbench.lib import ml_models, provenance
 
 CATEGORIES = ("edge", "datacenter")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.ahead import take
 from cmbench.lib.download import download
+from cmbench.lib.download_spool import take
 from cmbench.lib.files import ProgressFile, human_size
 from cmbench.lib.transfer import forget
 from cmbench.lib.urls import file_name, mask_url

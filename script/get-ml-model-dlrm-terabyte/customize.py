@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models, room
+from cmbench.lib import capacity, ml_models
 
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
 YES = ("yes", "true", "on", "1")
@@ -47,7 +47,7 @@ def _full(env: dict[str, Any]) -> dict[str, Any]:
     env["CM_DLRM_CONVERT"] = "yes" if onnx and version == "v2" else "no"
     if env.get("CM_ML_MODEL_DEBUG") != "yes":
         archives = 3 if env["CM_DLRM_CONVERT"] == "yes" else 2
-        room.check_disk(env, "DLRM, fetched and unpacked,", archives * weights, os.getcwd())
+        capacity.check_disk(env, "DLRM, fetched and unpacked,", archives * weights, os.getcwd())
     env["CM_DLRM_DOWNLOAD"] = "yes"
     return {"return": 0}
 
@@ -66,7 +66,7 @@ def _given(env: dict[str, Any], weights: int) -> dict[str, Any]:
             hint=f"the weights of DLRM {version} are {what}",
         )
     if env["CM_DLRM_CONVERT"] == "yes" and not env["CM_DLRM_OTHER_SIZE"]:
-        room.check_disk(env, "the ONNX graph of DLRM", weights, os.getcwd())
+        capacity.check_disk(env, "the ONNX graph of DLRM", weights, os.getcwd())
     env["CM_DLRM_DOWNLOADED"] = path
     return {"return": 0, "relies_on": [path]}
 
@@ -80,8 +80,8 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
     fitting = [cap for cap in CAPS if table_bytes(env, cap) < needed / 4] or [CAPS[-1]]
     hint = f"cap the tables, for example --env.CM_DLRM_MOST_ROWS={fitting[0]} (the result says so)"
     what = f"DLRM {env['CM_DLRM_VERSION']}"
-    room.check_memory(env, what, needed, hint)
-    room.check_disk(env, what, needed, os.getcwd())
+    capacity.check_memory(env, what, needed, hint)
+    capacity.check_disk(env, what, needed, os.getcwd())
     return _program(i, "synthetic")
 
 

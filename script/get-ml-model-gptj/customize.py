@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models, room
+from cmbench.lib import capacity, ml_models
 
 # ROUGE-1 of the reference.
 FULL_ACCURACY = "42.9865"
@@ -40,7 +40,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     weights = OUTSIDE + LAYERS * LAYER
     converted = weights if env["CM_GPTJ_CONVERT"] == "yes" else 0
     if not env.get("GPTJ_CHECKPOINT_PATH"):
-        room.check_disk(env, "GPT-J, fetched and unpacked,", 2 * weights + converted, os.getcwd())
+        capacity.check_disk(
+            env, "GPT-J, fetched and unpacked,", 2 * weights + converted, os.getcwd()
+        )
         env["CM_GPTJ_DOWNLOAD"] = "yes"
         env["CM_GPTJ_TORCH"] = env["CM_GPTJ_CONVERT"]
         return {"return": 0}
@@ -61,7 +63,9 @@ def _given(env: dict[str, Any]) -> dict[str, Any]:
         # Files of safetensors are read without it.
         pickled = any(name.endswith(".bin") for name in os.listdir(folder))
         env["CM_GPTJ_TORCH"] = "yes" if pickled else "no"
-        room.check_disk(env, "the ONNX graph of GPT-J", room.size_of_files(folder), os.getcwd())
+        capacity.check_disk(
+            env, "the ONNX graph of GPT-J", capacity.size_of_files(folder), os.getcwd()
+        )
     env["GPTJ_CHECKPOINT_PATH"] = folder
     return {"return": 0, "relies_on": [config]}
 
@@ -75,8 +79,8 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
     needed = OUTSIDE + int(layers) * LAYER
     hint = "build fewer layers, for example --env.CM_GPTJ_LAYERS=2 (the result says so)"
     running = needed + int(layers) * CACHE
-    room.check_memory(env, f"GPT-J with {layers} layers", running, hint)
-    room.check_disk(env, f"GPT-J with {layers} layers", needed, os.getcwd())
+    capacity.check_memory(env, f"GPT-J with {layers} layers", running, hint)
+    capacity.check_disk(env, f"GPT-J with {layers} layers", needed, os.getcwd())
     return _program(i, "synthetic")
 
 

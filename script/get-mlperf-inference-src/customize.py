@@ -6,8 +6,8 @@ import os
 import subprocess
 from typing import Any
 
-from cmbench.env import mask
 from cmbench.errors import Error
+from cmbench.format.env import mask
 from cmbench.lib import provenance
 
 FOLDER = "inference"

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import room, siblings
+from cmbench.lib import capacity, siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
@@ -116,7 +116,7 @@ def check_tree(env: dict[str, Any]) -> None:
 def _check_memory(env: dict[str, Any], model: str, form: str) -> None:
     """Refuse a form that this machine cannot hold."""
     needed, hint = MEMORY.get((model.rpartition("-")[0], form), (0, ""))
-    room.check_memory(env, f"the {form} {model}", needed, hint)
+    capacity.check_memory(env, f"the {form} {model}", needed, hint)
 
 
 def application() -> ModuleType:

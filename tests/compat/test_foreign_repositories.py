@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
-from cmbench.cache import Store
+from cmbench.cache.store import Store
 from cmbench.errors import Error
-from cmbench.index import Index, Repository
-from cmbench.model import Outcome, Request, Script
-from cmbench.plan import PlanEnv, Planner
-from cmbench.resolve import Resolver
-from cmbench.select import expand, parse_tags
+from cmbench.format.model import Outcome, Request, Script
+from cmbench.index.scripts import Index, Repository
+from cmbench.index.select import expand, parse_tags
+from cmbench.plan.resolve import Resolver
+from cmbench.plan.tree import PlanEnv, Planner
 
 FAULTS = {"variation-not-found", "script-not-found", "bad-value", "bad-meta"}
 """What the metadata of a foreign repository may be guilty of; anything else is our fault."""

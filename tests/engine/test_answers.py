@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cmbench.cli import VERBS
-from cmbench.usage import flags_of_verb, verbs
+from cmbench.cli.dispatch import VERBS
+from cmbench.cli.usage import flags_of_verb, verbs
 from support import ROOT
 
 TEXT = (ROOT / "docs/reference/answers.md").read_text(encoding="utf-8")

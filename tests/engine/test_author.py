@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from cmbench.completion import LINE, SHELLS, complete
-from cmbench.docs import BEGIN, END, fill
+from cmbench.author.docs import BEGIN, END, fill
+from cmbench.author.lint_files import REGISTRY
+from cmbench.author.scaffold import KINDS
+from cmbench.cli.completion import LINE, SHELLS, complete
 from cmbench.errors import Error
-from cmbench.index import Index, Repository
-from cmbench.lint_files import REGISTRY
-from cmbench.scaffold import KINDS
+from cmbench.index.scripts import Index, Repository
 from lab import Lab, Result
 from support import ROOT
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.housekeeping import bytes_of, seconds_of
+from cmbench.cache.retention import bytes_of, seconds_of
 from lab import Lab
 
 MAKE = """
@@ -147,7 +147,7 @@ def test_verify_reads_what_was_published(world: Lab) -> None:
 def test_verify_of_a_large_entry_reads_what_is_exported(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cmbench.payload.ALL_BYTES", 100)
+    monkeypatch.setattr("cmbench.cache.inventory.ALL_BYTES", 100)
     run = (
         "echo more > more; head -c 500 /dev/zero > main; echo OUT_FILE=$PWD/main > tmp-run-env.out"
     )
@@ -589,7 +589,7 @@ def test_an_import_that_is_killed_leaves_nothing(world: Lab, archive: Path, tmp_
     other = second(world, tmp_path)
     pid = os.fork()
     if not pid:
-        from cmbench.bundle import _Staged
+        from cmbench.cache.bundle import _Staged
 
         _Staged.complete = lambda *a: os._exit(9)  # type: ignore[method-assign]
         other.call("import", "cache", input=str(archive))

@@ -27,8 +27,8 @@ from cmbench.container.engines import Engine, Job
 from cmbench.container.mounts import Mount
 from cmbench.container.recipe import PYTHON_PACKAGES, Recipe, containerfile, definition
 from cmbench.errors import Error
-from cmbench.model import Request, Tags
-from cmbench.select import parse_tags
+from cmbench.format.model import Request, Tags
+from cmbench.index.select import parse_tags
 from lab import Lab, Result
 from support import ROOT
 

@@ -259,7 +259,7 @@ def test_an_error_inside_the_engine_is_no_traceback(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.script("c-any")
-    monkeypatch.setattr("cmbench.schedule.exports", lambda frame: 1 / 0)
+    monkeypatch.setattr("cmbench.run.scheduler.exports", lambda frame: 1 / 0)
     refused(lab.run("c,any"), "internal", "--debug")
     with pytest.raises(ZeroDivisionError):
         lab.run("c,any", debug=True)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cmbench.meta import DEPENDENCY_KEYS, SCRIPT_KEYS, VARIATION_KEYS
+from cmbench.format.meta import DEPENDENCY_KEYS, SCRIPT_KEYS, VARIATION_KEYS
 from lab import Lab, Result
 
 SEED = int(os.environ.get("CMBENCH_SEED", "20261121"))

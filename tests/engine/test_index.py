@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from cmbench import content, index
 from cmbench.errors import Error
+from cmbench.format import script_digest as content
+from cmbench.index import scripts as index
 from lab import Lab
 
 
@@ -144,7 +145,7 @@ def test_many_look_ups_at_once_leave_a_whole_index(two: Lab) -> None:
 
 def test_look_ups_agree_however_many_there_were(two: Lab) -> None:
     """The first go through all scripts, later ones by a table of tags."""
-    from cmbench.select import parse_tags
+    from cmbench.index.select import parse_tags
 
     two.script("odd", tags='get,a"b,c\\d')
     looked = index.Index([index.Repository("r", str(two.repo))], os.devnull, write=False)

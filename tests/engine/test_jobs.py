@@ -397,7 +397,7 @@ def test_j_alone_still_asks_for_json(lab: Lab) -> None:
 
 def test_several_running_steps_in_one_view() -> None:
     pytest.importorskip("rich")
-    from cmbench.report import Live
+    from cmbench.render.progress import Live
 
     view = Live(io.StringIO())
     top = SimpleNamespace(parent=None, label="app")
@@ -435,6 +435,9 @@ def test_a_plain_run_loads_nothing_of_this(lab: Lab) -> None:
     code = command(lab, "detect,it")[-1].replace("sys.exit(", "print(*sys.modules); sys.exit(")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(out.stdout.split())
-    names = ("crew", "forecast", "together", "prefetch", "plan", "lib.download", "lib.ahead")
-    assert "cmbench.schedule" in loaded
+    names = (
+        *("run.workers", "run.forecast", "run.parallel", "run.prefetch"),
+        *("plan.tree", "lib.download", "lib.download_spool"),
+    )
+    assert "cmbench.run.scheduler" in loaded
     assert not loaded & {f"cmbench.{name}" for name in names}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.dialect import CLASSIC, CM, DIALECTS, MLC, dialect_of
+from cmbench.format.dialect import CLASSIC, CM, DIALECTS, MLC, dialect_of
 from lab import Lab
 from support import Home
 

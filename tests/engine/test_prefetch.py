@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.ahead import place_of, take
-from cmbench.prefetch import Prefetcher, Wish
+from cmbench.lib.download_spool import place_of, take
+from cmbench.run.prefetch import Prefetcher, Wish
 from lab import Lab
 from support import ROOT
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cmbench.select import choose, parse_tags
-from cmbench.session import Session
+from cmbench.index.select import choose, parse_tags
+from cmbench.session.session import Session
 from lab import Lab
 
 META = {"automation_alias": "script", "automation_uid": "5b4e0237da074764"}

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from cmbench.entry import damage
-from cmbench.payload import check
+from cmbench.cache.cache_entry import damage
+from cmbench.cache.inventory import check
 from lab import Lab, Result
 
 SEED = int(os.environ.get("CMBENCH_SEED", "20261121"))
@@ -444,7 +444,7 @@ def test_a_removal_that_was_cut_short_is_finished(
     entry = lab.store.entries()[0]
 
     def cut_short() -> int:
-        monkeypatch.setattr("cmbench.cache.remove_tree", lambda path: os._exit(7))
+        monkeypatch.setattr("cmbench.cache.store.remove_tree", lambda path: os._exit(7))
         return int(lab.call("delete", "cache", all=True, force=True).answer["return"])
 
     assert ended(fork(cut_short)) == 7

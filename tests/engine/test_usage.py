@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cmbench import adapter
-from cmbench.cli import VERBS
-from cmbench.usage import LIKE_RUN, USAGE, flags_of_verb, verbs
+from cmbench.cli import adapter
+from cmbench.cli.dispatch import VERBS
+from cmbench.cli.usage import LIKE_RUN, USAGE, flags_of_verb, verbs
 from lab import Lab
 
 ENGINE_WORDS = {"find": "search", "rm": "delete"}

@@ -15,17 +15,17 @@ import jsonschema
 import pytest
 import yaml
 
-from cmbench import docs
-from cmbench.cli import VERBS, handle
-from cmbench.completion import complete
-from cmbench.detection import read_cases, run_case
-from cmbench.lint import choose_checks, lint
-from cmbench.lint_files import REGISTRY
-from cmbench.schema import KEY_ORDER, META_SCHEMA, meta_schema, meta_schema_text
-from cmbench.usage import verbs
-from cmbench.verbs.author import plan_problems
-from cmbench.verbs.run import run_script
-from cmbench.workbench import Workbench
+from cmbench.author import docs
+from cmbench.author.author_session import Workbench
+from cmbench.author.detection import read_cases, run_case
+from cmbench.author.lint import choose_checks, lint
+from cmbench.author.lint_files import REGISTRY
+from cmbench.cli.completion import complete
+from cmbench.cli.dispatch import VERBS, handle
+from cmbench.cli.usage import verbs
+from cmbench.cli.verbs.author import plan_problems
+from cmbench.cli.verbs.run import run_script
+from cmbench.format.schema import KEY_ORDER, META_SCHEMA, meta_schema, meta_schema_text
 from support import ROOT, project_files
 
 SCRIPTS = sorted(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cmbench import adapter
+from cmbench.cli import adapter
 
 
 class Base:
@@ -42,10 +42,10 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, dict[str, A
         calls.append((thing, verb, dict(i)))
         return {"return": 16, "error": "told already"} if "fail" in i else {"return": 0}
 
-    cli = ModuleType("cmbench.cli")
+    cli = ModuleType("cmbench.cli.dispatch")
     cli.handle = handle  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cmbench.cli", cli)
-    monkeypatch.setattr("cmbench.cli", cli, raising=False)
+    monkeypatch.setitem(sys.modules, "cmbench.cli.dispatch", cli)
+    monkeypatch.setattr("cmbench.cli.dispatch", cli, raising=False)
     return calls
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cmbench.env import (
+from cmbench.format.env import (
     MISSING,
     Pending,
     TracedEnv,
@@ -23,7 +23,7 @@ from cmbench.env import (
     substitute,
     unresolved,
 )
-from cmbench.meta import conditions
+from cmbench.format.meta import conditions
 
 KEYS = st.sampled_from(["A", "B", "C", "CM_X", "+PATH"])
 VALUES = st.one_of(st.text(max_size=8), st.booleans(), st.integers(), st.lists(st.text(max_size=3)))

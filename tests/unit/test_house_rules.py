@@ -14,73 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from cmbench.schema import KEY_ORDER
+from cmbench.format.schema import KEY_ORDER
 from support import ROOT, project_files, run
 
 ENGINE = ROOT / "automation" / "cmbench"
-
-# Each layer may import those before it and nothing after it.
-LAYERS = (
-    "errors",
-    "values",
-    "dialect",
-    "model",
-    "lib",
-    "merge",
-    "meta",
-    "content",
-    "index",
-    "env",
-    "select",
-    "entry",
-    "cache",
-    "payload",
-    "housekeeping",
-    "bundle",
-    "frame",
-    "names",
-    "resolve",
-    "plan",
-    "mlc",
-    "compat",
-    "hooks",
-    "process",
-    "runlog",
-    "crew",
-    "prefetch",
-    "run",
-    "forecast",
-    "together",
-    "schedule",
-    "record",
-    "lockfile",
-    "replay",
-    "difftext",
-    "needs",
-    "explain",
-    "report",
-    "request",
-    "plantext",
-    "text",
-    "session",
-    "workbench",
-    "schema",
-    "lint",
-    "lint_checks",
-    "lint_files",
-    "detection",
-    "docs",
-    "scaffold",
-    "usage",
-    "doctor",
-    "container",
-    "completion",
-    "verbs",
-    "cli",
-    "adapter",
-)
-# What scripts share stays usable without the engine around it.
-ALLOWED = {"lib": {"errors", "lib"}}
 
 MODULE_LINES = 600
 FUNCTION_LINES = 80
@@ -104,7 +41,6 @@ DEPENDENCY_KEYS = ("deps", "prehook_deps", "posthook_deps", "post_deps")
 INPUT_TYPES = {"str", "int", "float", "bool", "path"}
 
 SOURCES = [path for path in project_files() if path.suffix == ".py"]
-ENGINE_MODULES = [path for path in SOURCES if path.is_relative_to(ENGINE)]
 SCRIPTS = sorted({path.parent for path in (ROOT / "script").glob("*/meta.yaml")})
 METAS: dict[str, dict[str, Any]] = {
     script.name: yaml.safe_load((script / "meta.yaml").read_text(encoding="utf-8"))
@@ -122,61 +58,19 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-# ---------------------------------------------------------------- the engine's layers
+# ---------------------------------------------------------------- imports
 
 
-def layer_of(path: Path) -> str:
-    """``automation/cmbench/lib/download.py`` and ``.../plan.py`` belong to ``lib`` and ``plan``."""
-    return path.relative_to(ENGINE).parts[0].removesuffix(".py")
+def test_import_contracts_are_kept() -> None:
+    run([str(Path(sys.executable).with_name("lint-imports")), "--no-cache"], cwd=ROOT).ok()
 
 
-def imported_layers(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, layer) for each import of the engine's own modules, wherever in the file it stands."""
-    package = ("cmbench", *path.relative_to(ENGINE).parent.parts)
-    for node in ast.walk(parsed(path)):
-        for module in imported_modules(node, package):
-            head, _, rest = module.partition(".")
-            if head == "cmbench" and rest:
-                yield getattr(node, "lineno", 0), rest.split(".")[0]
-
-
-def imported_modules(node: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
-    """Full dotted names that an import statement reaches; ``package`` resolves relative ones."""
+def imported_modules(node: ast.AST) -> Iterator[str]:
+    """Full dotted names that an absolute import statement reaches."""
     if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield alias.name
+        yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        above = package[: len(package) - node.level + 1] if node.level else ()
-        base = ".".join((*above, *(node.module or "").split("."))).strip(".")
-        for alias in node.names:
-            yield f"{base}.{alias.name}"
-
-
-def test_every_engine_module_has_its_layer() -> None:
-    found = {layer_of(path) for path in ENGINE_MODULES} - {"__init__"}
-    assert found <= set(LAYERS), "name the new module in LAYERS, after what it needs"
-
-
-def test_imports_of_the_engine_go_downwards() -> None:
-    wrong = []
-    for path in ENGINE_MODULES:
-        layer = layer_of(path)
-        if layer == "__init__":
-            continue
-        allowed = ALLOWED.get(layer, set(LAYERS[: LAYERS.index(layer) + 1]))
-        wrong += [
-            f"{relative(path)}:{line}: {layer} must not import {target}"
-            for line, target in imported_layers(path)
-            if target in LAYERS and target not in allowed
-        ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_relative_and_nested_imports_are_seen() -> None:
-    node = ast.parse("from ..plan import Plan").body[0]
-    assert list(imported_modules(node, ("cmbench", "lib"))) == ["cmbench.plan.Plan"]
-    node = ast.parse("from . import plan").body[0]
-    assert list(imported_modules(node, ("cmbench",))) == ["cmbench.plan"]
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def test_harness_code_imports_nothing_of_the_engine() -> None:
@@ -185,13 +79,16 @@ def test_harness_code_imports_nothing_of_the_engine() -> None:
         for path in (ROOT / "script").glob("*/src/**/*.py")
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Import | ast.ImportFrom)
-        and any(name.split(".")[0] == "cmbench" for name in imported_modules(node, ()))
+        and any(name.split(".")[0] == "cmbench" for name in imported_modules(node))
     ]
     assert not wrong, "another interpreter runs this code: " + ", ".join(wrong)
 
 
 def test_the_command_line_starts_without_heavy_modules() -> None:
-    code = f"import sys; import cmbench.cli; print([m for m in {HEAVY!r} if m in sys.modules])"
+    code = (
+        "import sys; import cmbench.cli.dispatch;"
+        f" print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
     env = os.environ | {"PYTHONPATH": str(ENGINE.parent)}
     done = run([sys.executable, "-S", "-c", _with_site_packages(code)], env=env)
     assert done.ok().stdout.strip() == "[]"
@@ -316,7 +213,9 @@ def test_meta_has_its_identity(script: Path) -> None:
 @each_script
 def test_meta_keys_stand_in_the_house_order(script: Path) -> None:
     keys = list(METAS[script.name])
-    assert not set(keys) - set(KEY_ORDER), "a key that cmbench.schema.KEY_ORDER does not know"
+    assert not set(keys) - set(KEY_ORDER), (
+        "a key that cmbench.format.schema.KEY_ORDER does not know"
+    )
     assert keys == [key for key in KEY_ORDER if key in keys]
 
 

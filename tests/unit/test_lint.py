@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from cmbench.author.lint import Fault, choose_checks, fix, line_of, lint
+from cmbench.author.lint_files import REGISTRY
 from cmbench.errors import Error
-from cmbench.index import Index, Repository
-from cmbench.lint import Fault, choose_checks, fix, line_of, lint
-from cmbench.lint_files import REGISTRY
+from cmbench.index.scripts import Index, Repository
 
 SCHEMA = "# yaml-language-server: $schema=../../schema/meta.schema.json\n"
 HEAD: Mapping[str, Any] = {

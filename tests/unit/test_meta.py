@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cmbench.errors import Error
-from cmbench.index import Index, Repository
-from cmbench.meta import SCRIPT_KEYS, check, parse_script, read_meta
-from cmbench.model import Tags
+from cmbench.format.meta import SCRIPT_KEYS, check, parse_script, read_meta
+from cmbench.format.model import Tags
+from cmbench.index.scripts import Index, Repository
 from support import ROOT
 
 ANYTHING = st.recursive(

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cmbench import process
 from cmbench.errors import Error
 from cmbench.lib import orphans
+from cmbench.run import process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

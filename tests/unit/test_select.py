@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cmbench.errors import Error
-from cmbench.meta import parse_script
-from cmbench.model import Script, Tags
-from cmbench.select import expand, parse_tags, variation_of
+from cmbench.format.meta import parse_script
+from cmbench.format.model import Script, Tags
+from cmbench.index.select import expand, parse_tags, variation_of
 
 WORDS = st.text("abc09.", min_size=1, max_size=4)
 

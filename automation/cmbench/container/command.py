@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cmbench.env import mask_word
 from cmbench.errors import Error
-from cmbench.model import Request
+from cmbench.format.env import mask_word
+from cmbench.format.model import Request
 
 
 def inner_words(

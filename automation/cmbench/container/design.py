@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import cmbench
-from cmbench.cache import Entry, Store
+from cmbench.cache.retention import with_dependencies
+from cmbench.cache.store import Entry, Store
 from cmbench.container import command as command_in
 from cmbench.container.engines import Engine, Job
 from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
@@ -26,13 +27,12 @@ from cmbench.container.recipe import (
     digest,
 )
 from cmbench.container.systems import base_image, tools_of
-from cmbench.env import mask_word
 from cmbench.errors import Error
-from cmbench.frame import Frame
-from cmbench.housekeeping import with_dependencies
-from cmbench.index import Repository
-from cmbench.model import Plan, Request
-from cmbench.plan import walk
+from cmbench.format.env import mask_word
+from cmbench.format.model import Plan, Request
+from cmbench.index.scripts import Repository
+from cmbench.plan.resolved_step import Frame
+from cmbench.plan.tree import walk
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
 PROXIES = (*_PROXIES, *(name.upper() for name in _PROXIES))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from cmbench.cache import Entry, Store
+from cmbench.cache.store import Entry, Store
 from cmbench.container.engines import (
     Engine,
     Job,
@@ -25,7 +25,7 @@ from cmbench.container.engines import (
 )
 from cmbench.errors import Error
 from cmbench.lib.probe import probe
-from cmbench.process import run_process
+from cmbench.run.process import run_process
 
 Say = Callable[[str], None]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cmbench.container.options import Options
 from cmbench.errors import Error
-from cmbench.model import Request, Script
+from cmbench.format.model import Request, Script
 
 _OUTPUT = re.compile(
     r"(^|_)(out|output|outputs|outdir|outdirname|outbasename|results?|logs?|submissions?|scratch"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
-from cmbench.frame import Frame
-from cmbench.meta import is_true
-from cmbench.select import merge_order
+from cmbench.format.meta import is_true
+from cmbench.index.select import merge_order
+from cmbench.plan.resolved_step import Frame
 
 FLAGS: Mapping[str, str] = {
     "engine": "docker, podman, apptainer or buildah; the first that answers by default",

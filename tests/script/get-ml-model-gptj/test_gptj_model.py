@@ -15,7 +15,7 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import room
+from cmbench.lib import capacity
 
 SCRIPT = forms.SCRIPT / "get-ml-model-gptj"
 FACTS: dict[str, Any] = json.loads((SCRIPT / "tiny" / "model.json").read_text())
@@ -75,7 +75,9 @@ def test_what_the_full_model_needs_is_said(tmp_path: Path, monkeypatch: pytest.M
     assert customize.preprocess({"env": env})["relies_on"] == [str(tmp_path / "config.json")]
     customize.postprocess({"env": env})
     assert env["CM_ML_MODEL_FILE_WITH_PATH"] == env["CM_ML_MODEL_TOKENIZER_PATH"] == str(tmp_path)
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: SimpleNamespace(free=60 * 10**9))
+    monkeypatch.setattr(
+        capacity.shutil, "disk_usage", lambda path: SimpleNamespace(free=60 * 10**9)
+    )
     customize.preprocess({"env": plain})
     assert plain["CM_GPTJ_DOWNLOAD"] == "yes"
     with pytest.raises(Error, match=r"needs about 73 GB on the disk .* which has 60 GB free"):

@@ -1,0 +1,1 @@
+"""For those who write scripts: scaffold, linter, detection tests, generated pages."""

@@ -1,0 +1,231 @@
+"""Detection tests: a script run against fake tools and recorded outputs, without its dependencies.
+
+A ``detection_test.yaml`` beside a script holds a list of cases; ``docs/reference/testing.md`` says
+what a case may hold. Each case runs in a home of its own, with nothing on PATH but its fake tools
+and, unless it says otherwise, the common programs of a Unix system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from types import SimpleNamespace
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.format.meta import META_FILES, load_yaml, read_meta
+from cmbench.format.model import PHASES
+from cmbench.lib.text_files import read_or_empty
+
+FILE = "detection_test.yaml"
+CASE_KEYS: Mapping[str, str] = {
+    "name": "what the case shows, in words",
+    "tools": "fake programs: `{name: {arguments: output}}`, see below",
+    "files": "files to make: `{path: text}`, from `$HERE` on",
+    "path": "folders of PATH, from `$HERE` on; `[bin]` if not given",
+    "basics": "`no` leaves out the common programs (`bash`, `cat`, `sed` ...)",
+    "given": "env keys that dependencies or a caller have set",
+    "variations": "`_x,_y`: the variations asked for",
+    "flags": "flags of the command line without their dashes: `{version: '3.11'}`",
+    "expect": "`version` and `env` given back; values may hold `*`, an empty value means not set",
+    "error": "the code of the failure that is expected instead",
+    "says": "texts that the log, or the failure, holds",
+}
+"""What a case may hold, and what it means."""
+
+_BASICS = (
+    *("awk", "basename", "bash", "cat", "chmod", "cp", "cut", "date", "dirname", "echo", "env"),
+    *("expr", "false", "find", "grep", "head", "id", "ln", "ls", "mkdir", "mktemp", "mv"),
+    *("printf", "readlink", "rm", "sed", "sh", "sleep", "sort", "tail", "tee", "test", "touch"),
+    *("tr", "true", "uname", "uniq", "wc", "xargs"),
+)
+
+Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
+"""The verb ``run``: cmind and its dictionary in, a CM return dictionary out; raises ``Error``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one case ended: no problems means that it passed."""
+
+    name: str
+    problems: tuple[str, ...]
+
+
+def read_cases(directory: str) -> list[dict[str, Any]]:
+    """The cases of a script directory; raises ``Error`` when the file is not as it should be."""
+    path = os.path.join(directory, FILE)
+    try:
+        with open(path, encoding="utf-8") as stream:
+            cases = load_yaml(stream.read(), path)
+    except FileNotFoundError:
+        return []
+    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+        raise Error("bad-value", f"{path}: the file does not hold a list of cases")
+    for case in cases:
+        for key in case:
+            if key not in CASE_KEYS:
+                hint = did_you_mean(str(key), CASE_KEYS)
+                raise Error("bad-value", f"{path}: a case has no key {key}", hint=hint)
+    return cases
+
+
+def run_case(directory: str, case: Mapping[str, Any], run: Run) -> Result:
+    """Run one case of the script in ``directory`` with the verb ``run``."""
+    with tempfile.TemporaryDirectory(prefix="cmbench-test-") as scratch:
+        here = os.path.realpath(scratch)
+        world = _World(here, os.path.basename(directory), _placed(case, here))
+        world.build(directory)
+        with world.environment():
+            problems = world.problems(run)
+    return Result(
+        str(case.get("name", "unnamed")), tuple(p.replace(here, "$HERE") for p in problems)
+    )
+
+
+def _placed(value: Any, here: str) -> Any:
+    """``value`` with ``$HERE`` replaced, in texts at any depth."""
+    if isinstance(value, str):
+        return value.replace("$HERE", here)
+    if isinstance(value, dict):
+        return {_placed(k, here): _placed(v, here) for k, v in value.items()}
+    return [_placed(item, here) for item in value] if isinstance(value, list) else value
+
+
+class _World:
+    """A directory that stands for a machine: PATH, files, a home, a repository of one script."""
+
+    def __init__(self, here: str, alias: str, case: Mapping[str, Any]) -> None:
+        self.here = here
+        self.alias = alias
+        self.case = case
+        self.repository = os.path.join(here, ".repository")
+
+    def build(self, directory: str) -> None:
+        for name, answers in (self.case.get("tools") or {}).items():
+            place = name if "/" in name else f"bin/{name}"
+            _write(os.path.join(self.here, place), fake_tool(answers or {}), 0o755)
+        for name, text in (self.case.get("files") or {}).items():
+            _write(os.path.join(self.here, name), str(text), 0o644)
+        basics = os.path.join(self.here, ".basics")
+        os.makedirs(basics)
+        for name in _BASICS:
+            found = shutil.which(name)
+            if found:
+                os.symlink(found, os.path.join(basics, name))
+        os.makedirs(os.path.join(self.here, "home"), exist_ok=True)
+        _copy_alone(directory, os.path.join(self.repository, "script", self.alias))
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """The environment of the case in the place of this process's own."""
+        folders = [os.path.join(self.here, p) for p in self.case.get("path") or ["bin"]]
+        if str(self.case.get("basics", "yes")).lower() not in ("no", "false"):
+            folders.append(os.path.join(self.here, ".basics"))
+        before, cwd = dict(os.environ), os.getcwd()
+        os.environ.clear()
+        os.environ.update(PATH=os.pathsep.join(folders), HOME=os.path.join(self.here, "home"))
+        os.chdir(self.here)
+        try:
+            yield
+        finally:
+            os.chdir(cwd)
+            os.environ.clear()
+            os.environ.update(before)
+
+    def problems(self, run: Run) -> list[str]:
+        wanted = str(self.case.get("error") or "")
+        try:
+            answer = run(self._cmind(), self._call())
+        except Error as error:
+            text = error.render() + "\n" + read_or_empty(error.log)
+            if error.code != wanted:
+                return [f"it failed: {error.render()}"]
+            return self._unsaid(text)
+        if wanted:
+            return [f"it should have failed with {wanted} and did not"]
+        log = read_or_empty(os.path.join(os.path.dirname(answer["record"]), "log.txt"))
+        return self._differences(answer) + self._unsaid(log)
+
+    def _cmind(self) -> Any:
+        repository = SimpleNamespace(path_with_prefix=self.repository, meta={"alias": "test"})
+        return SimpleNamespace(
+            repos_path=os.path.join(self.here, ".home"), repos=SimpleNamespace(lst=[repository])
+        )
+
+    def _call(self) -> dict[str, Any]:
+        call = {"artifact": self.alias, "silent": True, "tags": self.case.get("variations") or ""}
+        given = {key: str(value) for key, value in (self.case.get("given") or {}).items()}
+        return {**call, "env": given, **(self.case.get("flags") or {})}
+
+    def _differences(self, answer: Mapping[str, Any]) -> list[str]:
+        expect = self.case.get("expect") or {}
+        found = []
+        if "version" in expect and not _like(answer.get("version"), expect["version"]):
+            found.append(f"version is {answer.get('version')!r}, not {expect['version']!r}")
+        for key, value in (expect.get("env") or {}).items():
+            got = answer["new_env"].get(key)
+            if not _like(got, value):
+                found.append(f"{key} is {got!r}, not {value!r}")
+        return found
+
+    def _unsaid(self, text: str) -> list[str]:
+        says = self.case.get("says") or []
+        wanted = [says] if isinstance(says, str) else says
+        flat = " ".join(text.split())
+        return [f"not said: {item}" for item in wanted if " ".join(item.split()) not in flat]
+
+
+def _like(got: Any, wanted: Any) -> bool:
+    if wanted is None or wanted == "":
+        return got is None or got == ""
+    if isinstance(got, list):
+        return list(map(str, got)) == list(map(str, wanted))
+    return got is not None and fnmatchcase(str(got), str(wanted))
+
+
+def fake_tool(answers: Mapping[str, Any]) -> str:
+    """A shell program that answers each recorded argument list (``*`` fits any text).
+
+    An answer is the text it prints, or ``{out, err, status, do}``: ``do`` are shell lines to run
+    before. What was not recorded fails with status 97.
+    """
+    lines = ["#!/bin/sh", 'case "$*" in']
+    for arguments, answer in answers.items():
+        parts = answer if isinstance(answer, dict) else {"out": answer}
+        pattern = "*".join(shlex.quote(part) if part else "" for part in str(arguments).split("*"))
+        lines.append(f"{pattern or shlex.quote('')})")
+        lines.append(str(parts.get("do") or ":"))
+        for key, target in (("out", ""), ("err", " >&2")):
+            if parts.get(key):
+                lines.append(f"printf '%s\\n' {shlex.quote(str(parts[key]).rstrip())}{target}")
+        lines.append(f"exit {int(parts.get('status') or 0)};;")
+    lines += ["esac", 'echo "this fake has no answer to: $*" >&2', "exit 97"]
+    return "\n".join(lines) + "\n"
+
+
+def _copy_alone(directory: str, target: str) -> None:
+    """The script without its dependencies: a case says what they would have given back."""
+    shutil.copytree(directory, target, ignore=shutil.ignore_patterns("__pycache__", *META_FILES))
+    meta = read_meta(directory)
+    blocks = [meta]
+    for kind in ("variations", "versions"):
+        blocks += [block for block in (meta.get(kind) or {}).values() if block]
+    for block in blocks:
+        for phase in PHASES:
+            block.pop(phase, None)
+    _write(os.path.join(target, "meta.json"), json.dumps(meta), 0o644)
+
+
+def _write(path: str, text: str, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(path, mode)

@@ -1,0 +1,258 @@
+"""The linter of scripts: a registry of numbered checks, the run over scripts, and safe fixes.
+
+A check is a function from a ``Subject`` to what it found, registered with ``@check``. Lines are
+looked up only when there is something to report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.format.dialect import dialect_of
+from cmbench.format.meta import META_FILES, meta_file, read_meta
+from cmbench.format.model import PHASES
+from cmbench.index.scripts import Index
+from cmbench.lib.text_files import read_or_empty
+
+CHECKS: dict[str, Check] = {}
+"""Every check by its number, filled by the decorator below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check saw: ``where`` is the dotted path of a key, or ``line`` a line of ``file``."""
+
+    message: str
+    where: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the user is told: a fault with its check's number, file and line (from 1).
+
+    One that is not ``binding`` is a warning.
+    """
+
+    number: str
+    path: str
+    line: int
+    message: str
+    fixable: bool
+    binding: bool = True
+
+    def __str__(self) -> str:
+        level = "" if self.binding else "warning: "
+        note = " (--fix corrects it)" if self.fixable else ""
+        return f"{self.path}:{self.line}: {level}{self.number} {self.message}{note}"
+
+
+Fix = Callable[[str], str]
+"""From the text of a meta file to its corrected text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A numbered check: what it is about, and how it is corrected where that is safe.
+
+    One of the ``house`` style demands what this format asks of its authors; a script in a foreign
+    dialect works without it.
+    """
+
+    number: str
+    title: str
+    run: Callable[[Subject], Iterable[Found]]
+    fix: Fix | None
+    house: bool
+
+
+def check(
+    number: str, title: str, fix: Fix | None = None, house: bool = False
+) -> Callable[[Callable[[Subject], Iterable[Found]]], Callable[[Subject], Iterable[Found]]]:
+    """Register a check under ``number``; ``title`` says in the reference what it demands."""
+
+    def register(
+        function: Callable[[Subject], Iterable[Found]],
+    ) -> Callable[[Subject], Iterable[Found]]:
+        CHECKS[number] = Check(number, title, function, fix, house)
+        return function
+
+    return register
+
+
+class Subject:
+    """A script directory under the linter, with its files read once; ``index`` knows the others."""
+
+    def __init__(self, path: str, index: Index) -> None:
+        self.path = path
+        self.index = index
+        self.alias = os.path.basename(path)
+        self.repository = os.path.dirname(os.path.dirname(path))
+        self.meta_name = os.path.basename(meta_file(path) or META_FILES[0])
+        self.meta: Mapping[str, Any] = read_meta(path)
+
+    @cached_property
+    def nodes(self) -> Any:
+        """The meta file (YAML, of which JSON is a part) as nodes that know their lines."""
+        import yaml
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            return yaml.compose(self.text(self.meta_name), Loader=loader)
+        except yaml.YAMLError:
+            return None
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Files directly in the directory."""
+        return sorted(e.name for e in os.scandir(self.path) if e.is_file())
+
+    @cached_property
+    def shell_names(self) -> list[str]:
+        """The native scripts among them."""
+        return [name for name in self.names if name.endswith(".sh")]
+
+    @cached_property
+    def code(self) -> str:
+        """All of its own programs as one text, for scans."""
+        texts = []
+        for folder, folders, names in os.walk(self.path):
+            folders[:] = [f for f in folders if f not in ("tests", "__pycache__")]
+            texts += [
+                read_or_empty(os.path.join(folder, name))
+                for name in names
+                if name.endswith((".py", ".sh", ".c", ".cpp"))
+            ]
+        return "\n".join(texts)
+
+    def text(self, name: str) -> str:
+        """A file of the directory; empty when there is none."""
+        return read_or_empty(os.path.join(self.path, name))
+
+    def dependencies(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Every dependency entry with its place, those of variations and versions included."""
+        for where, block in self.blocks():
+            for phase in PHASES:
+                entries = block.get(phase)
+                for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+                    if isinstance(entry, dict):
+                        yield f"{where}{phase}[{number}]", entry
+
+    def blocks(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The script's own block and those of its variations and versions; places end in a dot."""
+        yield "", self.meta
+        for kind in ("variations", "versions"):
+            named = self.meta.get(kind)
+            for name, block in named.items() if isinstance(named, dict) else ():
+                if isinstance(block, dict):
+                    yield f"{kind}.{name}.", block
+
+
+def is_foreign(path: str) -> bool:
+    """Whether the script directory is written in a dialect whose faults do not bind."""
+    repository = os.path.dirname(os.path.dirname(path))
+    name = os.path.basename(meta_file(path) or META_FILES[0])
+    return not dialect_of(repository, name).faults_bind
+
+
+def lint(path: str, index: Index, chosen: Iterable[Check]) -> list[Fault]:
+    """All faults of the script directory ``path``, in the order of the files and lines."""
+    try:
+        subject = Subject(path, index)
+    except Error as error:
+        name = os.path.join(path, os.path.basename(meta_file(path) or META_FILES[0]))
+        message = error.message.removeprefix(name).lstrip(":")
+        place = re.match(r"(\d+):\d+: ", message)
+        line = int(place.group(1)) if place else 1
+        return [Fault("CMB100", name, line, message[place.end() if place else 0 :].strip(), False)]
+    faults = [_fault(subject, item, found) for item in chosen for found in item.run(subject)]
+    return sorted(faults, key=lambda f: (f.path, f.line, f.number))
+
+
+def _fault(subject: Subject, item: Check, found: Found) -> Fault:
+    name = found.file or subject.meta_name
+    line = found.line or (line_of(subject.nodes, found.where) if not found.file else 1)
+    fixable = item.fix is not None and name.endswith(".yaml")
+    return Fault(item.number, os.path.join(subject.path, name), line, found.message, fixable)
+
+
+def line_of(node: Any, where: str) -> int:
+    """The line (from 1) of the key ``a.b[2].c`` below a YAML node; as far as it exists."""
+    line = 1
+    while where and node is not None:
+        step = _step(node, where)
+        if step is None:
+            break
+        line, node, where = step
+    return line
+
+
+def _step(node: Any, where: str) -> tuple[int, Any, str] | None:
+    """One key or number of ``where`` deeper: its line, what it holds, and the rest of the path."""
+    numbered = re.match(r"\[(\d+)\]\.?", where)
+    if numbered and isinstance(node.value, list):
+        number = int(numbered.group(1))
+        if number >= len(node.value) or isinstance(node.value[number], tuple):
+            return None
+        item = node.value[number]
+        return item.start_mark.line + 1, item, where[numbered.end() :]
+    best: tuple[int, Any, str] | None = None
+    for pair in node.value if isinstance(node.value, list) else ():
+        if not isinstance(pair, tuple):
+            continue
+        key = str(pair[0].value)
+        rest = where.removeprefix(key)
+        # Names of variations hold dots themselves: the longest key that fits is meant.
+        if where.startswith(key) and rest[:1] in ("", ".", "["):
+            found = (pair[0].start_mark.line + 1, pair[1], rest.removeprefix("."))
+            if best is None or len(rest) < len(best[2]) + 1:
+                best = found
+    return best
+
+
+def choose_checks(checks: Mapping[str, Check], only: str = "", skip: str = "") -> list[Check]:
+    """Those of ``checks`` whose numbers start with one of ``only`` and with none of ``skip``.
+
+    Both are numbers or their beginnings with commas between. Raises ``Error`` for unknown ones.
+    """
+    wanted, unwanted = (
+        tuple(w.strip().upper() for w in t.split(",") if w.strip()) for t in (only, skip)
+    )
+    for word in wanted + unwanted:
+        if not any(number.startswith(word) for number in checks):
+            raise Error("bad-value", f"no check is numbered {word}", hint="see: cm help script")
+    return [
+        item
+        for number, item in sorted(checks.items())
+        if (not wanted or number.startswith(wanted))
+        and not (unwanted and number.startswith(unwanted))
+    ]
+
+
+def fix(path: str, index: Index, chosen: Iterable[Check]) -> bool:
+    """Correct what can be corrected safely in a script's ``meta.yaml``; whether it changed.
+
+    A correction must leave the meaning as it was, else it is not written.
+    """
+    from cmbench.format.meta import load_yaml
+
+    file = meta_file(path)
+    if file is None or not file.endswith(".yaml"):
+        return False
+    subject = Subject(path, index)
+    before = after = read_or_empty(file)
+    for item in chosen:
+        if item.fix is not None and any(item.run(subject)):
+            after = item.fix(after)
+    if after == before or load_yaml(after, file) != load_yaml(before, file):
+        return False
+    with open(file, "w", encoding="utf-8") as stream:
+        stream.write(after)
+    return True

@@ -1,0 +1,213 @@
+"""The checks of a script's files beside what its meta says: env keys, shell, downloads, company."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from cmbench.author.lint import CHECKS, Check, Found, Subject, check
+from cmbench.author.lint_meta import mapping, texts
+from cmbench.errors import nearest
+from cmbench.index.select import parse_tags
+
+_WORD = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*")
+_ARCHIVE = re.compile(
+    r"https?://\S+\.(tar|tgz|gz|xz|bz2|zip|zst|whl|onnx|pth|pt|pb|bin|deb|rpm|run|sh|h5)\b"
+)
+_PATH_VARIABLE = re.compile(
+    r"\$\{?[A-Za-z_]*(?:PATH|DIR|FILE|FOLDER|PWD|HOME)\}?(?![A-Za-z0-9_{:])"
+)
+
+
+@check("CMB203", "every env key that is given back is written somewhere")
+def exports_are_written(subject: Subject) -> Iterator[Found]:
+    """A key that nobody sets is a promise that the next step relies on in vain."""
+    if any("<<<" in str(entry.get("tags")) for _, entry in subject.dependencies()):
+        return  # any script at all may be what sets the key
+    words = _words_written(subject)
+    for where, block in subject.blocks():
+        for number, key in enumerate(texts(block.get("new_env_keys"))):
+            pattern = str(key).lstrip("+")
+            if "<" in pattern or "#" in pattern or any(_covers(pattern, w) for w in words):
+                continue
+            if not re.fullmatch("[A-Z][A-Z0-9]*_[A-Z0-9_*?]*", pattern):
+                continue
+            yield Found(f"{key} is given back and never set", f"{where}new_env_keys[{number}]")
+
+
+def _covers(pattern: str, word: str) -> bool:
+    # A word that ends in "_" is the beginning of a name that the code puts together.
+    begins = word.endswith("_") and pattern.startswith(word)
+    return fnmatchcase(word, pattern) or begins or word.startswith(pattern.rstrip("*") + "_")
+
+
+def _words_written(subject: Subject) -> set[str]:
+    words = set(_WORD.findall(subject.code))
+    words |= set(map(str, mapping(subject.meta.get("input_mapping")).values()))
+    for _, block in subject.blocks():
+        for key in ("env", "default_env", "const"):
+            words |= {str(name).lstrip("+") for name in mapping(block.get(key))}
+            # A value may be the name of the key that a dependency is to set.
+            words |= set(map(str, mapping(block.get(key)).values()))
+        words |= set(map(str, mapping(block.get("input_mapping")).values()))
+    for _, entry in subject.dependencies():
+        for value in mapping(entry.get("env")).values():
+            words.add(str(value))
+        words |= _given_back_by(subject, entry)
+    return words
+
+
+def _given_back_by(subject: Subject, entry: Mapping[str, Any]) -> set[str]:
+    """Keys, or beginnings of keys, that the scripts of a dependency give back."""
+    tags = parse_tags(",".join(map(str, texts(entry.get("tags")))))
+    found: set[str] = set()
+    for row in subject.index.find(tags) if tags.wanted else ():
+        if row.faults:
+            continue
+        script = subject.index.script(row.path)
+        blocks = [script.settings, *(v.settings for v in script.variations.values())]
+        found |= {key.lstrip("+").rstrip("*") for block in blocks for key in block.new_env_keys}
+    return found
+
+
+@check("CMB204", "no env key is written under a name that is nearly one given back")
+def exports_are_spelt_right(subject: Subject) -> Iterator[Found]:
+    """``CM_TOOL_VERSON`` in the code, ``CM_TOOL_VERSION`` in ``new_env_keys``."""
+    promised = [
+        str(k).lstrip("+") for _, b in subject.blocks() for k in texts(b.get("new_env_keys"))
+    ]
+    source = subject.text("customize.py")
+    used = _WORD.findall(subject.code)
+    lost = [k for k in promised if "*" not in k and "<" not in k and k not in used]
+    for line, key in _written_keys(source):
+        if any(fnmatchcase(key, pattern) for pattern in promised) or used.count(key) > 1:
+            continue
+        close = [name for name in nearest(key, lost) if _differ_little(name, key)]
+        if close:
+            yield Found(f"{key} is set, and {close[0]} is given back", "", "customize.py", line)
+
+
+def _differ_little(one: str, other: str) -> bool:
+    import difflib
+
+    return difflib.SequenceMatcher(None, one, other).ratio() > 0.9
+
+
+def _written_keys(source: str) -> Iterator[tuple[int, str]]:
+    """Env keys that Python code sets: ``env["KEY"] = ...`` and keys of dictionaries."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        keys: list[ast.expr | None] = []
+        if isinstance(node, ast.Assign):
+            keys = [t.slice for t in node.targets if isinstance(t, ast.Subscript)]
+        elif isinstance(node, ast.Dict):
+            keys = list(node.keys)
+        for key in keys:
+            name = key.value if isinstance(key, ast.Constant) else None
+            if key is not None and isinstance(name, str) and _WORD.fullmatch(name):
+                yield key.lineno, name
+
+
+@check("CMB401", "a native script stops at the first command that fails")
+def shell_stops(subject: Subject) -> Iterator[Found]:
+    """Without ``set -e`` a failed step counts as done, and is kept in the cache."""
+    for name in subject.shell_names:
+        text = subject.text(name)
+        commands = [line for line in text.splitlines() if _is_command(line)]
+        stops = re.search(
+            r"^\s*set\s+(-\w*e|.*-o\s+errexit)|^#!.*\bbash\s+-\w*e", text, re.MULTILINE
+        )
+        if commands and not stops:
+            yield Found("set -e is missing: begin with set -euo pipefail", "", name, 1)
+
+
+def _is_command(line: str) -> bool:
+    stripped = line.strip()
+    return bool(stripped) and not stripped.startswith("#")
+
+
+@check("CMB402", "paths in a native script stand in quotes")
+def paths_are_quoted(subject: Subject) -> Iterator[Found]:
+    """A blank in a path splits it; ``rm -rf $DIR/x`` then removes something else."""
+    for name in subject.shell_names:
+        for number, line in _plain_lines(subject.text(name)):
+            match = _PATH_VARIABLE.search(_unquoted(line))
+            if match:
+                yield Found(
+                    f'{match.group()} is not in quotes: "{match.group()}"', "", name, number
+                )
+
+
+def _plain_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines in which an unquoted variable is split: no assignments, tests, here-documents."""
+    end, open_quote = "", False
+    for number, line in enumerate(text.splitlines(), 1):
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        here = re.search(r"<<-?\s*['\"]?(\w+)", line)
+        if here and "<<<" not in line:
+            end = here.group(1)
+        began_open, open_quote = open_quote, open_quote ^ (line.count('"') % 2 == 1)
+        if began_open or open_quote or not _is_command(line):
+            continue
+        if re.search(r"\[\[|\(\(|^\s*(export\s+|local\s+|readonly\s+)?\w+\+?=|^\s*case\b", line):
+            continue
+        yield number, line
+
+
+def _unquoted(line: str) -> str:
+    line = re.sub(r"\\.", "", line)
+    line = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)
+    return re.sub(r"(^|\s)#.*", "", line)
+
+
+@check("CMB501", "a file from the network has a checksum")
+def downloads_are_checked(subject: Subject) -> Iterator[Found]:
+    """What comes down the line is not always what was meant."""
+    for where, block in _env_blocks(subject):
+        urls = [k for k, v in block.items() if "URL" in str(k) and _ARCHIVE.match(str(v))]
+        checked = any(word in str(key) for key in block for word in ("CHECKSUM", "SHA256", "MD5"))
+        if urls and not checked:
+            yield Found(f"{urls[0]} has no checksum beside it", f"{where}.{urls[0]}")
+
+
+def _env_blocks(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    own = mapping(subject.meta.get("env"))
+    checked_by_all = any("CHECKSUM" in str(key) for key in own)
+    for where, block in subject.blocks():
+        for key in ("env", "default_env"):
+            if not (checked_by_all and where):
+                yield where + key, mapping(block.get(key))
+    for where, entry in subject.dependencies():
+        yield f"{where}.env", mapping(entry.get("env"))
+
+
+@check("CMB601", "a README says how it is used", house=True)
+def has_readme(subject: Subject) -> Iterator[Found]:
+    """The page of a script stands beside it."""
+    if not any(name.lower().startswith("readme") for name in subject.names):
+        yield Found("there is no README.md: cm doc script makes one")
+
+
+@check("CMB602", "a test shows that it works", house=True)
+def has_tests(subject: Subject) -> Iterator[Found]:
+    """A ``detection_test.yaml`` beside it, or test files in the repository's ``tests``."""
+    places = (
+        os.path.join(subject.path, "detection_test.yaml"),
+        os.path.join(subject.path, "tests"),
+        os.path.join(subject.repository, "tests", "script", subject.alias),
+    )
+    if not any(map(os.path.exists, places)):
+        yield Found("there is no test: write a detection_test.yaml")
+
+
+REGISTRY: Mapping[str, Check] = CHECKS
+"""Every check by its number: this module is the last of those that register them."""

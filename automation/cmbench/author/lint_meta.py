@@ -1,0 +1,344 @@
+"""The checks of what ``meta.yaml`` says: its shape, inputs, variations and dependencies."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cmbench.author.lint import Found, Subject, check
+from cmbench.errors import did_you_mean
+from cmbench.format.meta import INPUT_TYPES, is_true
+from cmbench.format.meta import check as check_meta
+from cmbench.format.schema import KEY_ORDER
+from cmbench.index.select import parse_tags
+
+SCHEMA_MARK = "# yaml-language-server: $schema="
+SCHEMA_LINE = SCHEMA_MARK + "../../schema/meta.schema.json\n"
+AUTOMATION = ("script", "5b4e0237da074764")
+
+
+@check("CMB101", "every key is one that the format knows")
+def unknown_keys(subject: Subject) -> Iterator[Found]:
+    """A misspelt key does nothing, and nobody notices."""
+    for item in check_meta(subject.meta):
+        if item.message.startswith("unknown key"):
+            yield Found(f"{item.where}: {item.message}", item.where)
+
+
+@check("CMB102", "every value has the form that its key asks for")
+def wrong_values(subject: Subject) -> Iterator[Found]:
+    """Lists, mappings, texts; and what no script can be without."""
+    for item in check_meta(subject.meta):
+        if not item.message.startswith("unknown key"):
+            yield Found(f"{item.where}: {item.message}", item.where)
+
+
+def order_keys(text: str) -> str:
+    """The text of a meta file with its keys in the house order; comments stay with their keys."""
+    head, blocks = _key_blocks(text)
+    place = {key: number for number, key in enumerate(KEY_ORDER)}
+    ordered = sorted(blocks, key=lambda block: place.get(block[0], len(place)))
+    parts = [block.strip("\n") + "\n" for _, block in ordered]
+    if head.strip():
+        parts[0] = head.rstrip("\n") + "\n" + parts[0]
+    joined = parts[0]
+    for (before, _), (key, _), part in zip(ordered, ordered[1:], parts[1:], strict=False):
+        joined += part if (before, key) in _TOGETHER else "\n" + part
+    return joined
+
+
+_TOGETHER = {
+    ("alias", "uid"),
+    ("uid", "automation_alias"),
+    ("automation_alias", "automation_uid"),
+    ("name", "category"),
+    ("cache", "can_force_cache"),
+}
+
+
+def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """What stands before the first key, and each top-level key with its text and comments."""
+    lines = text.splitlines(keepends=True)
+    starts = [n for n, line in enumerate(lines) if re.match(r"[A-Za-z_]\w*:", line)]
+    if not starts:
+        return text, []
+    begins = [starts[0]]
+    for start in starts[1:]:
+        begin = start
+        while lines[begin - 1].startswith("#"):
+            begin -= 1
+        begins.append(begin)
+    ends = [*begins[1:], len(lines)]
+    keys = [lines[start].partition(":")[0] for start in starts]
+    return "".join(lines[: begins[0]]), [
+        (key, "".join(lines[begin:end])) for key, begin, end in zip(keys, begins, ends, strict=True)
+    ]
+
+
+@check("CMB103", "the keys stand in the house order", fix=order_keys, house=True)
+def key_order(subject: Subject) -> Iterator[Found]:
+    """The same thing is in the same place in every file."""
+    known = [key for key in subject.meta if key in KEY_ORDER]
+    wanted = [key for key in KEY_ORDER if key in subject.meta]
+    for key, expected in zip(known, wanted, strict=True):
+        if key != expected:
+            yield Found(f'"{expected}" should stand before "{key}"', expected)
+            return
+
+
+@check("CMB104", "name says in one line what the script is for", house=True)
+def has_name(subject: Subject) -> Iterator[Found]:
+    """Lists of scripts and documentation show it."""
+    name = str(subject.meta.get("name") or "")
+    if not name.strip():
+        yield Found('there is no "name": say in one line what the script is for')
+    elif "\n" in name.strip():
+        yield Found("name has more than one line", "name")
+
+
+def add_schema_line(text: str) -> str:
+    """The text with the comment by which editors find the schema."""
+    return SCHEMA_LINE + text
+
+
+@check("CMB105", "the first line names the schema for editors", fix=add_schema_line, house=True)
+def names_schema(subject: Subject) -> Iterator[Found]:
+    """Editors then complete keys and mark faults while one types."""
+    if not subject.meta_name.endswith(".yaml"):
+        return
+    first = subject.text(subject.meta_name).partition("\n")[0]
+    if not first.startswith(SCHEMA_MARK):
+        yield Found(f"the first line is not {SCHEMA_LINE.strip()}", line=1)
+
+
+@check("CMB106", "alias, uid and automation are what the index relies on")
+def identity(subject: Subject) -> Iterator[Found]:
+    """The alias is the directory's name, the uid 16 hex digits."""
+    meta = subject.meta
+    alias, uid = str(meta.get("alias", "")), str(meta.get("uid", ""))
+    if alias and alias != subject.alias:
+        yield Found(f'alias is "{alias}" and the directory is "{subject.alias}"', "alias")
+    if uid and not re.fullmatch("[0-9a-f]{16}", uid):
+        yield Found(f'uid "{uid}" is not 16 hex digits', "uid")
+    for key, wanted in zip(("automation_alias", "automation_uid"), AUTOMATION, strict=True):
+        # CM writes "script,uid" as well.
+        if str(meta.get(key, wanted)).partition(",")[0] not in AUTOMATION:
+            yield Found(f"{key} must be {wanted}", key)
+
+
+@check("CMB107", "no other script has the same uid, alias or tags")
+def unique(subject: Subject) -> Iterator[Found]:
+    """Two scripts under one name are chosen between by chance."""
+    tags = frozenset(str(tag).strip() for tag in texts(subject.meta.get("tags")))
+    for path, row in subject.index.rows().items():
+        # The same script in another repository is its replacement or its origin.
+        if path == subject.path or os.path.dirname(os.path.dirname(path)) != subject.repository:
+            continue
+        for key, value in (("uid", row.uid), ("alias", row.alias)):
+            if value and value == str(subject.meta.get(key, "")):
+                yield Found(f"{key} {value} belongs to {row.alias} too ({path})", key)
+        if tags and tags == row.tags:
+            yield Found(f"{row.alias} has the same tags", "tags")
+
+
+@check("CMB201", "every input is mapped to an env key and described with its type", house=True)
+def inputs_declared(subject: Subject) -> Iterator[Found]:
+    """Help, checks of values and documentation come from the description."""
+    described = mapping(subject.meta.get("input_description"))
+    mapped = mapping(subject.meta.get("input_mapping"))
+    for name in mapped:
+        spec = described.get(name)
+        if not isinstance(spec, dict):
+            yield Found(
+                f"--{name} has no description (input_description.{name}: desc, type)",
+                f"input_mapping.{name}",
+            )
+            continue
+        for key in ("desc", "type"):
+            if not spec.get(key):
+                yield Found(f"--{name} has no {key}", f"input_description.{name}")
+    for name in described:
+        if name not in mapped:
+            yield Found(f"--{name} sets no env key (input_mapping)", f"input_description.{name}")
+
+
+@check("CMB202", "the default of an input is one of its choices and of its type")
+def input_defaults(subject: Subject) -> Iterator[Found]:
+    """A default that the check of values would refuse."""
+    for name, spec in mapping(subject.meta.get("input_description")).items():
+        if not isinstance(spec, dict) or spec.get("default") in (None, ""):
+            continue
+        where = f"input_description.{name}.default"
+        default, choices = str(spec["default"]), [str(c) for c in texts(spec.get("choices"))]
+        if choices and default not in choices:
+            yield Found(f"--{name}: {default} is not one of {', '.join(choices)}", where)
+        elif spec.get("type") in ("int", "float") and not _is_number(default, spec["type"]):
+            yield Found(f"--{name}: {default} is not a number ({spec['type']})", where)
+
+
+def _is_number(text: str, kind: str) -> bool:
+    assert kind in INPUT_TYPES
+    try:
+        int(text) if kind == "int" else float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@check("CMB301", "every dependency names a script that exists")
+def dependencies_exist(subject: Subject) -> Iterator[Found]:
+    """Otherwise the run is refused when it comes to it."""
+    for where, entry in subject.dependencies():
+        tags = _fixed_tags(entry)
+        if tags is None:
+            continue
+        rows = subject.index.find(tags)
+        if not rows:
+            strange = [t for t in tags.wanted if t not in subject.index.tags()]
+            hint = did_you_mean(strange[0], subject.index.tags()) if strange else ""
+            wanted = ",".join(tags.wanted)
+            yield Found(f'no script has the tags "{wanted}"' + (f", {hint}" if hint else ""), where)
+            continue
+        for variation in tags.variations:
+            if not any(row.accepts(variation) for row in rows):
+                known = {v for row in rows for v in row.variations}
+                hint = did_you_mean(variation, known)
+                text = f'{rows[0].alias} has no variation "_{variation}"'
+                yield Found(text + (f", {hint}" if hint else ""), where)
+
+
+@check("CMB302", "every dependency names one script and not several")
+def dependencies_clear(subject: Subject) -> Iterator[Found]:
+    """Which of several is taken is decided by their order, not by the author."""
+    for where, entry in subject.dependencies():
+        tags = _fixed_tags(entry)
+        if tags is None:
+            continue
+        fitting = [
+            row
+            for row in subject.index.find(tags)
+            if all(row.accepts(v) for v in tags.variations)
+            and os.path.dirname(os.path.dirname(row.path)) == subject.repository
+        ]
+        # A script that has exactly these tags and no more is what was meant.
+        exact = [row for row in fitting if row.tags == set(tags.wanted)]
+        if len(fitting) > 1 and len(exact) != 1 and not _by_variable_variation(entry):
+            names = ", ".join(row.alias for row in fitting[:4])
+            yield Found(f'"{",".join(tags.wanted)}" fits several scripts: {names}', where)
+
+
+def _by_variable_variation(entry: Mapping[str, Any]) -> bool:
+    keys = ("update_tags_from_env", "update_tags_from_env_with_prefix", "inherit_variation_tags")
+    return any(entry.get(key) for key in keys)
+
+
+def _fixed_tags(entry: Mapping[str, Any]) -> Any:
+    """The tags of an entry; ``None`` where only a run knows them."""
+    text = ",".join(str(t) for t in texts(entry.get("tags")))
+    if "<<<" in text or "#" in text or not text:
+        return None
+    tags = parse_tags(text)
+    return tags if tags.wanted else None
+
+
+@check("CMB303", "a group that a dependency hangs on has a default")
+def groups_have_defaults(subject: Subject) -> Iterator[Found]:
+    """Otherwise a run without a variation of the group asks for tags with a hole in them."""
+    members = _groups(subject.meta)
+    needed = {key: where for where, entry in subject.dependencies() for key in _tag_keys(entry)}
+    outside = _keys_set_outside(subject)
+    for group, variations in members.items():
+        if any(is_true(block.get("default", "")) for _, block in variations):
+            continue
+        for key, where in needed.items():
+            makers = [n for n, b in variations if key in mapping(b.get("env"))]
+            if makers and len(makers) == len(variations) and key not in outside:
+                yield Found(
+                    f'the tags need {key}, which only the group "{group}" sets,'
+                    " and that group has no default",
+                    where,
+                )
+
+
+def _tag_keys(entry: Mapping[str, Any]) -> set[str]:
+    text = ",".join(str(t) for t in texts(entry.get("tags")))
+    conditional = any(entry.get(key) for key in ("enable_if_env", "enable_if_any_env"))
+    return set() if conditional else set(re.findall(r"<<<(\w+)>>>", text))
+
+
+def _keys_set_outside(subject: Subject) -> set[str]:
+    """Env keys that something else than a variation of a group may set."""
+    found = set(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+", subject.code))
+    found |= set(map(str, mapping(subject.meta.get("input_mapping")).values()))
+    for key in ("env", "default_env", "const"):
+        found |= set(mapping(subject.meta.get(key)))
+    for block in mapping(subject.meta.get("variations")).values():
+        if isinstance(block, dict) and not block.get("group"):
+            found |= set(mapping(block.get("env")))
+    for _, entry in subject.dependencies():
+        for row in _rows_of(subject, entry):
+            given = subject.index.script(row.path).settings.new_env_keys
+            found |= {key for key in given if "*" not in key}
+    return found
+
+
+def _rows_of(subject: Subject, entry: Mapping[str, Any]) -> list[Any]:
+    tags = _fixed_tags(entry)
+    return [row for row in subject.index.find(tags) if not row.faults] if tags else []
+
+
+def _groups(meta: Mapping[str, Any]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
+    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for name, block in mapping(meta.get("variations")).items():
+        if isinstance(block, dict) and block.get("group"):
+            found.setdefault(str(block["group"]), []).append((str(name), block))
+    return found
+
+
+@check("CMB304", "a group of variations has at most one default")
+def one_default(subject: Subject) -> Iterator[Found]:
+    """Two defaults exclude each other: every run without a choice fails."""
+    for group, variations in _groups(subject.meta).items():
+        defaults = [name for name, block in variations if is_true(block.get("default", ""))]
+        if len(defaults) > 1:
+            names = " and ".join("_" + name for name in defaults)
+            yield Found(f'group "{group}" has two defaults: {names}', f"variations.{defaults[1]}")
+
+
+@check("CMB305", "variations name only variations that exist")
+def variations_exist(subject: Subject) -> Iterator[Found]:
+    """In base, alias, default_variations and the order of groups."""
+    variations = mapping(subject.meta.get("variations"))
+    heads = {str(name).removesuffix(".#") for name in variations if str(name).endswith(".#")}
+    for name, block in variations.items():
+        if not isinstance(block, dict):
+            continue
+        named = [(f"variations.{name}.base", base) for base in texts(block.get("base"))]
+        if block.get("alias"):
+            named.append((f"variations.{name}.alias", str(block["alias"])))
+        for group, value in mapping(block.get("default_variations")).items():
+            named.append((f"variations.{name}.default_variations.{group}", str(value)))
+        for where, other in named:
+            if other not in variations and str(other).partition(".")[0] not in heads:
+                hint = did_you_mean(str(other), map(str, variations))
+                yield Found(
+                    f'no variation is named "{other}"' + (f", {hint}" if hint else ""), where
+                )
+    groups = set(_groups(subject.meta))
+    for group in texts(subject.meta.get("variation_groups_order")):
+        if str(group) not in groups:
+            yield Found(f'no variation is in the group "{group}"', "variation_groups_order")
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def texts(value: Any) -> Iterable[Any]:
+    """The items of a list, or of a text with commas."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value if isinstance(value, list) else ()

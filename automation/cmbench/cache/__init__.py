@@ -1,0 +1,1 @@
+"""Cache entries: their identity, their life on disk, and what may go."""

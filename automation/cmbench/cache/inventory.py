@@ -1,0 +1,138 @@
+"""What the payload of an entry holds: recorded when it is published, compared by ``verify``.
+
+Reading everything again would cost a large entry as much as making it. So the content of all files
+is recorded for small payloads, and for large ones that of the files which exported values name;
+of the others size and time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cmbench.cache.cache_entry import Entry, Reliance, output
+from cmbench.lib.files import file_checksum
+
+ALL_BYTES = 64 << 20
+ALL_FILES = 4000
+"""Up to so many bytes and files the content of every file is recorded: half a second at most."""
+
+_UNSTABLE = "__pycache__"
+
+Files = dict[str, list[Any]]
+"""Path below the payload to ``[size, mtime in ns, sha256 or ""]``, or for a link to its target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a comparison found: files looked at, those read in full, faults, files that came later.
+
+    ``recorded`` is false for an entry of which nothing was recorded.
+    """
+
+    files: int = 0
+    read: int = 0
+    faults: tuple[str, ...] = ()
+    added: int = 0
+    recorded: bool = True
+
+
+def outputs_of(path: str, values: Mapping[str, Any]) -> tuple[Reliance, ...]:
+    """The present state of what exported ``values`` name inside the payload ``path``."""
+    found: dict[str, Reliance] = {}
+    for name in _named(path, values):
+        # What is not there is a place for what a later step writes.
+        with suppress(OSError):
+            found[name] = output(name)
+    return tuple(found.values())
+
+
+def _named(path: str, values: Mapping[str, Any]) -> Iterator[str]:
+    for value in values.values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str) and item.startswith(path + os.sep) and "\0" not in item:
+                yield item
+
+
+def survey(path: str, outputs: tuple[Reliance, ...]) -> tuple[int, Files]:
+    """Bytes of all plain files below ``path``, and what is recorded of them."""
+    files: Files = {}
+    total = 0
+    for name, info in plain_files(path):
+        if stat.S_ISLNK(info.st_mode):
+            files[name] = [os.readlink(os.path.join(path, name))]
+        else:
+            total += info.st_size
+            files[name] = [info.st_size, info.st_mtime_ns, ""]
+    declared = {os.path.relpath(item.path, path) for item in outputs}
+    everything = total <= ALL_BYTES and len(files) <= ALL_FILES
+    for name, state in files.items():
+        if len(state) == 3 and (everything or name in declared):
+            state[2] = file_checksum(Path(path, name), "sha256")
+    return total, files
+
+
+def check(entry: Entry, files: Mapping[str, Any] | None) -> Check:
+    """Compare the payload of ``entry`` with what was recorded of it."""
+    now = dict(plain_files(entry.path))
+    if files is None:
+        return Check(recorded=not now, added=len(now))
+    faults = []
+    read = 0
+    for name, state in sorted(files.items()):
+        info = now.pop(name, None)
+        if info is None:
+            faults.append(f"{name} is gone")
+            continue
+        why, in_full = _difference(os.path.join(entry.path, name), info, state)
+        read += in_full
+        if why:
+            faults.append(f"{name} {why}")
+    return Check(len(files), read, tuple(faults), len(now))
+
+
+def _difference(path: str, info: os.stat_result, state: list[Any]) -> tuple[str, bool]:
+    if stat.S_ISLNK(info.st_mode) != (len(state) == 1):
+        return "is something else now", False
+    if len(state) == 1:
+        return ("" if os.readlink(path) == state[0] else "points elsewhere"), False
+    size, time_ns, digest = state
+    if info.st_size != size:
+        return f"has {info.st_size} bytes, had {size}", False
+    if not digest:
+        return ("" if info.st_mtime_ns == time_ns else "was written to"), False
+    try:
+        same = file_checksum(Path(path), "sha256") == digest
+    except OSError as problem:
+        return f"cannot be read: {problem.strerror}", True
+    return ("" if same else "has other content"), True
+
+
+def plain_files(path: str, folders: bool = False) -> Iterator[tuple[str, os.stat_result]]:
+    """Plain files and links below ``path`` with their state; what Python compiles is left out.
+
+    With ``folders`` also the folders, each before what it holds.
+    """
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            items = list(os.scandir(os.path.join(path, folder)))
+        except OSError:
+            continue
+        for item in items:
+            name = os.path.join(folder, item.name)
+            info = item.stat(follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                if item.name == _UNSTABLE:
+                    continue
+                pending.append(name)
+                if folders:
+                    yield name, info
+            elif stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+                yield name, info

@@ -1,0 +1,599 @@
+"""The cache: what makes an entry, how one is published, found, checked and removed.
+
+Layout below the store's root (the version is part of the path, formats never change in place)::
+
+    v1/store/<script>_<uid>/      payload of one entry, at the path it keeps for ever
+    v1/entries/<identity>/<uid>.json   its metadata: an entry exists when, and only when, this does
+    v1/files/<uid>.json           what its payload held when it was published, for ``verify``
+    v1/pins/<uid>                 keeps the entry from ``gc`` and from being replaced
+    v1/staging/<uid>.json         locked by the run that makes the entry; swept when it is dead
+    v1/staging/0-<run>.json       locked by a run while it lives; sorts before its entries
+    v1/staging/gone-<uid>.json    a removed entry whose payload waits for the runs that may use it
+    v1/ahead/                     files, and parts of files, that no step has taken yet
+    v1/locks/                     one lock file per identity or named resource, held by ``flock``
+
+A step works at the entry's final path, so that absolute paths in what it makes stay true; nothing
+can see the entry until one atomic rename puts its metadata in place. Metadata carries a checksum of
+itself: what was cut off or edited behind our back is no entry.
+
+A second store may stand beside the private one, for reading only: its sound entries answer, and
+nothing is ever written to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+from cmbench.cache.cache_entry import (
+    Entry,
+    Reliance,
+    decode,
+    make_identity,
+    reliance,
+    relied_on_change,
+    sealed,
+    unsealed,
+)
+from cmbench.errors import Error
+from cmbench.lib import orphans
+
+__all__ = [
+    "DRAFT_SECONDS",
+    "FORMAT",
+    "Entry",
+    "Reliance",
+    "Staging",
+    "Store",
+    "disk_error",
+    "make_identity",
+    "owner",
+    "reliance",
+    "relied_on_change",
+    "remove_tree",
+]
+
+FORMAT = 1
+DRAFT_SECONDS = 60
+_DRAFT = ".new"
+_GONE = "gone-"
+_RUN = "0-"
+
+
+class Staging:
+    """A private directory in which one entry is being made."""
+
+    def __init__(self, store: Store, path: str, uid: str, record: int) -> None:
+        self.path = path
+        self.uid = uid
+        self._store = store
+        self._record = record
+
+    def discard(self) -> None:
+        """Remove everything made so far, unless it has just become an entry."""
+        self._store.clear(self.path)
+        self._release()
+
+    def keep(self) -> None:
+        """Let go of a directory whose entry has been published."""
+        self._release()
+
+    def _release(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._store.place("staging", self.uid + ".json"))
+        os.close(self._record)
+
+
+class Store:
+    """One cache on one file system, used by any number of processes."""
+
+    def __init__(self, root: str, shared: str = "") -> None:
+        self.root = os.path.join(root, f"v{FORMAT}")
+        self.shared = Store(shared) if shared else None
+        self._entries: dict[str, Entry] = {}
+        self._identities: frozenset[str] | None = None
+        self.wait_for: Callable[[int], None] = lambda file: fcntl.flock(file, fcntl.LOCK_EX)
+
+    def as_it_is_now(self) -> Store:
+        """The store for a plan, which looks once at what there is and not again for every step."""
+        now = Store.__new__(Store)
+        now.root, now._entries = self.root, self._entries
+        now.wait_for = self.wait_for
+        now.shared = self.shared.as_it_is_now() if self.shared else None
+        try:
+            now._identities = frozenset(os.listdir(self.place("entries")))
+        except OSError:
+            now._identities = frozenset()
+        return now
+
+    def place(self, *parts: str) -> str:
+        """A path inside the store."""
+        return os.sep.join((self.root, *parts))
+
+    def candidates(self, identity: str) -> list[Entry]:
+        """Entries of one identity, the newest first."""
+        found = []
+        if self._identities is None or identity in self._identities:
+            found = self._read_directory(self.place("entries", identity))
+        if self.shared is not None:
+            found += self.shared.candidates(identity)
+        return _newest_first(found)
+
+    def entries(self) -> list[Entry]:
+        """All entries, the newest first; unreadable metadata is passed over."""
+        found: list[Entry] = []
+        with suppress(OSError), os.scandir(self.place("entries")) as identities:
+            for item in identities:
+                found += self._read_directory(item.path)
+        if self.shared is not None:
+            own = {entry.uid for entry in found}
+            found += [entry for entry in self.shared.entries() if entry.uid not in own]
+        return _newest_first(found)
+
+    def makers(self) -> set[str]:
+        """Aliases of the scripts that have payloads here."""
+        own: set[str] = set()
+        with suppress(OSError):
+            own = {name.rpartition("_")[0] for name in os.listdir(self.place("store"))}
+        return own | self.shared.makers() if self.shared is not None else own
+
+    def entry(self, key: str) -> Entry | None:
+        """The entry of that key, or ``None`` when it is gone."""
+        path = self.place("entries", key + ".json")
+        found = self._read(path) if os.path.isfile(path) else None
+        if found is None and self.shared is not None:
+            return self.shared.entry(key)
+        return found
+
+    def owns(self, entry: Entry) -> bool:
+        """Whether ``entry`` is in this store and not in the shared one behind it."""
+        return self.shared is None or os.path.isfile(self.metadata(entry))
+
+    def unreadable(self) -> list[str]:
+        """Metadata files of this store that are not what was written, for ``gc``."""
+        found: list[str] = []
+        with suppress(OSError), os.scandir(self.place("entries")) as identities:
+            for item in identities:
+                with suppress(OSError):
+                    names = [name for name in os.listdir(item.path) if name.endswith(".json")]
+                    paths = [os.path.join(item.path, name) for name in names]
+                    found += [path for path in paths if self._read(path) is None]
+        return [path for path in found if os.access(path, os.R_OK)]
+
+    def published(self, uid: str) -> bool:
+        """Whether an entry ``uid`` is visible."""
+        try:
+            identities = os.listdir(self.place("entries"))
+        except OSError:
+            return False
+        return any(os.path.isfile(self.place("entries", i, uid + ".json")) for i in identities)
+
+    def _read_directory(self, path: str) -> list[Entry]:
+        try:
+            names = [name for name in os.listdir(path) if name.endswith(".json")]
+        except OSError:
+            return []
+        return [entry for name in names if (entry := self._read(os.path.join(path, name)))]
+
+    def _read(self, path: str) -> Entry | None:
+        uid = os.path.basename(path).removesuffix(".json")
+        known = self._entries.get(uid)
+        if known is not None:
+            return known
+        try:
+            with open(path, encoding="utf-8") as stream:
+                entry = decode(unsealed(stream.read()))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+        if entry.uid != uid:
+            return None
+        self._entries[uid] = entry
+        return entry
+
+    def metadata(self, entry: Entry) -> str:
+        """Where the metadata of an entry of this store is."""
+        return self.place("entries", entry.identity, entry.uid + ".json")
+
+    def stage(self, script: str, uid: str = "") -> Staging:
+        """A new private directory at the final path of a future entry.
+
+        With ``uid`` it is that of an entry from elsewhere, and takes the place of what is there.
+        """
+        given = bool(uid)
+        uid = uid or os.urandom(8).hex()
+        path = self.place("store", f"{script}_{uid}")
+        try:
+            os.makedirs(self.place("staging"), exist_ok=True)
+            record = self._claim(uid, path)
+        except OSError as problem:
+            raise disk_error(problem, path) from None
+        try:
+            if given and not self.published(uid):
+                remove_tree(path)
+            os.makedirs(path)
+        except OSError as problem:
+            os.close(record)
+            raise disk_error(problem, path) from None
+        return Staging(self, path, uid, record)
+
+    @contextmanager
+    def running(self, directory: str) -> Iterator[None]:
+        """Mark the run that works in ``directory`` as alive; a later sweep sees when it died."""
+        name = _RUN + os.path.basename(directory)
+        try:
+            os.makedirs(self.place("staging"), exist_ok=True)
+            record = self._claim(name, directory)
+        except OSError as problem:
+            raise disk_error(problem, directory) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.unlink(self.place("staging", name + ".json"))
+            os.close(record)
+            self.sweep(_GONE)
+
+    def _claim(self, name: str, path: str) -> int:
+        final = self.place("staging", name + ".json")
+        draft = final + _DRAFT
+        record = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(record, fcntl.LOCK_EX)
+            _write_over(record, {"path": path})
+            os.rename(draft, final)
+        except OSError:
+            os.close(record)
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
+        return record
+
+    def publish(self, entry: Entry, replaces: Sequence[Entry] = ()) -> None:
+        """Make ``entry`` visible in one step; then remove the entries it replaces."""
+        entry = self._newest(entry)
+        directory = self.place("entries", entry.identity)
+        final = self.metadata(entry)
+        draft = os.path.join(directory, f".{entry.uid}")
+        try:
+            _write_in(directory, draft, sealed(json.dumps(asdict(entry))))
+            os.rename(draft, final)
+        except OSError as problem:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise disk_error(problem, final) from None
+        self._entries[entry.uid] = entry
+        pinned = self.pinned()
+        for old in replaces:
+            if old.uid not in pinned:
+                self.remove(old)
+
+    def _newest(self, entry: Entry) -> Entry:
+        """``entry``, made after all that it may be compared with, whatever the clock says."""
+        others = self.entries() if entry.name else self.candidates(entry.identity)
+        latest = max((other.created for other in others), default=0.0)
+        return entry if latest < entry.created else replace(entry, created=latest + 0.001)
+
+    def keep_files(self, uid: str, files: Mapping[str, Any]) -> None:
+        """Store what the payload of a future entry holds; raises ``OSError``."""
+        os.makedirs(self.place("files"), exist_ok=True)
+        _write(self.place("files", uid + ".json"), sealed(json.dumps({"files": files})))
+
+    def files(self, entry: Entry) -> Mapping[str, Any] | None:
+        """What the payload held when it was published, or ``None`` where that is not known."""
+        if not self.owns(entry) and self.shared is not None:
+            return self.shared.files(entry)
+        try:
+            with open(self.place("files", entry.uid + ".json"), encoding="utf-8") as stream:
+                found: Mapping[str, Any] = unsealed(stream.read())["files"]
+                return found
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def pinned(self) -> set[str]:
+        """The uids of all pinned entries."""
+        try:
+            return set(os.listdir(self.place("pins")))
+        except OSError:
+            return set()
+
+    def pin(self, entry: Entry) -> None:
+        """Keep ``entry`` until it is unpinned."""
+        path = self.place("pins", entry.uid)
+        try:
+            os.makedirs(self.place("pins"), exist_ok=True)
+            _write(path, entry.key)
+        except OSError as problem:
+            raise disk_error(problem, path) from None
+
+    def unpin(self, uid: str) -> None:
+        """Let go of the entry ``uid``; it need not exist any more."""
+        path = self.place("pins", uid)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as problem:
+            raise disk_error(problem, path) from None
+
+    def touch(self, entry: Entry) -> None:
+        """Remember that ``entry`` was used now."""
+        if self.owns(entry):
+            with suppress(OSError):
+                os.utime(self.metadata(entry))
+
+    def last_used(self, entry: Entry) -> float:
+        """Seconds since the epoch of the last use."""
+        if not self.owns(entry) and self.shared is not None:
+            return self.shared.last_used(entry)
+        try:
+            return os.stat(self.metadata(entry)).st_mtime
+        except OSError:
+            return entry.created
+
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry: its metadata first, so that it is never seen without its payload.
+
+        Runs that live now may have been told of it: the payload stays until they have ended. An
+        entry of the shared store is left alone.
+        """
+        if not self.owns(entry):
+            return
+        path = self.place("store", os.path.basename(entry.path))
+        record = self._gone_record(entry.uid, path)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(self.metadata(entry))
+            # Only now: a run that starts from here on cannot find the entry any more.
+            if record is not None:
+                _write_over(record, {"path": path, "after": self.living()})
+        except OSError as problem:
+            raise disk_error(problem, self.metadata(entry)) from None
+        finally:
+            self._entries.pop(entry.uid, None)
+            if record is not None:
+                os.close(record)
+        with suppress(OSError):
+            os.rmdir(self.place("entries", entry.identity))
+        self.unpin(entry.uid)
+        if record is None:
+            self.clear(path)
+        else:
+            self._sweep_one(self.place("staging", f"{_GONE}{entry.uid}.json"))
+
+    def _gone_record(self, uid: str, path: str) -> int | None:
+        """What lets a later sweep finish a removal that was cut short."""
+        try:
+            os.makedirs(self.place("staging"), exist_ok=True)
+            return self._claim(_GONE + uid, path)
+        except OSError:
+            # A full disk must not keep anybody from making room.
+            return None
+
+    def clear_away(self, path: str) -> None:
+        """Remove what belongs to no entry: a folder or a file below the store's home."""
+        home = os.path.dirname(self.root) + os.sep
+        if not os.path.abspath(path).startswith(home):
+            raise Error("internal", f"{path} is not in {home}")
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(path)
+        else:
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                return
+            except OSError as problem:
+                raise disk_error(problem, path) from None
+
+    def living(self) -> list[str]:
+        """The names of the runs that are alive now."""
+        try:
+            names = os.listdir(self.place("staging"))
+        except OSError:
+            return []
+        runs = (name for name in names if name.startswith(_RUN) and not name.endswith(_DRAFT))
+        return sorted(name for name in runs if self._alive(name))
+
+    def _alive(self, name: str) -> bool:
+        try:
+            record = os.open(self.place("staging", name), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(record)
+        return False
+
+    def sweep(self, start: str = "") -> int:
+        """Remove what dead runs left half-made; returns how many directories that were."""
+        try:
+            names = sorted(n for n in os.listdir(self.place("staging")) if n.startswith(start))
+        except OSError:
+            return 0
+        return sum(self._sweep_one(self.place("staging", name)) for name in names)
+
+    def _sweep_one(self, path: str) -> int:
+        try:
+            young = abs(time.time() - os.stat(path).st_mtime) < DRAFT_SECONDS
+            if path.endswith(_DRAFT) and young:
+                return 0
+            record = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            data = _record(record)
+            if any(self._alive(name) for name in data["after"]):
+                return 0
+            self.clear(data["path"])
+            with suppress(OSError):
+                os.unlink(path)
+            return 1
+        except OSError:
+            return 0
+        finally:
+            os.close(record)
+
+    def clear(self, path: str) -> None:
+        """End what a dead run has left running, or remove what was left half-made."""
+        if os.path.dirname(path) != self.place("store"):
+            if path:
+                orphans.end(path)
+            return
+        uid = path.rpartition("_")[2]
+        if not self.published(uid):
+            remove_tree(path)
+            with suppress(OSError):
+                os.unlink(self.place("files", uid + ".json"))
+            with suppress(OSError):
+                for identity in os.listdir(self.place("entries")):
+                    with suppress(OSError):
+                        os.unlink(self.place("entries", identity, f".{uid}"))
+
+    @contextmanager
+    def lock(self, name: str, waiting: Callable[[str], None]) -> Iterator[None]:
+        """Hold the lock ``name`` across processes; ``waiting`` is told once who holds it."""
+        path = self.place("locks", make_identity(name))
+        handle = self._acquire(path, waiting)
+        try:
+            # It only tells others for whom they wait; a full disk must not keep gc from its work.
+            with suppress(OSError):
+                _write_over(handle, {"name": name})
+            yield
+        finally:
+            with suppress(OSError):
+                os.unlink(path)
+            os.close(handle)
+
+    def _acquire(self, path: str, waiting: Callable[[str], None]) -> int:
+        told = False
+        while True:
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as problem:
+                raise disk_error(problem, path) from None
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not told:
+                    waiting(_holder(handle))
+                    told = True
+                try:
+                    self.wait_for(handle)
+                except BaseException:
+                    os.close(handle)
+                    raise
+            if _same_file(handle, path):
+                return handle
+            os.close(handle)
+
+
+def owner() -> dict[str, Any]:
+    """Who we are, so that others can say for whom they wait."""
+    return {"host": os.uname().nodename, "pid": os.getpid(), "since": time.time()}
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory tree as far as that is possible, read-only folders included."""
+    import shutil
+
+    if os.path.islink(path) or not os.path.isdir(path):
+        with suppress(OSError):
+            os.unlink(path)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.isdir(path):
+        for folder, _, _ in os.walk(path):
+            with suppress(OSError):
+                os.chmod(folder, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _write_in(folder: str, path: str, text: str) -> None:
+    """Write ``path`` in ``folder``, which others remove whenever they find it empty."""
+    for _ in range(100):
+        with suppress(FileNotFoundError):
+            os.makedirs(folder, exist_ok=True)
+            return _write(path, text, sync=True)
+    return _write(path, text, sync=True)
+
+
+def _write(path: str, text: str, sync: bool = False) -> None:
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        if sync:
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def _newest_first(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: -entry.created)
+
+
+def _write_over(handle: int, data: Mapping[str, Any]) -> None:
+    """Make ``data`` the content of an open staging record; raises ``OSError``."""
+    text = json.dumps({**data, **owner()}).encode()
+    os.pwrite(handle, text, 0)
+    os.ftruncate(handle, len(text))
+
+
+def _record(handle: int) -> dict[str, Any]:
+    """What a staging record says; one that was cut off says nothing."""
+    try:
+        data = json.loads(os.pread(handle, 65536, 0))
+        return {"path": str(data["path"]), "after": [str(n) for n in data.get("after") or ()]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {"path": "", "after": []}
+
+
+def _holder(handle: int) -> str:
+    try:
+        data = json.loads(os.pread(handle, 65536, 0))
+        return f"process {data['pid']} on {data['host']}"
+    except (OSError, ValueError, KeyError):
+        return "another run"
+
+
+def _same_file(handle: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False
+
+
+def disk_error(problem: OSError, path: str) -> Error:
+    """An ``OSError`` of the store in words a user can act on."""
+    import errno
+
+    path = problem.filename if isinstance(problem.filename, str) else path
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Error(
+            "no-space",
+            f"no space left to write {path}",
+            hint="make room, or keep the cache elsewhere: export CM_REPOS=/path/with/space",
+            context=(str(problem),),
+        )
+    if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return Error(
+            "not-writable",
+            f"cannot write {path}: {problem.strerror}",
+            hint="check its owner, or keep the cache elsewhere: export CM_REPOS=/your/path",
+        )
+    odd = (errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EISDIR, errno.ENOENT)
+    return Error(
+        "file-error",
+        f"{path}: {problem.strerror or problem}",
+        hint="a folder of the cache is not what it was: look at it, move away what should not "
+        "be there, and repeat the command"
+        if problem.errno in odd and path
+        else "",
+    )

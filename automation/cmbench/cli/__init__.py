@@ -1,0 +1,1 @@
+"""The command line: verbs, usage, completion, and the adapter that cmind calls."""

@@ -1,0 +1,134 @@
+"""Between cmind and the engine: verbs, help and failures the way a user of ``cm`` should see them.
+
+cmind calls the method ``any`` of an automation (``automation/<thing>/module.py``) with one dict and
+turns the dict that comes back into printed text and an exit status. Everything that works around
+cmind's habits on that way is here.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from cmbench.errors import EXIT_BAD_REQUEST, Error, did_you_mean
+
+_OF_A_SCRIPT = {("script", verb) for verb in ("run", "plan", "show")}
+
+
+def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any]) -> dict[str, Any]:
+    """Answer one request.
+
+    ``thing`` is the automation's alias and ``verbs`` are the verbs that the engine handles for it.
+    ``automation`` is the cmind object that got the request: verbs that only its base class knows
+    (``add``, ``load`` ...) stay cmind's. Returns a CM return dict; raises nothing of its own.
+    """
+    cmind = automation.cmind
+    word = str(i.get("action", ""))
+    verb = word.replace("-", "_")
+    verb = cmind.cfg["action_substitutions"].get(verb, verb)
+    asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
+    if asks_help:
+        i["help"] = True
+        # A verb that runs scripts tells of the one that is named, and docker of itself.
+        named = i.get("tags") or i.get("artifact")
+        if verb in verbs and verb != "docker" and not (named and (thing, verb) in _OF_A_SCRIPT):
+            i["help_of"], verb = verb, "help"
+    # The newer command `cmx` adds its own settings; they concern nobody behind this line.
+    i.pop("control", None)
+
+    if verb in verbs:
+        from cmbench.cli import dispatch as cli
+
+        if "cmd" in i:
+            # What is there by now, cmind's own index above all, stays until the process ends with
+            # this command: every collection that looked at it again would do so in vain.
+            gc.freeze()
+        with _output(i):
+            result = cli.handle(thing, verb, cmind, i)
+    else:
+        inherited = _inherited(automation, verb)
+        if inherited is not None and not asks_help:
+            own: dict[str, Any] = inherited(i)
+            return own
+        result = _refuse(thing, word, verbs, i)
+
+    if asks_help:
+        result["skip_delayed_help"] = True
+    if result.get("return", 0) > 0:
+        keep_cmind_quiet(cmind, i)
+    return result
+
+
+@contextmanager
+def _output(i: dict[str, Any]) -> Iterator[None]:
+    """Of a command line: the standard streams are there, and JSON is alone on the output.
+
+    Programs that ``customize.py`` starts write there too, past Python.
+    """
+    if "cmd" not in i:
+        yield
+        return
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Closed by the caller. The next file to be opened would be in its place, and programs
+            # would print into it. In this order, so is the one that is opened here.
+            place = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(place, True)
+            setattr(sys, name, os.fdopen(place, mode, encoding="utf-8"))
+    if i.get("out") != "json":
+        yield
+        return
+    sys.stdout.flush()
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(answers, 1)
+        os.close(answers)
+        _end_with_the_reader()
+
+
+def _end_with_the_reader() -> None:
+    """What cmind prints from here on may meet a reader, such as ``head``, that has gone."""
+    import signal
+
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
+def keep_cmind_quiet(cmind: Any, i: dict[str, Any]) -> None:
+    """Stop the ``cm`` command from printing, in its own form, a failure that was printed already.
+
+    ``cm`` prints the returned error when the output of the first request of the process was the
+    console, and exits with the returned code in any case. Only a request that came from a command
+    line (it carries its words in ``cmd``) may be silenced: inside a larger program, whoever called
+    us has its own failure to report.
+    """
+    if cmind.output == "con" and "cmd" in i:
+        cmind.output = ""
+
+
+def _inherited(automation: Any, verb: str) -> Any:
+    """The method of that name in cmind's base class, or None."""
+    if verb.startswith("_") or verb == "any":
+        return None
+    return getattr(super(type(automation), automation), verb, None)
+
+
+def _refuse(thing: str, word: str, verbs: Sequence[str], i: dict[str, Any]) -> dict[str, Any]:
+    guess = did_you_mean(word, verbs)
+    error = Error(
+        "unknown-verb",
+        f'"cm {word} {thing}" is not a command',
+        hint=f"{guess + ' ' if guess else ''}cm help {thing} lists the commands",
+        exit_code=EXIT_BAD_REQUEST,
+    )
+    if i.get("out") == "con":
+        print(error.render(), file=sys.stderr)
+    return {"return": error.exit_code, "error": error.message}

@@ -1,0 +1,286 @@
+"""The values that flow through the engine: frozen, typed, one direction, no behaviour.
+
+Comparison and ``repr`` are generated only where something uses them: every command pays for each.
+
+``Script`` and its parts come from ``meta.yaml``; ``Request`` comes from a caller; ``Node`` and
+``Plan`` come from the planner; ``Outcome`` comes from a finished step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cmbench.format.dialect import CM, Dialect
+from cmbench.values import immutable
+
+PHASES = ("deps", "prehook_deps", "posthook_deps", "post_deps")
+"""The four kinds of dependencies, in the order in which they run."""
+
+Json = Any
+"""A value that JSON can hold. Env values are ``str``, ``bool``, ``int``, ``float`` or lists."""
+
+EMPTY: Mapping[str, Any] = {}
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Condition:
+    """One ``enable_if_env`` or ``skip_if_env`` group (``any_of`` for the ``_any_`` forms)."""
+
+    skip: bool
+    any_of: bool
+    rules: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """What a caller accepts; empty strings mean no bound."""
+
+    exact: str = ""
+    minimum: str = ""
+    maximum: str = ""
+    usable: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.exact or self.minimum or self.maximum or self.usable)
+
+
+class Typed(str):
+    """A word of the command line for a dependency, which may be a path: only its script tells.
+
+    By then the working directory is another. The text itself is ``full`` where that is there, so
+    that a request made in another directory is another one, and ``word`` elsewhere.
+    """
+
+    word: str
+    full: str
+
+    @classmethod
+    def of(cls, word: str, full: str, there: bool) -> Typed:
+        """What was typed, what it means as a path, and whether there is something."""
+        made = cls(full if there else word)
+        made.word, made.full = word, full
+        return made
+
+    def meant(self, is_path: bool) -> str:
+        """The plain text for an input that is a path, or is none."""
+        return self.full if is_path else self.word
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Dependency:
+    """One entry of a dependency list; also an ``ad``/``adr`` update of such an entry.
+
+    ``tags`` keeps the written form (``get,python3,_x,-virtual``). ``inputs`` holds every key that
+    the format does not name: run flags and inputs of the called script.
+    """
+
+    tags: str = ""
+    names: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    env: Mapping[str, Any] = field(default_factory=dict)
+    version: VersionRange = VersionRange()
+    extra_cache_tags: str = ""
+    force_cache: bool | None = None
+    force_env_keys: tuple[str, ...] = ()
+    force_new_env_keys: tuple[str, ...] = ()
+    inherit_variation_tags: bool = False
+    skip_inherit_variation_groups: tuple[str, ...] = ()
+    reuse_version: bool = False
+    dynamic: bool = False
+    tags_from_env: tuple[str, ...] = ()
+    tags_from_env_with_prefix: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    tags_if_env: tuple[tuple[str, tuple[Condition, ...]], ...] = ()
+    continue_on_error: bool = False
+    expires: str = ""
+    inherits_expiration: bool = False
+    adr: Mapping[str, Dependency] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Settings:
+    """What a script, a variation and a version block have in common."""
+
+    env: Mapping[str, Any] = field(default_factory=dict)
+    default_env: Mapping[str, Any] = field(default_factory=dict)
+    const: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    input_mapping: Mapping[str, str] = field(default_factory=dict)
+    deps: Mapping[str, tuple[Dependency, ...]] = field(default_factory=dict)
+    ad: Mapping[str, Dependency] = field(default_factory=dict)
+    adr: Mapping[str, Dependency] = field(default_factory=dict)
+    new_env_keys: tuple[str, ...] = ()
+    new_state_keys: tuple[str, ...] = ()
+    local_env_keys: tuple[str, ...] = ()
+    default_variations: Mapping[str, str] = field(default_factory=dict)
+    default_version: str = ""
+    script_name: str = ""
+    expires: str = ""
+    fetches: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    conditional: tuple[tuple[tuple[Condition, ...], Settings], ...] = ()
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Variation:
+    """One named change to a script; ``name`` may end in ``.#`` (a dynamic variation)."""
+
+    name: str
+    settings: Settings
+    group: str = ""
+    default: bool = False
+    base: tuple[str, ...] = ()
+    alias: str = ""
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class InputSpec:
+    """A declared input of a script; ``env`` is the key that it sets."""
+
+    name: str
+    env: str = ""
+    description: str = ""
+    type: str = "str"
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Script:
+    """A script directory: its identity and everything its ``meta.yaml`` says."""
+
+    path: str
+    repo: str
+    alias: str
+    uid: str
+    tags: tuple[str, ...]
+    title: str
+    settings: Settings
+    variations: Mapping[str, Variation]
+    versions: Mapping[str, Settings]
+    inputs: Mapping[str, InputSpec]
+    cache: bool = False
+    can_force_cache: bool = False
+    host_facts: bool = False
+    default_variation: str = ""
+    variation_groups_order: tuple[str, ...] = ()
+    valid_combinations: tuple[tuple[str, ...], ...] = ()
+    invalid_combinations: tuple[tuple[str, ...], ...] = ()
+    extra_cache_tags_from_env: tuple[tuple[str, str], ...] = ()
+    print_env_at_the_end: Mapping[str, str] = field(default_factory=dict)
+    clean_files: tuple[str, ...] = ()
+    clean_output_files: tuple[str, ...] = ()
+    files_of_failure: tuple[str, ...] = ()
+    env_key_mappings: Mapping[str, str] = field(default_factory=dict)
+    sort: int = 0
+    predeps: bool = True
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect = CM
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """A parsed tag query: ``get,python3,_lto,-virtual,-_debug``."""
+
+    wanted: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    variations: tuple[str, ...] = ()
+    unwanted_variations: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(
+            [
+                *self.wanted,
+                *("_" + v for v in self.variations),
+                *("-" + t for t in self.unwanted),
+                *("-_" + v for v in self.unwanted_variations),
+            ]
+        )
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Request:
+    """One call of one script, from a user or from a dependency entry."""
+
+    tags: Tags
+    uid: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, Any] = field(default_factory=dict)
+    const: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    version: VersionRange = VersionRange()
+    name: str = ""
+    path: str = ""
+    extra_cache_tags: tuple[str, ...] = ()
+    force_new_env_keys: tuple[str, ...] = ()
+    expires: str = ""
+    ad: Mapping[str, Dependency] = field(default_factory=dict)
+    adr: Mapping[str, Dependency] = field(default_factory=dict)
+    force_cache: bool = False
+    skip_cache: bool = False
+    new: bool = False
+    renew: bool = False
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class RunOptions:
+    """How one invocation behaves as a whole."""
+
+    quiet: bool = False
+    verbose: bool = False
+    silent: bool = False
+    debug: bool = False
+    offline: bool = False
+    prefetch: bool = True
+    jobs: int = 1
+    out: str = ""
+    command: tuple[str, ...] = ()
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """One step of a plan.
+
+    ``when`` is empty for a sure step, else the condition that only a run can decide.
+    ``cached`` is ``hit``, ``miss``, ``no`` (never cached), ``fact``, ``above`` (made by an
+    earlier step of the same plan) or ``maybe``; ``why`` explains it.
+    """
+
+    tags: str
+    script: str
+    variations: tuple[str, ...]
+    version: str
+    phase: str
+    when: str
+    cached: str
+    why: str
+    fetches: tuple[str, ...]
+    entry: str
+    children: tuple[Node, ...]
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Plan:
+    """What a request would do, found without running anything."""
+
+    root: Node
+    steps: int
+    hits: int
+    seconds: float
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Outcome:
+    """What a finished step gives back to its caller."""
+
+    new_env: Mapping[str, Any]
+    new_state: Mapping[str, Any]
+    version: str = ""
+    entry: str = ""
+    cached: bool = False

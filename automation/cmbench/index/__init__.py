@@ -1,0 +1,1 @@
+"""Which scripts there are, and which of them a request means."""

@@ -1,0 +1,438 @@
+"""Repositories to scripts: a SQLite index keyed by path, time and size, and tag look-up in memory.
+
+A look-up costs one ``stat`` per script directory and per meta file; only what changed is read
+again. Apart from that, rows stay as the database has them until somebody asks for more. Many
+processes may read and write the index at once; it is a cache of what is on disk, so a damaged or
+read-only index only costs time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from cmbench.errors import Error
+from cmbench.format.dialect import Dialect, dialect_of
+from cmbench.format.meta import META_FILES, check, parse_script, read_meta, tags_of
+from cmbench.format.model import Script, Tags
+from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.format.script_digest import Content
+
+_FORMAT = 2
+_SCHEMA = (
+    "drop table if exists scripts",
+    "drop table if exists contents",
+    "drop table if exists details",
+    """create table scripts(path text primary key, stamp text, alias text, uid text, tags text,
+    variations text, sort integer, faults text, title text) without rowid""",
+    "create table details(path text primary key, meta text, stamp text, digest text, words text)",
+    f"pragma user_version = {_FORMAT}",
+)
+"""``scripts`` is read as a whole each time, ``details`` only of the scripts that are used."""
+_SCANS = 8
+"""So many look-ups go through all scripts; only for more of them a table by tags pays."""
+_CONTENTS = 100
+"""So many contents are stored at once: each write waits for the disk."""
+_UNREAD = "", "", ""
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Repository:
+    """A registered repository; ``own`` marks this project's, whose scripts must be faultless."""
+
+    alias: str
+    path: str
+    own: bool = False
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Row:
+    """What the index knows of one script without its whole meta; some of it as JSON."""
+
+    repo: str
+    path: str
+    stamp: str
+    alias: str
+    uid: str
+    tags_text: str
+    variations_text: str
+    sort: int
+    faults_text: str
+    title: str
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags that look-ups go by."""
+        return frozenset(json.loads(self.tags_text))
+
+    @property
+    def variations(self) -> frozenset[str]:
+        """Names of the variations, without their underscore."""
+        return frozenset(json.loads(self.variations_text))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with its meta."""
+        return () if self.faults_text == "[]" else tuple(json.loads(self.faults_text))
+
+    @property
+    def meta_name(self) -> str:
+        """The name of its first meta file."""
+        return self.stamp.split(" ", 1)[1].partition(":")[0]
+
+    def accepts(self, variation: str) -> bool:
+        """Whether ``variation`` exists here, exactly or as a dynamic one (``name.#``)."""
+        if json.dumps(variation) in self.variations_text:
+            return True
+        head, dot, tail = variation.partition(".")
+        return bool(dot and tail) and json.dumps(f"{head}.#") in self.variations_text
+
+
+class Index:
+    """All scripts of ``repositories``. With ``write`` false nothing on disk is changed."""
+
+    def __init__(
+        self, repositories: Sequence[Repository], database: str, write: bool = True
+    ) -> None:
+        self._repositories = repositories
+        self._database = database
+        self._write = write
+        self._connection: sqlite3.Connection | None = None
+        self._rows: dict[str, Row] | None = None
+        self._scans = 0
+        self._by_tag: dict[str, set[str]] = {}
+        self._scripts: dict[str, Script] = {}
+        self._dialects: dict[tuple[str, str], Dialect] = {}
+        self._stored: dict[str, tuple[str, str, str]] = {}
+        self._contents: dict[str, Content] = {}
+        self._unsaved: list[tuple[str, ...]] = []
+        self._order = {repository.alias: n for n, repository in enumerate(repositories)}
+
+    def rows(self) -> dict[str, Row]:
+        """Every script by path, read from disk once per process."""
+        if self._rows is None:
+            self._rows = self._refresh()
+        return self._rows
+
+    def find(self, tags: Tags) -> list[Row]:
+        """Scripts that carry all wanted and no unwanted tags, variations not yet considered."""
+        found = self._with_all(tags.wanted)
+        if tags.unwanted:
+            unwanted = frozenset(tags.unwanted)
+            found = [row for row in found if not unwanted & row.tags]
+        return sorted(found, key=self._rank)
+
+    def _rank(self, row: Row) -> tuple[int, int, str]:
+        return row.sort, self._order[row.repo], row.path
+
+    def _with_all(self, wanted: Sequence[str]) -> Iterable[Row]:
+        rows = self.rows()
+        if not wanted:
+            return rows.values()
+        self._scans += 1
+        if self._scans > _SCANS:
+            by_tag = self._tagged()
+            hits = sorted((by_tag.get(tag, set()) for tag in wanted), key=len)
+            return [rows[path] for path in hits[0].intersection(*hits[1:])]
+        found: Iterable[Row] = rows.values()
+        for tag in map(json.dumps, wanted):
+            found = [row for row in found if tag in row.tags_text]
+        # A text may look like a tag inside another one that has a quotation mark in it.
+        return [row for row in found if row.tags.issuperset(wanted)]
+
+    def _tagged(self) -> dict[str, set[str]]:
+        """Paths of scripts by tag."""
+        if not self._by_tag:
+            rows = self.rows()
+            # One call of the parser for all scripts: thousands of calls would cost more.
+            every = json.loads(f"[{','.join(row.tags_text for row in rows.values())}]")
+            for path, tags in zip(rows, every, strict=True):
+                for tag in tags:
+                    self._by_tag.setdefault(tag, set()).add(path)
+        return self._by_tag
+
+    def by_uid(self, name: str) -> list[Row]:
+        """Scripts whose uid or alias is ``name``, those of the first repository first."""
+        return [row for row in self.rows().values() if name in (row.uid, row.alias)]
+
+    def holds(self, repo: str, path: str) -> bool:
+        """Whether ``path``, without links in it, lies in the repository of that alias."""
+        root = next(r.path for r in self._repositories if r.alias == repo)
+        return f"{path}{os.sep}".startswith(f"{os.path.realpath(root)}{os.sep}")
+
+    def tags(self) -> set[str]:
+        """Every tag in use."""
+        return set(self._tagged())
+
+    def script(self, path: str) -> Script:
+        """The whole typed script; raises ``Error`` (``bad-meta``) for faults in our own."""
+        script = self._scripts.get(path)
+        if script is None:
+            row = self.rows()[path]
+            if row.faults and self._owner(path).own:
+                raise Error(
+                    "bad-meta",
+                    f"{path}/meta.yaml has {_count(len(row.faults), 'fault')}",
+                    context=row.faults,
+                    hint="correct the keys named above",
+                )
+            try:
+                script = parse_script(self._meta(path), path, row.repo, self.dialect(row))
+            except (AttributeError, TypeError, ValueError, KeyError) as problem:
+                raise Error(
+                    "bad-meta",
+                    f"{path}: its meta cannot be understood: {problem}",
+                    context=row.faults,
+                ) from problem
+            self._scripts[path] = script
+        return script
+
+    def dialect(self, row: Row) -> Dialect:
+        """The rules by which a script is read."""
+        kind = row.repo, row.meta_name
+        known = self._dialects.get(kind)
+        if known is None:
+            known = dialect_of(self._owner(row.path).path, row.meta_name)
+            self._dialects[kind] = known
+        return known
+
+    def content(self, path: str) -> Content:
+        """Digest and env words of the script's own files, cached by their times and sizes."""
+        content = self._contents.get(path)
+        if content is None:
+            content = self._contents[path] = self._content(path)
+        return content
+
+    def save(self) -> None:
+        """Store the contents that were read from the files themselves."""
+        rows, self._unsaved = self._unsaved, []
+        if rows:
+            sql = "update details set stamp = ?, digest = ?, words = ? where path = ?"
+            self._store((sql, rows))
+
+    def close(self) -> None:
+        """Save what was learned and release the database."""
+        self.save()
+        self._release()
+
+    def _release(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _owner(self, path: str) -> Repository:
+        name = self.rows()[path].repo
+        return next(r for r in self._repositories if r.alias == name)
+
+    def _refresh(self) -> dict[str, Row]:
+        stored = {row[0]: row for row in self._query("select * from scripts")}
+        rows: dict[str, Row] = {}
+        changed: list[tuple[Any, ...]] = []
+        metas: list[tuple[str, str]] = []
+        for repository in self._repositories:
+            for path, stamp in _stamps(repository.path, stored):
+                known = stored.get(path)
+                if known is None or known[1] != stamp:
+                    meta, known = _read(path, stamp)
+                    changed.append(known)
+                    metas.append((path, json.dumps(meta, default=str)))
+                rows[path] = Row(repository.alias, *known)
+        folders = tuple(repository.path + os.sep for repository in self._repositories)
+        gone = [(path,) for path in stored.keys() - rows.keys() if path.startswith(folders)]
+        if changed or gone:
+            self._store(
+                ("insert or replace into scripts values (?,?,?,?,?,?,?,?,?)", changed),
+                ("insert or replace into details(path, meta) values (?,?)", metas),
+                ("delete from scripts where path = ?", gone),
+                ("delete from details where path = ?", gone),
+            )
+        return rows
+
+    def _meta(self, path: str) -> dict[str, Any]:
+        query = "select meta, stamp, digest, words from details where path = ?"
+        for text, *content in self._query(query, (path,)):
+            # Whoever wants the meta of a script wants to know its files next.
+            self._stored[path] = tuple(content) if content[0] else _UNREAD
+            meta: dict[str, Any] = json.loads(text)
+            return meta
+        return read_meta(path)
+
+    def _content(self, path: str) -> Content:
+        from cmbench.format.script_digest import Content, own_files, read_content
+
+        files = own_files(path)
+        stamp = "\n".join([f"{name}:{size}:{time}" for name, size, time in files])
+        names = tuple(sorted([name for name, _, _ in files]))
+        stored = self._stored.pop(path) if path in self._stored else self._stored_content(path)
+        known, digest, words = stored
+        if known == stamp:
+            return Content(digest, tuple(json.loads(words)), names)
+        content = read_content(path, names)
+        self._unsaved.append((stamp, content.digest, json.dumps(content.words), path))
+        if len(self._unsaved) >= _CONTENTS:
+            self.save()
+        return content
+
+    def _stored_content(self, path: str) -> tuple[str, str, str]:
+        query = "select stamp, digest, words from details where path = ? and stamp is not null"
+        return next(iter(self._query(query, (path,))), _UNREAD)
+
+    def _connect(self) -> sqlite3.Connection | None:
+        if self._connection is None:
+            try:
+                self._connection = self._open()
+            except (sqlite3.OperationalError, OSError):
+                return None
+            except sqlite3.DatabaseError:
+                # No database any more: whoever may write makes a new one at the next attempt.
+                self._discard()
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection | None:
+        if not self._write:
+            if not os.path.isfile(self._database):
+                return None
+            place = f"file:{self._database}?mode=ro"
+            connection = sqlite3.connect(place, uri=True, timeout=20, isolation_level=None)
+            return connection if _is_current(connection) else None
+        os.makedirs(os.path.dirname(self._database), exist_ok=True)
+        # Threads of a run take turns in the engine: each may use what another one has opened.
+        connection = sqlite3.connect(
+            self._database, timeout=20, isolation_level=None, check_same_thread=False
+        )
+        if not _is_current(connection):
+            with _transaction(connection):
+                # Somebody else may have made it in this moment.
+                for statement in () if _is_current(connection) else _SCHEMA:
+                    connection.execute(statement)
+        return connection
+
+    def _query(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        connection = self._connect()
+        if connection is None:
+            return []
+        try:
+            return connection.execute(sql, values).fetchall()
+        except sqlite3.OperationalError:
+            return []
+        except sqlite3.DatabaseError:
+            self._discard()
+            return []
+
+    def _store(self, *statements: tuple[str, list[tuple[Any, ...]]]) -> None:
+        connection = self._connect() if self._write else None
+        if connection is None:
+            return
+        try:
+            with _transaction(connection):
+                for sql, rows in statements:
+                    connection.executemany(sql, rows)
+        except sqlite3.OperationalError:
+            return
+        except sqlite3.DatabaseError:
+            self._discard()
+
+    def _discard(self) -> None:
+        self._release()
+        if self._write:
+            with suppress(OSError):
+                os.unlink(self._database)
+
+
+def _is_current(connection: sqlite3.Connection) -> bool:
+    version: int = connection.execute("pragma user_version").fetchone()[0]
+    return version == _FORMAT
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+def _read(path: str, stamp: str) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """The meta of a script and its row."""
+    try:
+        meta = read_meta(path)
+        faults = [f"{fault.where}: {fault.message}" for fault in check(meta)]
+    except Error as error:
+        meta, faults = {}, [error.message]
+    return meta, (
+        path,
+        stamp,
+        str(meta.get("alias", os.path.basename(path))),
+        str(meta.get("uid", "")),
+        json.dumps(tags_of(meta)),
+        json.dumps([str(v) for v in _mapping(meta.get("variations"))]),
+        _sort(meta.get("sort")),
+        json.dumps(faults),
+        str(meta.get("name", "")),
+    )
+
+
+def _sort(value: Any) -> int:
+    try:
+        return int(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _mapping(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, dict) else ()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    """Each script directory of a repository with its present stamp, by name."""
+    root = os.path.join(repository, "script")
+    try:
+        # Paths from here on are short: with thousands of scripts, looking them up is what costs.
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with os.scandir(handle) as entries:
+            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+        for name in names:
+            path = f"{root}/{name}"
+            known = stored.get(path)
+            stamp = _stamp(handle, name, known[1] if known else "")
+            if stamp:
+                yield path, stamp
+    finally:
+        os.close(handle)
+
+
+def _stamp(root: int, name: str, known: str) -> str:
+    """Times and sizes of a script's meta files; of its directory, too, where others may appear.
+
+    Where the directory is that of the ``known`` stamp, its meta files are, too. Empty without any.
+    """
+    try:
+        directory = str(os.stat(name, dir_fd=root).st_mtime_ns)
+    except OSError:
+        return ""
+    before, *parts = known.split(" ")
+    same = directory == before
+    found = [directory]
+    for file in [part.partition(":")[0] for part in parts] if same else META_FILES:
+        try:
+            info = os.stat(f"{name}/{file}", dir_fd=root)
+        except OSError:
+            continue
+        found.append(f"{file}:{info.st_size}:{info.st_mtime_ns}")
+    return " ".join(found) if len(found) > 1 else ""

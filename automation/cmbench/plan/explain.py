@@ -1,0 +1,447 @@
+"""Why a plan is as it is: who asked for a step, what its cache entry lacks, where a value is from.
+
+A ``Notes`` object watches the planner. It derives everything from the frames that the planner makes
+anyway, so that neither a plan without explanations nor a run pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cmbench.cache.store import Entry
+from cmbench.errors import Error, did_you_mean
+from cmbench.format.env import MISSING, Pending, as_text, masked_env, select_keys
+from cmbench.format.merge import USER
+from cmbench.format.model import Condition, Dependency, Node, Script, Settings
+from cmbench.index.select import merge_order
+from cmbench.plan.requirements import Estimator, Needs, own_code
+from cmbench.plan.resolve import (
+    Resolver,
+    call_env,
+    changed,
+    value_now,
+)
+from cmbench.plan.resolved_step import Frame, visible_env
+from cmbench.plan.tree import TAGS_FROM
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is known of one node beyond the node itself."""
+
+    node: Node
+    asked: str
+    variations: Mapping[str, str]
+    version_from: str
+    misses: tuple[str, ...]
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One place that sets, passes on or overrules the value.
+
+    ``step`` is the label of the step in which it does, ``number`` tells steps of one label apart,
+    and ``depth`` is how many steps are above it.
+    """
+
+    step: str
+    number: int
+    depth: int
+    where: str
+    value: str
+    in_force: bool = True
+
+
+class Notes:
+    """A watcher of the planner that keeps a ``Detail`` for each node, and origins of one key."""
+
+    def __init__(self, resolver: Resolver, key: str = "") -> None:
+        self.details: dict[int, Detail] = {}
+        self.origins: list[Origin] = []
+        self.readers: dict[str, list[str]] = {}
+        self.inputs: list[str] = []
+        self._resolver = resolver
+        self._estimator = Estimator(os.path.dirname(resolver.store.root), self._made_by)
+        self._key = key
+        self._now: dict[int, Any] = {}
+        self._asked: dict[int, str] = {}
+        self._misses: dict[int, tuple[str, ...]] = {}
+        self._known: set[str] = set()
+        self._numbers: dict[int, int] = {}
+        self._made: dict[str, list[Entry]] | None = None
+        self._makers = resolver.store.makers()
+
+    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
+        """Settings are laid: the moment to see origins and the differences to cache entries."""
+        self._asked[id(frame)] = _asked_by(frame.parent, asked)
+        if frame.cacheable and not frame.script.host_facts:
+            self._misses[id(frame)] = tuple(misses(self._resolver, frame, self._made_by))
+        if self._key:
+            self._known.update(dict.keys(frame.env))
+            self._see_settings(frame, asked)
+
+    def _made_by(self, script: Script) -> Sequence[Entry]:
+        """The entries of one script; all are read, once, when one of the steps has any."""
+        if script.alias not in self._makers:
+            return ()
+        if self._made is None:
+            self._made = {}
+            for entry in self._resolver.store.entries():
+                self._made.setdefault(entry.script_uid, []).append(entry)
+        return self._made.get(script.uid, ())
+
+    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
+        """The step is planned: keep its detail, and see what it gave to its caller."""
+        missed = node.cached in ("miss", "maybe")
+        self.details[id(node)] = Detail(
+            node=node,
+            asked=self._asked.get(id(frame), "") or _asked_by(None, asked),
+            variations=dict(frame.choice.reasons) if frame else {},
+            version_from=_version_origin(frame) if frame else "",
+            misses=self._misses.get(id(frame), ()) if missed else (),
+            needs=self._estimator.needs(node, frame),
+        )
+        if self._key and frame is not None and frame.parent is not None:
+            self._see_gift(frame, frame.parent, node)
+
+    def _see_settings(self, frame: Frame, asked: Dependency | None) -> None:
+        key = self._key
+        layers = list(_layers(frame, asked, key))
+        now = frame.env.peek(key, MISSING)
+        self._now[id(frame)] = now
+        self._see_uses(frame, now)
+        if all(layer[0].startswith("from ") for layer in layers):
+            return
+        last = max((n for n, (_, _, used) in enumerate(layers) if used), default=-1)
+        for number, (where, value, _) in enumerate(layers):
+            self._add(frame, where, value, number == last)
+        if now is not MISSING and now != layers[last][1]:
+            self._add(frame, "with its references filled in", now, True)
+
+    def _see_uses(self, frame: Frame, now: Any) -> None:
+        if frame.parent is None:
+            mappings = (block.input_mapping for block in frame.blocks)
+            pairs = {(name, key) for mapping in mappings for name, key in mapping.items()}
+            self.inputs = sorted(name for name, key in pairs if key == self._key)
+        sets, reads = _uses(frame, self._key)
+        if sets:
+            self._add(frame, "its own code can set it", MISSING, True)
+        if reads:
+            steps = self.readers.setdefault(_now_text(self._key, now), [])
+            if frame.script.alias not in steps:
+                steps.append(frame.script.alias)
+
+    def _see_gift(self, frame: Frame, parent: Frame, node: Node) -> None:
+        now = parent.env.peek(self._key, MISSING)
+        if _same(now, self._now.get(id(parent), MISSING)):
+            return
+        self._now[id(parent)] = now
+        source = "the cached entry of " if node.cached == "hit" else ""
+        if isinstance(now, Pending):
+            where = f"will be set by {now.producer} when it has run"
+            self._add(parent, where, MISSING, True)
+        else:
+            self._add(parent, f"given back by {source}{frame.label}", now, True)
+
+    def _add(self, frame: Frame, where: str, value: Any, in_force: bool) -> None:
+        text = "" if value is MISSING else _shown(self._key, value)
+        depth = len(frame.chain()) - 1
+        number = self._numbers.setdefault(id(frame), len(self._numbers))
+        self.origins.append(Origin(frame.label, number, depth, where, text, in_force))
+
+    def found(self) -> list[Origin]:
+        """The origins; raises ``bad-value`` where no step of the plan knows the key."""
+        if not (self.origins or self.readers or self.inputs):
+            raise Error(
+                "bad-value",
+                f"no step of this plan sets or reads {self._key}",
+                hint=did_you_mean(self._key, self._known)
+                or "name an env key, such as --explain=CM_VERSION",
+            )
+        return self.origins
+
+
+Layer = tuple[str, Any, bool]
+"""Where a value comes from, the value as written, and whether it was put in."""
+
+
+def _layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[Layer]:
+    """Everything that lays ``key`` over the caller's env, in the order in which it is laid."""
+    present = False
+    if frame.parent is not None:
+        value = visible_env(frame.parent, frame.request).get(key, MISSING)
+        if value is not MISSING:
+            present = True
+            yield f"from {frame.parent.label}, its caller", value, True
+    for layer in _call_layers(frame, asked, key):
+        present = True
+        yield layer
+    for label, block in _labelled_blocks(frame):
+        for layer in _block_layers(frame, asked, label, block, key, present):
+            present = True
+            yield layer
+    if key in frame.request.const:
+        yield f"--const.{key} on the command line", frame.request.const[key], True
+
+
+def _call_layers(frame: Frame, asked: Dependency | None, key: str) -> Iterator[Layer]:
+    request = frame.request
+    if key in request.env:
+        if frame.parent is None or asked is None:
+            yield f"--env.{key} on the command line", request.env[key], True
+        else:
+            yield _entry_origin(frame.parent, asked, "env", key), request.env[key], True
+    dialect = frame.script.dialect
+    prefix = dialect.prefix
+    laid = call_env(request, frame.version, dialect)
+    if key not in laid or (key in request.env and laid[key] == request.env[key]):
+        return
+    if key.startswith((prefix + "VERSION", prefix + "TMP_PIP_VERSION")):
+        yield f"version {_version_origin(frame)}", laid[key], True
+        return
+    names = {prefix + name.upper(): name for name in dialect.inputs}
+    names[prefix + "TMP_PATH"] = "path"
+    yield _input_origin(frame, asked, names.get(key, "")), laid[key], True
+
+
+def _input_origin(frame: Frame, asked: Dependency | None, name: str) -> str:
+    if frame.parent is None or asked is None:
+        return f"--{name} on the command line"
+    return f"--{name}: {_entry_origin(frame.parent, asked, 'inputs', name)}"
+
+
+def _block_layers(
+    frame: Frame, asked: Dependency | None, label: str, block: Settings, key: str, present: bool
+) -> Iterator[Layer]:
+    if key in block.default_env:
+        yield f"default_env of {label}", block.default_env[key], not present
+    if key in block.env:
+        yield f"env of {label}", block.env[key], True
+    for name, target in block.input_mapping.items():
+        if target == key and name in frame.request.inputs:
+            yield _input_origin(frame, asked, name), frame.request.inputs[name], True
+    if key in block.const:
+        yield f"const of {label}", block.const[key], True
+
+
+def _labelled_blocks(frame: Frame) -> Iterator[tuple[str, Settings]]:
+    names = merge_order(frame.choice)
+    for number, block in enumerate(frame.blocks):
+        if number == 0:
+            yield "the script", block
+        elif number <= len(names):
+            name = names[number - 1]
+            yield f"variation _{name} ({frame.choice.reasons.get(name, 'active')})", block
+        elif block is frame.script.versions.get(frame.version.exact):
+            yield f"version {frame.version.exact}", block
+        else:
+            yield "a block that its conditions chose", block
+
+
+def _entry_origin(parent: Frame, asked: Dependency, field: str, key: str) -> str:
+    """Which update by name, or which dependency entry, put ``key`` into ``env`` or ``inputs``."""
+    for source, where in reversed(list(_updates(parent))):
+        for name in asked.names:
+            update = source.get(name)
+            if update is not None and key in getattr(update, field):
+                return where.format(name=name)
+    if key not in asked.env and select_keys((key,), asked.force_env_keys):
+        return f"force_env_keys of a dependency of {parent.script.alias}"
+    return f"the dependency in the meta of {parent.script.alias}"
+
+
+def _updates(parent: Frame) -> Iterator[tuple[Mapping[str, Dependency], str]]:
+    for label, block in _labelled_blocks(parent):
+        yield block.ad, f"ad.{{name}} in {label} of {parent.script.alias}"
+    yield parent.late_updates, f"update_deps in customize.py of {parent.script.alias}"
+    yield parent.request.ad, "--ad.{name} on the command line"
+    above: Frame | None = parent
+    while above is not None:
+        for label, block in _labelled_blocks(above):
+            yield block.adr, f"adr.{{name}} in {label} of {above.script.alias}"
+        if above.parent is None:
+            root = above.request.adr.items()
+            asked = {k.removeprefix(USER): v for k, v in root if k.startswith(USER)}
+            yield asked, "--adr.{name} on the command line"
+        above = above.parent
+
+
+def _version_origin(frame: Frame) -> str:
+    asked = frame.request.version
+    if asked:
+        return "asked for by " + (frame.parent.label if frame.parent else "the command")
+    return "default_version of the script or variation" if frame.version.exact else ""
+
+
+def _uses(frame: Frame, key: str) -> tuple[bool, bool]:
+    """Whether the step's own code sets ``key``, and whether it or a condition reads it."""
+    code = own_code(frame.script.path)
+    word = re.escape(key)
+    sets = re.search(rf"""\[['"]{word}['"]\]\s*=[^=]""", code) or re.search(
+        rf"""^\s*echo\s+['"]?{word}=""", code, re.MULTILINE
+    )
+    conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
+    asked = any(key == name for condition in conditions for name, _ in condition.rules)
+    return bool(sets), asked or bool(re.search(rf"\b{word}\b", code) and not sets)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Pending) and isinstance(other, Pending):
+        return one.producer == other.producer
+    return bool(one == other)
+
+
+def _shown(key: str, value: Any) -> str:
+    if isinstance(value, Pending):
+        return repr(value)
+    return as_text(masked_env({key: value})[key]) or '""'
+
+
+def _asked_by(parent: Frame | None, asked: Dependency | None) -> str:
+    """Who asked for a step, and under which conditions."""
+    if asked is None:
+        return "by the command"
+    conditions = "; ".join(_condition_text(c, parent) for c in asked.conditions)
+    names = f" (named {', '.join(asked.names)})" if asked.names else ""
+    by = f"a dependency of {parent.script.alias}" if parent else "a dependency"
+    return f"{by}{names}" + (f", {conditions}" if conditions else "")
+
+
+def _condition_text(condition: Condition, parent: Frame | None) -> str:
+    joint = " or " if condition.any_of else " and "
+    rules = [f"{key}={'|'.join(wanted)}" for key, wanted in condition.rules]
+    text = f"{'unless' if condition.skip else 'if'} {joint.join(rules)}"
+    if parent is None:
+        return text
+    values = [
+        f"{key} is {_now_text(key, parent.env.peek(key, MISSING))}" for key, _ in condition.rules
+    ]
+    return f"{text} ({', '.join(values)})"
+
+
+def _now_text(key: str, value: Any) -> str:
+    return "not set" if value is MISSING or value is None else _shown(key, value)
+
+
+# ---------------------------------------------------------------- cache misses
+
+
+def misses(
+    resolver: Resolver, frame: Frame, made_by: Callable[[Script], Sequence[Entry]]
+) -> Iterator[str]:
+    """Why no entry answers ``frame``: every difference to each entry that comes near.
+
+    ``made_by`` gives the entries that a script has made.
+    """
+    if frame.request.new or frame.request.renew:
+        yield "a new entry was asked for"
+        return
+    candidates = resolver.store.candidates(frame.identity)
+    for entry in candidates[:3]:
+        for text in differences(resolver, entry, frame):
+            yield f"{_entry_text(entry)}: {text}"
+    if not candidates:
+        yield from _nearest_entry(made_by(frame.script), frame)
+
+
+def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
+    """Everything that keeps ``entry`` from answering ``frame``; empty when it does."""
+    found = []
+    for key, then in entry.reads.items():
+        now = value_now(key, frame)
+        if isinstance(now, Pending):
+            found.append(f"{key} is unknown until {now.producer} has run")
+        elif now != then:
+            found.append(changed(key, then, now))
+    unsound = resolver.unsound(entry)
+    return [*found, unsound] if unsound else found
+
+
+def _nearest_entry(same: Sequence[Entry], frame: Frame) -> Iterator[str]:
+    if not same:
+        yield "this script has made no entry yet"
+        return
+    active = set(frame.choice.variations)
+    nearest = max(same, key=lambda e: (-len(active ^ set(e.variations)), e.created))
+    head = _entry_text(nearest)
+    if set(nearest.variations) != active:
+        then, now = _names(nearest.variations), _names(frame.choice.variations)
+        yield f"{head} has the variations {then}, wanted are {now}"
+        return
+    if nearest.scripts.get(frame.script.path) != frame.scripts[frame.script.path]:
+        yield f"{head}: the script was edited since"
+    elif nearest.name != frame.request.name:
+        yield f"{head} has the name {nearest.name or '(none)'}"
+    else:
+        version = f" (it has {nearest.version})" if nearest.version else ""
+        yield f"{head} was made for other bounds of the version{version} or other extra tags"
+
+
+def _entry_text(entry: Entry) -> str:
+    return f"the entry of {time.strftime('%Y-%m-%d %H:%M', time.localtime(entry.created))}"
+
+
+def _names(variations: Iterable[str]) -> str:
+    return ",".join("_" + name for name in variations) or "none"
+
+
+# ---------------------------------------------------------------- as data
+
+
+def key_of(word: str, blocks: Sequence[Settings]) -> str:
+    """The env key that ``word`` means: a key, or the name of an input of the script."""
+    for block in blocks:
+        if word in block.input_mapping:
+            return block.input_mapping[word]
+    return word
+
+
+def node_data(node: Node, details: Mapping[int, Detail]) -> dict[str, Any]:
+    """``node`` and all below it as JSON holds it, details included."""
+    detail = details[id(node)]
+    needs = detail.needs
+    acquires = [c.tags for c in node.children if acquires_for(node, c)]
+    return {
+        "tags": node.tags,
+        "script": node.script,
+        "variations": node.variations,
+        "variation_reasons": dict(detail.variations),
+        "version": node.version,
+        "version_from": detail.version_from,
+        "phase": node.phase,
+        "asked": detail.asked,
+        "when": node.when,
+        "cached": node.cached,
+        "why": node.why,
+        "misses": list(detail.misses),
+        "arms": {"detect": node.script, "acquire": acquires} if acquires else None,
+        "fetches": node.fetches,
+        "downloads": [
+            {
+                "what": d.what,
+                "host": d.host,
+                "bytes": d.size,
+                "about": d.about,
+                "checksum": d.checksum,
+            }
+            for d in needs.downloads
+        ],
+        "disk_bytes": needs.disk,
+        "seconds": round(needs.seconds, 1),
+        "privileges": list(needs.privileges),
+        "licences": list(needs.licences),
+        "entry": node.entry,
+        "children": [node_data(child, details) for child in node.children],
+    }
+
+
+def acquires_for(node: Node, child: Node) -> bool:
+    """Whether ``child`` is what ``node`` falls back to when its own code finds nothing."""
+    decides = child.when.endswith(f" from {node.script}") and not child.when.startswith(TAGS_FROM)
+    return child.phase == "prehook_deps" and decides

@@ -1,0 +1,134 @@
+"""The names that users give: those under which entries are registered, and those of dependencies.
+
+A misspelt name would do nothing, or make something new, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from cmbench.cache.cache_entry import Entry
+from cmbench.errors import Error, did_you_mean, nearest
+from cmbench.format.merge import USER
+from cmbench.format.meta import read_meta
+from cmbench.format.model import Request
+from cmbench.index.scripts import Index
+from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.resolved_step import Frame
+
+_LISTED = 20
+"""So many names a message lists at most."""
+
+
+def registered(
+    frame: Frame, entries: Sequence[Entry], unsound: Callable[[Entry], str]
+) -> Entry | None:
+    """The entry that is registered under the name that ``frame`` asks for.
+
+    Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
+    nearly that of another entry.
+    """
+    from cmbench.lib import versions
+
+    wanted = set(frame.labels())
+    for entry in entries:
+        if (
+            entry.script_uid == frame.script.uid
+            and entry.name == frame.request.name
+            and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
+            and not unsound(entry)
+            and versions.satisfies(
+                entry.version or "0",
+                frame.version.minimum,
+                frame.version.maximum,
+                frame.version.exact,
+            )
+        ):
+            return entry
+    if _chosen_by_user(frame):
+        _refuse_misspelt(frame, {e.name for e in entries if e.script_uid == frame.script.uid})
+    return None
+
+
+def _chosen_by_user(frame: Frame) -> bool:
+    """Whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
+    parent = frame.parent
+    if parent is None:
+        return False
+    updates = [v for k, v in parent.adr.plain().items() if k.startswith(USER)]
+    if parent.parent is None:
+        updates += parent.request.ad.values()
+    return any(update.inputs.get("name") == frame.request.name for update in updates)
+
+
+def _refuse_misspelt(frame: Frame, names: set[str]) -> None:
+    name, tags = frame.request.name, frame.request.tags
+    close = [] if name in names else nearest(name, names - {""})
+    if close:
+        asked = ",".join((*tags.wanted, *("_" + v for v in tags.variations)))
+        known = ", ".join(sorted(names - {""}))
+        raise Error(
+            "not-registered",
+            f'no {frame.script.alias} is registered under the name "{name}"',
+            context=[f"registered: {known}"],
+            hint=f'did you mean "{close[0]}"? If the name is to be a new one, register it first:\n'
+            f"cm run script --tags={asked} --name={name}",
+        )
+
+
+def refuse_unknown(request: Request, index: Index) -> None:
+    """Raise ``Error`` for ``--adr.NAME`` or ``--ad.NAME`` where no meta of any script has NAME."""
+    for flag, name in _asked(request):
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])")
+        rows = index.rows().values()
+        if not any(word.search(read_or_empty(f"{row.path}/{row.meta_name}")) for row in rows):
+            known = set(_names_of_dependencies(index))
+            raise Error(
+                "unknown-flag",
+                f'--{flag}.{name}: no dependency of any script is named "{name}"',
+                hint=did_you_mean(name, known) or _there_are(known),
+            )
+
+
+def unused(request: Request, reached: set[str]) -> list[str]:
+    """Warnings about updates by name that reached none of the dependencies of a run."""
+    return [
+        f"warning: --{flag}.{name} reached no dependency; "
+        + (did_you_mean(name, reached) or _there_are(reached))
+        for flag, name in _asked(request)
+        if name not in reached
+    ]
+
+
+def _there_are(names: set[str]) -> str:
+    shown = ", ".join(sorted(names)[:_LISTED]) + (" ..." if len(names) > _LISTED else "")
+    return f"there are: {shown}" if names else "no dependency has a name"
+
+
+def _asked(request: Request) -> Iterator[tuple[str, str]]:
+    for name in request.ad:
+        yield "ad", name
+    for name in request.adr:
+        yield "adr", name.removeprefix(USER)
+
+
+def _names_of_dependencies(index: Index) -> Iterator[str]:
+    for path, row in index.rows().items():
+        if os.path.isdir(path) and not row.faults:
+            yield from _names_in(read_meta(path))
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """The names in all dependency entries of a meta, however deep."""
+    if isinstance(value, dict):
+        names = value.get("names")
+        yield from (str(name) for name in names) if isinstance(names, list) else ()
+    for item in _items(value):
+        yield from _names_in(item)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -1,0 +1,276 @@
+"""What the steps of a plan would take: downloads, disk, privileges, licences, time.
+
+A script says so in its meta (``fetches``, ``required_disk_space``, ``privileges``, ``licence``).
+Where it does not, the last entry of the same kind tells the size, the records of the last runs tell
+the time, and its own code tells whether it can call ``sudo`` or a program that downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from cmbench.cache.store import Entry
+from cmbench.errors import Error
+from cmbench.format.env import MISSING, Pending, as_text, mask
+from cmbench.format.model import Node, Script
+from cmbench.plan.resolved_step import Frame
+from cmbench.record import load_record, own_times
+
+_SUDO = re.compile(r"^[^#\n]*\bsudo\b", re.MULTILINE)
+_SHELL_FETCHES = re.compile(
+    r"^[^#\n]*\b(?:wget|curl|git\s+(?:clone|pull|fetch)|pip3?\s+install"
+    r"|(?:apt|apt-get|dnf|yum|brew|conda)\s+(?:-\S+\s+)*install)\b",
+    re.MULTILINE,
+)
+_PYTHON_FETCHES = re.compile(r"^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\(", re.MULTILINE)
+_MEGABYTE = 1_000_000
+_KEY = re.compile("[A-Z][A-Z0-9_]*")
+"""What is left of ``<<<KEY>>>`` where the plan does not know its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """One thing from the network; ``size`` in bytes, 0 and empty texts where nobody said.
+
+    ``about`` marks a size that is not exact.
+    """
+
+    what: str
+    host: str = ""
+    size: int = 0
+    checksum: str = ""
+    about: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time."""
+
+    downloads: tuple[Download, ...] = ()
+    disk: int = -1
+    disk_known_from: str = ""
+    seconds: float = -1.0
+    privileges: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
+
+
+NOTHING = Needs(disk=0, seconds=0.0)
+"""The needs of a step that is not going to work: cached, or made by an earlier step."""
+UNKNOWN = Needs()
+"""The needs of a step of which only a run can tell which one it is."""
+
+
+RECORDS, STEPS = 20, 2_000
+"""How many of the newest runs, and of their steps, are asked how long a step takes."""
+
+
+class Estimator:
+    """Estimates the needs of steps; reads runs and each script's own code once.
+
+    ``root`` is the folder that holds the runs, ``made_by`` gives a script's cache entries.
+    """
+
+    def __init__(self, root: str, made_by: Callable[[Script], Iterable[Entry]]) -> None:
+        self._runs = os.path.join(root, "runs")
+        self._made_by = made_by
+        self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
+        self._code: dict[str, tuple[bool, bool]] = {}
+
+    def needs(self, node: Node, frame: Frame | None) -> Needs:
+        """What the step ``node`` takes if it runs."""
+        if frame is None:
+            return UNKNOWN
+        if node.cached in ("hit", "above", "fact"):
+            return NOTHING
+        disk, source = self._disk(frame)
+        return Needs(
+            downloads=tuple(_downloads(node, frame) if node.fetches else self._own(frame)),
+            disk=disk,
+            disk_known_from=source,
+            seconds=self._time(frame),
+            privileges=self._privileges(frame),
+            licences=_declared(frame, "licence"),
+        )
+
+    def _time(self, frame: Frame) -> float:
+        if self._seconds is None:
+            self._seconds = own_seconds(self._runs)
+        return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
+
+    def _made_before(self, frame: Frame) -> Entry | None:
+        wanted = set(frame.choice.variations)
+        same = [e for e in self._made_by(frame.script) if set(e.variations) == wanted]
+        return max(same, key=lambda entry: entry.created, default=None)
+
+    def _disk(self, frame: Frame) -> tuple[int, str]:
+        if not frame.cacheable:
+            return 0, "keeps nothing"
+        declared = [int(v) for v in _declared(frame, "required_disk_space") if v.isdigit()]
+        if declared:
+            return max(declared) * _MEGABYTE, "declared"
+        before = self._made_before(frame)
+        return (before.size, "as last time") if before else (-1, "")
+
+    def _privileges(self, frame: Frame) -> tuple[str, ...]:
+        declared = _declared(frame, "privileges")
+        if declared:
+            return declared
+        return ("can call sudo, if you allow it",) if self._can(frame)[0] else ()
+
+    def _own(self, frame: Frame) -> Iterable[Download]:
+        """What a script that says nothing of downloads may fetch, to judge by its programs."""
+        if self._can(frame)[1]:
+            what = f"what {frame.script.alias} may fetch by itself"
+            yield Download(what, "addresses not known yet")
+
+    def _can(self, frame: Frame) -> tuple[bool, bool]:
+        """Whether the script's own programs can call ``sudo``, and whether they can download."""
+        path = frame.script.path
+        if path not in self._code:
+            found = programs(path)
+            sudo = any(_SUDO.search(text) for text in found.values())
+            self._code[path] = sudo, any(_fetches(name, text) for name, text in found.items())
+        return self._code[path]
+
+
+def _fetches(name: str, program: str) -> bool:
+    pattern = _SHELL_FETCHES if name.endswith(".sh") else _PYTHON_FETCHES
+    return bool(pattern.search(program))
+
+
+def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    return uid, tuple(sorted(variations))
+
+
+def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Seconds that each kind of step took last, its dependencies not counted."""
+    names = sorted(os.listdir(runs), reverse=True)[:RECORDS] if os.path.isdir(runs) else []
+    found: dict[tuple[str, tuple[str, ...]], float] = {}
+    seen = 0
+    for name in names:
+        path = os.path.join(runs, name, "record.json")
+        if seen > STEPS:
+            break
+        with suppress(OSError, Error, KeyError):
+            steps = load_record(path)["steps"]
+            seen += len(steps)
+            for step, seconds in zip(steps, own_times(steps), strict=True):
+                if step["status"] == "done":
+                    found.setdefault(_kind(step["script_uid"], step["variations"]), seconds)
+    return found
+
+
+def own_code(path: str) -> str:
+    """The text of the programs in the script directory ``path``."""
+    return "\n".join(programs(path).values())
+
+
+def programs(path: str) -> dict[str, str]:
+    """The programs in the script directory ``path``, by name."""
+    found = {}
+    for name in sorted(os.listdir(path)):
+        if name.endswith((".py", ".sh")):
+            with open(os.path.join(path, name), encoding="utf-8", errors="replace") as stream:
+                found[name] = stream.read()
+    return found
+
+
+def _declared(frame: Frame, key: str) -> tuple[str, ...]:
+    """What the script's meta and its active variations say under ``key``."""
+    meta = frame.script.meta
+    if key not in _words(frame.script):
+        return ()
+    blocks: list[Mapping[str, Any]] = [meta]
+    variations = meta.get("variations") or {}
+    for name in frame.choice.variations:
+        block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
+        if isinstance(block, Mapping):
+            blocks.append(block)
+    found: list[str] = []
+    for block in blocks:
+        value = block.get(key)
+        found += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=1024)
+def _words(script: Script) -> frozenset[str]:
+    """The keys of a script's meta and of its variations."""
+    blocks = [script.meta, *(script.meta.get("variations") or {}).values()]
+    return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
+
+
+def _downloads(node: Node, frame: Frame) -> Iterable[Download]:
+    prefix = frame.script.dialect.prefix
+    for text in node.fetches:
+        from urllib.parse import urlsplit
+
+        if _KEY.fullmatch(text):
+            yield Download(f"what {text} names: only a run can tell", "addresses not known yet")
+            continue
+        url = urlsplit(text)
+        if url.scheme not in ("http", "https", "ftp", "s3"):
+            yield Download(text, "Python package index" if _is_package(text) else "")
+            continue
+        exact = _known(frame, prefix + "DOWNLOAD_SIZE")
+        size = exact or _known(frame, prefix + "DOWNLOAD_SIZE_ABOUT")
+        yield Download(
+            text,
+            url.hostname or "",
+            int(size) if size.isdigit() else 0,
+            _known(frame, prefix + "DOWNLOAD_CHECKSUM"),
+            about=bool(size) and not exact,
+        )
+
+
+def _is_package(text: str) -> bool:
+    return text.startswith("Python package ")
+
+
+def _known(frame: Frame, key: str) -> str:
+    value = frame.env.peek(key, MISSING)
+    return "" if value is MISSING or isinstance(value, Pending) else mask(as_text(value)).strip()
+
+
+def total(found: Sequence[Needs], sure: Sequence[Needs], root: str) -> dict[str, Any]:
+    """The sums over all steps, as JSON holds them; ``root`` is where the cache lies.
+
+    ``sure`` are the needs of those steps that work whatever happens: their sums end in ``_sure``.
+    """
+    downloads = _distinct(found)
+    working = [needs for needs in found if needs is not NOTHING]
+    return {
+        "downloads": len(downloads),
+        "download_bytes": sum(d.size for d in downloads),
+        "download_bytes_sure": sum(d.size for d in _distinct(sure)),
+        "downloads_of_unknown_size": sum(not d.size for d in downloads),
+        "open_steps": sum(needs is UNKNOWN for needs in found),
+        "network": list(dict.fromkeys(d.host or d.what for d in downloads)),
+        "disk_bytes": sum(n.disk for n in working if n.disk > 0),
+        "disk_bytes_sure": sum(n.disk for n in sure if n.disk > 0),
+        "steps_of_unknown_disk": sum(n.disk < 0 for n in working),
+        "disk_free_bytes": free_space(root),
+        "seconds": round(sum(n.seconds for n in working if n.seconds > 0), 1),
+        "seconds_sure": round(sum(n.seconds for n in sure if n.seconds > 0), 1),
+        "steps_of_unknown_time": sum(n.seconds < 0 for n in working),
+        "privileges": list(dict.fromkeys(p for n in working for p in n.privileges)),
+        "licences": list(dict.fromkeys(t for n in working for t in n.licences)),
+    }
+
+
+def _distinct(found: Sequence[Needs]) -> list[Download]:
+    return list(dict.fromkeys(d for needs in found for d in needs.downloads))
+
+
+def free_space(path: str) -> int:
+    """Bytes that a user may still write on the file system that holds, or will hold, ``path``."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    system = os.statvfs(path)
+    return system.f_bavail * system.f_frsize

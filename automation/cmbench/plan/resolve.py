@@ -1,0 +1,597 @@
+"""One request to one frame: script, variations, version, settings laid over the caller's env.
+
+Planning and running share this code: a plan resolves with values that may be pending, a run
+resolves again with real ones, so both follow the same rules. ``Resolver.look_up`` decides whether
+a cache entry answers a frame, and why or why not.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cmbench.cache.cache_entry import damage, expiry
+from cmbench.cache.store import Entry, Store, relied_on_change
+from cmbench.errors import Error
+from cmbench.format.dialect import Dialect, host_env
+from cmbench.format.env import (
+    MISSING,
+    Pending,
+    TracedEnv,
+    decide,
+    fingerprint,
+    merge_value,
+    select_keys,
+    substitute,
+)
+from cmbench.format.merge import USER, as_meant, merge_dependency, with_replacements
+from cmbench.format.model import (
+    PHASES,
+    Condition,
+    Dependency,
+    Outcome,
+    Request,
+    Script,
+    Settings,
+    VersionRange,
+)
+from cmbench.index.scripts import Index
+from cmbench.index.select import (
+    Choice,
+    choose,
+    expand,
+    merge_order,
+    parse_tags,
+    variation_of,
+    version_variations,
+)
+from cmbench.plan.names import registered
+from cmbench.plan.resolved_step import Frame, visible_env
+
+REPEATS = 3
+"""How often one script may stand in a chain with the same tags."""
+
+Facts = Callable[[str], Outcome]
+"""Gives what the ``host_facts`` script at a path says of this machine."""
+
+
+class Resolver:
+    """Resolves requests against one index and one cache; remembers what cannot change."""
+
+    def __init__(
+        self,
+        index: Index,
+        store: Store,
+        facts: Facts,
+        env_class: type[TracedEnv] = TracedEnv,
+    ) -> None:
+        self.index = index
+        self.store = store
+        self._facts = facts
+        self._env_class = env_class
+        self._choices: dict[tuple[Any, ...], Choice] = {}
+        self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
+        self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
+        self._sound: dict[str, str] = {}
+        self.names: set[str] = set()
+
+    def share(self, other: Resolver) -> None:
+        """Remember together with ``other``, of the same index, what depends on no env."""
+        self._choices = other._choices
+        self._blocks = other._blocks
+        self._dependencies = other._dependencies
+
+    def resolve(self, request: Request, parent: Frame | None) -> Frame:
+        """The frame for ``request``. Raises ``Error`` for anything that cannot be resolved."""
+        choice = self._choice(request, parent.script if parent else None)
+        script = choice.script
+        request = as_meant(request, script)
+        version = self._version(request, choice)
+        blocks = self._settings(choice, version.exact)
+        env, const, blocks = self._lay_env(request, script, blocks, version, parent)
+        frame = Frame(
+            request=request,
+            choice=choice,
+            blocks=blocks,
+            version=version,
+            env=env,
+            state=_lay_state(request, blocks, parent),
+            adr=_lay_adr(request, blocks),
+            const=const,
+            deps=self._merged_dependencies(choice, version.exact),
+            parent=parent,
+        )
+        frame.scripts[script.path] = self.index.content(script.path).digest
+        _refuse_cycle(frame)
+        env.running = True
+        frame.state.running = True
+        return frame
+
+    def _choice(self, request: Request, caller: Script | None) -> Choice:
+        own = (caller.repo, caller.dialect) if caller else None
+        key = (request.tags, request.uid, request.version.exact, own)
+        choice = self._choices.get(key)
+        if choice is None:
+            row = choose(self.index, request.tags, request.uid, caller)
+            script = self.index.script(row.path)
+            extra = version_variations(script, request.version.exact)
+            choice = self._choices[key] = expand(script, request.tags, extra)
+        return choice
+
+    def _version(self, request: Request, choice: Choice) -> VersionRange:
+        asked = request.version
+        if asked.exact:
+            return asked
+        script = choice.script
+        candidates = [variation_of(script, v).settings for v in choice.variations]
+        default = next((s.default_version for s in reversed(candidates) if s.default_version), "")
+        default = default or script.settings.default_version
+        if not default:
+            return asked
+        from cmbench.lib import versions
+
+        ceiling = asked.usable or asked.maximum
+        if asked.minimum and versions.compare(default, asked.minimum) < 0:
+            default = asked.minimum
+        if asked.maximum and versions.compare(default, asked.maximum) > 0:
+            default = ceiling
+        return replace(asked, exact=default)
+
+    def _settings(self, choice: Choice, version: str) -> tuple[Settings, ...]:
+        key = (choice.script.path, choice.variations, version)
+        blocks = self._blocks.get(key)
+        if blocks is None:
+            script = choice.script
+            found = [script.settings]
+            versioned = [script.versions[version]] if version in script.versions else []
+            varied = [variation_of(script, name).settings for name in merge_order(choice)]
+            first = script.dialect.version_first
+            found += versioned + varied if first else varied + versioned
+            blocks = self._blocks[key] = tuple(found)
+        return blocks
+
+    def _lay_env(
+        self,
+        request: Request,
+        script: Script,
+        blocks: tuple[Settings, ...],
+        version: VersionRange,
+        parent: Frame | None,
+    ) -> tuple[TracedEnv, dict[str, Any], tuple[Settings, ...]]:
+        """Env and constants, and the blocks with those that turned out to apply."""
+        dialect = script.dialect
+        env, const = self._first_env(request, dialect, parent)
+        for key, value in call_env(request, version, dialect).items():
+            env.overlay(key, value)
+        conditional: list[tuple[tuple[Condition, ...], Settings]] = []
+        for number, block in enumerate(blocks):
+            mapped = _lay_block(env, block, request)
+            if dialect.inputs_are_const:
+                const.update(mapped)
+            if number or dialect.top_level_rules:
+                const.update(block.const)
+                conditional = [*block.conditional, *conditional]
+            for conditions, settings in conditional:
+                if decide(conditions, env)[0]:
+                    _lay_block(env, settings, request)
+        applied = [settings for conditions, settings in conditional if decide(conditions, env)[0]]
+        for settings in applied:
+            const.update(settings.const)
+        const.update(request.const)
+        _lay_constants(env, const, parent.const if parent else {})
+        _resolve_references(env)
+        return env, const, (*blocks, *applied)
+
+    def _first_env(
+        self, request: Request, dialect: Dialect, parent: Frame | None
+    ) -> tuple[TracedEnv, dict[str, Any]]:
+        """Env and constants as they come from the caller, or from the user's process."""
+        env = self._env_class(visible_env(parent, request) if parent else host_env(dialect))
+        env.rules = dialect
+        if parent:
+            env.inherit(parent.env)
+            return env, dict(parent.const)
+        if dialect.user_directory:
+            return env, {dialect.prefix + dialect.user_directory: os.getcwd()}
+        return env, {}
+
+    def _merged_dependencies(
+        self, choice: Choice, version: str
+    ) -> Mapping[str, tuple[Dependency, ...]]:
+        key = (choice.script.path, choice.variations, version)
+        merged = self._dependencies.get(key)
+        if merged is None:
+            lists: dict[str, list[Dependency]] = {phase: [] for phase in PHASES}
+            for block in self._settings(choice, version):
+                for phase, entries in block.deps.items():
+                    lists[phase] = with_replacements(lists[phase], entries)
+            merged = {phase: tuple(found) for phase, found in lists.items() if found}
+            self._dependencies[key] = merged
+        return merged
+
+    def look_up(self, frame: Frame) -> tuple[Entry | None, str]:
+        """The entry that answers ``frame``, or ``None``; in words why, either way."""
+        if frame.request.new or frame.request.renew:
+            return None, "a new entry was asked for"
+        why = "nothing like it was made before"
+        if frame.request.name:
+            named = registered(frame, self.store.entries(), self.unsound)
+            if named is None:
+                why = f"nothing is registered as {frame.request.name}"
+            elif not (why := missing_secret(named, frame)):
+                return self._answered(named, frame), f"registered as {frame.request.name}"
+        candidates = self.store.candidates(frame.identity)
+        unwanted = set(frame.request.tags.unwanted)
+        for entry in candidates:
+            if unwanted & set(entry.tags):
+                why = f"the one there is carries a tag that is not wanted: {','.join(unwanted)}"
+                continue
+            why = self._mismatch(entry, frame)
+            if not why:
+                return self._answered(entry, frame), "same script, variations and inputs"
+        return None, why
+
+    def _answered(self, entry: Entry, frame: Frame) -> Entry:
+        """``entry`` with its secrets; its dependencies had names that are not seen again."""
+        keys = [key for key in entry.reads if key.startswith("adr:")]
+        self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
+        if not entry.secrets:
+            return entry
+        secrets = {key: frame.env.peek(key) for key in entry.secrets}
+        return replace(entry, new_env={**entry.new_env, **secrets})
+
+    def _mismatch(self, entry: Entry, frame: Frame) -> str:
+        """Why ``entry`` does not answer ``frame``; an empty string when it does."""
+        # In an order of its own: steps that run at once may read in any.
+        for key, then in sorted(entry.reads.items()):
+            now = value_now(key, frame)
+            if isinstance(now, Pending):
+                return f"unknown until {now.producer} has run ({key})"
+            if now != then:
+                return changed(key, then, now)
+        return missing_secret(entry, frame) or self.unsound(entry)
+
+    def unsound(self, entry: Entry) -> str:
+        """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
+        known = self._sound.get(entry.uid)
+        if known is None:
+            known = self._sound[entry.uid] = self._broken(entry) or (
+                self._superseded(entry)
+                if entry.name
+                else self._changed(entry) or self._lost_dependency(entry)
+            )
+        return known
+
+    def _superseded(self, entry: Entry) -> str:
+        """Why a registered entry no longer stands: what it was made with, or a newer one.
+
+        An edited script does not undo a registration: it is the user's choice, not a result.
+        """
+        if any(self.store.entry(key) is None for key in entry.deps):
+            return "an entry it was made with is gone"
+        for other in self.store.entries():
+            if other.created > entry.created and _same_registration(other, entry):
+                return f"a newer one is registered as {entry.name}"
+        return ""
+
+    def _broken(self, entry: Entry) -> str:
+        why = expiry(entry) or damage(entry)
+        return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
+
+    def _changed(self, entry: Entry) -> str:
+        rows = self.index.rows()
+        for made_by, digest in entry.scripts.items():
+            path = self._script_here(entry, made_by)
+            if path not in rows:
+                return f"the script {os.path.basename(path)} is gone"
+            if self.index.content(path).digest != digest:
+                return f"the script {os.path.basename(path)} was edited"
+        for made_by, reads in entry.facts.items():
+            path = self._script_here(entry, made_by)
+            facts = self._facts(path).new_env if path in rows else {}
+            for key, then in reads.items():
+                if fingerprint(key, facts.get(key, MISSING)) != then:
+                    return f"{key} of this machine has changed"
+        return ""
+
+    def _script_here(self, entry: Entry, path: str) -> str:
+        """Where a script is in this home, for an entry that was made in another one."""
+        if path in self.index.rows() or (self.store.owns(entry) and not entry.imported):
+            return path
+        found = self.index.by_uid(os.path.basename(path))
+        return found[0].path if found and path not in repr(entry.new_env) else path
+
+    def _lost_dependency(self, entry: Entry) -> str:
+        for key in entry.deps:
+            dependency = self.store.entry(key)
+            if dependency is None:
+                return f"an entry it was made with ({key}) is gone"
+            why = self.unsound(dependency)
+            if why:
+                return f"{dependency.script}: {why}"
+        return ""
+
+    def dependencies(self, frame: Frame, phase: str) -> Iterator[Dependency]:
+        """The entries of one phase, with the updates that reach them by name."""
+        for entry in frame.deps.get(phase, ()):
+            yield self.updated(frame, entry)
+
+    def updated(self, frame: Frame, entry: Dependency) -> Dependency:
+        """One dependency entry with the updates that reach it by name."""
+        if not entry.names:
+            return entry
+        self.names.update(entry.names)
+        sources: list[Mapping[str, Dependency]] = [block.ad for block in frame.blocks]
+        sources += [frame.late_updates, frame.request.ad, frame.adr]
+        found = [source.get(name) for source in sources for name in entry.names]
+        found += [frame.adr.get(USER + name) for name in entry.names]
+        for update in found:
+            if update and decide(update.conditions, frame.env)[0]:
+                entry = merge_dependency(entry, update)
+        return entry
+
+    def child(self, frame: Frame, entry: Dependency, known_only: bool = False) -> Request | Pending:
+        """The request that a dependency entry makes; pending when its tags are not yet known.
+
+        With ``known_only`` it is made without the tags that are not.
+        """
+        env = frame.env
+        words = [entry.tags]
+        for prefix, keys in entry.tags_from_env_with_prefix:
+            words += [_prefixed(prefix, _own_value(entry, env, key)) for key in keys]
+        words += [_prefixed("", _own_value(entry, env, key)) for key in entry.tags_from_env]
+        words += [_tag_if(tag, rules, env) for tag, rules in entry.tags_if_env]
+        if entry.inherit_variation_tags:
+            words += _inherited(frame, entry)
+        for word in words:
+            if isinstance(word, Pending) and not known_only:
+                return word
+        words = [word for word in words if not isinstance(word, Pending)]
+        text = substitute(",".join(str(w) for w in words if w), env)
+        if isinstance(text, Pending):
+            return text
+        inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
+        extra = substitute(entry.extra_cache_tags, env)
+        return Request(
+            tags=parse_tags(text),
+            inputs=inputs,
+            env={**_forced(entry, env), **{k: substitute(v, env) for k, v in entry.env.items()}},
+            version=_child_version(frame, entry),
+            name=str(inputs.get("name", "")),
+            path=str(inputs.get("path", "")),
+            extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
+            force_new_env_keys=entry.force_new_env_keys,
+            expires=_expiration(frame, entry),
+            adr=_passed_down(frame, entry),
+            force_cache=bool(entry.force_cache),
+        )
+
+
+def _same_registration(one: Entry, other: Entry) -> bool:
+    return (one.script_uid, one.name, one.variations, one.version) == (
+        other.script_uid,
+        other.name,
+        other.variations,
+        other.version,
+    )
+
+
+def _refuse_cycle(frame: Frame) -> None:
+    """Refuse a chain that cannot end; a script may meet itself again with another env."""
+    again = 0
+    above = frame.parent
+    while above is not None:
+        same = above.script.path == frame.script.path and above.request.tags == frame.request.tags
+        again += same
+        if again == REPEATS or (same and frame.cacheable and above.identity == frame.identity):
+            raise Error(
+                "dependency-cycle",
+                f"{frame.label} depends on itself",
+                context=(" > ".join(frame.chain()),),
+                hint="remove one of the dependencies in this chain",
+            )
+        above = above.parent
+
+
+def _lay_block(env: TracedEnv, block: Settings, request: Request) -> dict[str, Any]:
+    """Lay one block over ``env``; returns the keys that inputs have set."""
+    for key, value in block.default_env.items():
+        if key not in env:
+            env.overlay(key, value)
+    for key, value in block.env.items():
+        grows = env.rules.lists_grow and isinstance(value, list)
+        env.overlay(key, merge_value(env.get(key), value) if grows else value)
+    mapped = {
+        key: _input_text(request.inputs[name])
+        for name, key in block.input_mapping.items()
+        if name in request.inputs
+    }
+    for key, value in mapped.items():
+        env.overlay(key, value)
+    return mapped
+
+
+def _lay_constants(env: TracedEnv, const: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
+    """Lay constants over everything; those of the caller do not count as the step's settings."""
+    for key, value in const.items():
+        if inherited.get(key, MISSING) != value:
+            env.overlay(key, value)
+        elif env.peek(key, MISSING) != value:
+            env.force(key, value)
+
+
+def call_env(request: Request, version: VersionRange, dialect: Dialect) -> dict[str, Any]:
+    """Env that comes with the call itself, before any meta."""
+    prefix = dialect.prefix
+    found: dict[str, Any] = dict(request.env)
+    if request.path:
+        found[prefix + "TMP_PATH"] = request.path
+    for start, names in (("", dialect.inputs), ("TMP_", dialect.places)):
+        for name in names:
+            if name in request.inputs:
+                found[prefix + start + name.upper()] = _input_text(request.inputs[name])
+    if request.name:
+        found[prefix + "NAME"] = request.name
+    if request.extra_cache_tags:
+        found[prefix + "EXTRA_CACHE_TAGS"] = ",".join(request.extra_cache_tags)
+    if not version:
+        return found
+    from cmbench.lib import versions
+
+    bounds = {
+        "VERSION": version.exact,
+        "VERSION_MIN": version.minimum,
+        "VERSION_MAX": version.maximum,
+        "VERSION_MAX_USABLE": version.usable,
+        "TMP_PIP_VERSION_STRING": versions.pip_version_string(
+            version.exact, version.minimum, version.maximum
+        ),
+    }
+    found.update({prefix + key: value for key, value in bounds.items() if value})
+    return found
+
+
+def _input_text(value: Any) -> Any:
+    if value is True:
+        return "yes"
+    if value is False:
+        return "no"
+    return value if isinstance(value, list) else str(value)
+
+
+def _resolve_references(env: TracedEnv) -> None:
+    for _ in range(4):
+        changed = False
+        for key in list(env.laid):
+            old = env.peek(key)
+            new = substitute(old, env)
+            if new is not old and new != old:
+                env.overlay(key, new)
+                changed = True
+        if not changed:
+            return
+
+
+def _lay_state(request: Request, blocks: tuple[Settings, ...], parent: Frame | None) -> TracedEnv:
+    state = TracedEnv(copy.deepcopy(parent.state.plain()) if parent and parent.state else {})
+    for block in blocks:
+        for key, value in block.state.items():
+            state.overlay(key, copy.deepcopy(value))
+    for key, value in request.state.items():
+        state.overlay(key, copy.deepcopy(value))
+    return state
+
+
+def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
+    """Updates for dependencies at any depth: the script's own win over those of its callers."""
+    adr = TracedEnv(request.adr)
+    for block in blocks:
+        for name, update in block.adr.items():
+            adr.note(name)
+            before = adr.peek(name)
+            adr.overlay(name, merge_dependency(before, update) if before else update)
+    adr.running = True
+    return adr
+
+
+def missing_secret(entry: Entry, frame: Frame) -> str:
+    """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
+    for key, then in entry.secrets.items():
+        if fingerprint(key, frame.env.peek(key)) != then:
+            return f"it gave back the secret {key}, which no cache keeps"
+    return ""
+
+
+def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:
+    """What the entry itself sets for ``key``, else what the caller's env holds."""
+    own = substitute(entry.env[key], env) if key in entry.env else ""
+    return env.get(key) if own in ("", None) else own
+
+
+def _tag_if(tag: str, rules: tuple[Condition, ...], env: TracedEnv) -> Any:
+    answer, question = decide(rules, env)
+    if answer is None:
+        return Pending(question.rpartition(" from ")[2])
+    return tag if answer else ""
+
+
+def _prefixed(prefix: str, value: Any) -> Any:
+    if value is None or value == "":
+        return ""
+    if isinstance(value, Pending):
+        return value
+    items = value if isinstance(value, list) else [value]
+    return ",".join(f"{prefix}{item}" for item in items)
+
+
+def _inherited(frame: Frame, entry: Dependency) -> list[str]:
+    skipped = set(entry.skip_inherit_variation_groups)
+    refused = {word[2:] for word in entry.tags.split(",") if word.startswith("-_")}
+    return [
+        "_" + name
+        for name in frame.choice.variations
+        if name not in refused
+        and "," not in name
+        and variation_of(frame.script, name).group not in skipped
+    ]
+
+
+def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
+    if not entry.force_env_keys:
+        return {}
+    return {key: env[key] for key in select_keys(dict.keys(env), entry.force_env_keys)}
+
+
+def _child_version(frame: Frame, entry: Dependency) -> VersionRange:
+    return entry.version or (frame.version if entry.reuse_version else entry.version)
+
+
+def _expiration(frame: Frame, entry: Dependency) -> str:
+    return entry.expires or (frame.expires if entry.inherits_expiration else "")
+
+
+def _passed_down(frame: Frame, entry: Dependency) -> Mapping[str, Dependency]:
+    adr: dict[str, Dependency] = frame.adr.plain()
+    for name, update in entry.adr.items():
+        adr[name] = merge_dependency(adr[name], update) if name in adr else update
+    return adr
+
+
+def value_now(key: str, frame: Frame) -> Any:
+    """The fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
+    space, colon, name = key.partition(":")
+    if not colon:
+        return _print(key, frame.env.peek(key, MISSING))
+    if space == "state":
+        return fingerprint(name, frame.state.peek(name, MISSING))
+    if space == "adr":
+        return fingerprint(name, frame.adr.peek(name, MISSING))
+    if space == "const":
+        return fingerprint(name, frame.const.get(name, MISSING))
+    if space == "laid":
+        return frame.laid(name)
+    if space == "os":
+        return fingerprint(name, os.environ.get(name, MISSING))
+    return MISSING
+
+
+def _print(key: str, value: Any) -> Any:
+    return value if isinstance(value, Pending) else fingerprint(key, value)
+
+
+def changed(key: str, then: str, now: str) -> str:
+    """A recorded read that has another fingerprint now, in words."""
+    space, colon, name = key.partition(":")
+    if colon and space == "laid":
+        return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
+    return f"{key} was {shown_value(then)}, is {shown_value(now)}"
+
+
+def shown_value(text: str) -> str:
+    """A fingerprint as a message shows it."""
+    if text == MISSING:
+        return "not set"
+    return text if text.startswith("sha256:") else f'"{text}"'

@@ -1,0 +1,192 @@
+"""One step on its way: what was asked, what it resolved to, and its live env and state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from cmbench.cache.store import make_identity
+from cmbench.format.dialect import Dialect
+from cmbench.format.env import MISSING, TracedEnv, fingerprint, select_keys, substitute, unresolved
+from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
+from cmbench.index.select import Choice
+
+OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
+"""Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """A request resolved against one script; lives as long as the step does.
+
+    ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
+    beyond its own reads: the content of every script that ran uncached below it, facts of the
+    machine that were read, and the entries that were used. ``shared`` is the
+    ``run_script_input`` that all hooks of one step share. ``ended`` says that only the steps that
+    come last, its ``post_deps``, are still to run.
+    """
+
+    request: Request
+    choice: Choice
+    blocks: tuple[Settings, ...]
+    version: VersionRange
+    env: TracedEnv
+    state: TracedEnv
+    adr: TracedEnv
+    const: Mapping[str, Any]
+    deps: Mapping[str, tuple[Dependency, ...]]
+    parent: Frame | None
+    scripts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, dict[str, str]] = field(default_factory=dict)
+    entries: dict[str, None] = field(default_factory=dict)
+    os_reads: set[str] = field(default_factory=set)
+    late_updates: dict[str, Dependency] = field(default_factory=dict)
+    cwd: str = ""
+    ended: bool = False
+    shared: dict[str, Any] = field(default_factory=dict)
+    _identity: str = ""
+
+    @property
+    def script(self) -> Script:
+        return self.choice.script
+
+    @property
+    def speaks(self) -> bool:
+        """Whether the user reads what it prints: the requested step, and those it ends with."""
+        return self.parent is None or (self.parent.parent is None and self.parent.ended)
+
+    @property
+    def cacheable(self) -> bool:
+        request = self.request
+        wanted = self.script.cache or (self.script.can_force_cache and request.force_cache)
+        return wanted and not request.skip_cache
+
+    @property
+    def label(self) -> str:
+        """The words that name this step in messages: alias and what was asked of it."""
+        asked = [f"_{v}" for v in self.request.tags.variations]
+        return ",".join([self.script.alias, *asked])
+
+    @property
+    def expires(self) -> str:
+        """How long an entry of this step is good, as written (``5d``); empty for ever."""
+        return self.request.expires or self.last("expires")
+
+    @property
+    def identity(self) -> str:
+        """The key of what this step is; what it reads is checked entry by entry."""
+        if not self._identity:
+            version = self.version
+            self._identity = make_identity(
+                self.script.uid or self.script.path,
+                self.scripts[self.script.path],
+                self.choice.variations,
+                (version.exact, version.minimum, version.maximum, version.usable),
+                self.request.name,
+                self.request.extra_cache_tags,
+            )
+        return self._identity
+
+    def chain(self) -> tuple[str, ...]:
+        """Labels from the root request down to this step."""
+        above = self.parent.chain() if self.parent else ()
+        return (*above, self.label)
+
+    def note(self, key: str) -> None:
+        """Record a read by its recorded name: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``."""
+        space, colon, name = key.partition(":")
+        if not colon:
+            self.env.note(key)
+        elif space == "state":
+            self.state.note(name)
+        elif space == "adr":
+            self.adr.note(name)
+        elif space == "os":
+            self.os_reads.add(name)
+
+    def reads(self) -> dict[str, str]:
+        """Everything read from outside this step, as an entry stores it."""
+        found = dict(self.env.reads)
+        found.update({f"state:{key}": value for key, value in self.state.reads.items()})
+        found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
+        for name in self.os_reads:
+            found[f"os:{name}"] = fingerprint(name, os.environ.get(name, MISSING))
+        for pattern in self.texts("new_env_keys"):
+            if "*" in pattern or "?" in pattern or self._untouched(pattern):
+                found[f"laid:{pattern}"] = self.laid(pattern)
+        prefix = self.script.dialect.prefix
+        for key in self.env.written:
+            if not key.startswith(tuple(prefix + name for name in OF_THE_ENGINE)):
+                found[f"const:{key}"] = fingerprint(key, self.const.get(key, MISSING))
+        return found
+
+    def _untouched(self, key: str) -> bool:
+        """Whether ``key`` is as when the step began: given back only if a setting laid it."""
+        env = self.env
+        return env.peek(key) is not None and key not in env.written and key not in env.facts
+
+    def laid(self, pattern: str) -> str:
+        """Which keys that match ``pattern`` the settings and the call have set."""
+        return " ".join(sorted(select_keys(self.env.laid, (pattern,))))
+
+    def outer_reads(self) -> list[str]:
+        """Names of what was read from the caller, for the caller to record in turn."""
+        return [
+            *self.env.outer,
+            *(f"state:{key}" for key in self.state.outer),
+            *(f"adr:{key}" for key in self.adr.outer),
+            *(f"os:{name}" for name in self.os_reads),
+        ]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All values of one list setting (``new_env_keys`` …) over script and variations."""
+        found = (item for block in self.blocks for item in getattr(block, name))
+        return tuple(str(substitute(item, self.env)) for item in dict.fromkeys(found))
+
+    def last(self, name: str) -> str:
+        """The last non-empty value of one text setting."""
+        return next((v for b in reversed(self.blocks) if (v := getattr(b, name))), "")
+
+    def labels(self) -> tuple[str, ...]:
+        """The tags that an entry of this step carries."""
+        request = self.request
+        extra = [t for t in request.extra_cache_tags if t]
+        for key, prefix in self.script.extra_cache_tags_from_env:
+            value = self.env.get(key, "")
+            extra += [prefix + part for part in str(value).split(",") if part]
+        if request.name:
+            extra.append("name-" + request.name)
+        variations = ["_" + v for v in self.choice.variations]
+        return tuple(dict.fromkeys([*self.script.tags, *variations, *extra]))
+
+
+def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
+    """What a dependency sees of its caller's env."""
+    dialect = parent.script.dialect
+    hidden, notes, starts = _hidden(dialect)
+    exact = {*hidden, *request.env, *(notes - parent.env.written - parent.env.laid)}
+    local = [key for block in parent.blocks for key in block.local_env_keys]
+    if local:
+        exact.update(select_keys(dict.keys(parent.env), local))
+    # Most values are plain texts: what is not is sorted out of a copy, which is cheap.
+    visible = parent.env.plain()
+    for key in [k for k in visible if k in exact or k.startswith(starts)]:
+        del visible[key]
+    odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]
+    for key, value in odd:
+        if unresolved(value):
+            del visible[key]
+        elif isinstance(value, list):
+            visible[key] = list(value)
+    return visible
+
+
+@lru_cache(maxsize=16)
+def _hidden(dialect: Dialect) -> tuple[frozenset[str], frozenset[str], tuple[str, ...]]:
+    """Keys that no dependency sees, notes for the dependencies of one step, starts of keys."""
+    names = (dialect.hidden, dialect.notes, dialect.hidden_starts)
+    hidden, notes, starts = (tuple(dialect.prefix + n for n in group) for group in names)
+    return frozenset(hidden), frozenset(notes), starts

@@ -1,0 +1,148 @@
+"""Scripts and cache entries as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cmbench.format.model import InputSpec, Script
+from cmbench.index.scripts import Row
+from cmbench.lib.text_files import size_text
+from cmbench.session.request import FLAGS
+
+if TYPE_CHECKING:
+    from cmbench.cache.cache_entry import Entry
+
+WIDTH = 80
+
+
+def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
+    """How many steps a run had, what came from the cache, what was made, and its record."""
+    counted = [step for step in steps if step["status"] != "fact"]
+    cached = [step["step"] for step in counted if step["status"] == "cached"]
+    made = [step["step"] for step in counted if step["entry"] and step["status"] == "done"]
+    noun = "step" if len(counted) == 1 else "steps"
+    ran = len(counted) - len(cached) - len(made)
+    lines = [
+        f"{len(counted)} {noun}: {len(cached)} from the cache, {len(made)} made for it, {ran} run"
+    ]
+    for title, names in (("cached: ", cached), ("made:   ", made)):
+        if names:
+            text = ", ".join(dict.fromkeys(names))
+            lines += textwrap.wrap(
+                text, WIDTH, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False
+            )
+    return "\n".join([*lines, f"record: {record}"])
+
+
+def scripts_text(rows: Sequence[Row], titles: Sequence[str]) -> str:
+    """Scripts with their tags and what they are for; whose they are, if not all of one."""
+    blocks = []
+    several = len({row.repo for row in rows}) > 1
+    for row, title in zip(rows, titles, strict=True):
+        name = f"{row.alias} ({row.repo})" if several else row.alias
+        lines = [name + (f": {title}" if title else "")]
+        lines.append("  tags " + ",".join(sorted(row.tags)))
+        if row.variations:
+            shown = ", ".join("_" + v for v in sorted(row.variations))
+            lines += textwrap.wrap(
+                f"variations {shown}", WIDTH, initial_indent="  ", subsequent_indent="    "
+            )
+        blocks.append("\n".join(lines))
+    return "\n".join(blocks) or "no script matches"
+
+
+def help_text(script: Script) -> str:
+    """What a script is for, how it is called, its inputs and variations."""
+    tags = ",".join(script.tags[:3])
+    lines = [f"{script.alias}: {script.title}", "", f"  cm run script --tags={tags} [flags]", ""]
+    if script.inputs:
+        lines.append("Inputs:")
+        for spec in script.inputs.values():
+            lines += _input_lines(spec)
+        lines.append("")
+    if script.variations:
+        lines.append("Variations (add them to the tags as _name):")
+        lines += _variation_lines(script)
+        lines.append("")
+    if script.settings.new_env_keys:
+        lines.append("Gives back:")
+        lines += _wrapped(", ".join(script.settings.new_env_keys))
+        lines.append("")
+    lines.append("Flags of every script:")
+    for name, meaning in FLAGS.items():
+        lines += flag_lines(name, meaning)
+    return "\n".join(lines)
+
+
+def flag_lines(name: str, meaning: str) -> list[str]:
+    """A flag, named without its dashes, beside what it does."""
+    return _entry(f"--{name}", meaning)
+
+
+def _input_lines(spec: InputSpec) -> list[str]:
+    notes = [spec.description]
+    if spec.choices:
+        notes.append("one of: " + ", ".join(spec.choices))
+    if spec.default:
+        notes.append(f"default: {spec.default}")
+    if spec.unit:
+        notes.append(f"in {spec.unit}")
+    return _entry(f"--{spec.name}", "; ".join(n for n in notes if n))
+
+
+def _entry(name: str, meaning: str) -> list[str]:
+    head = f"  {name:<24}"
+    if len(head) > 26:
+        return [head, *_wrapped(meaning, 26)]
+    lines = _wrapped(meaning, 26) or [""]
+    return [head + lines[0].strip(), *lines[1:]]
+
+
+def _wrapped(text: str, indent: int = 2) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(text, WIDTH, initial_indent=space, subsequent_indent=space)
+
+
+def _variation_lines(script: Script) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for variation in script.variations.values():
+        mark = " (default)" if variation.default else ""
+        groups.setdefault(variation.group, []).append("_" + variation.name + mark)
+    lines: list[str] = []
+    for group, names in groups.items():
+        prefix = f"{group}: " if group else ""
+        lines += _wrapped(prefix + ", ".join(names))
+    return lines
+
+
+def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequence[str] = ()) -> str:
+    """Cache entries as a table with tags and paths below each row."""
+    if not entries:
+        return "no cache entry matches"
+    lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
+    notes = marks or [""] * len(entries)
+    for entry, last, note in zip(entries, used, notes, strict=True):
+        lines.append(
+            f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
+            f"{age(entry.created):>11}{age(last):>11}"
+        )
+        extra = [t for t in entry.tags if t.startswith(("_", "name-"))]
+        if extra:
+            lines += _wrapped(" ".join(extra), 4)
+        lines.append("    " + entry.path + (f"  ({note})" if note else ""))
+    total = size_text(sum(entry.size for entry in entries))
+    noun = "entry" if len(entries) == 1 else "entries"
+    lines.append(f"{len(entries)} {noun}, {total}")
+    return "\n".join(lines)
+
+
+def age(since: float) -> str:
+    """``3 min ago``."""
+    seconds = max(0.0, time.time() - since)
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name} ago"
+    return f"{seconds / 86400:.0f} d ago"

@@ -1,0 +1,296 @@
+"""Plans for people: as a tree for a terminal of 80 columns, and as graphs for drawing programs."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cmbench.format.model import Node, Plan
+from cmbench.lib.text_files import size_text
+from cmbench.plan.explain import Detail, Notes, Origin, acquires_for
+from cmbench.plan.tree import TAGS_FROM, walk
+
+WIDTH = 80
+_WORDS = {
+    "hit": "cached",
+    "miss": "make",
+    "no": "run",
+    "maybe": "?",
+    "above": "made above",
+    "fact": "fact",
+}
+_COLOURS = {
+    "hit": "#d5f0d5",
+    "miss": "#ffe2b8",
+    "no": "#cfe4ff",
+    "maybe": "#f3d1f3",
+    "above": "#d5f0d5",
+    "fact": "#eeeeee",
+}
+
+_LEAST_NAME, _LEAST_STATE = 20, 12
+"""So many characters of each stay when a line is too long for both."""
+
+
+def plan_text(
+    plan: Plan, details: Mapping[int, Detail], totals: Mapping[str, Any], reasons: bool = False
+) -> str:
+    """The tree, one step a line (with ``reasons`` more), and what it takes in total."""
+    lines = list(_tree(plan.root, "", "", details if reasons else {}))
+    nodes = list(walk(plan.root))
+    facts = sum(n.cached == "fact" for n in nodes)
+    counts = [
+        (sum(n.cached == "hit" for n in nodes), "from the cache"),
+        (sum(n.cached == "miss" for n in nodes), "to make"),
+        (sum(n.cached == "no" for n in nodes), "to run"),
+        (facts, f"fact{'' if facts == 1 else 's'} of this machine"),
+        (sum(n.cached in ("maybe", "above") for n in nodes), "decided on the way"),
+    ]
+    total = ", ".join(f"{number} {word}" for number, word in counts if number)
+    lines += ["", f"{len(nodes)} {'step' if len(nodes) == 1 else 'steps'}: {total}"]
+    return "\n".join([*lines, *_needs_lines(nodes, details, totals)])
+
+
+def _tree(
+    node: Node, lead: str, below: str, details: Mapping[int, Detail], word: str = ""
+) -> Iterator[str]:
+    yield _plan_line(node, lead, word)
+    if details:
+        yield from _reason_lines(details[id(node)], below + ("|  " if node.children else "   "))
+    for number, child in enumerate(node.children):
+        last = number == len(node.children) - 1
+        corner, bar = ("`- ", "   ") if last else ("|- ", "|  ")
+        word = "else: " if acquires_for(node, child) else ""
+        yield from _tree(child, below + corner, below + bar, details, word)
+
+
+def _plan_line(node: Node, lead: str, word: str = "") -> str:
+    name = node.script or node.tags
+    asked = [t for t in node.tags.split(",") if t.startswith("_")]
+    label = word + (",".join([name, *asked]) if node.script else name)
+    if node.version:
+        label += f" ({node.version})"
+    state = _WORDS[node.cached]
+    if any(acquires_for(node, child) for child in node.children):
+        state = f"detect, {state}"
+    if node.when:
+        word = "," if node.when.startswith(TAGS_FROM) else " if"
+        state = f"{state}{word} {node.when}" if state != "?" else f"? {node.when}"
+    left = lead + label
+    if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
+        return f"{left}  {state}"
+    state = _cut(state, WIDTH - 2 - min(len(left), len(lead) + _LEAST_NAME))
+    room = WIDTH - len(state) - 2
+    return f"{_cut(left, room).ljust(room)}  {state}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _reason_lines(detail: Detail, lead: str) -> Iterator[str]:
+    node = detail.node
+    yield from _reason(lead, "asked", detail.asked)
+    if detail.variations:
+        shown = "; ".join(f"_{name}: {why}" for name, why in detail.variations.items())
+        yield from _reason(lead, "with", shown)
+    if detail.version_from:
+        yield from _reason(lead, "version", detail.version_from)
+    if node.cached in ("hit", "above", "no", "fact") or not detail.misses:
+        yield from _reason(lead, _WORDS[node.cached], node.why)
+    for miss in detail.misses:
+        yield from _reason(lead, "no hit", miss)
+
+
+def _reason(lead: str, title: str, text: str) -> list[str]:
+    head = f"{lead}. {title}: "
+    return textwrap.wrap(
+        text,
+        max(WIDTH, len(head) + 30),
+        initial_indent=head,
+        subsequent_indent=f"{lead}.   ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _needs_lines(
+    nodes: Sequence[Node], details: Mapping[int, Detail], totals: Mapping[str, Any]
+) -> Iterator[str]:
+    yield from _download_lines(nodes, details, totals)
+    if totals["disk_bytes"] or totals["steps_of_unknown_disk"]:
+        left = totals["steps_of_unknown_disk"]
+        known = f"about {size_text(totals['disk_bytes'])}" if totals["disk_bytes"] else ""
+        yield _total("disk", _bounded(known, totals, "disk_bytes", left > 0), left, "not known")
+        yield f"         {size_text(totals['disk_free_bytes'])} are free"
+    if totals["seconds"] or totals["steps_of_unknown_time"]:
+        left = totals["steps_of_unknown_time"]
+        known = _duration(totals["seconds"]) if totals["seconds"] else ""
+        amount = _bounded(known, totals, "seconds", left > 0)
+        yield _total("time", amount and f"{amount}, as last time", left, "not measured yet")
+    for title, field in (("root", "privileges"), ("licence", "licences")):
+        found = [(n.script, text) for n in nodes for text in getattr(details[id(n)].needs, field)]
+        for script, text in dict.fromkeys(found):
+            yield f"{title + ':':<9}{script}: {text}"
+
+
+def _download_lines(
+    nodes: Sequence[Node], details: Mapping[int, Detail], totals: Mapping[str, Any]
+) -> Iterator[str]:
+    found = list(dict.fromkeys(d for node in nodes for d in details[id(node)].needs.downloads))
+    steps = totals["open_steps"]
+    if not found:
+        left = f", but {steps} {'step is' if steps == 1 else 'steps are'} open" if steps else ""
+        yield f"nothing to fetch from the network{left}"
+        return
+    yield "to fetch from the network:"
+    for download in found:
+        about = "about " if download.about else ""
+        size = f" ({about}{size_text(download.size)})" if download.size else ""
+        checked = "" if download.checksum or "://" not in download.what else ", no checksum"
+        yield f"  {download.what}{size}{checked}"
+    sized = [download for download in found if download.size]
+    if sized and len(found) + steps > 1:
+        about = "about " if any(download.about for download in sized) else ""
+        known = f"{about}{size_text(totals['download_bytes'])}"
+        rest = ", the others not known" if len(sized) < len(found) or steps else ""
+        yield f"  in all {_bounded(known, totals, 'download_bytes', bool(rest))}{rest}"
+    yield from textwrap.wrap(
+        ", ".join(totals["network"]), WIDTH, initial_indent="network: ", subsequent_indent=" " * 9
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "less than 1 s"
+    return f"about {seconds:.0f} s" if seconds < 180 else f"about {seconds / 60:.0f} min"
+
+
+def _total(title: str, known: str, unknown: int, word: str) -> str:
+    steps = f"{unknown} {'step' if unknown == 1 else 'steps'} {word}" if unknown else ""
+    text = ", ".join(part for part in (known, steps) if part)
+    head = f"{title + ':':<9}"
+    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def _bounded(known: str, totals: Mapping[str, Any], key: str, incomplete: bool) -> str:
+    """A sum in words that claim no more than is known: parts are missing, or may not be needed."""
+    branches = totals[key] != totals[key + "_sure"]
+    if not known:
+        return ""
+    if incomplete:
+        return f"at least {known}" + (" with all branches" if branches else "")
+    return f"up to {known}" if branches else known
+
+
+# ---------------------------------------------------------------- where a value is from
+
+
+def origins_text(key: str, notes: Notes) -> str:
+    """Each step that sets or passes on ``key``, in the order of the run, and who reads it."""
+    title = ", in the order of the run:" if notes.origins else ": nothing sets it"
+    lines = [f"{key}{title}"]
+    step = -1
+    for origin in notes.origins:
+        lead = "  " * (origin.depth + 1)
+        if step != origin.number:
+            lines.append(lead + origin.step)
+            step = origin.number
+        lines += _origin_lines(origin, lead + "  ")
+    for value, steps in notes.readers.items():
+        shown = "is not set" if value == "not set" else f"is {value}"
+        lines += _wrapped(f"{shown} for {', '.join(steps)}")
+    ways = [f"--{name}=VALUE" for name in notes.inputs] or [f"--env.{key}=VALUE"]
+    return "\n".join([*lines, f"to set it: {' or '.join(ways)}"])
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _origin_lines(origin: Origin, lead: str) -> list[str]:
+    where = f"{lead}{origin.where}"
+    if not origin.value:
+        return [where]
+    value = origin.value if origin.in_force else f"{origin.value} (overruled)"
+    column = 56
+    if len(where) < column and len(value) <= WIDTH - column:
+        return [f"{where:<{column}}{value}"]
+    return [where, f"{lead}    {value}"]
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def _merged(plan: Plan) -> tuple[dict[str, Node], dict[tuple[str, str], list[str]]]:
+    """Nodes by id, equal steps as one, and the labels of the edges between them."""
+    names: dict[tuple[Any, ...], str] = {}
+    nodes: dict[str, Node] = {}
+    edges: dict[tuple[str, str], list[str]] = {}
+
+    def place(node: Node) -> str:
+        key = (node.script or node.tags, node.variations, node.version if node.script else "")
+        name = names.setdefault(key, f"n{len(names)}")
+        nodes.setdefault(name, node)
+        for child in node.children:
+            words = edges.setdefault((name, place(child)), [])
+            label = f"if {child.when}" if child.when else ""
+            if label and label not in words:
+                words.append(label)
+        return name
+
+    place(plan.root)
+    return nodes, edges
+
+
+def _graph_label(node: Node) -> list[str]:
+    asked = ["_" + name for name in node.variations]
+    lines = [node.script or node.tags, *asked]
+    if node.version:
+        lines.append(node.version)
+    return [*lines, f"[{_WORDS[node.cached]}]"]
+
+
+def dot_text(plan: Plan) -> str:
+    """The plan for Graphviz; equal steps are one node."""
+    nodes, edges = _merged(plan)
+    lines = [
+        "digraph plan {",
+        "  rankdir=LR;",
+        '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=10];',
+        '  edge [fontname="sans-serif", fontsize=8];',
+    ]
+    for name, node in nodes.items():
+        label = json.dumps("\n".join(_graph_label(node)), ensure_ascii=False)
+        lines.append(f'  {name} [label={label}, fillcolor="{_COLOURS[node.cached]}"];')
+    for (one, other), words in edges.items():
+        label = json.dumps("\n".join(words), ensure_ascii=False)
+        more = f" [label={label}, style=dashed]" if words else ""
+        lines.append(f"  {one} -> {other}{more};")
+    return "\n".join([*lines, "}"])
+
+
+def mermaid_text(plan: Plan) -> str:
+    """The plan for Mermaid, as Markdown pages of code hosts draw it; equal steps are one node."""
+    nodes, edges = _merged(plan)
+    lines = ["flowchart LR"]
+    for name, node in nodes.items():
+        label = "<br/>".join(_plain(part) for part in _graph_label(node))
+        lines.append(f'  {name}["{label}"]:::{node.cached}')
+    for (one, other), words in edges.items():
+        text = "<br/>".join(_plain(word) for word in words)
+        lines.append(f'  {one} -. "{text}" .-> {other}' if text else f"  {one} --> {other}")
+    for name, colour in _COLOURS.items():
+        if any(node.cached == name for node in nodes.values()):
+            lines.append(f"  classDef {name} fill:{colour},stroke:#555,color:#000")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    for character, code in (("&", "#amp;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(character, code)
+    return text

@@ -1,0 +1,1 @@
+"""Making a recorded run again: replay, comparison of records, lock files."""

@@ -1,0 +1,378 @@
+"""Lock files: repositories, scripts, versions and files of a run, pinned for the next ones.
+
+A lock is made from the record of a run. A run that obeys one refuses to start when a script or
+repository differs, and to go on when a script is edited meanwhile; it asks every step for the
+version that the lock has, and lets every download be checked against the content that it had.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cmbench.cache.store import Entry, Store
+from cmbench.errors import Error
+from cmbench.format.env import MISSING, TracedEnv, fingerprint
+from cmbench.format.model import Request, Script
+from cmbench.format.script_digest import file_digests, own_files, read_content
+from cmbench.index.scripts import Index, Repository
+from cmbench.lib.files import file_checksum
+from cmbench.lib.text_files import listed
+from cmbench.plan.resolve import Facts, Resolver
+from cmbench.plan.resolved_step import Frame
+from cmbench.record import load_record, revision
+
+FORMAT = 1
+_URL, _FILE, _CHECKSUM = "DOWNLOAD_URL", "DOWNLOAD_DOWNLOADED_PATH", "DOWNLOAD_CHECKSUM"
+_PREFIXES = ("CM_", "MLC_")
+_WANTED = re.compile(r"(CM|MLC)_(TMP_PIP_)?VERSION(_|$)")
+
+Kind = tuple[str, tuple[str, ...]]
+"""Uid (alias where there is none) of a script and its active variations, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a lock pins.
+
+    ``by_chain`` and ``by_kind`` hold the versions that steps are asked for, ``met`` all of them.
+    One that is not ``strict`` asks for versions and accepts what comes of it.
+    """
+
+    path: str
+    strict: bool = True
+    repositories: Mapping[str, str] = field(default_factory=dict)
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    by_chain: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    by_kind: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
+    met: Mapping[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    downloads: Mapping[str, str] = field(default_factory=dict)
+
+    def version(self, frame: Frame) -> str:
+        """The version that the lock has for this step; empty where it has none, or several."""
+        kind = _kind(frame.script.uid or frame.script.alias, frame.choice.variations)
+        for found in (self.by_chain.get(frame.chain()), self.by_kind.get(kind)):
+            if found and len(found) == 1:
+                return next(iter(found))
+        return ""
+
+    def checksum(self, frame: Frame) -> str:
+        """SHA-256 of what this step downloads; empty where the lock does not know it."""
+        key = frame.script.dialect.prefix + _URL
+        return self.downloads.get(fingerprint(key, frame.env.peek(key, MISSING)), "")
+
+
+def _kind(uid: str, variations: Iterable[str]) -> Kind:
+    return uid, tuple(sorted(variations))
+
+
+class LockedResolver(Resolver):
+    """Resolves like any other, and asks each step for what the lock has."""
+
+    def __init__(
+        self,
+        index: Index,
+        store: Store,
+        facts: Facts,
+        env_class: type[TracedEnv],
+        lock: Lock,
+    ) -> None:
+        super().__init__(index, store, facts, env_class)
+        self._lock = lock
+        self._unedited: dict[str, list[tuple[str, int, int]]] = {}
+
+    def resolve(self, request: Request, parent: Frame | None) -> Frame:
+        frame = super().resolve(request, parent)
+        if self._lock.strict:
+            self._refuse_edited(frame.script)
+        pinned = self._pinned(frame)
+        return super().resolve(pinned, parent) if pinned else frame
+
+    def _refuse_edited(self, script: Script) -> None:
+        """Raise ``lock-broken`` when a script was edited after the run had begun."""
+        files = own_files(script.path)
+        if self._unedited.get(script.path) == files:
+            return
+        edited = _edited(self._lock, script.alias, script.path)
+        if edited:
+            raise _broken(self._lock, [edited])
+        # Not before: some callers try a step, drop its error, and come again.
+        self._unedited[script.path] = files
+
+    def _pinned(self, frame: Frame) -> Request | None:
+        """The request with what the lock adds; ``None`` where it adds nothing."""
+        if frame.script.host_facts:
+            return None
+        version = "" if frame.version.exact else self._lock.version(frame)
+        key = frame.script.dialect.prefix + _CHECKSUM
+        checksum = "" if frame.env.peek(key) else self._lock.checksum(frame)
+        if not (version or checksum):
+            return None
+        if frame.cacheable:
+            # What was made before the lock was has no pinned version in its identity.
+            entry, _ = self.look_up(frame)
+            if entry is not None and entry.version == (version or entry.version):
+                return None
+        request = frame.request
+        if version:
+            request = replace(request, version=replace(request.version, exact=version))
+        if checksum:
+            request = replace(request, env={**request.env, key: checksum})
+        return request
+
+
+# ---------------------------------------------------------------- writing
+
+
+def lock_data(record: Mapping[str, Any], index: Index, store: Store) -> dict[str, Any]:
+    """The content of the lock file for the run that ``record`` is of."""
+    entries = list(_closure(store, [step["entry"] for step in record["steps"]]))
+    steps = [step for step in record["steps"] if step["status"] in ("done", "cached")]
+    scripts, repositories = _scripts(record, entries, index)
+    known = {r["alias"]: r["revision"] for r in record["repositories"]}
+    return {
+        "format": FORMAT,
+        "run": record["run"],
+        "request": record.get("flags", {}),
+        "repositories": {alias: known.get(alias, "") for alias in sorted(repositories)},
+        "scripts": dict(sorted(scripts.items())),
+        "versions": _versions(steps, entries, store),
+        "downloads": dict(sorted(_downloads(steps, entries, store).items())),
+    }
+
+
+def _closure(store: Store, keys: Iterable[str]) -> Iterator[Entry]:
+    """The entries ``keys`` and all that they were made with, each once."""
+    seen: set[str] = set()
+    open_keys = [key for key in keys if key]
+    while open_keys:
+        key = open_keys.pop(0)
+        if key not in seen:
+            seen.add(key)
+            entry = store.entry(key)
+            if entry is not None:
+                yield entry
+                open_keys += entry.deps
+
+
+def _scripts(
+    record: Mapping[str, Any], entries: Iterable[Entry], index: Index
+) -> tuple[dict[str, str], set[str]]:
+    """Content of every script by alias, and the repositories that they are from."""
+    rows = index.rows()
+    uids = {step["script_uid"] for step in record["steps"]}
+    paths = {path for path, row in rows.items() if row.uid in uids}
+    paths.update(path for entry in entries for path in entry.scripts if path in rows)
+    contents = {step["script"]: step["content"] for step in record["steps"] if step["content"]}
+    for path in paths:
+        contents.setdefault(rows[path].alias, index.content(path).digest)
+    return contents, {rows[path].repo for path in paths}
+
+
+def _versions(
+    steps: Sequence[Mapping[str, Any]], entries: Sequence[Entry], store: Store
+) -> list[dict[str, Any]]:
+    """Every version that was met; ``pin`` says whether the step can be asked for it.
+
+    It can where its script looks at the version that is wanted, and it need not where a dependency
+    has that version: it is the dependency's, and pinned there.
+    """
+    found = []
+    for step in steps:
+        below = {s["version"] for s in steps if s["chain"][:-1] == step["chain"]}
+        entry = store.entry(step["entry"]) if step["entry"] else None
+        below |= _versions_below(entry, store) if entry else set()
+        item = _version_item(
+            step["script"], step["script_uid"], step["variations"], step["version"]
+        )
+        pin = _looks_at_version(step.get("reads", {})) and step["version"] not in below
+        found.append({**item, "pin": pin, "chain": step["chain"]})
+    met = [{k: v for k, v in item.items() if k != "chain"} for item in found]
+    for entry in entries:
+        item = _version_item(entry.script, entry.script_uid, entry.variations, entry.version)
+        pin = _looks_at_version(entry.reads) and entry.version not in _versions_below(entry, store)
+        if {**item, "pin": pin} not in met:
+            found.append({**item, "pin": pin, "chain": []})
+    unique = {json.dumps(item): item for item in found if item["version"]}
+    return list(unique.values())
+
+
+def _version_item(script: str, uid: str, variations: Iterable[str], version: str) -> dict[str, Any]:
+    return {"script": script, "uid": uid, "variations": list(variations), "version": version}
+
+
+def _looks_at_version(reads: Iterable[str]) -> bool:
+    return any(_WANTED.match(key) for key in reads)
+
+
+def _versions_below(entry: Entry, store: Store) -> set[str]:
+    return {below.version for key in entry.deps if (below := store.entry(key))}
+
+
+def _downloads(
+    steps: Sequence[Mapping[str, Any]], entries: Sequence[Entry], store: Store
+) -> dict[str, str]:
+    """SHA-256 by URL (as a fingerprint) of what these steps, or those before them, fetched."""
+    found: dict[str, str] = {}
+    for step in [*steps, *_earlier_steps(entries, store)]:
+        for prefix in _PREFIXES:
+            url = step.get("reads", {}).get(prefix + _URL, MISSING)
+            if url != MISSING and url not in found:
+                checksum = _sha256_of(step, prefix)
+                if checksum:
+                    found[url] = checksum
+    return found
+
+
+def _earlier_steps(entries: Sequence[Entry], store: Store) -> Iterator[Mapping[str, Any]]:
+    """Steps of the runs that made ``entries``, as far as their records are still there."""
+    for run in dict.fromkeys(entry.run for entry in entries if entry.run):
+        path = store.place("..", "runs", run, "record.json")
+        if os.path.isfile(path):
+            yield from load_record(path)["steps"]
+
+
+def _sha256_of(step: Mapping[str, Any], prefix: str) -> str:
+    declared = str(step["reads"].get(prefix + _CHECKSUM, ""))
+    if len(declared) == 64:
+        return declared
+    path = Path(str(step["new_env"].get(prefix + _FILE, "")))
+    return file_checksum(path, "sha256") if path.is_file() else ""
+
+
+def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, str]]:
+    """A digest of each file of the scripts of ``data`` (of ``lock_data``), by alias.
+
+    A script that was edited while the run went on is left out: nobody knows what has run.
+    """
+    found = {}
+    for path, row in index.rows().items():
+        if row.alias in data["scripts"]:
+            files = file_digests(path)
+            if read_content(path, sorted(files)).digest == data["scripts"][row.alias]:
+                found[row.alias] = files
+    return dict(sorted(found.items()))
+
+
+def write_lock(path: str, data: Mapping[str, Any]) -> None:
+    """Write the lock file in one step."""
+    draft = path + ".new"
+    with open(draft, "w", encoding="utf-8") as stream:
+        json.dump(data, stream, indent=1)
+        stream.write("\n")
+    os.replace(draft, path)
+
+
+# ---------------------------------------------------------------- reading and checking
+
+
+def read_lock(path: str) -> Lock:
+    """The lock at ``path``; raises ``bad-value`` where it is none."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+    except ValueError as problem:
+        raise Error("bad-value", f"{path} is not a lock file: {problem}") from problem
+    try:
+        if data["format"] == FORMAT:
+            return lock_from(data, path)
+    except (KeyError, TypeError, AttributeError):
+        pass
+    raise Error(
+        "bad-value",
+        f"{path} is not a lock file of this version of cmbench",
+        hint="name another file, or remove it: the next run writes it anew",
+    )
+
+
+def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
+    """The lock that ``data`` (of ``lock_data``) describes."""
+    by_chain: dict[tuple[str, ...], set[str]] = {}
+    by_kind: dict[Kind, set[str]] = {}
+    met: dict[tuple[str, ...], set[str]] = {}
+    for item in data["versions"]:
+        chain = tuple(item["chain"])
+        met.setdefault(chain, set()).add(item["version"])
+        if item["pin"]:
+            kind = _kind(item["uid"] or item["script"], item["variations"])
+            by_kind.setdefault(kind, set()).add(item["version"])
+            by_chain.setdefault(chain, set()).add(item["version"])
+    return Lock(
+        path=path,
+        strict=strict,
+        repositories=data["repositories"],
+        scripts=data["scripts"],
+        files=data.get("files", {}),
+        by_chain={key: frozenset(found) for key, found in by_chain.items()},
+        by_kind={key: frozenset(found) for key, found in by_kind.items()},
+        met={key: frozenset(found) for key, found in met.items() if key},
+        downloads=data["downloads"],
+    )
+
+
+def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> list[str]:
+    """What of the repositories and scripts here is not as the lock has it."""
+    found = []
+    here = {repository.alias: repository for repository in repositories}
+    for alias, wanted in lock.repositories.items():
+        if alias not in here:
+            found.append(f"the repository {alias} is not registered here")
+            continue
+        now = revision(here[alias].path)
+        if now != wanted:
+            found.append(f"{alias} is at {now[:12] or 'no commit'}, locked is {wanted[:12]}")
+    paths = {row.alias: path for path, row in index.rows().items()}
+    for alias in lock.scripts:
+        if alias not in paths:
+            found.append(f"the script {alias} is not here")
+        elif edited := _edited(lock, alias, paths[alias]):
+            found.append(edited)
+    return found
+
+
+def check_lock(lock: Lock, index: Index, repositories: Sequence[Repository]) -> None:
+    """Raise ``lock-broken`` when a repository or a script is not as the lock has it."""
+    found = mismatches(lock, index, repositories)
+    if found:
+        raise _broken(lock, found)
+
+
+def _edited(lock: Lock, alias: str, path: str) -> str:
+    """How the files of a script differ from what the lock has; empty where they do not."""
+    if alias not in lock.scripts:
+        return ""
+    now, then = file_digests(path), lock.files.get(alias)
+    if then is None:
+        same = read_content(path, sorted(now)).digest == lock.scripts[alias]
+        return "" if same else f"the script {alias} was edited"
+    changed = [name for name in then if name in now and now[name] != then[name]]
+    changed += [f"{name} (gone)" for name in then if name not in now]
+    changed += [f"{name} (new)" for name in now if name not in then]
+    return f"the script {alias} was edited: {listed(changed)}" if changed else ""
+
+
+def _broken(lock: Lock, found: Sequence[str]) -> Error:
+    return Error(
+        "lock-broken",
+        f"this is not what {lock.path} has locked",
+        context=tuple(found),
+        hint="restore what the lock has (git diff, git checkout),\n"
+        f"or renew the lock: remove {lock.path} and run again",
+    )
+
+
+def check_result(lock: Lock, steps: Iterable[Mapping[str, Any]]) -> None:
+    """Raise ``lock-broken`` when a step ended with another version than the lock has."""
+    found = []
+    for step in steps:
+        wanted = lock.met.get(tuple(step["chain"]))
+        if lock.strict and wanted and step["version"] and step["version"] not in wanted:
+            found.append(f"{step['step']} is {step['version']}, locked is {', '.join(wanted)}")
+    if found:
+        raise Error("lock-broken", f"the run did not give what {lock.path} has", context=found)

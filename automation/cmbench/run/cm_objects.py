@@ -1,0 +1,289 @@
+"""What existing ``customize.py`` files call: the ``automation`` object and ``os_info`` of CM.
+
+Method names, argument names and return codes are those of the CM format; everything typed stays
+on the other side of this border.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cmbench.errors import EXIT_NOT_FOUND, Error
+from cmbench.plan.resolved_step import Frame
+from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.run.mlc_modules import Actions, Logger
+
+VERSION_FILE = "tmp-ver.out"
+_NUMBERED = r"(?:[.-]?\d+(?:\.\d+)*)?"
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Place:
+    """Where a step works: its current directory and a private scratch directory."""
+
+    cwd: str
+    scratch: str
+
+
+# The folder that holds the automations: two above this room.
+_AUTOMATIONS = str(Path(__file__).resolve().parents[2])
+
+
+class Runner(Protocol):
+    """What the shim needs of the step runner."""
+
+    cmind: Any
+
+    @property
+    def actions(self) -> Actions: ...
+
+    def native_script(self, frame: Frame, base: str = "") -> str: ...
+
+    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None: ...
+
+    def words(self, frame: Frame) -> tuple[str, ...]: ...
+
+    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]: ...
+
+
+def os_info() -> dict[str, Any]:
+    """The ``os_info`` dictionary: platform, word size, and how this platform spells things."""
+    bits = str(struct.calcsize("P") * 8)
+    return {
+        "platform": "windows" if sys.platform.startswith("win") else sys.platform,
+        "bits": bits,
+        "python_bits": bits,
+        "bat_ext": ".sh",
+        "set_env": 'export ${key}="${value}"',
+        "env_separator": ":",
+        "env_var": "${env_var}",
+        "start_script": ["#!/bin/bash", ""],
+        "run_bat": ". ${bat_file}",
+        "run_local_bat": "bash -c '. ${bat_file}'",
+        "env": {},
+    }
+
+
+def artifact(path: str, meta: Mapping[str, Any]) -> SimpleNamespace:
+    """``i['artifact']``: where a script is and what its meta says."""
+    return SimpleNamespace(path=path, full_path=path, meta=meta, uid=meta.get("uid", ""))
+
+
+def run_state(frame: Frame) -> dict[str, Any]:
+    """``run_script_input['run_state']``: how this step was chosen."""
+    script = frame.script
+    return {
+        "script_id": f"{script.alias},{script.uid}",
+        "script_tags": list(script.tags),
+        "script_variation_tags": list(frame.choice.variations),
+        "script_repo_alias": script.repo,
+        "version_info": [],
+        "deps": [],
+    }
+
+
+class Automation:
+    """``i['automation']`` of one hook call."""
+
+    def __init__(self, runner: Runner, frame: Frame, place: Place) -> None:
+        self._runner = runner
+        self._frame = frame
+        self._place = place
+        self.cmind = runner.cmind
+        self.path = _AUTOMATIONS
+
+    @property
+    def action_object(self) -> Actions:
+        """Requests to the tool itself, as MLC names it."""
+        return self._runner.actions
+
+    cache_action = action_object
+
+    @property
+    def logger(self) -> Logger:
+        """Where scripts of MLC write their messages."""
+        return self.action_object.logger
+
+    def run_native_script(self, i: dict[str, Any]) -> dict[str, Any]:
+        """Run the native script ``script_name`` of this step now."""
+        script = self._runner.native_script(self._frame, str(i.get("script_name", "")))
+        if not script:
+            name = i.get("script_name") or "run"
+            return {"return": EXIT_NOT_FOUND, "error": f"native script {name} not found"}
+        self._runner.native(self._frame, self._place, script, self._runner.words(self._frame))
+        return {"return": 0, "env_tmp": {}}
+
+    def detect_version_using_script(self, i: dict[str, Any]) -> dict[str, Any]:
+        """Run the native script, then ``detect_version`` of this step, and check the range."""
+        _remove(os.path.join(self._place.cwd, VERSION_FILE))
+        try:
+            answer = self.run_native_script(i)
+        except Error as error:
+            return {"return": EXIT_NOT_FOUND, "error": error.message}
+        if answer["return"]:
+            return answer
+        return self._detect_version(i)
+
+    def _detect_version(self, i: dict[str, Any]) -> dict[str, Any]:
+        customize = i["run_script_input"].get("customize") or i.get("customize")
+        detect = getattr(customize, "detect_version", None)
+        if detect is None:
+            return {"return": 0}
+        answer: dict[str, Any] = detect(self._runner.hook_input(self._frame, self._place))
+        if answer.get("return"):
+            return answer
+        from cmbench.lib import versions
+
+        version = str(answer.get("version", ""))
+        wanted = self._frame.version
+        if not version:
+            return {"return": EXIT_NOT_FOUND, "error": "version was not detected"}
+        if not versions.satisfies(version, wanted.minimum, wanted.maximum, wanted.exact):
+            return {"return": EXIT_NOT_FOUND, "error": f"version {version} does not fit"}
+        return {"return": 0, "version": version, "detected_version": version}
+
+    def parse_version(self, i: dict[str, Any]) -> dict[str, Any]:
+        """The version that ``match_text`` finds in ``tmp-ver.out``; sets ``env_key``."""
+        path = os.path.join(self._place.cwd, str(i.get("file_name", VERSION_FILE)))
+        try:
+            with open(path, encoding="utf-8", errors="replace") as stream:
+                text = stream.read()
+        except OSError:
+            return {"return": EXIT_NOT_FOUND, "error": f"{path} was not written"}
+        found = re.search(str(i["match_text"]), text)
+        if not found:
+            return {"return": EXIT_NOT_FOUND, "error": f"version not found in: {text.strip()}"}
+        version = str(found.group(int(i.get("group_number", 1)))).strip()
+        env = i.get("which_env", self._frame.env)
+        if i.get("env_key"):
+            env[str(i["env_key"])] = version
+        env[self._frame.script.dialect.prefix + "DETECTED_VERSION"] = version
+        return {"return": 0, "version": version, "string": text}
+
+    def get_default_path_list(self, i: dict[str, Any]) -> list[str]:
+        """The directories of the search path ``default_path_env_key`` (``PATH`` by default)."""
+        key = str(i.get("default_path_env_key") or "PATH")
+        self._frame.os_reads.add(key)
+        extra = self._frame.env.get("+" + key) or []
+        return [*extra, *(p for p in os.environ.get(key, "").split(os.pathsep) if p)]
+
+    def find_artifact(self, i: dict[str, Any]) -> dict[str, Any]:
+        """Find a file by name along ``--path``, ``CM_INPUT`` or a search path.
+
+        Accepts names with version suffixes (``gcc-12``, ``python3.11``); with ``detect_version``
+        keeps only those whose version fits. Returns code 16 when none is found.
+        """
+        env = self._frame.env
+        prefix = self._frame.script.dialect.prefix
+        given = str(env.get(prefix + "INPUT") or "").strip()
+        places = str(env.get(prefix + "TMP_PATH") or "").strip()
+        if given:
+            found = [given] if os.path.isfile(given) else []
+        else:
+            default = self.get_default_path_list(i)
+            directories = places.split(os.pathsep) if places else default
+            found = list(_matching(directories, str(i["file_name"])))
+        if not found:
+            where = given or places or str(i.get("default_path_env_key") or "PATH")
+            return {"return": EXIT_NOT_FOUND, "error": f"{i['file_name']} not found in {where}"}
+        return self._first_fitting(i, found)
+
+    def _first_fitting(self, i: dict[str, Any], found: list[str]) -> dict[str, Any]:
+        env = self._frame.env
+        key = str(i.get("env_path_key") or "")
+        refused = []
+        for path in found:
+            if key:
+                env[key] = path
+            if not i.get("detect_version"):
+                return self._chosen(i, path)
+            answer = self.detect_version_using_script(i)
+            if not answer["return"]:
+                return self._chosen(i, path)
+            refused.append(f"{path}: {answer['error']}")
+        if key:
+            env.pop(key, None)
+        return {"return": EXIT_NOT_FOUND, "error": "; ".join(refused)}
+
+    def _chosen(self, i: dict[str, Any], path: str) -> dict[str, Any]:
+        directory = os.path.dirname(path)
+        if directory not in self.get_default_path_list(i):
+            self._frame.env["+PATH"] = [directory]
+        return {"return": 0, "found_path": directory, "found_files": [path]}
+
+    def find_file_deep(self, i: dict[str, Any]) -> dict[str, Any]:
+        """``found_paths``: directories below ``paths`` that hold ``file_name``.
+
+        With ``restrict_paths`` only those whose path contains one of these texts.
+        """
+        wanted = [str(text) for text in i.get("restrict_paths") or ()]
+        found = [
+            folder
+            for start in i["paths"]
+            for folder, _, names in os.walk(start)
+            if i["file_name"] in names and (not wanted or any(text in folder for text in wanted))
+        ]
+        return {"return": 0, "found_paths": found}
+
+    def find_file_back(self, i: dict[str, Any]) -> dict[str, Any]:
+        """``found_path``: the nearest directory upwards from ``path`` that holds ``file_name``."""
+        path = str(i["path"])
+        while path and not os.path.isfile(os.path.join(path, str(i["file_name"]))):
+            above = os.path.dirname(path)
+            path = "" if above == path else above
+        return {"return": 0, "found_path": path}
+
+    def _available_variations(self, i: dict[str, Any]) -> dict[str, Any]:
+        """A refusal that names the variations there are; scripts call it by this name."""
+        meta = i["meta"]
+        known = " ".join(sorted(f"_{name}" for name in meta.get("variations") or {}))
+        return {
+            "return": 1,
+            "error": f"{meta.get('alias', '')} needs a variation",
+            "hint": f"add one of these to the tags: {known}",
+        }
+
+    def update_deps(self, i: dict[str, Any]) -> dict[str, Any]:
+        """Change dependencies of this step that are still to run, by name (``update_deps``)."""
+        from cmbench.format.meta import updates
+
+        self._frame.late_updates.update(updates(i.get("update_deps")))
+        return {"return": 0}
+
+    def clean_some_tmp_files(self, i: dict[str, Any]) -> dict[str, Any]:
+        """Remove the files that native scripts leave for the engine."""
+        for name in (VERSION_FILE, "tmp-run-env.out", "tmp-run-state.json"):
+            _remove(os.path.join(self._place.cwd, name))
+        return {"return": 0}
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _matching(directories: Iterable[str], name: str) -> Iterable[str]:
+    pattern = re.compile(re.escape(name) + _NUMBERED + "$")
+    seen: set[str] = set()
+    for directory in directories:
+        try:
+            names = sorted(os.listdir(directory), key=lambda n: (n != name, n))
+        except OSError:
+            continue
+        for item in names:
+            path = os.path.join(directory, item)
+            real = os.path.realpath(path)
+            if pattern.match(item) and real not in seen and os.path.isfile(path):
+                seen.add(real)
+                yield path

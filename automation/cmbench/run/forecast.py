@@ -1,0 +1,202 @@
+"""Which steps may run beside each other, told before they run.
+
+A dependency is planned against the values that its caller has now. It is independent of siblings
+that are still running when nothing in its plan, in the reads of the cache entries that would answer
+and in the words of its own files is among the keys that those siblings may give back, and when no
+entry that one would make is used by the other. What cannot be told is not independent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.format.env import TracedEnv, select_keys
+from cmbench.format.model import Dependency, Node
+from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.resolve import Facts, Resolver
+from cmbench.plan.resolved_step import Frame
+from cmbench.plan.tree import PlanEnv, Planner
+from cmbench.run.step import ALONE
+from cmbench.values import immutable
+
+_KEY = re.compile(r"\+?\b[A-Z][A-Z0-9_]{2,}\b")
+_RUNS_US = re.compile(
+    r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\(|(?:action|cache)_(?:object|action)\b"
+)
+
+
+class WatchedEnv(PlanEnv):
+    """A planned env that notices reads of keys which others may still set."""
+
+    __slots__ = ("others", "touched")
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        super().__init__(values)
+        self.others: tuple[str, ...] = ()
+        self.touched: set[str] = set()
+
+    def inherit(self, caller: TracedEnv) -> None:
+        """Take over what to look out for."""
+        super().inherit(caller)
+        if isinstance(caller, WatchedEnv):
+            self.others, self.touched = caller.others, caller.touched
+
+    def note(self, key: str) -> None:
+        self._look(key)
+        super().note(key)
+
+    def peek(self, key: str, default: Any = None) -> Any:
+        self._look(key)
+        return super().peek(key, default)
+
+    def _look(self, key: str) -> None:
+        if self.others and key not in self.laid and key not in self.written:
+            self.touched.update(select_keys((key,), self.others))
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Forecast:
+    """What running one dependency takes: keys it may set, scripts whose entries it uses, makes."""
+
+    writes: tuple[str, ...] = ()
+    uses: frozenset[str] = frozenset()
+    makes: frozenset[str] = frozenset()
+    works: bool = False
+
+    def blocks(self, later: Forecast) -> bool:
+        """Whether ``later`` must wait for it, whatever that one reads."""
+        programs = later.works and any(key.startswith("+") for key in self.writes)
+        return programs or bool(self.makes & later.uses or self.uses & later.makes)
+
+
+class Forecaster:
+    """Forecasts with a resolver whose env class is ``WatchedEnv``."""
+
+    def __init__(self, resolver: Resolver, facts: Facts) -> None:
+        self._resolver = resolver
+        self._facts = facts
+        self._texts: dict[str, str] = {}
+
+    def look(
+        self, frame: Frame, entry: Dependency, phase: str, before: Sequence[Forecast]
+    ) -> Forecast | None:
+        """The forecast of ``entry`` beside those ``before`` it; ``None`` where it has to wait."""
+        env = WatchedEnv(frame.env.plain())
+        env.others = tuple(key for one in before for key in one.writes)
+        env.rules = frame.env.rules
+        env.laid, env.running = set(), True
+        shadow = replace(
+            frame,
+            env=env,
+            state=TracedEnv(frame.state.plain()),
+            adr=TracedEnv(frame.adr.plain()),
+            os_reads=set(),
+            facts={},
+            entries={},
+            scripts=dict(frame.scripts),
+        )
+        seen = _Seen()
+        try:
+            planner = Planner(self._resolver, self._facts, seen, guess=False)
+            roots = planner.below(shadow, entry, phase)
+            found = self._judged(seen, roots, env)
+        except Error:
+            return None
+        if found is None or env.touched or any(one.blocks(found) for one in before):
+            return None
+        return found
+
+    def _judged(self, seen: _Seen, roots: Sequence[Node], env: WatchedEnv) -> Forecast | None:
+        if not roots:
+            return Forecast()
+        root = seen.frame(roots[0])
+        if seen.open or root is None or roots[0].when:
+            return None
+        if not (root.cacheable or root.script.host_facts):
+            return None
+        if any(self._must_be_alone(frame) for frame in seen.working):
+            return None
+        writes = _writes(root)
+        if writes is None:
+            return None
+        for frame in seen.working:
+            words = (word for word in self._words(frame) if word not in frame.env.laid)
+            env.touched.update(select_keys(words, env.others))
+        return Forecast(writes, seen.uses, seen.makes, bool(seen.working))
+
+    def _must_be_alone(self, frame: Frame) -> bool:
+        names = self._resolver.index.content(frame.script.path).names
+        return (
+            "validate_cache.sh" in names
+            or any(ALONE in name.split() or "<" in name for name in frame.texts("exclusive"))
+            or bool(_RUNS_US.search(self._text(frame)))
+        )
+
+    def _text(self, frame: Frame) -> str:
+        path = frame.script.path
+        if path not in self._texts:
+            names = self._resolver.index.content(path).names
+            code = [name for name in names if name.endswith((".py", ".sh"))]
+            self._texts[path] = "".join(read_or_empty(os.path.join(path, n)) for n in code)
+        return self._texts[path]
+
+    def _words(self, frame: Frame) -> Iterable[str]:
+        listed = self._resolver.index.content(frame.script.path).words
+        return {*listed, *_KEY.findall(self._text(frame))}
+
+
+class _Seen:
+    """Collects the frames of a plan."""
+
+    def __init__(self) -> None:
+        self.working: list[Frame] = []
+        self.open = False
+        self._frames: dict[int, tuple[Node, Frame]] = {}
+        self._uses: set[str] = set()
+        self._makes: set[str] = set()
+
+    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
+        """What matters is known once the step is planned."""
+
+    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
+        """Keep the frame; a step that is open leaves everything open."""
+        if frame is None:
+            self.open = True
+            return
+        self._frames[id(node)] = node, frame
+        if frame.script.host_facts:
+            return
+        if frame.cacheable:
+            self._uses.add(frame.script.path)
+        if node.cached != "hit":
+            self.working.append(frame)
+            if frame.cacheable:
+                self._makes.add(frame.script.path)
+
+    def frame(self, node: Node) -> Frame | None:
+        """The frame behind ``node``."""
+        found = self._frames.get(id(node))
+        return found[1] if found else None
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Scripts of the entries that are asked for."""
+        return frozenset(self._uses)
+
+    @property
+    def makes(self) -> frozenset[str]:
+        """Scripts of the entries that are made."""
+        return frozenset(self._makes)
+
+
+def _writes(frame: Frame) -> tuple[str, ...] | None:
+    """The patterns of all env keys that a step may give back; ``None`` where that is open."""
+    state = [key for block in frame.blocks for key in block.new_state_keys]
+    raw = [key for block in frame.blocks for key in block.new_env_keys]
+    raw += frame.request.force_new_env_keys
+    return None if state or any("<<<" in key for key in raw) else tuple(raw)

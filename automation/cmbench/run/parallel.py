@@ -1,0 +1,188 @@
+"""Siblings side by side: begun when a forecast allows it, taken over in the order of a serial run.
+
+A forecast can be wrong: a hook may read a key whose name nobody could foresee. So what a step has
+really read is compared with what its earlier siblings have really set before anything of it counts.
+Where the two meet, the step is withdrawn and run again, now in its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cmbench.format.model import Dependency, Outcome
+from cmbench.plan.resolved_step import Frame
+from cmbench.run.forecast import Forecast, Forecaster
+from cmbench.run.step import Reporter
+from cmbench.run.workers import Crew, Task, Withdrawn
+
+Step = Callable[[], tuple[Frame, Outcome]]
+Take = Callable[[Step], set[str]]
+"""Does a step and takes over what it gives; says which env keys have changed."""
+
+
+class Together:
+    """What a run needs to have steps side by side."""
+
+    def __init__(self, crew: Crew, forecaster: Forecaster, reporter: Reporter) -> None:
+        self.crew = crew
+        self.forecaster = forecaster
+        self.reporter = reporter
+
+    def group(self, frame: Frame, phase: str) -> Group:
+        """The dependencies of ``frame`` in one phase."""
+        return Group(self, frame, phase)
+
+    def ended(self, entry: str, status: str, first: int) -> bool:
+        """Keep what a step that made ``entry`` has to tell, its events from ``first`` on.
+
+        A step that is run once more finds what it has published before it was withdrawn: then
+        what was to be told of the making is told now, and the answer is true.
+        """
+        task = self.crew.here
+        if status == "done" and entry and task is not None:
+            task.made[entry] = task.events[first:]
+        if status != "cached" or entry not in self.crew.kept:
+            return False
+        events = self.crew.kept.pop(entry)
+        if task is None:
+            for event in events:
+                event()
+        else:
+            task.events += events
+            task.made[entry] = events
+        return True
+
+    def begun(self, frame: Frame) -> int:
+        """``frame`` is what this thread works on now; returns how many events there are so far.
+
+        The first frame of a task is its root.
+        """
+        task = self.crew.here
+        if task is not None and task.root is None:
+            task.root = frame
+        return len(task.events) if task is not None else 0
+
+    def await_turn(self, frame: Frame) -> None:
+        """Wait until what ``frame`` has made counts; raises ``Withdrawn`` where it must not."""
+        task = self.crew.here
+        if task is None:
+            return
+        if not task.counts:
+            with self.crew.resting():
+                self.crew.wait(lambda: task.counts)
+        self.crew.check()
+        meeting = _meeting(frame, task)
+        if meeting is not None:
+            meeting.withdraw(again=True)
+            raise Withdrawn
+
+
+class Group:
+    """The siblings of one phase; a context that leaves none of them running."""
+
+    def __init__(self, together: Together, frame: Frame, phase: str) -> None:
+        self._together = together
+        self._crew = together.crew
+        self._frame = frame
+        self._phase = phase
+        self._running: list[tuple[Task, Forecast, Step, Take]] = []
+        self._number = 0
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        tasks = [task for task, *_ in self._running]
+        if not tasks:
+            return
+        self._crew.end(tasks)
+        if isinstance(problem, KeyboardInterrupt) and tasks[0].error is not None:
+            # As in a serial run, the record ends with the step that was interrupted.
+            self._tell(tasks[0])
+            raise tasks[0].error from None
+
+    def forecast(self, entry: Dependency) -> Forecast | None:
+        """Whether ``entry`` may start now, and what it will take; ``None`` if it has to wait."""
+        before = [forecast for _, forecast, *_ in self._running]
+        return self._together.forecaster.look(self._frame, entry, self._phase, before)
+
+    def start(self, label: str, forecast: Forecast, step: Step, take: Take) -> None:
+        """Begin ``step`` beside those that run; ``take`` is called in its turn."""
+        task = Task(self._crew.here, self._number, label)
+        self._number += 1
+        task.turn = not self._running
+        self._running.append((task, forecast, step, take))
+        self._crew.start(task, lambda: self._finished(step))
+
+    def _finished(self, step: Step) -> tuple[Frame, Outcome]:
+        frame, outcome = step()
+        self._together.await_turn(frame)
+        return frame, outcome
+
+    def take_over(self) -> None:
+        """Take over what the siblings give, in their order; raises the first error."""
+        while self._running:
+            task, _, step, take = self._running[0]
+            with self._crew.resting():
+                self._crew.wait(lambda task=task: task.done)  # type: ignore[misc]
+            if task.error is not None and not task.again and self._misled(task):
+                task.withdraw(again=True)
+            del self._running[0]
+            again = task.again
+            if again:
+                self._crew.kept.update(task.made)
+                changed = take(step)
+            else:
+                self._tell(task)
+                changed = take(lambda task=task: _result(task))  # type: ignore[misc]
+            for later, *_ in self._running:
+                later.changed |= changed
+            if self._running:
+                self._running[0][0].turn = True
+
+    def _misled(self, task: Task) -> bool:
+        """Whether a step has failed on values that a serial run would not have given it."""
+        return task.root is not None and bool(task.changed & _read(task.root, task.root, set()))
+
+    def _tell(self, task: Task) -> None:
+        above = self._crew.here
+        if above is not None:
+            above.events += task.events
+            above.made.update(task.made)
+            return
+        for event in task.events:
+            event()
+
+
+def _result(task: Task) -> tuple[Frame, Outcome]:
+    if task.error is not None:
+        raise task.error
+    found: tuple[Frame, Outcome] = task.result
+    return found
+
+
+def _meeting(frame: Frame, task: Task) -> Task | None:
+    """The task that has read, as far as ``frame`` tells, what a sibling has set meanwhile."""
+    names: set[str] = set()
+    current: Task | None = task
+    while current is not None and current.root is not None:
+        names = _read(frame, current.root, names)
+        if names & current.changed:
+            return current
+        frame = current.root.parent
+        current = current.above
+    return None
+
+
+def _read(frame: Frame, root: Frame, names: set[str]) -> set[str]:
+    """What the steps from ``frame`` up to ``root`` have read of the env that ``root`` came with."""
+    while True:
+        env = frame.env
+        inner = env.laid | env.written | set(frame.request.env)
+        names = {name for name in names if name not in inner}
+        names |= {name for name in env.outer if name not in frame.request.env}
+        parent = frame.parent
+        if frame is root or parent is None:
+            return names
+        frame = parent

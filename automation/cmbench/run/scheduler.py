@@ -1,0 +1,584 @@
+"""Drives a request's tree: dependencies in the order the format promises, cache, locks, records.
+
+A frame is resolved again with real values right before it runs, so a question that the plan left
+open is answered by then, and only the subtree that hangs on it is affected.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cmbench.cache.cache_entry import expiration
+from cmbench.cache.store import (
+    Entry,
+    Reliance,
+    Staging,
+    Store,
+    disk_error,
+    reliance,
+    remove_tree,
+)
+from cmbench.errors import Error
+from cmbench.format.env import (
+    MISSING,
+    Pending,
+    TracedEnv,
+    decide,
+    merge_value,
+    select_keys,
+    without_secrets,
+)
+from cmbench.format.meta import dependency
+from cmbench.format.model import Dependency, Outcome, Request, Tags
+from cmbench.plan.resolve import Resolver
+from cmbench.plan.resolved_step import OF_THE_ENGINE, Frame
+from cmbench.run.cm_objects import Place
+from cmbench.run.step import ALONE, Reporter, StepEnd, StepRunner
+
+if TYPE_CHECKING:
+    from cmbench.run.parallel import Together
+    from cmbench.run.prefetch import Prefetcher
+
+
+class FactTeller:
+    """Runs each ``host_facts`` script at most once per process."""
+
+    def __init__(self, runner: StepRunner, scratch: str) -> None:
+        self._runner = runner
+        self._scratch = scratch
+        self._known: dict[str, Outcome] = {}
+        self.resolver: Resolver | None = None
+
+    def __call__(self, path: str) -> Outcome:
+        """What the script at ``path`` says of this machine."""
+        if path not in self._known:
+            assert self.resolver is not None
+            alias = self.resolver.index.rows()[path].alias
+            frame = self.resolver.resolve(Request(tags=Tags(), uid=alias), None)
+            place = Place(os.getcwd(), self._scratch)
+            for name in ("preprocess", "postprocess"):
+                self._runner.hook(frame, place, name)
+            self._known[path] = Outcome(exports(frame), _state_exports(frame))
+        return self._known[path]
+
+
+class Scheduler:
+    """Runs requests one after another; every step is told to all reporters."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        runner: StepRunner,
+        facts: FactTeller,
+        reporters: Sequence[Reporter],
+        run_directory: str,
+        together: Together | None = None,
+        prefetcher: Prefetcher | None = None,
+    ) -> None:
+        self._prefetcher = prefetcher
+        self._together = together
+        self._resolver = resolver
+        self._runner = runner
+        self._facts = facts
+        self._reporters = reporters
+        self._directory = run_directory
+        self._steps = 0
+
+    @property
+    def _store(self) -> Store:
+        return self._resolver.store
+
+    def run(self, request: Request) -> tuple[Frame, Outcome]:
+        """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
+        if self._together is None:
+            return self._step(request, None, 0)
+        self._store.wait_for = self._together.crew.lock_file
+        with self._together.crew.at_work():
+            return self._step(request, None, 0)
+
+    def _step(self, request: Request, parent: Frame | None, depth: int) -> tuple[Frame, Outcome]:
+        frame = self._resolver.resolve(request, parent)
+        first = 0
+        if self._together is not None:
+            first = self._together.begun(frame)
+        for reporter in self._reporters:
+            reporter.started(frame, depth)
+        started = time.perf_counter()
+        try:
+            status, why, outcome = self._perform(frame, depth)
+        except KeyboardInterrupt:
+            error = Error(
+                "interrupted",
+                "stopped by the user; what was finished is kept",
+                hint="repeat the same command to go on from here",
+            )
+            self._tell_failure(frame, depth, started, error)
+            raise error.within(frame.label) from None
+        except OSError as problem:
+            error = disk_error(problem, str(problem.filename or self._directory))
+            self._tell_failure(frame, depth, started, error)
+            raise error.within(frame.label) from problem
+        except Error as error:
+            self._tell_failure(frame, depth, started, error)
+            error.within(frame.label)
+            raise
+        end = StepEnd(status, time.perf_counter() - started, why, outcome)
+        told = False
+        if self._together is not None and status == "cached":
+            told = self._together.ended(outcome.entry, status, first)
+        self._tell_end(frame, depth, end, told)
+        if self._together is not None and status == "done":
+            self._together.ended(outcome.entry, status, first)
+        return frame, outcome
+
+    def _tell_failure(self, frame: Frame, depth: int, started: float, error: Error) -> None:
+        seconds = time.perf_counter() - started
+        self._tell_end(frame, depth, StepEnd("failed", seconds, error=error.message))
+
+    def _tell_end(self, frame: Frame, depth: int, end: StepEnd, told: bool = False) -> None:
+        for reporter in self._reporters:
+            reporter.left(frame)
+        if told:
+            return
+        task = self._together.crew.here if self._together is not None else None
+        for reporter in self._reporters:
+            if task is None:
+                reporter.finished(frame, depth, end)
+            else:
+                task.events.append(partial(reporter.finished, frame, depth, end))
+
+    def _perform(self, frame: Frame, depth: int) -> tuple[str, str, Outcome]:
+        if frame.script.host_facts:
+            return "fact", "", self._facts(frame.script.path)
+        if not frame.cacheable:
+            with self._scratch(frame) as scratch:
+                place = Place(_working_directory(frame), scratch)
+                return "done", "", self._work(frame, place, depth)[0]
+        entry, why = self._answering(frame, depth)
+        if entry is not None:
+            return "cached", why, self._use(frame, entry, depth)
+        with self._making(frame):
+            entry, why = self._answering(frame, depth)
+            if entry is not None:
+                return "cached", why, self._use(frame, entry, depth)
+            return "done", why, self._make(frame, depth)
+
+    def _answering(self, frame: Frame, depth: int) -> tuple[Entry | None, str]:
+        """The entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
+        entry, why = self._resolver.look_up(frame)
+        path = os.path.join(frame.script.path, "validate_cache.sh")
+        if entry is None or not os.path.isfile(path):
+            return entry, why
+        self._phase(frame, "deps", depth, dynamic_only=True)
+        trial = replace(frame, env=TracedEnv({**frame.env.plain(), **entry.new_env}))
+        with self._scratch(frame) as scratch:
+            place = Place(scratch, scratch)
+            try:
+                self._runner.native(trial, place, path, self._runner.words(frame))
+                found = str(self._runner.hook(trial, place, "detect_version").get("version") or "")
+            except Error as error:
+                return None, f"validate_cache.sh rejects it: {error.message}"
+            finally:
+                _remove(("tmp-ver.out",), place)
+        if found and entry.version and found != entry.version:
+            return None, f"it has version {entry.version}, there is {found} now"
+        return entry, why
+
+    @contextmanager
+    def _making(self, frame: Frame) -> Iterator[None]:
+        """Hold the lock of what ``frame`` is, so that no one else makes it too."""
+        lock = self._store.lock(frame.identity, lambda who: self._waiting(frame.label, who))
+        if self._together is None:
+            with lock:
+                yield
+            return
+        with self._together.crew.making(frame.identity), lock:
+            self._together.crew.made(frame.identity)
+            yield
+
+    def _waiting(self, what: str, who: str) -> None:
+        for reporter in self._reporters:
+            reporter.waiting(f"waiting for {who}, which works on {what}")
+
+    def _note(self, text: str) -> None:
+        for reporter in self._reporters:
+            reporter.note(text)
+
+    def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
+        for key in entry.reads:
+            frame.note(key)
+        for phase in frame.deps:
+            self._phase(frame, phase, depth, dynamic_only=True)
+        self._store.touch(entry)
+        return Outcome(entry.new_env, entry.new_state, entry.version, entry.key, cached=True)
+
+    def _make(self, frame: Frame, depth: int) -> Outcome:
+        staging = self._store.stage(frame.script.alias)
+        started = time.time()
+        try:
+            with self._scratch(frame) as scratch:
+                outcome, report = self._work(frame, Place(staging.path, scratch), depth)
+            entry = self._entry(frame, staging, outcome, report, started)
+            if self._together is not None:
+                self._together.await_turn(frame)
+            self._store.publish(entry, self._superseded(entry))
+        except BaseException:
+            staging.discard()
+            raise
+        staging.keep()
+        return Outcome(outcome.new_env, outcome.new_state, outcome.version, entry.key)
+
+    def _superseded(self, entry: Entry) -> list[Entry]:
+        same = self._store.candidates(entry.identity)
+        return [old for old in same if old.reads == entry.reads]
+
+    def _entry(
+        self,
+        frame: Frame,
+        staging: Staging,
+        outcome: Outcome,
+        report: Mapping[str, Any],
+        started: float,
+    ) -> Entry:
+        from cmbench.cache.inventory import outputs_of, survey
+
+        new_env, secrets = without_secrets(outcome.new_env)
+        new_state, more_secrets = without_secrets(outcome.new_state)
+        version = [f"version-{outcome.version}"] if outcome.version else []
+        labels = [*frame.labels(), *version, *report["tags"]]
+        outputs = outputs_of(staging.path, outcome.new_env)
+        size, files = survey(staging.path, outputs)
+        if files:
+            self._store.keep_files(staging.uid, files)
+        return Entry(
+            uid=staging.uid,
+            identity=frame.identity,
+            script=frame.script.alias,
+            script_uid=frame.script.uid,
+            tags=tuple(dict.fromkeys(labels)),
+            variations=frame.choice.variations,
+            version=outcome.version,
+            path=staging.path,
+            reads=frame.reads(),
+            facts=_joined(frame.facts, frame.env.fact_reads),
+            scripts=dict(frame.scripts),
+            deps=tuple(frame.entries),
+            relies_on=_reliances(frame, report["relies_on"]),
+            new_env=new_env,
+            new_state=new_state,
+            secrets={**secrets, **more_secrets},
+            name=frame.request.name,
+            created=time.time(),
+            seconds=time.time() - started,
+            size=size,
+            run=os.path.basename(self._directory),
+            outputs=outputs,
+            expires=_expires(frame, time.time()),
+        )
+
+    def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
+        """The life of one step that really runs; also collects what its hooks report."""
+        place = self._prepared(frame, place)
+        report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
+        report |= {"skip": False, "instead": {}}
+        if frame.script.predeps and frame.script.dialect.predeps:
+            self._hook(frame, place, "predeps", report)
+        self._phase(frame, "deps", depth)
+        with self._exclusive(frame):
+            self._hook(frame, place, "preprocess", report)
+        if not report["skip"]:
+            self._phase(frame, "prehook_deps", depth)
+            with self._exclusive(frame):
+                self._native(frame, place)
+            self._phase(frame, "posthook_deps", depth)
+            with self._exclusive(frame):
+                self._hook(frame, place, "postprocess", report)
+            frame.ended = True
+            self._phase(frame, "post_deps", depth)
+        self._settle(frame)
+        _remove(frame.script.clean_files, place)
+        _check_version(frame, str(report["version"]))
+        version = str(report["version"] or frame.version.exact)
+        outcome = Outcome(exports(frame), _state_exports(frame), version)
+        if report["instead"]:
+            outcome = self._instead(frame, report["instead"], outcome, depth)
+        return outcome, report
+
+    def _prepared(self, frame: Frame, place: Place) -> Place:
+        """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
+        dialect = frame.script.dialect
+        key = dialect.prefix + "OUTDIRNAME"
+        wanted = str(frame.env.peek(key) or "")
+        if wanted:
+            frame.note(key)
+            start = frame.const.get(dialect.prefix + dialect.user_directory, place.cwd)
+            place = Place(os.path.join(str(start), wanted), place.scratch)
+            os.makedirs(place.cwd, exist_ok=True)
+        frame.cwd = place.cwd
+        _remove(frame.script.clean_output_files, place)
+        for text in frame.texts("warnings"):
+            self._note(f"{frame.script.alias}: {text}")
+        return place
+
+    def _instead(
+        self, frame: Frame, asked: Mapping[str, Any], outcome: Outcome, depth: int
+    ) -> Outcome:
+        """Run the script that ``preprocess`` has named in the place of its own; both results."""
+        if self._together is not None:
+            self._together.crew.alone("another script does the work of this one")
+        request = self._resolver.child(frame, dependency(asked))
+        assert isinstance(request, Request)
+        child, other = self._step(request, frame, depth + 1)
+        absorb(frame, child, other)
+        return Outcome(
+            {**outcome.new_env, **other.new_env},
+            {**outcome.new_state, **other.new_state},
+            other.version or outcome.version,
+        )
+
+    def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> None:
+        answer = self._runner.hook(frame, place, name)
+        report["version"] = answer.get("version") or report["version"]
+        report["tags"] += list(answer.get("add_extra_cache_tags") or ())
+        report["relies_on"] += list(answer.get("relies_on") or ())
+        report["skip"] = report["skip"] or bool(answer.get("skip"))
+        if report["skip"]:
+            report["instead"] = answer.get("script") or report["instead"]
+
+    def _native(self, frame: Frame, place: Place) -> None:
+        self._settle(frame)
+        for old, new in frame.script.env_key_mappings.items():
+            for key in [k for k in dict.keys(frame.env) if k.startswith(old)]:
+                frame.env[new + key[len(old) :]] = frame.env[key]
+        path = self._runner.native_script(frame)
+        if path:
+            self._runner.native(frame, place, path, self._runner.words(frame))
+
+    def _settle(self, frame: Frame) -> None:
+        """Constants win over whatever a step or a dependency has set."""
+        for key, value in frame.const.items():
+            if frame.env.peek(key, MISSING) != value:
+                frame.env[key] = value
+
+    def _phase(self, frame: Frame, phase: str, depth: int, dynamic_only: bool = False) -> None:
+        if self._together is not None and not dynamic_only:
+            self._phase_together(self._together, frame, phase, depth)
+            return
+        for entry in self._resolver.dependencies(frame, phase):
+            if entry.dynamic or not dynamic_only:
+                request = self._wanted(frame, entry)
+                if request is not None:
+                    step = partial(self._step, request, frame, depth + 1)
+                    self._take(frame, entry, str(request.tags), step)
+
+    def _wanted(self, frame: Frame, entry: Dependency) -> Request | None:
+        if not decide(entry.conditions, frame.env)[0]:
+            return None
+        request = self._resolver.child(frame, entry)
+        if isinstance(request, Pending):
+            raise Error("internal", f"{request!r} is pending while {frame.label} runs")
+        return request
+
+    def _take(
+        self,
+        frame: Frame,
+        entry: Dependency,
+        label: str,
+        step: Callable[[], tuple[Frame, Outcome]],
+    ) -> set[str]:
+        """Do a dependency's ``step`` and take over what it gives; the env keys that changed."""
+        try:
+            child, outcome = step()
+        except Error as error:
+            if not entry.continue_on_error or error.code in ("interrupted", "lock-broken"):
+                raise
+            self._note(f"going on without {label}: {error.message}")
+            return set()
+        before = {key: frame.env.peek(key) for key in outcome.new_env}
+        absorb(frame, child, outcome)
+        self._settle(frame)
+        return {key for key, value in before.items() if frame.env.peek(key) != value}
+
+    def _phase_together(self, together: Together, frame: Frame, phase: str, depth: int) -> None:
+        """As ``_phase``, with siblings that do not meet side by side."""
+        group = together.group(frame, phase)
+        live = self._resolver.dependencies(frame, phase)
+        with group:
+            for raw in frame.deps.get(phase, ()):
+                beside = group.forecast(raw)
+                if beside is None:
+                    group.take_over()
+                    beside = group.forecast(raw)
+                entry = next(live)
+                request = self._wanted(frame, entry)
+                if request is None:
+                    continue
+                label = str(request.tags)
+                step = partial(self._step, request, frame, depth + 1)
+                if beside is None:
+                    self._take(frame, entry, label, step)
+                else:
+                    group.start(label, beside, step, partial(self._take, frame, entry, label))
+            group.take_over()
+
+    @contextmanager
+    def _exclusive(self, frame: Frame) -> Iterator[None]:
+        names = sorted(frame.texts("exclusive"))
+        if self._together is not None and ALONE in names:
+            self._together.crew.alone("it measures")
+        with ExitStack() as stack:
+            if self._prefetcher is not None and ALONE in names:
+                stack.enter_context(self._prefetcher.paused())
+            for name in names:
+                lock = self._store.lock(
+                    f"exclusive {name}",
+                    lambda who, name=name: self._waiting(name, who),  # type: ignore[misc]
+                )
+                stack.enter_context(lock)
+            yield
+
+    @contextmanager
+    def _scratch(self, frame: Frame) -> Iterator[str]:
+        self._steps += 1
+        path = os.path.join(self._directory, f"{self._steps:03d}-{frame.script.alias}")
+        os.makedirs(path)
+        try:
+            yield path
+        finally:
+            with suppress(OSError):
+                os.unlink(os.path.join(path, "progress.json"))
+            with suppress(OSError):
+                os.rmdir(path)
+
+
+def _expires(frame: Frame, now: float) -> float:
+    try:
+        return expiration(frame.expires, now)
+    except ValueError:
+        raise Error(
+            "bad-meta",
+            f"{frame.script.alias}: cache_expiration: {frame.expires} is no time",
+            hint="write a number with its unit: 30m, 2h, 5d",
+        ) from None
+
+
+def _check_version(frame: Frame, found: str) -> None:
+    """Refuse a result outside the bounds that were asked for."""
+    wanted = frame.version
+    if not (wanted.minimum or wanted.maximum):
+        return
+    from cmbench.lib import versions
+
+    bounds = " and ".join(
+        f"{sign} {bound}"
+        for sign, bound in ((">=", wanted.minimum), ("<=", wanted.maximum))
+        if bound
+    )
+    if found and not versions.satisfies(found, wanted.minimum, wanted.maximum, ""):
+        raise Error(
+            "version-not-found",
+            f"{frame.script.alias} has version {found}, asked for {bounds}",
+            hint="install one that fits, name its place with --path, or ask for other bounds",
+        )
+    if not found and frame.parent is None and not wanted.exact:
+        raise Error(
+            "version-not-found", f"{frame.script.alias} tells no version, asked for {bounds}"
+        )
+
+
+def _working_directory(frame: Frame) -> str:
+    """Where an uncached step works: in the entry that is being made, else where the user is."""
+    return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
+
+
+def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
+    """Take over what a dependency read and what it gives back.
+
+    Its reads come first: once its values are written, they would no longer count as read.
+    """
+    for name in child.outer_reads():
+        if name not in child.request.env:
+            frame.note(name)
+    if outcome.entry:
+        frame.entries[outcome.entry] = None
+    else:
+        frame.scripts.update(child.scripts)
+        frame.entries.update(child.entries)
+        for source, reads in _joined(child.facts, child.env.fact_reads).items():
+            frame.facts.setdefault(source, {}).update(reads)
+    for key, value in outcome.new_env.items():
+        if child.script.host_facts:
+            frame.env.learn(key, value, child.script.path)
+        else:
+            frame.env[key] = merge_value(frame.env.peek(key), value)
+    for key, value in outcome.new_state.items():
+        frame.state[key] = merge_value(frame.state.peek(key), value)
+
+
+def exports(frame: Frame) -> dict[str, Any]:
+    """The env that a step gives back: what ``new_env_keys`` names and the step itself set.
+
+    A value that settings or inputs have set counts as read: it is part of the result.
+    """
+    prefix = frame.script.dialect.prefix
+    of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
+    patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
+    env = frame.env
+    keys = [
+        key
+        for key in select_keys(dict.keys(env), patterns)
+        if (key in env.written or key in env.laid or key in env.facts)
+        and not key.startswith(of_the_engine)
+    ]
+    for key in [*keys, *(p for p in patterns if "*" not in p and "?" not in p)]:
+        env.note(key)
+    return {key: _storable(env.peek(key)) for key in keys}
+
+
+def _state_exports(frame: Frame) -> dict[str, Any]:
+    state: TracedEnv = frame.state
+    keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
+    for key in keys:
+        state.note(key)
+    return {key: state.peek(key) for key in keys}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _joined(
+    one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
+
+
+def _reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
+    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
+    legacy = frame.env.peek(key) if key in frame.env.written else None
+    found = []
+    for path in [*paths, *([str(legacy)] if legacy else [])]:
+        if not os.path.exists(path):
+            raise Error(
+                "bad-customize", f"{frame.script.alias} relies on {path}, which does not exist"
+            )
+        found.append(reliance(path))
+    return tuple(found)
+
+
+def _remove(names: Iterable[str], place: Place) -> None:
+    for name in names:
+        path = os.path.join(place.cwd, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(path)
+        else:
+            with suppress(OSError):
+                os.unlink(path)

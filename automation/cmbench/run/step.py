@@ -1,0 +1,511 @@
+"""One step's own work: its ``customize.py`` through the CM dictionary, and its native script.
+
+This is the only place where the dictionary that ``customize.py`` sees is built from typed values
+and read back.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import signal
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cmbench.cache.store import disk_error
+from cmbench.errors import Error
+from cmbench.format.env import expanded_env, mask, masked_env, process_env, secrets_of
+from cmbench.format.model import Outcome
+from cmbench.plan.resolved_step import Frame
+from cmbench.run.cm_objects import Automation, Place, artifact, os_info, run_state
+from cmbench.run.customize import crash, load, programs, unanswered
+from cmbench.run.log import RunLog
+from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.run.mlc_modules import Actions
+    from cmbench.run.workers import Crew
+
+TAIL_LINES = 15
+NEXT = "next: "
+"""A line of a failing program that begins so is its advice, not its output."""
+ALONE = "machine"
+"""The lock of steps that measure: nothing else of ours runs beside them."""
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class StepEnd:
+    """How a step ended: ``done``, ``cached``, ``fact`` or ``failed``, and what came of it."""
+
+    status: str
+    seconds: float
+    why: str = ""
+    outcome: Outcome | None = None
+    error: str = ""
+
+
+class Reporter(Protocol):
+    """Who is told what happens; ``watches`` says whether it shows progress at all."""
+
+    watches: bool
+
+    def begin(self, total: int) -> None:
+        """A run of about ``total`` steps starts."""
+
+    def started(self, frame: Frame, depth: int) -> None:
+        """A step has started."""
+
+    def left(self, frame: Frame) -> None:
+        """A step does not run any more; ``finished`` follows when its turn has come."""
+
+    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+        """A step has ended."""
+
+    def progress(self, data: Mapping[str, Any]) -> None:
+        """A long piece of work moved on: label, done, total, unit."""
+
+    def output(self, line: str) -> None:
+        """A line of a step's own output, wanted by ``-v``."""
+
+    def say(self, line: str) -> None:
+        """A line that the requested script itself prints for the user."""
+
+    def note(self, text: str) -> None:
+        """Something a user should know, such as why a cache entry is not used."""
+
+    def waiting(self, text: str) -> None:
+        """Whom the run waits for."""
+
+    def end(self) -> None:
+        """The run is over; the terminal is left as it was found."""
+
+
+class StepRunner:
+    """Runs the hooks and native scripts of frames; keeps loaded modules for the process."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        log: RunLog | None,
+        quiet: bool,
+        verbose: bool,
+        cmind: Any,
+        words: Callable[[str], tuple[str, ...]],
+        offline: bool = False,
+        crew: Crew | None = None,
+    ) -> None:
+        self.downloads = ""
+        self._crew = crew
+        self._words = words
+        self._reporter = reporter
+        self._log = log
+        self._quiet = quiet
+        self._verbose = verbose
+        self._offline = offline
+        self._modules: dict[str, ModuleType | None] = {}
+        self._secrets: set[str] = set()
+        self._progress = Progress(reporter)
+        self._offered: Mapping[str, ModuleType] | None = None
+        self._actions: Actions | None = None
+        self._asking: list[tuple[Frame, str]] = []
+        self.cmind = cmind
+
+    def customized(self, frame: Frame) -> bool:
+        """Whether the step has a ``customize.py``."""
+        return self._module(frame) is not None
+
+    def hook(self, frame: Frame, place: Place, name: str) -> dict[str, Any]:
+        """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
+        module = self._module(frame)
+        function = getattr(module, name, None) if module else None
+        if function is None:
+            return {}
+        answer = self._call(frame, place, f"customize.py {name}", function)
+        if not isinstance(answer, dict):
+            raise Error(
+                "bad-customize",
+                f"{name} in customize.py of {frame.script.alias} returned no dictionary",
+                hint="let it return {'return': 0}",
+                doing=f"customize.py {name}",
+            )
+        if answer.get("return", 0):
+            raise Error(
+                "customize-failed",
+                str(answer.get("error", "customize.py reported a failure without a text")),
+                hint=str(answer.get("hint", "")),
+                doing=f"customize.py {name}",
+                exit_code=int(answer["return"]),
+            )
+        return answer
+
+    def _call(
+        self, frame: Frame, place: Place, doing: str, function: Callable[[dict[str, Any]], Any]
+    ) -> Any:
+        here = os.getcwd()
+        self.set_place(frame, place)
+        self._note(frame, [word for word in self.words(frame) if word.startswith("os:")])
+        self._asking.append((frame, doing))
+        try:
+            os.chdir(place.cwd)
+            with ExitStack() as stack:
+                if self._crew is not None:
+                    stack.enter_context(self._crew.hook(place.scratch))
+                stack.enter_context(self._captured_prints(frame))
+                key = frame.script.dialect.prefix + "TMP_RUN_DIR"
+                stack.enter_context(programs(key, place.scratch))
+                return function(self.hook_input(frame, place))
+        except Error as error:
+            error.doing = error.doing or doing
+            raise
+        except KeyboardInterrupt:
+            raise
+        except OSError as problem:
+            raise disk_error(problem, str(problem.filename or place.cwd)) from problem
+        except (Exception, SystemExit) as problem:
+            raise crash(problem, frame, doing) from problem
+        finally:
+            self._asking.pop()
+            os.chdir(here)
+
+    def _note(self, frame: Frame, words: Iterable[str]) -> None:
+        for word in words:
+            frame.note(word)
+
+    @contextmanager
+    def _captured_prints(self, frame: Frame) -> Iterator[None]:
+        """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
+        from contextlib import redirect_stderr, redirect_stdout
+
+        line = self._said if frame.speaks else self._line
+        with redirect_stdout(_LineWriter(line)), redirect_stderr(_LineWriter(self._line)):
+            yield
+
+    def _mask(self, text: str) -> str:
+        text = mask(text)
+        for secret in tuple(self._secrets):
+            text = text.replace(secret, "***")
+        return text
+
+    def _said(self, text: str) -> None:
+        text = self._mask(text)
+        self._write_log(text)
+        self._reporter.say(text)
+
+    def set_place(self, frame: Frame, place: Place) -> None:
+        """Tell a step where it is, without counting that as something it read."""
+        prefix = frame.script.dialect.prefix
+        values = {
+            "TMP_CURRENT_SCRIPT_PATH": frame.script.path,
+            "TMP_CURRENT_PATH": place.cwd,
+            "TMP_RUN_DIR": place.scratch,
+            "PROGRESS_FILE": os.path.join(place.scratch, "progress.json"),
+        }
+        if self._quiet:
+            values["QUIET"] = "yes"
+        if self._offline:
+            values["TMP_OFFLINE"] = "yes"
+        if self.downloads:
+            values["TMP_DOWNLOADS"] = self.downloads
+        for key, value in values.items():
+            frame.env[prefix + key] = value
+        self._secrets |= secrets_of(frame.env)
+        self._progress.watch(values["PROGRESS_FILE"])
+
+    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
+        """The dictionary ``i`` of the CM format."""
+        request = frame.request
+        script = frame.script
+        module = self._module(frame)
+        meta = copy.deepcopy(dict(script.meta))
+        common = {
+            "env": frame.env,
+            "state": frame.state,
+            "const": frame.const,
+            "const_state": {},
+            "meta": meta,
+            "os_info": os_info(),
+            "recursion_spaces": "  " * len(frame.chain()),
+            "script_tags": list(script.tags),
+            "variation_tags": list(frame.choice.variations),
+            "customize": module,
+        }
+        # One object for all hooks of a step: what one writes, such as another script_name, counts.
+        frame.shared.update(common, path=script.path, run_state=run_state(frame))
+        return {
+            **common,
+            "input": {**request.inputs, "tags": str(request.tags)},
+            "artifact": artifact(script.path, meta),
+            "automation": Automation(self, frame, place),
+            "run_script_input": frame.shared,
+        }
+
+    def _module(self, frame: Frame) -> ModuleType | None:
+        path = os.path.join(frame.script.path, "customize.py")
+        if path not in self._modules:
+            there = os.path.isfile(path)
+            self._modules[path] = self._load(path, frame) if there else None
+        return self._modules[path]
+
+    def _load(self, path: str, frame: Frame) -> ModuleType:
+        offered: Mapping[str, ModuleType] = {}
+        if frame.script.dialect.modules:
+            if self._offered is None:
+                from cmbench.run.mlc_modules import modules
+
+                self._offered = modules(self.actions)
+            offered = self._offered
+        return load(path, frame, self._ask, offered)
+
+    @property
+    def actions(self) -> Actions:
+        """What ``customize.py`` may ask of the tool itself."""
+        from cmbench.run.mlc_modules import Actions, Logger
+
+        if self._actions is None:
+            self._actions = Actions(self.cmind, Logger())
+        return self._actions
+
+    def _ask(self, prompt: str = "") -> str:
+        """``input`` of ``customize.py``: asks on the terminal, where there is one."""
+        frame, doing = self._asking[-1]
+        stdin = sys.__stdin__
+        if self._quiet or stdin is None or not stdin.isatty():
+            raise unanswered(prompt, frame, doing)
+        self._reporter.end()
+        print(f"{frame.label} asks: {prompt}", end="", file=sys.__stderr__, flush=True)
+        answer = stdin.readline()
+        self._reporter.begin(0)
+        if not answer:
+            raise unanswered(prompt, frame, doing)
+        return answer.rstrip("\n")
+
+    def words(self, frame: Frame) -> tuple[str, ...]:
+        """The env words that native programs of this step may read."""
+        return self._words(frame.script.path)
+
+    def native_script(self, frame: Frame, base: str = "") -> str:
+        """The path of the native script for this machine, or an empty string."""
+        chosen = frame.shared.get("script_name")
+        base = base or str(chosen or "") or frame.last("script_name") or "run"
+        dialect, env = frame.script.dialect, frame.env
+        for keys in (*dialect.suffixes, ()):
+            suffix = [str(env.peek(dialect.prefix + key, "")) for key in keys]
+            if all(suffix):
+                path = os.path.join(frame.script.path, "-".join((base, *suffix)) + ".sh")
+                if os.path.isfile(path):
+                    return path
+        return ""
+
+    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
+        """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
+        self.set_place(frame, place)
+        self._note(frame, _native_reads(frame, words))
+        prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
+        env = frame.env.plain()
+        if frame.script.dialect.values_expand:
+            env = expanded_env(env, os.environ)
+        environment = process_env(env, os.environ)
+        command = ["bash", path]
+        if prefix_lines:
+            command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
+        status, tail = self._process(command, place, environment)
+        if status:
+            repeat = _write_repeat_file(frame, place, command, environment)
+            seen, advice = _advice(tail)
+            raise Error(
+                "script-failed",
+                f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
+                context=(*seen, *_files_of_failure(frame, place.cwd)),
+                doing=os.path.basename(path),
+                hint=f"{advice}\nrepeat this step alone: bash {repeat}".lstrip("\n"),
+            )
+        _take_over(frame, place.cwd)
+
+    def _process(
+        self, command: list[str], place: Place, environment: Mapping[str, str]
+    ) -> tuple[int, tuple[str, ...]]:
+        from cmbench.run.process import run_process
+
+        tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+        def line(text: str) -> None:
+            text = self._mask(text)
+            if text.strip():
+                tail.append(text)
+            self._line(text)
+
+        if self._crew is None or self._crew.in_hook:
+            status = run_process(command, place.cwd, environment, line, scratch=place.scratch)
+            return status, tuple(tail)
+        with self._crew.idle():
+            check = self._crew.check
+            status = run_process(command, place.cwd, environment, line, check, place.scratch)
+        return status, tuple(tail)
+
+    def _write_log(self, text: str) -> None:
+        if self._log is not None:
+            self._log.line(self._lane() + text)
+
+    def _lane(self) -> str:
+        """What tells the lines of steps apart that run at once."""
+        task = self._crew.here if self._crew is not None else None
+        return f"[{task.label}] " if task is not None else ""
+
+    def _line(self, text: str) -> None:
+        text = self._mask(text)
+        self._write_log(text)
+        if self._verbose:
+            self._reporter.output(self._lane() + text)
+
+
+class Progress:
+    """Passes on what a step writes into its progress file, while anybody wants to see it."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._paths: dict[int, str] = {}
+        self._seen: dict[str, int] = {}
+        self._looking = False
+
+    def watch(self, path: str) -> None:
+        """Look at ``path`` about five times a second from now on."""
+        if not self._reporter.watches:
+            return
+        import threading
+
+        # A thread works on one step at a time.
+        self._paths[threading.get_ident()] = path
+        if not self._looking:
+            self._looking = True
+            threading.Thread(target=_look, args=(weakref.ref(self),), daemon=True).start()
+
+    def look(self) -> None:
+        """Pass on what is new."""
+        for path in tuple(self._paths.values()):
+            with suppress(OSError, ValueError):
+                stamp = os.stat(path).st_mtime_ns
+                if stamp != self._seen.get(path):
+                    self._seen[path] = stamp
+                    with open(path, encoding="utf-8") as stream:
+                        self._reporter.progress(json.load(stream))
+
+
+def _look(watched: weakref.ref[Progress]) -> None:
+    """Look as long as the run is there: a process may make many of them."""
+    while True:
+        time.sleep(0.2)
+        progress = watched()
+        if progress is None:
+            return
+        progress.look()
+        del progress
+
+
+class _LineWriter:
+    """A text stream that hands on whole lines."""
+
+    def __init__(self, line: Callable[[str], None]) -> None:
+        self._line = line
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for item in lines:
+            self._line(item)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back but an unfinished line."""
+
+    def isatty(self) -> bool:
+        return False
+
+
+_OF_BASH = frozenset(
+    ("PWD", "OLDPWD", "RANDOM", "SECONDS", "LINENO", "SHLVL", "PPID", "BASHPID", "FUNCNAME", "_")
+)
+
+
+def _native_reads(frame: Frame, words: Iterable[str]) -> list[str]:
+    """What a native script counts as reading.
+
+    Every word it names, from the env or else from the process, and every value that this very
+    call has set: an input, ``--env.KEY``, the env of a dependency entry.
+    """
+    named = [word for word in words if word not in _OF_BASH and not word.startswith("BASH_")]
+    outside = [
+        f"os:{word}"
+        for word in named
+        if ":" not in word and frame.env.peek(word) is None and f"+{word}" not in named
+    ]
+    mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
+    return [*named, *outside, *mapped, *frame.request.env, *frame.request.const]
+
+
+def _status_text(status: int) -> str:
+    if status < 0:
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    if status > 128:
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(status - 128).name}"
+    return f"exited with status {status}"
+
+
+def _advice(tail: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """What a program printed, and what to do next: by its own ``next:`` line, or by the cause."""
+    from cmbench.lib.causes import remedy
+
+    told = [line.removeprefix(NEXT) for line in tail if line.startswith(NEXT)]
+    seen = tuple(line for line in tail if not line.startswith(NEXT))
+    return seen, "\n".join(told) or remedy("\n".join(tail))
+
+
+def _files_of_failure(frame: Frame, cwd: str) -> Iterator[str]:
+    """The last lines of the files that a script wants to be shown when it fails."""
+    for name in frame.script.files_of_failure:
+        path = os.path.join(cwd, name)
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+            yield f"{name}:"
+            yield from (line.rstrip() for line in deque(stream, maxlen=TAIL_LINES))
+
+
+def _take_over(frame: Frame, cwd: str) -> None:
+    """Read what a native script left for the engine, and remove those files."""
+    path = os.path.join(cwd, "tmp-run-env.out")
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            for text in stream:
+                key, equals, value = text.rstrip("\n").partition("=")
+                if equals and key.strip():
+                    frame.env[key.strip()] = value
+        os.unlink(path)
+    path = os.path.join(cwd, "tmp-run-state.json")
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8") as stream:
+            for key, value in json.load(stream).items():
+                frame.state[key] = value
+        os.unlink(path)
+
+
+def _write_repeat_file(
+    frame: Frame, place: Place, command: list[str], environment: Mapping[str, str]
+) -> str:
+    """A shell file that repeats a failed step by hand; secrets are left out."""
+    import shlex
+
+    path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
+    changed = {k: v for k, v in environment.items() if os.environ.get(k) != v}
+    lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
+    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(masked_env(changed).items())]
+    lines.append(shlex.join(command))
+    with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
+        stream.write("\n".join(lines) + "\n")
+    return path

@@ -1,0 +1,369 @@
+"""The dictionary that cmind hands over, from the command line or from Python, to a ``Request``."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.format.dialect import DIALECTS
+from cmbench.format.merge import USER
+from cmbench.format.meta import is_true, updates, version_range
+from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Script, Tags, Typed
+from cmbench.index.select import parse_tags
+
+FLAGS: Mapping[str, str] = {
+    "tags": "tags of the script, with variations as _name: --tags=get,python3,_x",
+    "quiet": "no progress lines: the result, what was made or reused, errors",
+    "silent": "nothing but errors (-s)",
+    "verbose": "also show the output of every step (-v)",
+    "out": "json: print the result as JSON and nothing else",
+    "json": "print the result as JSON at the end (-j)",
+    "debug": "show Python tracebacks",
+    "version": "exact version wanted",
+    "version_min": "lowest version accepted",
+    "version_max": "highest version accepted",
+    "version_max_usable": "version to take when the default one is above version_max",
+    "path": "where to look for the tool or file",
+    "name": "name to register the result under, or to choose it by",
+    "env": "--env.KEY=value sets a key of the env",
+    "const": "--const.KEY=value sets a key that nothing overrides",
+    "state": "--state.key=value sets a key of the state",
+    "adr": "--adr.NAME.KEY=value changes dependencies named NAME at any depth",
+    "ad": "--ad.NAME.KEY=value changes this script's own dependencies",
+    "new": "make a new cache entry even if one fits",
+    "renew": "make the cache entry again",
+    "skip_cache": "run without the cache",
+    "force_cache": "cache scripts that only do so on request",
+    "offline": "never use the network",
+    "jobs": "how many independent steps may run at once, 1 by default: --jobs=4 or -j4",
+    "no_prefetch": "start no download before its step's turn",
+    "extra_cache_tags": "more tags for the cache entry",
+    "force_new_env_keys": "more env keys to give back",
+    "explain": "plan: --explain=KEY says where the value of an env key comes from",
+    "why": "plan: say for every step why it is there and why it is (not) cached",
+    "dot": "plan: print the graph for Graphviz",
+    "mermaid": "plan: print the graph for Mermaid",
+    "lock": "pin repositories, scripts, versions and files; a run writes the file",
+    "save_to_json": "write the result to this file",
+    "help": "show the inputs and variations of the script",
+}
+_ALIASES = {
+    "v": "verbose",
+    "s": "silent",
+    "q": "quiet",
+    "j": "json",
+    "h": "help",
+    "f": "force",
+    "add_deps": "ad",
+    "add_deps_recursive": "adr",
+}
+_CMIND = frozenset(
+    [
+        "action",
+        "automation",
+        "artifact",
+        "artifacts",
+        "parsed_automation",
+        "parsed_artifact",
+        "parsed_artifacts",
+        "cmd",
+        "unparsed_cmd",
+        "common",
+        "ignore_inheritance",
+        "cm_debug",
+    ]
+)
+
+
+def flags_of(i: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller asked for, short names written out, without what cmind adds."""
+    found: dict[str, Any] = {}
+    for key, value in i.items():
+        if key not in _CMIND:
+            name = key.replace("-", "_")
+            if name.startswith("j") and name[1:].isdigit() and value is True:
+                # -j4, as other tools write it; -j alone asks for JSON.
+                found["jobs"] = name[1:]
+            else:
+                found[_ALIASES.get(name, name)] = value
+    return found
+
+
+def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Flags that a user wants for every run: ``CM_SCRIPT_EXTRA_CMD="--adr.python.name=mine"``."""
+    found: dict[str, Any] = {}
+    for variable in {d.extra_command for marks in DIALECTS.values() for d in marks.values()}:
+        for word in environ.get(variable, "").split():
+            name, equals, value = word.lstrip("-").partition("=")
+            *groups, key = name.split(".")
+            place = found
+            for group in groups:
+                place = place.setdefault(_ALIASES.get(group, group), {})
+            place[key] = value if equals else True
+    return found
+
+
+def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
+    """The tag query and the name of a script or of a cache entry that a call has, if any.
+
+    Raises ``bad-value`` where words without a flag name several things.
+    """
+    words = [str(i.get("tags") or "")] if not isinstance(i.get("tags"), list) else i["tags"]
+    named: list[str] = []
+    for artifact in [i.get("artifact") or "", *(i.get("artifacts") or ())]:
+        text = str(artifact).strip()
+        if " " in text:
+            words += text.split()
+        elif text:
+            named.append(text)
+    if len(named) > 1:
+        raise Error(
+            "bad-value",
+            f"one name is taken at a time, and there are {len(named)}: {', '.join(named)}",
+            hint=f'tags are one word: "{" ".join(named)}" or --tags={",".join(named)}\n'
+            'a value stands behind "=": --jobs=4',
+        )
+    uid = named[0].rpartition(":")[2].rpartition(",")[2] if named else ""
+    return parse_tags(",".join(str(w) for w in words if w)), uid
+
+
+_SWITCHES = frozenset(
+    ["quiet", "verbose", "silent", "debug", "offline", "no_prefetch", "json", "new", "renew"]
+    + ["skip_cache", "force_cache", "why", "dot", "mermaid"]
+)
+
+
+def _check_switches(flags: Mapping[str, Any]) -> None:
+    for name in _SWITCHES:
+        value = str(flags.get(name, "")).lower()
+        if value not in _BOOLEANS:
+            raise Error(
+                "bad-value",
+                f"--{name}={flags[name]} is neither yes nor no",
+                hint=f"write --{name}, or leave it out",
+            )
+
+
+def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
+    """How the run as a whole behaves."""
+    return RunOptions(
+        quiet=is_true(flags.get("quiet", False)),
+        verbose=is_true(flags.get("verbose", False)),
+        silent=is_true(flags.get("silent", False)),
+        debug=is_true(flags.get("debug", False)),
+        offline=is_true(flags.get("offline", False)),
+        prefetch=not is_true(flags.get("no_prefetch", False)),
+        jobs=jobs_of(flags.get("jobs", 1)),
+        out=str(flags.get("out") or ""),
+        command=tuple(str(word) for word in command),
+    )
+
+
+def jobs_of(value: Any) -> int:
+    """The number of ``--jobs``; raises ``bad-value``."""
+    text = str(value).strip()
+    if value is True or not text.isdecimal() or int(text) < 1:
+        raise Error(
+            "bad-value",
+            "--jobs needs a number" if value is True else f"--jobs={text} is not a number",
+            hint="write how many steps may run at once: --jobs=4",
+        )
+    return int(text)
+
+
+def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
+    """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
+    inputs = {k: v for k, v in flags.items() if k not in FLAGS or k in script.inputs}
+    _check_switches({k: v for k, v in flags.items() if k not in inputs})
+    if script.dialect.inputs_bind:
+        _check_inputs(inputs, script)
+    _refuse_modes(inputs, script)
+    inputs = {k: _absolute(v, script.inputs.get(k)) for k, v in inputs.items()}
+    return Request(
+        tags=tags,
+        uid=uid,
+        inputs=inputs,
+        env=_group(flags, "env"),
+        const=_group(flags, "const"),
+        state=_group(flags, "state"),
+        version=version_range({key: _text(flags, key) for key in _VERSIONS}),
+        name=_text(flags, "name"),
+        path=os.pathsep.join(_full(p) for p in _text(flags, "path").split(os.pathsep) if p),
+        extra_cache_tags=tuple(_text(flags, "extra_cache_tags").replace(",", " ").split()),
+        force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
+        ad={k: _typed(v) for k, v in _updates(flags, "ad").items()},
+        adr={USER + k: _typed(v) for k, v in _updates(flags, "adr").items()},
+        force_cache=is_true(flags.get("force_cache", False)),
+        skip_cache=is_true(flags.get("skip_cache", False)),
+        new=is_true(flags.get("new", False)),
+        renew=is_true(flags.get("renew", False)),
+    )
+
+
+_VERSIONS = ("version", "version_min", "version_max", "version_max_usable")
+
+
+def _text(flags: Mapping[str, Any], key: str) -> str:
+    value = flags.get(key, "")
+    if isinstance(value, bool):
+        raise Error("bad-value", f"--{key} needs a value", hint=f"write --{key}=VALUE")
+    return ",".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
+
+
+def _absolute(value: Any, spec: InputSpec | None) -> Any:
+    """A path as the user means it, from the directory that the user is in."""
+    is_path = spec is not None and spec.type == "path" and isinstance(value, str) and value
+    return _full(value) if is_path else value
+
+
+def _full(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _typed(update: Dependency) -> Dependency:
+    """An update whose inputs keep what they mean as paths."""
+    found = dict(update.inputs)
+    for name, word in update.inputs.items():
+        if isinstance(word, str) and word and name not in FLAGS:
+            full = _full(word)
+            found[name] = Typed.of(word, full, os.path.lexists(full))
+    return replace(update, inputs=found)
+
+
+def _group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = flags.get(key) or {}
+    if not isinstance(value, dict):
+        raise Error("bad-value", f"--{key} needs a key", hint=f"write --{key}.KEY=value")
+    if "" in value:
+        raise Error("bad-value", f"--{key}. needs a key", hint=f"write --{key}.KEY=value")
+    return {str(k): _plain(v) for k, v in value.items()}
+
+
+def _plain(value: Any) -> Any:
+    if value is True:
+        return "yes"
+    return "no" if value is False else value
+
+
+def _updates(flags: Mapping[str, Any], key: str) -> dict[str, Dependency]:
+    try:
+        return updates(_named_group(flags, key))
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise Error(
+            "bad-value",
+            f"--{key}.NAME: what it says cannot be understood: {problem}",
+            hint=f"write --{key}.NAME.tags=TAGS, .version_min=VERSION or .env.KEY=VALUE",
+        ) from None
+
+
+def _named_group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = _group(flags, key)
+    for name, entry in value.items():
+        if not isinstance(entry, dict):
+            raise Error(
+                "bad-value",
+                f"--{key}.{name} needs a key",
+                hint=f"write --{key}.{name}.KEY=value, such as --{key}.{name}.version=3.11",
+            )
+    return value
+
+
+MODES = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
+"""Flags of other engines that ask for another kind of run: ignoring one would do harm."""
+_LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
+"""What other tools call a look at the run without running."""
+
+
+def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
+    for name in MODES:
+        if is_true(inputs.get(name, False)) and name not in script.inputs:
+            raise Error(
+                "unknown-flag",
+                f"--{name} is not possible with this engine",
+                hint="see without running anything what would be done: cm plan script ...",
+            )
+
+
+def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
+    """Names that the script does not know, each with what may have been meant."""
+    known = {*script.inputs, *script.dialect.inputs, *script.dialect.places}
+    return {
+        name: _instead(name, script)
+        or did_you_mean(name, [*known, *FLAGS])
+        or f"see its inputs: cm run script {script.alias} --help"
+        for name in inputs
+        if name not in known
+    }
+
+
+def _instead(name: str, script: Script) -> str:
+    if name == "docker":
+        return 'put "docker" in the place of "run" to run it in a container: cm docker script ...'
+    if name.replace("-", "_") not in _LOOKS:
+        return ""
+    return f"see what a run would do: cm plan script {script.alias}"
+
+
+def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
+    for name, hint in unknown_inputs(inputs, script).items():
+        raise Error("unknown-flag", f"{script.alias} knows no flag --{name}", hint=hint)
+    for name, value in inputs.items():
+        if name in script.inputs:
+            check_input(name, value, script)
+    _check_agreement([name for name in inputs if name in script.inputs], inputs, script)
+
+
+def _check_agreement(names: Iterable[str], inputs: Mapping[str, Any], script: Script) -> None:
+    """Refuse two inputs that set one env key to different values."""
+    first: dict[str, str] = {}
+    for name in names:
+        key = script.inputs[name].env
+        other = first.setdefault(key, name) if key else name
+        if str(_plain(inputs[name])) != str(_plain(inputs[other])):
+            raise Error(
+                "bad-value",
+                f"--{other}={_plain(inputs[other])} and --{name}={_plain(inputs[name])} "
+                "contradict each other",
+                hint=f"give one of them: for {script.alias} they mean the same",
+            )
+
+
+def check_input(name: str, value: Any, script: Script) -> None:
+    """Refuse a value that the declared type or choices do not allow."""
+    spec = script.inputs[name]
+    text = str(_plain(value))
+    if spec.choices and text not in spec.choices:
+        close = did_you_mean(text, spec.choices)
+        raise Error(
+            "bad-value",
+            f"--{name}={text} is not possible for {script.alias}",
+            hint=f"{close}\nchoose one of: {', '.join(spec.choices)}".lstrip(),
+        )
+    if spec.type in ("int", "float"):
+        _check_number(name, text, spec)
+    if spec.type == "bool" and text.lower() not in _BOOLEANS:
+        raise Error("bad-value", f"--{name}={text} is neither yes nor no")
+
+
+def _check_number(name: str, text: str, spec: InputSpec) -> None:
+    try:
+        number = float(int(text)) if spec.type == "int" else float(text)
+    except (ValueError, OverflowError):
+        raise Error("bad-value", f"--{name}={text} is not a number ({spec.type})") from None
+    low, high = spec.minimum, spec.maximum
+    bounds = [f"at least {low:g}"] if low is not None else []
+    bounds += [f"at most {high:g}"] if high is not None else []
+    outside = (low is not None and number < low) or (high is not None and number > high)
+    if outside or not math.isfinite(number):
+        raise Error(
+            "bad-value",
+            f"--{name}={text} is out of bounds",
+            hint=f"it must be a number {' and '.join(bounds) or 'that is finite'}",
+        )
+
+
+_BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")

@@ -1,1 +1,0 @@
-"""One module per family of verbs; ``cmbench.cli`` names them and loads what is called."""
