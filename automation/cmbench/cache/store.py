@@ -22,7 +22,6 @@ nothing is ever written to it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -42,7 +41,7 @@ from cmbench.cache.cache_entry import (
     unsealed,
 )
 from cmbench.errors import Error
-from cmbench.lib import orphans
+from cmbench.lib import locks, orphans
 
 __all__ = [
     "DRAFT_SECONDS",
@@ -98,7 +97,7 @@ class Store:
         self.shared = Store(shared) if shared else None
         self._entries: dict[str, Entry] = {}
         self._identities: frozenset[str] | None = None
-        self.wait_for: Callable[[int], None] = lambda file: fcntl.flock(file, fcntl.LOCK_EX)
+        self.wait_for: Callable[[int], None] = locks.lock
 
     def as_it_is_now(self) -> Store:
         """The store for a plan, which looks once at what there is and not again for every step."""
@@ -244,7 +243,7 @@ class Store:
         draft = final + _DRAFT
         record = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(record, fcntl.LOCK_EX)
+            locks.lock(record)
             _write_over(record, {"path": path})
             os.rename(draft, final)
         except OSError:
@@ -401,16 +400,9 @@ class Store:
 
     def _alive(self, name: str) -> bool:
         try:
-            record = os.open(self.place("staging", name), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return locks.is_held(self.place("staging", name))
         except OSError:
             return True
-        finally:
-            os.close(record)
-        return False
 
     def sweep(self, start: str = "") -> int:
         """Remove what dead runs left half-made; returns how many directories that were."""
@@ -429,7 +421,8 @@ class Store:
         except OSError:
             return 0
         try:
-            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not locks.try_lock(record):
+                return 0
             data = _record(record)
             if any(self._alive(name) for name in data["after"]):
                 return 0
@@ -469,32 +462,25 @@ class Store:
                 _write_over(handle, {"name": name})
             yield
         finally:
-            with suppress(OSError):
-                os.unlink(path)
-            os.close(handle)
+            locks.release(path, handle)
 
     def _acquire(self, path: str, waiting: Callable[[str], None]) -> int:
         told = False
-        while True:
-            try:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            except OSError as problem:
-                raise disk_error(problem, path) from None
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not told:
-                    waiting(_holder(handle))
-                    told = True
-                try:
-                    self.wait_for(handle)
-                except BaseException:
-                    os.close(handle)
-                    raise
-            if _same_file(handle, path):
-                return handle
-            os.close(handle)
+
+        def wait(handle: int) -> None:
+            nonlocal told
+            if not told:
+                waiting(_holder(handle))
+                told = True
+            self.wait_for(handle)
+
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return locks.acquire(path, wait)
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise disk_error(problem, path) from None
 
 
 def owner() -> dict[str, Any]:
@@ -561,13 +547,6 @@ def _holder(handle: int) -> str:
         return f"process {data['pid']} on {data['host']}"
     except (OSError, ValueError, KeyError):
         return "another run"
-
-
-def _same_file(handle: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except OSError:
-        return False
 
 
 def disk_error(problem: OSError, path: str) -> Error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bz2
 import errno
-import fcntl
 import gzip
 import io
 import lzma
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from cmbench.errors import Error
+from cmbench.lib import locks
 from cmbench.lib.files import CHUNK, Progress, file_error, require_space
 from cmbench.lib.probe import which
 
@@ -149,7 +149,7 @@ def private_folder(target: Path) -> Iterator[Path]:
     lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # Some network file systems have no locks: nothing is swept there.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.try_lock(lock)
         yield folder
     finally:
         _remove_tree(folder)
@@ -164,8 +164,8 @@ def _sweep(parent: Path, prefix: str) -> None:
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 # Only a run that is dead lets go of its lock.
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove_tree(path)
+                if locks.try_lock(handle):
+                    _remove_tree(path)
             finally:
                 os.close(handle)
 

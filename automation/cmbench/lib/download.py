@@ -7,17 +7,17 @@ Passwords and tokens in URLs are never shown.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from cmbench.errors import Error
+from cmbench.lib import locks
 from cmbench.lib.files import (
     CHUNK,
     Checksum,
@@ -95,48 +95,23 @@ def download(
 def _locked(destination: Path, wanted: Wanted) -> Iterator[None]:
     """Hold the right to make ``destination``; a second process waits and then finds the file."""
     path = destination.with_name(destination.name + ".part.lock")
-    handle = _acquire(path, lambda: _report_part(destination, wanted))
+
+    def wait(handle: int) -> None:
+        while not locks.try_lock(handle):
+            with suppress(OSError):
+                wanted.report(_part_of(destination).stat().st_size, wanted.size)
+            time.sleep(_LOOK_SECONDS)
+
+    try:
+        handle = locks.acquire(path, wait)
+    except OSError as problem:
+        if problem.errno not in locks.UNSUPPORTED:
+            raise
+        handle = -1
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _report_part(destination: Path, wanted: Wanted) -> None:
-    with suppress(OSError):
-        wanted.report(_part_of(destination).stat().st_size, wanted.size)
-
-
-def _acquire(path: Path, waiting: Callable[[], None]) -> int:
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            _wait_for(handle, waiting)
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                return handle
-        except FileNotFoundError:
-            pass  # The holder has removed it: the next one makes a new one.
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _wait_for(handle: int, waiting: Callable[[], None]) -> None:
-    while not _try_lock(handle):
-        waiting()
-        time.sleep(_LOOK_SECONDS)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # Some network file systems have no locks.
-    return True
+        locks.release(path, handle)
 
 
 def _present(destination: Path, wanted: Wanted, store: Path | None) -> Downloaded | None:

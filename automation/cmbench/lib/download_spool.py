@@ -10,7 +10,6 @@ that, a step whose turn comes before its wish would fetch the file at the same t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import locks
 from cmbench.lib.download import Downloaded, download
 from cmbench.lib.files import existing_parent, parse_checksum, require_space
 
@@ -115,18 +115,9 @@ def _mark(place: Path) -> Path:
 def under_way(place: Path) -> bool:
     """Whether somebody else is bringing the file to ``place`` right now."""
     try:
-        handle = os.open(place.with_name(place.name + ".part.lock"), os.O_RDWR | os.O_CLOEXEC)
+        return locks.is_held(place.with_name(place.name + ".part.lock"))
     except OSError:
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return False
 
 
 def _known(place: Path) -> bool:

@@ -10,7 +10,6 @@ before. Until then it can be withdrawn without a trace.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from cmbench.lib import orphans
+from cmbench.lib import locks, orphans
 
 STOP_SECONDS = 4.0
 """How long steps have to end when the user stops the run."""
@@ -241,16 +240,14 @@ class Crew:
         self.wait(lambda: self._try(handle))
 
     def _try(self, handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            wanted = getattr(self._mine, "wants", "")
-            holder = self._makers.get(wanted)
-            task = self.here
-            if holder is not None and task is not None and task.order < holder.order:
-                holder.withdraw(again=True)
-            return False
-        return True
+        if locks.try_lock(handle):
+            return True
+        wanted = getattr(self._mine, "wants", "")
+        holder = self._makers.get(wanted)
+        task = self.here
+        if holder is not None and task is not None and task.order < holder.order:
+            holder.withdraw(again=True)
+        return False
 
     def alone(self, why: str) -> None:
         """Refuse to go on beside others, because of ``why``: the step is run again in its turn."""
