@@ -1,20 +1,63 @@
-"""One child process in a group of its own: its output line by line, and its end within seconds."""
+"""The executor of this machine: a process in a group of its own, and its end within seconds."""
 
 from __future__ import annotations
 
 import errno
 import os
+import selectors
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from cmbench.errors import Error
 from cmbench.lib import orphans
+from cmbench.run.executor import LOOK_SECONDS, RUNNING, Job, JobHandle, JobState, run_job
 
 GRACE_SECONDS = 2.0
+
+
+class LocalExecutor:
+    """Runs jobs as processes of this machine, each in a process group of its own.
+
+    To cancel one ends its whole group, by force after ``GRACE_SECONDS`` or a second interruption,
+    and what has left the group, such as ``timeout 60 make``, where the environment of the job names
+    its ``scratch``.
+    """
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Process] = {}
+
+    def submit(self, job: Job) -> JobHandle:
+        """Start ``job``; raises ``cannot-start``."""
+        process = _start(list(job.command), job.cwd, job.environment)
+        handle = JobHandle(self.name, str(process.pid))
+        self._jobs[handle.id] = _Process(process, job.scratch)
+        return handle
+
+    def logs(self, handle: JobHandle) -> list[str]:
+        """New lines of its output."""
+        return self._jobs[handle.id].lines()
+
+    def poll(self, handle: JobHandle) -> JobState:
+        """Whether it runs; its exit status once it has closed its output."""
+        job = self._jobs[handle.id]
+        return JobState("ended", job.process.wait()) if job.over else RUNNING
+
+    def cancel(self, handle: JobHandle) -> None:
+        """End it with all that it has started."""
+        job = self._jobs.pop(handle.id)
+        try:
+            end_all(job.process, job.scratch)
+        finally:
+            job.close()
+
+    def fetch(self, handle: JobHandle) -> None:
+        """All is here already."""
+        self._jobs.pop(handle.id).close()
 
 
 def run_process(
@@ -25,23 +68,9 @@ def run_process(
     pulse: Callable[[], None] = lambda: None,
     scratch: str = "",
 ) -> int:
-    """Run ``command`` in a process group of its own; its output goes to ``line``, line by line.
-
-    An interruption ends the whole group, by force after ``GRACE_SECONDS`` or a second interruption,
-    and passes on. So does it end what has left the group, such as ``timeout 60 make``, where
-    ``scratch`` is the private directory that the environment names.
-    Returns the exit status (negative for a signal). ``pulse`` is called a few times a second; what
-    it raises ends the process too.
-    """
-    with _signals_held() as let_go:
-        process = _start(command, cwd, environment)
-        try:
-            let_go()
-            _pump(process, line, pulse)
-            return process.wait()
-        except BaseException:
-            end_all(process, scratch)
-            raise
+    """Run ``command`` on this machine as ``run_job`` does; returns its exit status."""
+    job = Job(tuple(command), cwd, environment, scratch)
+    return run_job(LocalExecutor(), job, line, pulse).exit_code
 
 
 def _start(command: list[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -71,57 +100,34 @@ def _remedy(problem: OSError, program: str, environment: Mapping[str, str]) -> s
     return f"the longest value, that of {key}, has {size} characters: hand it on in a file"
 
 
-@contextmanager
-def _signals_held() -> Iterator[Callable[[], None]]:
-    """Keep Ctrl-C and SIGTERM back until the given function is called, or the block ends.
+class _Process:
+    """A started process and what it has printed so far."""
 
-    One that arrives when a process was made, and nobody knows of it yet, would leave it behind.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-    arrived: list[int] = []
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    kept = {number: handler for number, handler in old.items() if callable(handler)}
-    for number in kept:
-        signal.signal(number, lambda number, frame: arrived.append(number))
+    def __init__(self, process: subprocess.Popen[bytes], scratch: str) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.scratch = scratch
+        self.over = False
+        self._stream = process.stdout
+        self._rest = b""
+        os.set_blocking(self._stream.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._stream, selectors.EVENT_READ)
 
-    def let_go() -> None:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-        kept.clear()
-        if arrived:
-            signal.raise_signal(arrived.pop())
+    def lines(self) -> list[str]:
+        """Whole lines that are new; ``over`` from the last one on."""
+        ready = self._selector.select(timeout=LOOK_SECONDS)
+        data = self._stream.read(65536) if ready else None
+        if data:
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            return [_visible(item) for item in lines]
+        self.over = data == b"" or self.process.poll() is not None
+        return [_visible(self._rest)] if self.over and self._rest else []
 
-    try:
-        yield let_go
-    finally:
-        let_go()
-
-
-def _pump(
-    process: subprocess.Popen[bytes], line: Callable[[str], None], pulse: Callable[[], None]
-) -> None:
-    import selectors
-
-    stream = process.stdout
-    assert stream is not None
-    os.set_blocking(stream.fileno(), False)
-    rest = b""
-    with selectors.DefaultSelector() as selector, stream:
-        selector.register(stream, selectors.EVENT_READ)
-        while True:
-            pulse()
-            ready = selector.select(timeout=0.2)
-            data = stream.read(65536) if ready else None
-            if data:
-                *lines, rest = (rest + data).split(b"\n")
-                for item in lines:
-                    line(_visible(item))
-            elif data == b"" or process.poll() is not None:
-                break
-    if rest:
-        line(_visible(rest))
+    def close(self) -> None:
+        """Let go of its output."""
+        self._selector.close()
+        self._stream.close()
 
 
 def _visible(raw: bytes) -> str:

@@ -26,6 +26,7 @@ from cmbench.format.model import Outcome
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Place, artifact, os_info, run_state
 from cmbench.run.customize import crash, load, programs, unanswered
+from cmbench.run.executor import Executor, Job, run_job
 from cmbench.run.log import RunLog
 from cmbench.values import immutable
 
@@ -100,8 +101,10 @@ class StepRunner:
         words: Callable[[str], tuple[str, ...]],
         offline: bool = False,
         crew: Crew | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.downloads = ""
+        self._executor = executor
         self._crew = crew
         self._words = words
         self._reporter = reporter
@@ -315,7 +318,15 @@ class StepRunner:
         command = ["bash", path]
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
-        status, tail = self._process(command, place, environment)
+        job = Job(
+            command=tuple(command),
+            cwd=place.cwd,
+            environment=environment,
+            scratch=place.scratch,
+            reads=(frame.script.path,),
+            entries=tuple(frame.entries),
+        )
+        status, tail = self._process(job)
         if status:
             repeat = _write_repeat_file(frame, place, command, environment)
             seen, advice = _advice(tail)
@@ -328,11 +339,12 @@ class StepRunner:
             )
         _take_over(frame, place.cwd)
 
-    def _process(
-        self, command: list[str], place: Place, environment: Mapping[str, str]
-    ) -> tuple[int, tuple[str, ...]]:
-        from cmbench.run.process import run_process
+    def _process(self, job: Job) -> tuple[int, tuple[str, ...]]:
+        """Run the native program where the executor does; its exit status and last lines."""
+        if self._executor is None:
+            from cmbench.run.process import LocalExecutor
 
+            self._executor = LocalExecutor()
         tail: deque[str] = deque(maxlen=TAIL_LINES)
 
         def line(text: str) -> None:
@@ -342,12 +354,13 @@ class StepRunner:
             self._line(text)
 
         if self._crew is None or self._crew.in_hook:
-            status = run_process(command, place.cwd, environment, line, scratch=place.scratch)
-            return status, tuple(tail)
-        with self._crew.idle():
-            check = self._crew.check
-            status = run_process(command, place.cwd, environment, line, check, place.scratch)
-        return status, tuple(tail)
+            state = run_job(self._executor, job, line)
+        else:
+            with self._crew.idle():
+                state = run_job(self._executor, job, line, self._crew.check)
+        if state.reason:
+            line(f"{self._executor.name}: {state.reason}")
+        return state.exit_code or int(state.status == "lost"), tuple(tail)
 
     def _write_log(self, text: str) -> None:
         if self._log is not None:
