@@ -1,41 +1,17 @@
-"""Every failure a user can meet: one exception type, exit codes, and the one renderer.
+"""Every failure a user can meet: one exception type, and the one renderer.
 
-Exit codes follow the CM convention so that existing callers keep working: 1 a plain error,
-2 a native script failed, 4 something named in the request does not exist in the form asked for,
-16 nothing was found for tags, variations or versions, 130 interrupted.
+Its codes, what they mean and their exit codes are in ``error_codes``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-EXIT_ERROR = 1
-EXIT_SCRIPT_FAILED = 2
-EXIT_BAD_REQUEST = 4
-EXIT_NOT_FOUND = 16
-EXIT_INTERRUPTED = 130
-
-_EXIT_BY_CODE = {
-    "script-failed": EXIT_SCRIPT_FAILED,
-    "unknown-flag": EXIT_BAD_REQUEST,
-    "bad-value": EXIT_BAD_REQUEST,
-    "bad-meta": EXIT_BAD_REQUEST,
-    "ambiguous": EXIT_BAD_REQUEST,
-    "dependency-cycle": EXIT_BAD_REQUEST,
-    "script-not-found": EXIT_NOT_FOUND,
-    "variation-not-found": EXIT_NOT_FOUND,
-    "version-not-found": EXIT_NOT_FOUND,
-    "not-detected": EXIT_NOT_FOUND,
-    "not-registered": EXIT_NOT_FOUND,
-    "entry-not-found": EXIT_NOT_FOUND,
-    "interrupted": EXIT_INTERRUPTED,
-}
-
 
 class Error(Exception):
     """A failure with everything its reader needs.
 
-    ``code`` is a kebab-case name that tests and programs may match on. ``message`` says what
+    ``code`` is a name from ``error_codes`` that tests and programs match on. ``message`` says what
     happened in one line. ``hint`` says what to do next. ``context`` holds lines of detail, such as
     the last lines of a program's real output. ``doing`` names the activity (``run.sh``,
     ``preprocess``). ``chain`` is the path of scripts from the request to the failing step and is
@@ -58,7 +34,7 @@ class Error(Exception):
         self.hint = hint
         self.context = tuple(context)
         self.doing = doing
-        self.exit_code = _EXIT_BY_CODE.get(code, EXIT_ERROR) if exit_code is None else exit_code
+        self.exit_code = _exit_code(code) if exit_code is None else exit_code
         self.chain: tuple[str, ...] = ()
         self.log = ""
         self.record = ""
@@ -88,6 +64,13 @@ class Error(Exception):
         if self.record:
             lines.append(f"  record: {self.record}")
         return "\n".join(lines)
+
+
+def _exit_code(code: str) -> int:
+    # Imported at the first failure: a command that goes well does not need the table.
+    from cmbench.error_codes import exit_code_of
+
+    return exit_code_of(code)
 
 
 def _kept(line: str, width: int) -> list[str]:

@@ -6,10 +6,12 @@ What is generated stands between two marks; everything around them is written by
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from cmbench.author.detection import CASE_KEYS
 from cmbench.author.lint_files import REGISTRY
+from cmbench.error_codes import AREAS
 from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
 from cmbench.index.scripts import Index, Row
@@ -40,6 +42,7 @@ def repository_pages(root: str, scripts: Sequence[Script], own: bool) -> dict[st
     folder = os.path.join(root, "docs", "reference")
     parts = {
         "scripts.md": scripts_table(scripts),
+        "errors.md": error_codes(),
         "lint.md": checks_table(),
         "testing.md": _table(
             ("key", "what it says"), [(f"`{k}`", v) for k, v in CASE_KEYS.items()]
@@ -193,6 +196,17 @@ def checks_table() -> str:
         for _, item in sorted(REGISTRY.items())
     ]
     return _table(("number", "what it demands", "`--fix`", "house style"), rows)
+
+
+def error_codes() -> str:
+    """Every error code with its meaning, remedy and exit code, by area."""
+    parts = []
+    for area, codes in AREAS.items():
+        parts.append(f"## {area}")
+        for code in codes:
+            text = f"{code.meaning} {code.remedy} Exit code {code.exit_code}."
+            parts += [f"### {code.name}", textwrap.fill(text, 80, break_on_hyphens=False)]
+    return "\n\n".join(parts)
 
 
 def _yes(holds: bool) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cmbench.errors import EXIT_BAD_REQUEST, Error, did_you_mean
+from cmbench.errors import Error, did_you_mean
 
 _OF_A_SCRIPT = {("script", verb) for verb in ("run", "plan", "show")}
 
@@ -127,7 +127,6 @@ def _refuse(thing: str, word: str, verbs: Sequence[str], i: dict[str, Any]) -> d
         "unknown-verb",
         f'"cm {word} {thing}" is not a command',
         hint=f"{guess + ' ' if guess else ''}cm help {thing} lists the commands",
-        exit_code=EXIT_BAD_REQUEST,
     )
     if i.get("out") == "con":
         print(error.render(), file=sys.stderr)

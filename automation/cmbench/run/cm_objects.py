@@ -15,7 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cmbench.errors import EXIT_NOT_FOUND, Error
+from cmbench.errors import Error
+from cmbench.exit_codes import EXIT_NOT_FOUND
 from cmbench.plan.resolved_step import Frame
 from cmbench.values import immutable
 
