@@ -29,10 +29,10 @@ from cmbench.container.recipe import (
 from cmbench.container.systems import base_image, tools_of
 from cmbench.errors import Error
 from cmbench.format.env import mask_word
-from cmbench.format.model import Plan, Request
+from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
+from cmbench.plan.node import Plan, walk
 from cmbench.plan.resolved_step import Frame
-from cmbench.plan.tree import walk
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
 PROXIES = (*_PROXIES, *(name.upper() for name in _PROXIES))
@@ -84,12 +84,11 @@ def design(
     engine: Engine,
     options: Options,
     plan: Plan,
-    frames: Mapping[int, Frame],
     request: Request,
     world: World,
 ) -> Design:
     """The container for ``plan``; raises ``bad-value`` for what cannot be."""
-    top = frames[id(plan.root)]
+    top = plan.frame
     base, manager = base_image(options.base_image, options.os, options.os_version)
     baked = _baked(options, plan, world)
     labels = {"org.opencontainers.image.title": f"cmbench {top.script.alias}"}
@@ -99,7 +98,7 @@ def design(
     recipe = Recipe(
         base=base,
         manager=manager,
-        tools=_tools(plan, frames, options),
+        tools=_tools(plan, options),
         labels=labels,
         baked=world.store.root if baked else "",
     )
@@ -126,11 +125,11 @@ def design(
     )
 
 
-def _tools(plan: Plan, frames: Mapping[int, Frame], options: Options) -> tuple[str, ...]:
+def _tools(plan: Plan, options: Options) -> tuple[str, ...]:
     """What the steps of the plan need of the operating system, and what was asked for."""
     found: list[str] = list(options.packages)
     for node in walk(plan.root):
-        frame = frames.get(id(node))
+        frame = node.frame
         if frame is not None:
             wanted = declared(frame).get("packages")
             found += map(str, wanted if isinstance(wanted, list) else tools_of(frame.script.alias))

@@ -2,8 +2,8 @@
 
 Comparison and ``repr`` are generated only where something uses them: every command pays for each.
 
-``Script`` and its parts come from ``meta.yaml``; ``Request`` comes from a caller; ``Node`` and
-``Plan`` come from the planner; ``Outcome`` comes from a finished step.
+``Script`` and its parts come from ``meta.yaml``; ``Request`` comes from a caller; ``Outcome`` comes
+from a finished step.
 """
 
 from __future__ import annotations
@@ -241,38 +241,6 @@ class RunOptions:
     jobs: int = 1
     out: str = ""
     command: tuple[str, ...] = ()
-
-
-@immutable(frozen=True, slots=True, eq=False, repr=False)
-class Node:
-    """One step of a plan.
-
-    ``when`` is empty for a sure step, else the condition that only a run can decide.
-    ``cached`` is ``hit``, ``miss``, ``no`` (never cached), ``fact``, ``above`` (made by an
-    earlier step of the same plan) or ``maybe``; ``why`` explains it.
-    """
-
-    tags: str
-    script: str
-    variations: tuple[str, ...]
-    version: str
-    phase: str
-    when: str
-    cached: str
-    why: str
-    fetches: tuple[str, ...]
-    entry: str
-    children: tuple[Node, ...]
-
-
-@immutable(frozen=True, slots=True, eq=False, repr=False)
-class Plan:
-    """What a request would do, found without running anything."""
-
-    root: Node
-    steps: int
-    hits: int
-    seconds: float
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

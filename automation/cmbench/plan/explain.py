@@ -17,9 +17,10 @@ from cmbench.cache.store import Entry
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.env import MISSING, Pending, as_text, masked_env, select_keys
 from cmbench.format.merge import USER
-from cmbench.format.model import Condition, Dependency, Node, Script, Settings
+from cmbench.format.model import Condition, Dependency, Script, Settings
 from cmbench.index.select import merge_order
-from cmbench.plan.requirements import Estimator, Needs, own_code
+from cmbench.plan.node import Detail, Node
+from cmbench.plan.requirements import Estimator, own_code
 from cmbench.plan.resolve import (
     Resolver,
     call_env,
@@ -30,16 +31,14 @@ from cmbench.plan.resolved_step import Frame, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """What is known of one node beyond the node itself."""
+@dataclass(slots=True)
+class _Seen:
+    """What ``Notes`` keep of one step until it is planned; ``now`` is what its key holds."""
 
-    node: Node
+    number: int
     asked: str
-    variations: Mapping[str, str]
-    version_from: str
-    misses: tuple[str, ...]
-    needs: Needs
+    misses: tuple[str, ...] = ()
+    now: Any = MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +58,26 @@ class Origin:
 
 
 class Notes:
-    """A watcher of the planner that keeps a ``Detail`` for each node, and origins of one key."""
+    """A watcher of the planner that gives each node its ``Detail``; keeps origins of one key."""
 
     def __init__(self, resolver: Resolver, key: str = "") -> None:
-        self.details: dict[int, Detail] = {}
         self.origins: list[Origin] = []
         self.readers: dict[str, list[str]] = {}
         self.inputs: list[str] = []
         self._resolver = resolver
         self._estimator = Estimator(os.path.dirname(resolver.store.root), self._made_by)
         self._key = key
-        self._now: dict[int, Any] = {}
-        self._asked: dict[int, str] = {}
-        self._misses: dict[int, tuple[str, ...]] = {}
         self._known: set[str] = set()
-        self._numbers: dict[int, int] = {}
+        self._steps = 0
         self._made: dict[str, list[Entry]] | None = None
         self._makers = resolver.store.makers()
 
     def resolved(self, frame: Frame, asked: Dependency | None) -> None:
         """Settings are laid: the moment to see origins and the differences to cache entries."""
-        self._asked[id(frame)] = _asked_by(frame.parent, asked)
+        seen = frame.watched = _Seen(self._steps, _asked_by(frame.parent, asked))
+        self._steps += 1
         if frame.cacheable and not frame.script.host_facts:
-            self._misses[id(frame)] = tuple(misses(self._resolver, frame, self._made_by))
+            seen.misses = tuple(misses(self._resolver, frame, self._made_by))
         if self._key:
             self._known.update(dict.keys(frame.env))
             self._see_settings(frame, asked)
@@ -96,16 +92,16 @@ class Notes:
                 self._made.setdefault(entry.script_uid, []).append(entry)
         return self._made.get(script.uid, ())
 
-    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
-        """The step is planned: keep its detail, and see what it gave to its caller."""
+    def planned(self, node: Node) -> None:
+        """The step is planned: add its detail, and see what it gave to its caller."""
+        frame = node.frame
         missed = node.cached in ("miss", "maybe")
-        self.details[id(node)] = Detail(
-            node=node,
-            asked=self._asked.get(id(frame), "") or _asked_by(None, asked),
+        node.detail = Detail(
+            asked=frame.watched.asked if frame else _asked_by(None, node.entry_of),
             variations=dict(frame.choice.reasons) if frame else {},
             version_from=_version_origin(frame) if frame else "",
-            misses=self._misses.get(id(frame), ()) if missed else (),
-            needs=self._estimator.needs(node, frame),
+            misses=frame.watched.misses if frame and missed else (),
+            needs=self._estimator.needs(node),
         )
         if self._key and frame is not None and frame.parent is not None:
             self._see_gift(frame, frame.parent, node)
@@ -114,7 +110,7 @@ class Notes:
         key = self._key
         layers = list(_layers(frame, asked, key))
         now = frame.env.peek(key, MISSING)
-        self._now[id(frame)] = now
+        frame.watched.now = now
         self._see_uses(frame, now)
         if all(layer[0].startswith("from ") for layer in layers):
             return
@@ -139,9 +135,9 @@ class Notes:
 
     def _see_gift(self, frame: Frame, parent: Frame, node: Node) -> None:
         now = parent.env.peek(self._key, MISSING)
-        if _same(now, self._now.get(id(parent), MISSING)):
+        if _same(now, parent.watched.now):
             return
-        self._now[id(parent)] = now
+        parent.watched.now = now
         source = "the cached entry of " if node.cached == "hit" else ""
         if isinstance(now, Pending):
             where = f"will be set by {now.producer} when it has run"
@@ -152,8 +148,7 @@ class Notes:
     def _add(self, frame: Frame, where: str, value: Any, in_force: bool) -> None:
         text = "" if value is MISSING else _shown(self._key, value)
         depth = len(frame.chain()) - 1
-        number = self._numbers.setdefault(id(frame), len(self._numbers))
-        self.origins.append(Origin(frame.label, number, depth, where, text, in_force))
+        self.origins.append(Origin(frame.label, frame.watched.number, depth, where, text, in_force))
 
     def found(self) -> list[Origin]:
         """The origins; raises ``bad-value`` where no step of the plan knows the key."""
@@ -402,9 +397,9 @@ def key_of(word: str, blocks: Sequence[Settings]) -> str:
     return word
 
 
-def node_data(node: Node, details: Mapping[int, Detail]) -> dict[str, Any]:
+def node_data(node: Node) -> dict[str, Any]:
     """``node`` and all below it as JSON holds it, details included."""
-    detail = details[id(node)]
+    detail = node.detail
     needs = detail.needs
     acquires = [c.tags for c in node.children if acquires_for(node, c)]
     return {
@@ -437,7 +432,7 @@ def node_data(node: Node, details: Mapping[int, Detail]) -> dict[str, Any]:
         "privileges": list(needs.privileges),
         "licences": list(needs.licences),
         "entry": node.entry,
-        "children": [node_data(child, details) for child in node.children],
+        "children": [node_data(child) for child in node.children],
     }
 
 

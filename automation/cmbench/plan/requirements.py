@@ -18,7 +18,8 @@ from typing import Any
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, as_text, mask
-from cmbench.format.model import Node, Script
+from cmbench.format.model import Script
+from cmbench.plan.node import Node
 from cmbench.plan.resolved_step import Frame
 from cmbench.record import load_record, own_times
 
@@ -82,8 +83,9 @@ class Estimator:
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
         self._code: dict[str, tuple[bool, bool]] = {}
 
-    def needs(self, node: Node, frame: Frame | None) -> Needs:
+    def needs(self, node: Node) -> Needs:
         """What the step ``node`` takes if it runs."""
+        frame = node.frame
         if frame is None:
             return UNKNOWN
         if node.cached in ("hit", "above", "fact"):

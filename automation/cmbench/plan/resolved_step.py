@@ -18,7 +18,7 @@ OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Frame:
     """A request resolved against one script; lives as long as the step does.
 
@@ -26,7 +26,8 @@ class Frame:
     beyond its own reads: the content of every script that ran uncached below it, facts of the
     machine that were read, and the entries that were used. ``shared`` is the
     ``run_script_input`` that all hooks of one step share. ``ended`` says that only the steps that
-    come last, its ``post_deps``, are still to run.
+    come last, its ``post_deps``, are still to run. ``watched`` is what the watcher of a plan, such
+    as an explanation, keeps of it.
     """
 
     request: Request
@@ -47,6 +48,7 @@ class Frame:
     cwd: str = ""
     ended: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
+    watched: Any = None
     _identity: str = ""
 
     @property

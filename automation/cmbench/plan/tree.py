@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
+from cmbench.cache.cache_entry import Entry
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
-from cmbench.format.model import PHASES, Dependency, Node, Plan, Request, Tags
+from cmbench.format.model import PHASES, Dependency, Request, Tags
 from cmbench.index.select import candidates
 from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.node import Node, Plan, walk
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame
 
@@ -63,13 +66,13 @@ class PlanEnv(TracedEnv):
 
 
 class Watcher(Protocol):
-    """Who wants to see the frames behind the nodes of a plan, such as an explanation."""
+    """Who wants to see a plan while it is made, such as an explanation."""
 
     def resolved(self, frame: Frame, asked: Dependency | None) -> None:
         """Settings are laid, nothing else has happened; ``asked`` is the caller's entry."""
 
-    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
-        """The step and all below it are planned; there is no frame where the step is open."""
+    def planned(self, node: Node) -> None:
+        """The step and all below it are planned."""
 
 
 class Planner:
@@ -117,35 +120,37 @@ class Planner:
         try:
             if self._watcher is not None:
                 self._watcher.resolved(frame, asked)
-            node = self._resolved_step(frame, parent, phase, when)
+            node = self._resolved_step(frame, asked, phase, when)
         except Error as error:
             error.within(frame.label)
             raise
         if self._watcher is not None:
-            self._watcher.planned(node, frame, asked)
+            self._watcher.planned(node)
         return node
 
-    def _resolved_step(self, frame: Frame, parent: Frame | None, phase: str, when: str) -> Node:
+    def _resolved_step(self, frame: Frame, asked: Dependency | None, phase: str, when: str) -> Node:
+        parent = frame.parent
+        node = partial(_node, frame, asked, phase, when)
         if frame.script.host_facts:
             self._give_facts(frame, parent)
-            return _node(frame, phase, when, "fact", "told by this machine, at every run")
+            return node("fact", "told by this machine, at every run")
         if not frame.cacheable:
             children = self._children(frame)
             self._give(frame, parent, when)
-            return _node(frame, phase, when, "no", "runs every time", children=children)
+            return node("no", "runs every time", children=children)
         entry, why = self._resolver.look_up(frame)
         if entry is not None:
             children = self._children(frame, dynamic_only=True)
             if parent is not None:
                 _merge(parent.env, _doubted(entry.new_env, when, frame))
-            return _node(frame, phase, when, "hit", why, entry.path, children, entry.version)
+            return node("hit", why, entry, children)
         if self._made_above(frame):
             self._give(frame, parent, when)
-            return _node(frame, phase, when, "above", "made by an earlier step of this plan")
+            return node("above", "made by an earlier step of this plan")
         children = self._children(frame)
         self._give(frame, parent, when)
         cached = "maybe" if why.startswith("unknown until") else "miss"
-        return _node(frame, phase, when, cached, why, children=children)
+        return node(cached, why, children=children)
 
     def _made_above(self, frame: Frame) -> bool:
         """Whether an earlier step makes this entry too; from now on, this one counts as such."""
@@ -210,9 +215,9 @@ class Planner:
         return request if len(found) == 1 else None
 
     def _open(self, entry: Dependency, phase: str, when: str, why: str) -> Node:
-        node = _open_node(entry, phase, when, why)
+        node = Node(None, entry, entry.tags, phase, when, "maybe", why)
         if self._watcher is not None:
-            self._watcher.planned(node, None, entry)
+            self._watcher.planned(node)
         return node
 
     def _promise_own_keys(self, frame: Frame, phase: str) -> None:
@@ -283,24 +288,6 @@ def _tags_above(frame: Frame) -> list[Tags]:
     return own + _tags_above(frame.parent) if frame.parent else own
 
 
-def walk(node: Node) -> Iterable[Node]:
-    """``node`` and everything below it, in the order of the run."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(reversed(node.children))
-
-
-def sure(node: Node) -> Iterator[Node]:
-    """Of ``node`` and everything below it, the steps that will work whatever happens."""
-    if node.when or node.cached not in ("no", "miss"):
-        return
-    yield node
-    for child in node.children:
-        yield from sure(child)
-
-
 def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:
     for key, value in new.items():
         env[key] = merge_value(env.peek(key), value)
@@ -313,26 +300,28 @@ def _doubted(new: Mapping[str, Any], when: str, frame: Frame) -> Mapping[str, An
 
 def _node(
     frame: Frame,
+    asked: Dependency | None,
     phase: str,
     when: str,
     cached: str,
     why: str,
-    entry: str = "",
+    entry: Entry | None = None,
     children: tuple[Node, ...] = (),
-    version: str = "",
 ) -> Node:
     fetches = () if cached in ("hit", "above") else frame.texts("fetches")
     return Node(
+        frame=frame,
+        entry_of=asked,
         tags=str(frame.request.tags) or frame.script.alias,
-        script=frame.script.alias,
-        variations=frame.choice.variations,
-        version=version or _version_text(frame),
         phase=phase,
         when=when,
         cached=cached,
         why=why,
+        script=frame.script.alias,
+        variations=frame.choice.variations,
+        version=(entry.version if entry else "") or _version_text(frame),
         fetches=tuple(mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches),
-        entry=entry,
+        entry=entry.path if entry else "",
         children=children,
     )
 
@@ -344,19 +333,3 @@ def _version_text(frame: Frame) -> str:
     bounds = [f">={version.minimum}" if version.minimum else ""]
     bounds.append(f"<={version.maximum}" if version.maximum else "")
     return ",".join(b for b in bounds if b)
-
-
-def _open_node(entry: Dependency, phase: str, when: str, why: str) -> Node:
-    return Node(
-        tags=entry.tags,
-        script="",
-        variations=(),
-        version="",
-        phase=phase,
-        when=when,
-        cached="maybe",
-        why=why,
-        fetches=(),
-        entry="",
-        children=(),
-    )

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cmbench.format.model import Node, Plan
 from cmbench.lib.text_files import size_text
-from cmbench.plan.explain import Detail, Notes, Origin, acquires_for
-from cmbench.plan.tree import TAGS_FROM, walk
+from cmbench.plan.explain import Notes, Origin, acquires_for
+from cmbench.plan.node import Node, Plan, walk
+from cmbench.plan.tree import TAGS_FROM
 
 WIDTH = 80
 _WORDS = {
@@ -34,11 +34,9 @@ _LEAST_NAME, _LEAST_STATE = 20, 12
 """So many characters of each stay when a line is too long for both."""
 
 
-def plan_text(
-    plan: Plan, details: Mapping[int, Detail], totals: Mapping[str, Any], reasons: bool = False
-) -> str:
+def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> str:
     """The tree, one step a line (with ``reasons`` more), and what it takes in total."""
-    lines = list(_tree(plan.root, "", "", details if reasons else {}))
+    lines = list(_tree(plan.root, "", "", reasons))
     nodes = list(walk(plan.root))
     facts = sum(n.cached == "fact" for n in nodes)
     counts = [
@@ -50,20 +48,18 @@ def plan_text(
     ]
     total = ", ".join(f"{number} {word}" for number, word in counts if number)
     lines += ["", f"{len(nodes)} {'step' if len(nodes) == 1 else 'steps'}: {total}"]
-    return "\n".join([*lines, *_needs_lines(nodes, details, totals)])
+    return "\n".join([*lines, *_needs_lines(nodes, totals)])
 
 
-def _tree(
-    node: Node, lead: str, below: str, details: Mapping[int, Detail], word: str = ""
-) -> Iterator[str]:
+def _tree(node: Node, lead: str, below: str, reasons: bool, word: str = "") -> Iterator[str]:
     yield _plan_line(node, lead, word)
-    if details:
-        yield from _reason_lines(details[id(node)], below + ("|  " if node.children else "   "))
+    if reasons:
+        yield from _reason_lines(node, below + ("|  " if node.children else "   "))
     for number, child in enumerate(node.children):
         last = number == len(node.children) - 1
         corner, bar = ("`- ", "   ") if last else ("|- ", "|  ")
         word = "else: " if acquires_for(node, child) else ""
-        yield from _tree(child, below + corner, below + bar, details, word)
+        yield from _tree(child, below + corner, below + bar, reasons, word)
 
 
 def _plan_line(node: Node, lead: str, word: str = "") -> str:
@@ -90,8 +86,8 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _reason_lines(detail: Detail, lead: str) -> Iterator[str]:
-    node = detail.node
+def _reason_lines(node: Node, lead: str) -> Iterator[str]:
+    detail = node.detail
     yield from _reason(lead, "asked", detail.asked)
     if detail.variations:
         shown = "; ".join(f"_{name}: {why}" for name, why in detail.variations.items())
@@ -116,10 +112,8 @@ def _reason(lead: str, title: str, text: str) -> list[str]:
     )
 
 
-def _needs_lines(
-    nodes: Sequence[Node], details: Mapping[int, Detail], totals: Mapping[str, Any]
-) -> Iterator[str]:
-    yield from _download_lines(nodes, details, totals)
+def _needs_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
+    yield from _download_lines(nodes, totals)
     if totals["disk_bytes"] or totals["steps_of_unknown_disk"]:
         left = totals["steps_of_unknown_disk"]
         known = f"about {size_text(totals['disk_bytes'])}" if totals["disk_bytes"] else ""
@@ -131,15 +125,13 @@ def _needs_lines(
         amount = _bounded(known, totals, "seconds", left > 0)
         yield _total("time", amount and f"{amount}, as last time", left, "not measured yet")
     for title, field in (("root", "privileges"), ("licence", "licences")):
-        found = [(n.script, text) for n in nodes for text in getattr(details[id(n)].needs, field)]
+        found = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
         for script, text in dict.fromkeys(found):
             yield f"{title + ':':<9}{script}: {text}"
 
 
-def _download_lines(
-    nodes: Sequence[Node], details: Mapping[int, Detail], totals: Mapping[str, Any]
-) -> Iterator[str]:
-    found = list(dict.fromkeys(d for node in nodes for d in details[id(node)].needs.downloads))
+def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
+    found = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
     steps = totals["open_steps"]
     if not found:
         left = f", but {steps} {'step is' if steps == 1 else 'steps are'} open" if steps else ""

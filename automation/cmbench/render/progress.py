@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from cmbench.lib.text_files import size_text
@@ -104,7 +104,7 @@ class Live(Silent):
 
     def __init__(self, out: IO[str], verbose: bool = False) -> None:
         super().__init__(out, verbose)
-        self._open: dict[int, tuple[Frame, int, float]] = {}
+        self._open: dict[Frame, tuple[int, float]] = {}
         self._progress: dict[str, str] = {}
         self._note = ""
         from rich.console import Console
@@ -124,10 +124,10 @@ class Live(Silent):
         self._area.start()
 
     def started(self, frame: Frame, depth: int) -> None:
-        self._open = {**self._open, id(frame): (frame, depth, time.monotonic())}
+        self._open = {**self._open, frame: (depth, time.monotonic())}
 
     def left(self, frame: Frame) -> None:
-        self._open = {key: row for key, row in self._open.items() if key != id(frame)}
+        self._open = {key: row for key, row in self._open.items() if key is not frame}
         self._progress = {}
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
@@ -157,11 +157,11 @@ class Live(Silent):
         from rich.console import Group
         from rich.text import Text
 
-        now = time.monotonic()
+        now, running = time.monotonic(), self._open
         width = self._console.width - 1
         rows: list[Any] = [
             Text(f"{now - since:8.1f} s  {'  ' * depth}{frame.label}"[:width])
-            for frame, depth, since in _as_tree(self._open)
+            for frame, (depth, since) in ((step, running[step]) for step in _as_tree(running))
         ]
         rows += [Text(f"            {text}"[:width]) for text in self._progress.values()]
         if self._note:
@@ -169,14 +169,12 @@ class Live(Silent):
         return Group(*rows)
 
 
-def _as_tree(
-    rows: Mapping[int, tuple[Frame, int, float]], below: Frame | None = None
-) -> Iterator[tuple[Frame, int, float]]:
+def _as_tree(frames: Iterable[Frame], below: Frame | None = None) -> Iterator[Frame]:
     """Running steps, each below the one that it works for."""
-    for row in rows.values():
-        if row[0].parent is below:
-            yield row
-            yield from _as_tree(rows, row[0])
+    for frame in frames:
+        if frame.parent is below:
+            yield frame
+            yield from _as_tree(frames, frame)
 
 
 def choose_reporter(out: str, quiet: bool, silent: bool, verbose: bool) -> Reporter:

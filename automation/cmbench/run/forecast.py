@@ -16,8 +16,9 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, select_keys
-from cmbench.format.model import Dependency, Node
+from cmbench.format.model import Dependency
 from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.node import Node, walk
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame
 from cmbench.plan.tree import PlanEnv, Planner
@@ -100,34 +101,38 @@ class Forecaster:
             entries={},
             scripts=dict(frame.scripts),
         )
-        seen = _Seen()
         try:
-            planner = Planner(self._resolver, self._facts, seen, guess=False)
+            planner = Planner(self._resolver, self._facts, guess=False)
             roots = planner.below(shadow, entry, phase)
-            found = self._judged(seen, roots, env)
+            found = self._judged(roots[0], env) if roots else Forecast()
         except Error:
             return None
         if found is None or env.touched or any(one.blocks(found) for one in before):
             return None
         return found
 
-    def _judged(self, seen: _Seen, roots: Sequence[Node], env: WatchedEnv) -> Forecast | None:
-        if not roots:
-            return Forecast()
-        root = seen.frame(roots[0])
-        if seen.open or root is None or roots[0].when:
+    def _judged(self, node: Node, env: WatchedEnv) -> Forecast | None:
+        root = node.frame
+        if root is None or node.when or not (root.cacheable or root.script.host_facts):
             return None
-        if not (root.cacheable or root.script.host_facts):
-            return None
-        if any(self._must_be_alone(frame) for frame in seen.working):
-            return None
+        steps = [(each, each.frame) for each in walk(node) if each.frame is not None]
+        working = [
+            frame for each, frame in steps if each.cached != "hit" and not frame.script.host_facts
+        ]
         writes = _writes(root)
-        if writes is None:
+        is_open = any(each.frame is None for each in walk(node))
+        if is_open or writes is None or any(self._must_be_alone(frame) for frame in working):
             return None
-        for frame in seen.working:
+        for frame in working:
             words = (word for word in self._words(frame) if word not in frame.env.laid)
             env.touched.update(select_keys(words, env.others))
-        return Forecast(writes, seen.uses, seen.makes, bool(seen.working))
+        entries = [frame for _, frame in steps if _has_entry(frame)]
+        return Forecast(
+            writes,
+            uses=frozenset(frame.script.path for frame in entries),
+            makes=frozenset(frame.script.path for frame in working if frame.cacheable),
+            works=bool(working),
+        )
 
     def _must_be_alone(self, frame: Frame) -> bool:
         names = self._resolver.index.content(frame.script.path).names
@@ -150,48 +155,8 @@ class Forecaster:
         return {*listed, *_KEY.findall(self._text(frame))}
 
 
-class _Seen:
-    """Collects the frames of a plan."""
-
-    def __init__(self) -> None:
-        self.working: list[Frame] = []
-        self.open = False
-        self._frames: dict[int, tuple[Node, Frame]] = {}
-        self._uses: set[str] = set()
-        self._makes: set[str] = set()
-
-    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
-        """What matters is known once the step is planned."""
-
-    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
-        """Keep the frame; a step that is open leaves everything open."""
-        if frame is None:
-            self.open = True
-            return
-        self._frames[id(node)] = node, frame
-        if frame.script.host_facts:
-            return
-        if frame.cacheable:
-            self._uses.add(frame.script.path)
-        if node.cached != "hit":
-            self.working.append(frame)
-            if frame.cacheable:
-                self._makes.add(frame.script.path)
-
-    def frame(self, node: Node) -> Frame | None:
-        """The frame behind ``node``."""
-        found = self._frames.get(id(node))
-        return found[1] if found else None
-
-    @property
-    def uses(self) -> frozenset[str]:
-        """Scripts of the entries that are asked for."""
-        return frozenset(self._uses)
-
-    @property
-    def makes(self) -> frozenset[str]:
-        """Scripts of the entries that are made."""
-        return frozenset(self._makes)
+def _has_entry(frame: Frame) -> bool:
+    return frame.cacheable and not frame.script.host_facts
 
 
 def _writes(frame: Frame) -> tuple[str, ...] | None:

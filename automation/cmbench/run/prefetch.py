@@ -15,9 +15,8 @@ from pathlib import Path
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
-from cmbench.format.model import Dependency, Node
+from cmbench.plan.node import Node, sure
 from cmbench.plan.resolved_step import Frame
-from cmbench.plan.tree import sure
 
 FETCHER = "9cdc8dc41aae437e"
 """The uid of the script that takes what was fetched ahead: download-file."""
@@ -36,29 +35,15 @@ class Wish:
     verify: bool
 
 
-class Wishes:
-    """Watches a plan and keeps the frames of the steps that download."""
-
-    def __init__(self) -> None:
-        self._frames: dict[int, tuple[Node, Frame]] = {}
-
-    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
-        """What matters is known once the step is planned."""
-
-    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
-        """Keep the frame of a step that downloads."""
-        if frame is not None and frame.script.uid == FETCHER:
-            self._frames[id(node)] = node, frame
-
-    def certain(self, root: Node) -> list[Wish]:
-        """The files that steps of the plan will want whatever happens, each once."""
-        found: dict[str, Wish] = {}
-        for node in sure(root):
-            kept = self._frames.get(id(node))
-            wish = _wish(kept[1]) if kept else None
+def certain(root: Node) -> list[Wish]:
+    """The files that steps of the plan will want whatever happens, each once."""
+    found: dict[str, Wish] = {}
+    for node in sure(root):
+        if node.frame is not None and node.frame.script.uid == FETCHER:
+            wish = _wish(node.frame)
             if wish is not None:
                 found.setdefault(wish.checksum, wish)
-        return list(found.values())
+    return list(found.values())
 
 
 def _wish(frame: Frame) -> Wish | None:

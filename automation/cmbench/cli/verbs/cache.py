@@ -202,7 +202,7 @@ def _why_call(session: Session) -> Answer:
     resolver = make_resolver(session, facts, PlanEnv, None)
     notes = Notes(resolver)
     root = make_plan(session, request, facts, resolver, notes).root
-    misses = list(notes.details[id(root)].misses)
+    misses = list(root.detail.misses)
     names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
     lines = [f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}"]
     lines += [f"  {text}" for text in misses] + ([f"  {root.entry}"] if root.entry else [])

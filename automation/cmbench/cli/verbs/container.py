@@ -24,8 +24,8 @@ from cmbench.container.engines import (
 from cmbench.errors import Error
 from cmbench.format.env import mask_word
 from cmbench.format.meta import is_true
-from cmbench.format.model import Dependency, Node, Plan, Request, Script
-from cmbench.plan.resolved_step import Frame
+from cmbench.format.model import Request, Script
+from cmbench.plan.node import Plan
 from cmbench.plan.tree import PlanEnv
 from cmbench.render.progress import Silent
 from cmbench.run.scheduler import FactTeller
@@ -34,21 +34,6 @@ from cmbench.session import request as requests_in
 from cmbench.session.session import Answer, Session
 
 WIDTH = 80
-
-
-class _Frames:
-    """A watcher of the planner that keeps the frame behind every node."""
-
-    def __init__(self) -> None:
-        self.by_node: dict[int, Frame] = {}
-
-    def resolved(self, frame: Frame, asked: Dependency | None) -> None:
-        """Nothing is known yet."""
-
-    def planned(self, node: Node, frame: Frame | None, asked: Dependency | None) -> None:
-        """Keep the frame of ``node``."""
-        if frame is not None:
-            self.by_node[id(node)] = frame
 
 
 def docker_script(cmind: Any, i: dict[str, Any]) -> Answer:
@@ -94,8 +79,8 @@ def _call(session: Session) -> tuple[dict[str, Any], Request, Script]:
 def _design(
     session: Session, own: Mapping[str, Any], request: Request, script: Script, only_print: bool
 ) -> Design:
-    plan, frames = _plan(session, request)
-    options = options_in.options(own, options_in.declared(frames[id(plan.root)]))
+    plan = _plan(session, request)
+    options = options_in.options(own, options_in.declared(plan.frame))
     tags, uid = requests_in.tags_of(session.i)
     world = World(
         root=session.root,
@@ -109,7 +94,7 @@ def _design(
         offline=session.options.offline,
     )
     engine = _engine(options.engine, only_print)
-    return design(engine, options, plan, frames, request, world)
+    return design(engine, options, plan, request, world)
 
 
 def _of_the_script(session: Session, script: Script) -> dict[str, Any]:
@@ -127,15 +112,14 @@ def _engine(asked: str, only_print: bool) -> Engine:
         return Engine(name, name, "(cannot be used here)", owner=results_owner(os.environ))
 
 
-def _plan(session: Session, request: Request) -> tuple[Plan, Mapping[int, Frame]]:
+def _plan(session: Session, request: Request) -> Plan:
     from cmbench.cli.verbs.plan import make_plan
     from cmbench.cli.verbs.run import make_resolver, open_lock
 
     runner = StepRunner(Silent(None), None, True, False, session.cmind, session.words)
     facts = FactTeller(runner, os.devnull)
-    frames = _Frames()
     resolver = make_resolver(session, facts, PlanEnv, open_lock(session))
-    return make_plan(session, request, facts, resolver, frames), frames.by_node
+    return make_plan(session, request, facts, resolver)
 
 
 def _check_terminal(made: Design) -> None:

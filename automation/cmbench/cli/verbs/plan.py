@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
-from cmbench.format.model import Plan, Request
+from cmbench.format.model import Request
 from cmbench.plan.names import unused
+from cmbench.plan.node import Plan, sure, walk
 from cmbench.plan.resolve import Resolver
-from cmbench.plan.tree import PlanEnv, Planner, Watcher, sure, walk
+from cmbench.plan.tree import PlanEnv, Planner, Watcher
 from cmbench.render.progress import Silent
 from cmbench.run.scheduler import FactTeller
 from cmbench.run.step import StepRunner
@@ -40,12 +41,11 @@ def plan_script(cmind: Any, i: dict[str, Any]) -> Answer:
     notes = Notes(resolver, key)
     plan = make_plan(session, request, facts, resolver, notes)
     found, certain = (
-        [notes.details[id(node)].needs for node in nodes]
-        for nodes in (walk(plan.root), sure(plan.root))
+        [node.detail.needs for node in nodes] for nodes in (walk(plan.root), sure(plan.root))
     )
     totals = total(found, certain, session.root)
     data: Answer = {
-        "root": node_data(plan.root, notes.details),
+        "root": node_data(plan.root),
         "steps": plan.steps,
         "hits": plan.hits,
         "seconds": plan.seconds,
@@ -92,7 +92,7 @@ def _shown(flags: Mapping[str, Any], plan: Plan, notes: Notes, answer: Answer) -
     if is_true(flags.get("mermaid", False)):
         return plantext.mermaid_text(plan)
     why = is_true(flags.get("why", False))
-    return plantext.plan_text(plan, notes.details, answer["plan"]["totals"], why)
+    return plantext.plan_text(plan, answer["plan"]["totals"], why)
 
 
 def _origin(origin: Any) -> Answer:

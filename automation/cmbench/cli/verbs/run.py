@@ -256,11 +256,10 @@ class _Run:
         options = self._options
         if options.offline or not options.prefetch:
             return make_plan(self._session, self._request, facts, resolver).steps
-        from cmbench.run.prefetch import Wishes
+        from cmbench.run.prefetch import certain
 
-        wishes = Wishes()
-        plan = make_plan(self._session, self._request, facts, resolver, wishes)
-        self._prefetch(wishes.certain(plan.root))
+        plan = make_plan(self._session, self._request, facts, resolver)
+        self._prefetch(certain(plan.root))
         return plan.steps
 
     def _prefetch(self, wishes: list[Wish]) -> None:
