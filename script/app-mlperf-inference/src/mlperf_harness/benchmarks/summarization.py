@@ -138,7 +138,7 @@ class Summarization:
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """ROUGE in percent and the number of tokens; see ``base.Benchmark``."""
-        known: dict[tuple[int, bytes], tuple[float, float, float]] = {}
+        known: dict[tuple[int, bytes], tuple[float, ...]] = {}
         found = []
         for answer, sample in zip(answers, samples.tolist(), strict=True):
             key = (sample, answer)
