@@ -17,7 +17,6 @@ INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SINGLES = ("model.safetensors", "pytorch_model.bin")
 # Masks that older versions of the library saved with the weights.
 NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
-DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 Array = npt.NDArray[np.float32]
 
@@ -79,34 +78,19 @@ def _opened(path: Path) -> dict[str, Callable[[], Array]]:
 
 
 def _safetensors(path: Path) -> dict[str, Callable[[], Array]]:
-    """A header of JSON after its length in 8 bytes, then the numbers."""
-    raw = np.memmap(path, dtype=np.uint8, mode="r")
+    import ml_dtypes  # noqa: F401  # NumPy has bfloat16 from it
+    from safetensors import SafetensorError, safe_open
+
     try:
-        begin = 8 + int(raw[:8].view("<u8")[0])
-        header = json.loads(raw[8:begin].tobytes())
-    except (ValueError, IndexError) as error:
+        file: Any = safe_open(path, framework="numpy")
+    except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is no file of safetensors: {error}") from error
 
-    def reader(about: dict[str, Any]) -> Callable[[], Array]:
-        def read() -> Array:
-            if about["dtype"] not in DTYPES:
-                raise CheckpointError(f"{path} has numbers of {about['dtype']}")
-            first, last = about["data_offsets"]
-            if begin + last > len(raw):
-                raise CheckpointError(f"{path} is cut short")
-            numbers = raw[begin + first : begin + last].view(DTYPES[about["dtype"]])
-            return _float32(numbers, about["dtype"]).reshape(about["shape"])
+    def read(name: str) -> Array:
+        found: Array = file.get_tensor(name).astype(np.float32, copy=False)
+        return found
 
-        return read
-
-    return {name: reader(about) for name, about in header.items() if name != "__metadata__"}
-
-
-def _float32(numbers: npt.NDArray[Any], kind: str) -> Array:
-    """bfloat16 is the upper half of a float32."""
-    if kind == "BF16":
-        return (numbers.astype(np.uint32) << 16).view(np.float32)
-    return np.asarray(numbers, dtype=np.float32)
+    return {name: partial(read, name) for name in file.keys()}  # noqa: SIM118  # no mapping
 
 
 def _numpy(tensor: Any) -> Array:

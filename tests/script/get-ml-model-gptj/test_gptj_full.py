@@ -190,6 +190,15 @@ def test_smaller_numbers_are_widened(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_array_equal(checkpoint.Checkpoint(tmp_path).array("a"), values)
 
 
+@pytest.mark.parametrize("content", [b"", b"no header at all", None])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors(path, {"a": np.ones((3, 4), np.float32)})
+    path.write_bytes(path.read_bytes()[:-5] if content is None else content)
+    with pytest.raises(checkpoint.CheckpointError, match=r"model\.safetensors is no file"):
+        checkpoint.Checkpoint(tmp_path).array("a")
+
+
 @pytest.mark.skipif(not TORCH, reason="reading PyTorch's files needs torch")
 @pytest.mark.parametrize("zipped", [False, True])
 def test_files_of_pytorch_give_the_same(tmp_path: Path, zipped: bool) -> None:
