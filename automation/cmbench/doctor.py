@@ -23,6 +23,7 @@ from cmbench.lib.host import memory_facts, usable_cores
 from cmbench.lib.osfacts import os_facts
 from cmbench.lib.packages import install_command
 from cmbench.lib.probe import ProbeResult, probe, which
+from cmbench.lib.text_files import size_text
 
 OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
 """States of a finding: fine; good to know; may get in the way; nothing runs until it is mended."""
@@ -211,8 +212,8 @@ def _cores_and_memory(machine: Machine) -> Iterator[Finding]:
             "sudo cpupower frequency-set --governor performance",
         )
     memory = memory_facts(machine.root)
-    limit = f", limited to {_size(memory.limit)}" if memory.limit else ""
-    text = f"{_size(memory.total)}, {_size(memory.available)} available{limit}"
+    limit = f", limited to {size_text(memory.limit)}" if memory.limit else ""
+    text = f"{size_text(memory.total)}, {size_text(memory.available)} available{limit}"
     state = LOOK if 0 < memory.available < 2 * _GB else OK
     yield Finding("memory", state, text, "close other programs" if state == LOOK else "")
 
@@ -240,7 +241,7 @@ def _one_place(name: str, path: Path) -> Iterator[Finding]:
     state = STOP if free < _NO_SPACE else LOOK if free < _LITTLE_SPACE else OK
     move = "CM_REPOS" if name == "cache" else "TMPDIR"
     remedy = f"make room, or use another disk: export {move}=/path/with/space"
-    text = f"{_size(free)} free for the {'cache' if name == 'cache' else 'builds'} in {path}"
+    text = f"{size_text(free)} free for the {'cache' if name == 'cache' else 'builds'} in {path}"
     yield Finding("disk", state, text, "" if state == OK else remedy)
     if info.f_files and info.f_favail < 10_000:
         yield Finding("disk", LOOK, f"only {info.f_favail} more files fit into {path}", remedy)
@@ -359,7 +360,7 @@ def _limits(machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 "limits",
                 LOOK,
-                f"/dev/shm holds {_size(size)}: workers that share memory will crash",
+                f"/dev/shm holds {size_text(size)}: workers that share memory will crash",
                 "start the container with --shm-size=8g or --ipc=host",
             )
 
@@ -469,14 +470,6 @@ def _traps(machine: Machine) -> Iterator[Finding]:
     )
     for name in given:
         yield Finding("traps", INFO, f"{name}={machine.environ[name]} limits what benchmarks use")
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 CHECKS: tuple[Check, ...] = (

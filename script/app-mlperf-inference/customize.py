@@ -14,6 +14,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.env import mask_word
 from cmbench.lib import ml_models, provenance
+from cmbench.lib.yes_no import is_yes
 
 CATEGORIES = ("edge", "datacenter")
 MODES = {
@@ -24,7 +25,6 @@ MODES = {
     "compliance": ("compliance",),
     "readme": ("readme",),
 }
-YES = ("yes", "true", "on", "1")
 
 # Each override of the harness: where its value comes from, most special key first, and its type.
 OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
@@ -115,7 +115,7 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "style": env["CM_MLPERF_RUN_STYLE"],
         "category": env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "",
         "division": env["CM_MLPERF_SUBMISSION_DIVISION"],
-        "reuse": str(env.get("CM_RERUN") or "no").lower() not in YES,
+        "reuse": not is_yes(env.get("CM_RERUN")),
         "attempts": int(env.get("CM_MLPERF_MAX_ATTEMPTS") or ATTEMPTS),
         "answer": os.path.join(folder, "results.json"),
         "overrides": overrides(env),
@@ -147,7 +147,7 @@ def scenarios(env: Mapping[str, Any]) -> tuple[str, ...]:
     reader = rules()
     try:
         found = reader.benchmark(env["CM_MLPERF_MODEL"])
-        if str(env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS", "")).lower() in YES:
+        if is_yes(env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS")):
             everything: tuple[str, ...] = found.all_scenarios(category)
             return everything
         return (found.checked(env.get("CM_MLPERF_LOADGEN_SCENARIO") or "Offline", category),)
@@ -163,7 +163,7 @@ def modes(env: Mapping[str, Any]) -> tuple[str, ...]:
     """What to measure in each scenario; tests of compliance come on top where they are asked."""
     mode = env["CM_MLPERF_LOADGEN_MODE"]
     _known(tuple(MODES), mode, "mode")
-    tested = str(env.get("CM_MLPERF_LOADGEN_COMPLIANCE", "")).lower() in YES
+    tested = is_yes(env.get("CM_MLPERF_LOADGEN_COMPLIANCE"))
     more = ("compliance",) if tested and mode not in ("readme", "compliance") else ()
     return (*MODES[mode], *more)
 

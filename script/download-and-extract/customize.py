@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-
-YES = ("yes", "true", "on", "1")
+from cmbench.lib.yes_no import is_yes
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
-    extracted = str(env.get("CM_DAE_EXTRACT_DOWNLOADED", "")).lower() in YES
+    extracted = is_yes(env.get("CM_DAE_EXTRACT_DOWNLOADED"))
     # Without the question, a path that an earlier step of the caller has set would be taken.
     path = env["CM_EXTRACT_EXTRACTED_PATH" if extracted else "CM_DOWNLOAD_DOWNLOADED_PATH"]
     env["CM_GET_DEPENDENT_CACHED_PATH"] = path

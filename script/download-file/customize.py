@@ -9,12 +9,11 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib.download import download
 from cmbench.lib.download_spool import take
-from cmbench.lib.files import ProgressFile, human_size
+from cmbench.lib.files import ProgressFile
+from cmbench.lib.text_files import size_text
 from cmbench.lib.transfer import forget
 from cmbench.lib.urls import file_name, mask_url
-
-NO = ("no", "false", "off", "0")
-YES = ("yes", "true", "on", "1")
+from cmbench.lib.yes_no import is_no, is_yes
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -84,10 +83,10 @@ def fetch_from(env: dict[str, Any], urls: list[str], checksum: str, target: Path
         size=wanted_size(env),
         checksum=checksum,
         progress=ProgressFile(env.get("CM_PROGRESS_FILE"), target.name),
-        offline=str(env.get("CM_TMP_OFFLINE", "")).lower() in YES,
-        verify=str(env.get("CM_VERIFY_SSL", "yes")).lower() not in NO,
+        offline=is_yes(env.get("CM_TMP_OFFLINE")),
+        verify=not is_no(env.get("CM_VERIFY_SSL")),
     )
-    print(f"{target.name}: {human_size(done.size)} {origin(done.source)}")
+    print(f"{target.name}: {size_text(done.size)} {origin(done.source)}")
     return done.path
 
 

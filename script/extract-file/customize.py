@@ -11,12 +11,11 @@ from cmbench.lib.archives import extract
 from cmbench.lib.files import (
     ProgressFile,
     file_checksum,
-    human_size,
     parse_checksum,
     verify_listed,
 )
-
-YES = ("yes", "true", "on", "1")
+from cmbench.lib.text_files import size_text
+from cmbench.lib.yes_no import is_yes
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         single_name=name,
         progress=ProgressFile(env.get("CM_PROGRESS_FILE"), f"unpacking {archive.name}"),
     )
-    print(f"{archive.name}: {done.files} files, {human_size(done.size)}, in {target}")
+    print(f"{archive.name}: {done.files} files, {size_text(done.size)}, in {target}")
     path = result(target, name) if name else done.single or target
     check(env, path)
     if is_yes(env.get("CM_EXTRACT_REMOVE_EXTRACTED")):
@@ -44,10 +43,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if final:
         env[final] = str(path)
     return {"return": 0}
-
-
-def is_yes(value: Any) -> bool:
-    return str(value).lower() in YES
 
 
 def find_archive(env: dict[str, Any]) -> Path:

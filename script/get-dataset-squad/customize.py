@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib.files import file_checksum
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -29,8 +30,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def _check(path: str, md5: str) -> None:
     try:
-        with open(path, "rb") as file:
-            found = hashlib.md5(file.read(), usedforsecurity=False).hexdigest()
+        found = file_checksum(Path(path), "md5")
     except OSError as error:
         raise Error(
             "data-missing",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from cmbench.errors import Error
 from cmbench.lib import pythons
 from cmbench.lib.versions import satisfies_pip
+from cmbench.lib.yes_no import is_yes
 
-YES = ("yes", "true", "on", "1")
 LAST_LINES = 12
 NOISE = re.compile(r"\s*$|Looking in (indexes|links): |WARNING: Location ")
 LONG_LIST = re.compile(r"\(from versions: .{200,}?((?:, [^,)]+){12})\)")
@@ -75,10 +75,6 @@ def read_wanted(i: dict[str, Any]) -> Wanted:
         python,
         is_yes(env.get("CM_TMP_PYTHON_PACKAGE_FORCE_INSTALL")),
     )
-
-
-def is_yes(value: Any) -> bool:
-    return str(value).lower() in YES
 
 
 def why_install(wanted: Wanted, present: pythons.Distribution | None) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import capacity, ml_models
+from cmbench.lib.yes_no import is_yes
 
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
-YES = ("yes", "true", "on", "1")
 # Caps that are proposed when the real tables do not fit.
 CAPS = (10_000_000, 1_000_000, 100_000, 10_000)
 # Bytes of the layers, which are few beside those of the tables.
@@ -38,8 +38,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def _full(env: dict[str, Any]) -> dict[str, Any]:
     """MLCommons's weights: what is fetched, and whether it has to be converted."""
     onnx, version = env["CM_ML_MODEL_FRAMEWORK"] == "onnx", env["CM_DLRM_VERSION"]
-    given = str(env.get("CM_DLRM_OTHER_SIZE") or "no").lower()
-    env["CM_DLRM_OTHER_SIZE"] = "yes" if given in YES else ""
+    env["CM_DLRM_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_DLRM_OTHER_SIZE")) else ""
     weights = table_bytes(env, 0)
     if env.get("CM_DLRM_CHECKPOINT"):
         return _given(env, weights)

@@ -7,6 +7,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import capacity, ml_models
+from cmbench.lib.yes_no import is_yes
 
 # ROUGE-1 of the reference.
 FULL_ACCURACY = "42.9865"
@@ -16,7 +17,6 @@ OUTSIDE, LAYER = 1_652_000_000, 805_400_000
 # What a run needs beside these for each layer: three copies of the cache of four beams of the
 # longest prompt.
 CACHE = 805_000_000
-YES = ("yes", "true", "on", "1")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +35,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
     # Only the graph is handed out here: whoever asks for PyTorch wants the checkpoint as it is.
     env["CM_GPTJ_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
-    given = str(env.get("CM_GPTJ_OTHER_SIZE") or "no").lower()
-    env["CM_GPTJ_OTHER_SIZE"] = "yes" if given in YES else ""
+    env["CM_GPTJ_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_GPTJ_OTHER_SIZE")) else ""
     weights = OUTSIDE + LAYERS * LAYER
     converted = weights if env["CM_GPTJ_CONVERT"] == "yes" else 0
     if not env.get("GPTJ_CHECKPOINT_PATH"):

@@ -7,10 +7,10 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import ml_models
+from cmbench.lib.yes_no import is_yes
 
 # 100 % less the word error rate of 7.452 %.
 FULL_ACCURACY = "92.548"
-YES = ("yes", "true", "on", "1")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -27,9 +27,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
     # Only the graphs are handed out here: whoever asks for PyTorch wants the file as it is.
     env["CM_RNNT_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
-    env["CM_RNNT_OTHER_SIZE"] = (
-        "yes" if str(env.get("CM_RNNT_OTHER_SIZE") or "no").lower() in YES else ""
-    )
+    env["CM_RNNT_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_RNNT_OTHER_SIZE")) else ""
     if not env.get("CM_RNNT_CHECKPOINT"):
         env["CM_RNNT_DOWNLOAD"] = "yes"
         return {"return": 0}

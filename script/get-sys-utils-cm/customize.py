@@ -11,16 +11,15 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib.packages import install_command
 from cmbench.lib.probe import which
-
-YES = ("yes", "true", "on", "1")
+from cmbench.lib.yes_no import is_yes
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
-    if asked(env, "CM_SKIP_SYS_UTILS"):
+    if is_yes(env.get("CM_SKIP_SYS_UTILS")):
         return {"return": 0}
     missing = missing_tools()
-    if missing and (asked(env, "CM_SYS_UTILS_SUDO") or asked(env, "CM_SYS_UTILS_INSTALL")):
+    if missing and any(is_yes(env.get(f"CM_SYS_UTILS_{how}")) for how in ("SUDO", "INSTALL")):
         install(env, missing)
         missing = missing_tools()
     command = command_for(env, missing)
@@ -34,10 +33,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         )
     report(missing, command)
     return {"return": 0}
-
-
-def asked(env: dict[str, Any], key: str) -> bool:
-    return str(env.get(key, "")).lower() in YES
 
 
 def missing_tools() -> list[dict[str, Any]]:
@@ -125,7 +120,7 @@ def run(command: str) -> tuple[int, list[str]]:
 
 
 def allowed_sudo(env: dict[str, Any], command: str) -> str:
-    if not asked(env, "CM_SYS_UTILS_SUDO"):
+    if not is_yes(env.get("CM_SYS_UTILS_SUDO")):
         raise Error(
             "needs-root",
             "you are not root, so --install cannot install anything",

@@ -23,6 +23,7 @@ from cmbench.format.model import (
     Variation,
     VersionRange,
 )
+from cmbench.lib.yes_no import is_no, is_yes
 from cmbench.values import immutable
 
 META_FILES = ("meta.yaml", "meta.json", "_cm.yaml", "_cm.json")
@@ -353,13 +354,12 @@ def parse_script(meta: Mapping[str, Any], path: str, repo: str, dialect: Dialect
     )
 
 
-def is_true(value: Any) -> bool:
-    """The format's idea of yes: ``True``, ``1``, ``yes``, ``on``, ``true`` in any case."""
-    return str(value).strip().lower() in ("1", "yes", "on", "true")
+is_true = is_yes
+"""The format's idea of yes."""
 
 
 def _is_false(value: Any) -> bool:
-    return str(value).strip().lower() in ("0", "no", "off", "false", "none", "")
+    return is_no(value) or str(value).strip().lower() in ("none", "")
 
 
 def _text(value: Any) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import host
+from cmbench.lib.yes_no import is_no
 
 SWITCH = "CM_CHECK_ROOM"
-NO = ("no", "false", "off", "0")
 
 
 def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> None:
@@ -45,7 +45,7 @@ def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> N
 
 
 def _asked(env: Mapping[str, Any]) -> bool:
-    return str(env.get(SWITCH) or "yes").lower() not in NO
+    return not is_no(env.get(SWITCH))
 
 
 def gigabytes(count: int) -> str:

@@ -24,10 +24,10 @@ from cmbench.lib.files import (
     Progress,
     file_checksum,
     file_error,
-    human_size,
     parse_checksum,
     require_space,
 )
+from cmbench.lib.text_files import size_text
 from cmbench.lib.transfer import (
     AttemptError,
     Policy,
@@ -296,6 +296,6 @@ def _check(path: Path, wanted: Wanted) -> None:
     if found != checksum.value:
         raise AttemptError(
             "checksum-mismatch",
-            f"expected {checksum}, got {found} ({human_size(size)})",
+            f"expected {checksum}, got {found} ({size_text(size)})",
             hint="the file was replaced or damaged: check the URL and the checksum",
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cmbench.errors import Error
+from cmbench.lib.text_files import size_text
 
 CHUNK = 1 << 20
 """Bytes read at once: large enough that Python's own cost does not show."""
@@ -120,12 +121,12 @@ def no_space(path: Path, needed: int = 0) -> Error:
     """The error for a full disk under ``path``."""
     folder = existing_parent(path)
     free = shutil.disk_usage(folder).free
-    wanted = f", {human_size(needed)} needed" if needed else ""
+    wanted = f", {size_text(needed)} needed" if needed else ""
     return Error(
         "no-space",
         f"no space left for {path}",
         hint=f"make room on the disk of {folder}, or choose a place on another disk",
-        context=(f"{human_size(free)} free{wanted}",),
+        context=(f"{size_text(free)} free{wanted}",),
     )
 
 
@@ -140,15 +141,6 @@ def existing_parent(path: Path) -> Path:
     while not path.is_dir() and path != path.parent:
         path = path.parent
     return path
-
-
-def human_size(count: float) -> str:
-    """Bytes for people: ``1.5 GB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 class ProgressFile:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
+from cmbench.lib.yes_no import is_no
 from cmbench.plan.node import Node, sure
 from cmbench.plan.resolved_step import Frame
 
@@ -22,7 +23,6 @@ FETCHER = "9cdc8dc41aae437e"
 """The uid of the script that takes what was fetched ahead: download-file."""
 AT_ONCE = 3
 """Transfers at a time: more of them do not make one line faster, and servers mind."""
-_OFF = ("no", "false", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _wish(frame: Frame) -> Wish | None:
         tuple(urls),
         checksum,
         int(size) if size.isdigit() else None,
-        known("VERIFY_SSL").lower() not in _OFF,
+        not is_no(known("VERIFY_SSL")),
     )
 
 

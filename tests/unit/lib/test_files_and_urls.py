@@ -16,12 +16,13 @@ from cmbench.lib.files import (
     ProgressFile,
     file_checksum,
     file_error,
-    human_size,
     parse_checksum,
     require_space,
     verify_listed,
 )
+from cmbench.lib.text_files import size_text
 from cmbench.lib.urls import file_name, mask_url
+from cmbench.lib.yes_no import is_no, is_yes
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha256", "sha512"])
@@ -102,7 +103,7 @@ def test_a_full_disk_is_noticed_before_it_is_full(tmp_path: Path) -> None:
     [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2_500_000, "2.5 MB"), (7.2e12, "7.2 TB")],
 )
 def test_sizes_for_people(count: float, text: str) -> None:
-    assert human_size(count) == text
+    assert size_text(count) == text
 
 
 def test_progress_is_written_whole_and_not_too_often(tmp_path: Path) -> None:
@@ -121,6 +122,18 @@ def test_progress_is_written_whole_and_not_too_often(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [None, "", "/nowhere/at/all/progress"])
 def test_progress_that_nobody_can_see_disturbs_nobody(path: str | None) -> None:
     ProgressFile(path, "x")(1, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "yes", "no"),
+    [
+        *((value, True, False) for value in ("yes", "Yes ", "TRUE", "on", "1", 1, True)),
+        *((value, False, True) for value in ("no", "False", "OFF", " 0", 0, False)),
+        *((value, False, False) for value in ("", None, "y", "2", "none", "yes no")),
+    ],
+)
+def test_a_value_says_yes_or_no_or_neither(value: object, yes: bool, no: bool) -> None:
+    assert (is_yes(value), is_no(value)) == (yes, no)
 
 
 @pytest.mark.parametrize(
