@@ -1,0 +1,77 @@
+"""The catalogue: every benchmark of the rounds, every backend, and the words they are told with.
+
+It needs nothing but Python's own library: the engine's interpreter, that of a benchmark and the
+checks of a submission read the same facts. A folder of somebody's own adds to it, see ``plugins``.
+"""
+
+from __future__ import annotations
+
+from . import rounds
+from .backend import BackendSpec, Package
+from .benchmark import (
+    Alias,
+    Assets,
+    BenchmarkSpec,
+    Change,
+    Compliance,
+    Limit,
+    Need,
+    Period,
+    Target,
+    strict,
+    tokens,
+)
+from .lookup import backend, backends, benchmark, benchmarks, find, names, runnable
+from .scenario import (
+    DEFAULT_LIMIT_MS,
+    INTERACTIVE,
+    MINIMUM_DURATION_MS,
+    MULTI_STREAM,
+    OFFLINE,
+    SCENARIOS,
+    SERVER,
+    SINGLE_STREAM,
+    ResultKey,
+    Scenario,
+)
+from .words import MODE_WORDS, Answers, CatalogError, Category, Division, Mode
+
+__all__ = [
+    "DEFAULT_LIMIT_MS",
+    "INTERACTIVE",
+    "MINIMUM_DURATION_MS",
+    "MODE_WORDS",
+    "MULTI_STREAM",
+    "OFFLINE",
+    "SCENARIOS",
+    "SERVER",
+    "SINGLE_STREAM",
+    "Alias",
+    "Answers",
+    "Assets",
+    "BackendSpec",
+    "BenchmarkSpec",
+    "CatalogError",
+    "Category",
+    "Change",
+    "Compliance",
+    "Division",
+    "Limit",
+    "Mode",
+    "Need",
+    "Package",
+    "Period",
+    "ResultKey",
+    "Scenario",
+    "Target",
+    "backend",
+    "backends",
+    "benchmark",
+    "benchmarks",
+    "find",
+    "names",
+    "rounds",
+    "runnable",
+    "strict",
+    "tokens",
+]

@@ -1,0 +1,1 @@
+"""One module for each backend; its ``SPECS`` are found by name."""

@@ -1,0 +1,14 @@
+"""A backend that computes nothing: for tests and for the harness's own speed."""
+
+from ..backend import BackendSpec
+
+SPECS = (
+    BackendSpec(
+        name="null",
+        title="nothing is computed",
+        module="null:Null",
+        devices=("cpu",),
+        precisions=("float32",),
+        public=False,
+    ),
+)

@@ -1,0 +1,13 @@
+"""OpenVINO."""
+
+from ..backend import BackendSpec, Package
+
+SPECS = (
+    BackendSpec(
+        name="openvino",
+        title="OpenVINO",
+        module="open_vino:OpenVino",
+        precisions=("float32", "bfloat16", "int8"),
+        packages=(Package("openvino", ("openvino",)),),
+    ),
+)

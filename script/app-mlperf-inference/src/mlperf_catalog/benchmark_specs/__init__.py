@@ -1,0 +1,5 @@
+"""One module for each benchmark; its ``SPECS`` are found by name.
+
+Sources, where a module names no other: the settings of each round's official submission checker,
+LoadGen's mlperf.conf, and the audit.config files of the compliance tests (mlcommons/inference).
+"""

@@ -1,0 +1,29 @@
+"""BERT-large on SQuAD v1.1."""
+
+from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Target, strict
+from ..metrics import F1
+from ..periods import STREAM, queries, test
+from ..scenario import SERVER
+
+BERT = BenchmarkSpec(
+    name="bert-99",
+    checker_name="bert-99",
+    loadgen_key="bert",
+    loaded_samples=10833,
+    dataset_size=10833,
+    offline_minimum=10833,
+    accuracy=(Target(F1, 90.874),),
+    edge=(Period("0.7", "6.1", STREAM),),
+    datacenter=queries("0.7", "4.1"),
+    limits={SERVER: Limit(130)},
+    compliance=(test(1, "0.7", "6.1"), test(5, "0.7", "4.1")),
+    module="question_answering:QuestionAnswering",
+    assets=Assets(
+        model="get,ml-model,language-processing,bert-large",
+        data="get,preprocessed,dataset,squad",
+        model_name="bert",
+        data_name="squad",
+    ),
+    fastest="int8",
+)
+SPECS = (BERT, strict(BERT, edge=(Period("5.0", "6.1", STREAM),)))

@@ -1,0 +1,55 @@
+"""DLRM on Criteo's terabyte of clicks, with one index for a feature (v1) or several (v2)."""
+
+from dataclasses import replace
+
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Need, Target, strict
+from ..metrics import AUC
+from ..periods import queries, test
+from ..scenario import SERVER
+from ..words import Answers
+
+CAPPED = "run its synthetic form with capped tables, or the tiny one"
+
+
+def _assets(model: str, data: str) -> Assets:
+    return Assets(
+        model=f"get,ml-model,dlrm,terabyte,{model}",
+        data=f"get,preprocessed,dataset,criteo,{data}",
+        model_name="dlrm",
+        data_name="criteo",
+    )
+
+
+V1 = BenchmarkSpec(
+    name="dlrm-99",
+    checker_name="dlrm-99",
+    loadgen_key="dlrm",
+    known_to_loadgen=False,
+    loaded_samples=204800,
+    dataset_size=330067,
+    offline_minimum=24576,
+    accuracy=(Target(AUC, 80.25),),
+    datacenter=queries("0.7", "3.0"),
+    limits={SERVER: Limit(30)},
+    compliance=(test(1, "0.7", "3.0"), test(5, "0.7", "3.0")),
+    answers=Answers.VARIABLE,
+    module="recommendation:Recommendation",
+    assets=_assets("_onehot", "_onehot"),
+    fastest="bfloat16",
+    memory={"full": Need(98_000_000_000, CAPPED)},
+)
+V2 = replace(
+    V1,
+    name="dlrm-v2-99",
+    checker_name="dlrm-v2-99",
+    loadgen_key="dlrm-v2",
+    known_to_loadgen=True,
+    accuracy=(Target(AUC, 80.31),),
+    datacenter=queries("3.1", "5.1"),
+    limits={SERVER: Limit(60)},
+    compliance=(test(1, "3.1", "6.0"), test(5, "3.1", "4.1")),
+    aliases=(Alias("dlrm_v2-99", vendor="Intel"),),
+    assets=_assets("_weight_sharded", "_multihot"),
+    memory={"full": Need(106_000_000_000, CAPPED)},
+)
+SPECS = (V1, strict(V1), V2, strict(V2))

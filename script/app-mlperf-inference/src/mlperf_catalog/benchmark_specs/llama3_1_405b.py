@@ -1,0 +1,35 @@
+"""Llama 3.1 405B on long texts."""
+
+from ..benchmark import Alias, BenchmarkSpec, Limit, Period, Target, tokens
+from ..metrics import EXACT_MATCH, ROUGE_L, TOKENS_PER_SAMPLE
+from ..periods import QUERIES, choice, test
+from ..reasons import LANGUAGE
+from ..scenario import INTERACTIVE, SERVER
+from ..words import Answers
+
+SPECS = (
+    BenchmarkSpec(
+        name="llama3.1-405b",
+        checker_name="llama3.1-405b",
+        loadgen_key="llama3_1-405b",
+        loaded_samples=8313,
+        dataset_size=8313,
+        offline_minimum=8313,
+        accuracy=(
+            Target(ROUGE_L, 21.6666),
+            Target(EXACT_MATCH, 90.1335),
+            tokens(TOKENS_PER_SAMPLE, 684.68),
+        ),
+        datacenter=(Period("5.0", "5.0", QUERIES), *choice("5.1", "6.0")),
+        limits={
+            SERVER: Limit(ttft_ms=6000, tpot_ms=175),
+            INTERACTIVE: Limit(ttft_ms=4500, tpot_ms=80),
+        },
+        compliance=(test(6, "5.0", "6.0"),),
+        equal_issue=True,
+        token_rates=True,
+        answers=Answers.TOKENS,
+        aliases=(Alias("llama3_1-405b"),),
+        unavailable=LANGUAGE,
+    ),
+)

@@ -1,0 +1,61 @@
+"""Llama 3.1 8B on the articles of CNN/DailyMail, and its edge form on 5000 of them."""
+
+from dataclasses import replace
+
+from ..benchmark import Alias, BenchmarkSpec, Limit, Period, Target, tokens
+from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L, ROUGE_LSUM
+from ..periods import STREAM, choice, test
+from ..reasons import LANGUAGE
+from ..scenario import INTERACTIVE, SERVER
+from ..words import Answers
+
+LLAMA = BenchmarkSpec(
+    name="llama3.1-8b",
+    checker_name="llama3.1-8b",
+    loadgen_key="llama3_1-8b",
+    loaded_samples=13368,
+    dataset_size=13368,
+    offline_minimum=13368,
+    accuracy=(
+        Target(ROUGE1, 38.7792),
+        Target(ROUGE2, 15.9075),
+        Target(ROUGE_L, 24.4957),
+        Target(ROUGE_LSUM, 35.793),
+        tokens(GEN_LEN, 8167644),
+    ),
+    datacenter=choice("5.1", "6.1"),
+    limits={
+        SERVER: Limit(ttft_ms=2000, tpot_ms=100),
+        INTERACTIVE: Limit(ttft_ms=500, tpot_ms=30),
+    },
+    compliance=(test(6, "5.1", "6.1"),),
+    equal_issue=True,
+    token_rates=True,
+    answers=Answers.TOKENS,
+    aliases=(Alias("llama3_1-8b"),),
+    unavailable=LANGUAGE,
+)
+SPECS = (
+    LLAMA,
+    replace(
+        LLAMA,
+        name="llama3.1-8b-edge",
+        checker_name="llama3.1-8b-edge",
+        loadgen_key="llama3_1-8b-edge",
+        loaded_samples=5000,
+        dataset_size=5000,
+        offline_minimum=5000,
+        accuracy=(
+            Target(ROUGE1, 39.06),
+            Target(ROUGE2, 16.1147),
+            Target(ROUGE_L, 24.6375),
+            Target(ROUGE_LSUM, 36.124),
+            tokens(GEN_LEN, 3051113),
+        ),
+        edge=(Period("5.1", "6.1", STREAM),),
+        datacenter=(),
+        limits={},
+        compliance=(),
+        aliases=(Alias("llama3_1-8b-edge"),),
+    ),
+)

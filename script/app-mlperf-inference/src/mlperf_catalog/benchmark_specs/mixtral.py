@@ -1,0 +1,44 @@
+"""Mixtral 8x7B on OpenOrca, GSM8K and MBXP."""
+
+from ..benchmark import BenchmarkSpec, Change, Limit, Period, Target, tokens
+from ..metrics import GSM8K, MBXP, ROUGE1, ROUGE2, ROUGE_L, TOKENS_PER_SAMPLE
+from ..periods import QUERIES, test
+from ..reasons import LANGUAGE
+from ..scenario import SERVER, SINGLE_STREAM
+from ..words import Answers
+
+
+def _targets(*references: float) -> tuple[Target, ...]:
+    """The bounds in order: ROUGE-1, -2, -L, gsm8k, mbxp, tokens in a sample."""
+    *figures, length = references
+    metrics = (ROUGE1, ROUGE2, ROUGE_L, GSM8K, MBXP)
+    pairs = zip(metrics, figures, strict=True)
+    return (*(Target(*pair) for pair in pairs), tokens(TOKENS_PER_SAMPLE, length))
+
+
+SPECS = (
+    BenchmarkSpec(
+        name="mixtral-8x7b",
+        checker_name="mixtral-8x7b",
+        loadgen_key="mixtral-8x7b",
+        loaded_samples=15000,
+        dataset_size=15000,
+        offline_minimum=15000,
+        accuracy=_targets(45.5989, 23.3526, 30.4608, 73.66, 60.16, 144.84),
+        datacenter=(Period("4.1", "6.0", QUERIES),),
+        both=(Period("4.1", "4.1", (SINGLE_STREAM, *QUERIES)),),
+        limits={SERVER: Limit(ttft_ms=2000, tpot_ms=200)},
+        compliance=(test(6, "4.1", "6.0"),),
+        equal_issue=True,
+        token_rates=True,
+        answers=Answers.TOKENS,
+        changes=(
+            Change(
+                "4.1",
+                "4.1",
+                {"accuracy": _targets(45.4911, 23.2829, 30.3615, 73.78, 60.12, 145.9)},
+            ),
+        ),
+        unavailable=LANGUAGE,
+    ),
+)

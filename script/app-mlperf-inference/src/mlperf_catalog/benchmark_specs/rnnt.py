@@ -1,0 +1,37 @@
+"""RNN-T on LibriSpeech."""
+
+from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Target
+from ..metrics import WORD_ACCURACY
+from ..periods import STREAM, queries, test
+from ..scenario import SERVER
+from ..words import Answers
+
+SPECS = (
+    BenchmarkSpec(
+        name="rnnt",
+        checker_name="rnnt",
+        loadgen_key="rnnt",
+        loaded_samples=2513,
+        dataset_size=2513,
+        offline_minimum=2513,
+        accuracy=(Target(WORD_ACCURACY, 92.548),),
+        edge=(Period("0.7", "4.0", STREAM),),
+        datacenter=queries("0.7", "4.0"),
+        limits={SERVER: Limit(1000)},
+        compliance=(test(1, "0.7", "4.0"), test(5, "0.7", "4.0")),
+        answers=Answers.VARIABLE,
+        module="speech:SpeechRecognition",
+        assets=Assets(
+            model="get,ml-model,rnnt",
+            data="get,preprocessed,dataset,librispeech,speech-recognition",
+            model_name="rnnt",
+            data_name="librispeech",
+            calibration="",
+        ),
+        fastest="bfloat16",
+        refuses={
+            "int8": "nearly all of its work is in recurrent layers (LSTM), which calibration "
+            "cannot turn into int8"
+        },
+    ),
+)

@@ -1,0 +1,54 @@
+"""SSD-MobileNet and SSD-ResNet34 on COCO, the detectors until round 2.0."""
+
+from dataclasses import replace
+
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Target
+from ..metrics import MAP
+from ..periods import queries, streams, test
+from ..scenario import SERVER
+from ..words import Answers
+
+
+def _assets(name: str) -> Assets:
+    return Assets(
+        model=f"get,ml-model,{name},raw",
+        data=f"get,preprocessed,dataset,coco,object-detection,_for.{name}",
+        model_name=name,
+        data_name="coco",
+        calibration="_calibration",
+        packages=("pycocotools",),
+    )
+
+
+SMALL = BenchmarkSpec(
+    name="ssd-mobilenet",
+    checker_name="ssd-small",
+    loadgen_key="ssd-mobilenet",
+    known_to_loadgen=False,
+    loaded_samples=256,
+    dataset_size=5000,
+    offline_minimum=24576,
+    accuracy=(Target(MAP, 22.0),),
+    edge=streams("0.5", "2.0"),
+    compliance=(test(1, "0.7", "2.0"), test(4, "0.7", "2.0"), test(5, "0.7", "2.0")),
+    answers=Answers.VARIABLE,
+    aliases=(Alias("ssd-small"),),
+    module="detection:ObjectDetection",
+    assets=_assets("ssd-mobilenet"),
+    fastest="int8",
+)
+SPECS = (
+    SMALL,
+    replace(
+        SMALL,
+        name="ssd-resnet34",
+        checker_name="ssd-large",
+        loadgen_key="ssd-resnet34",
+        loaded_samples=64,
+        accuracy=(Target(MAP, 20.0),),
+        datacenter=queries("0.5", "2.0"),
+        limits={SERVER: Limit(100)},
+        aliases=(Alias("ssd-large"),),
+        assets=_assets("ssd-resnet34"),
+    ),
+)

@@ -1,0 +1,61 @@
+"""3D U-Net: on KiTS19 since round 2.0, on BraTS 2019 before."""
+
+from dataclasses import replace
+
+from ..benchmark import Alias, Assets, BenchmarkSpec, Change, Period, Target, strict
+from ..metrics import DICE
+from ..periods import STREAM, test
+from ..scenario import OFFLINE
+from ..words import Answers
+
+KITS = BenchmarkSpec(
+    name="3d-unet-99",
+    checker_name="3d-unet-99",
+    loadgen_key="3d-unet",
+    loaded_samples=43,
+    dataset_size=43,
+    offline_minimum=43,
+    accuracy=(Target(DICE, 0.8617),),
+    edge=(Period("2.0", "6.1", STREAM),),
+    datacenter=(Period("2.0", "6.1", (OFFLINE,)),),
+    compliance=(test(1, "2.0", "6.1"), test(5, "2.0", "4.1")),
+    test01_samples=64,
+    equal_issue=True,
+    answers=Answers.VARIABLE,
+    changes=(
+        Change("2.0", "2.0", {"accuracy": (Target(DICE, 0.86331),), "loaded_samples": 42}),
+        Change("2.1", "2.1", {"loaded_samples": 42}),
+    ),
+    module="segmentation:Segmentation",
+    assets=Assets(
+        model="get,ml-model,3d-unet,kits19,raw",
+        data="get,preprocessed,dataset,medical-imaging,kits19",
+        model_name="3d-unet",
+        data_name="kits19",
+    ),
+    fastest="int8",
+)
+BRATS = replace(
+    KITS,
+    name="3d-unet-brats-99",
+    checker_name="3d-unet-brats-99",
+    loadgen_key="3d-unet-brats",
+    known_to_loadgen=False,
+    loaded_samples=16,
+    dataset_size=67,
+    offline_minimum=24576,
+    accuracy=(Target(DICE, 0.853),),
+    edge=(Period("0.7", "1.1", STREAM),),
+    datacenter=(Period("0.7", "1.1", (OFFLINE,)),),
+    compliance=(test(1, "0.7", "1.1"), test(4, "0.7", "1.1"), test(5, "0.7", "1.1")),
+    equal_issue=False,
+    aliases=(Alias("3d-unet-99", "0.7", "1.1"), Alias("3d-unet", "0.7", "1.1", "NVIDIA")),
+    changes=(),
+    assets=Assets(
+        model="get,ml-model,3d-unet-brats19,raw",
+        data="get,preprocessed,dataset,medical-imaging,brats19",
+        model_name="3d-unet-brats",
+        data_name="brats19",
+    ),
+)
+SPECS = (KITS, strict(KITS), BRATS, strict(BRATS))

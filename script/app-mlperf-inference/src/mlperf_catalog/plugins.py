@@ -1,0 +1,84 @@
+"""Benchmarks and backends of a user's own, in a folder that ``--plugins`` names.
+
+Each Python file of the folder may hold ``SPECS``, a list of specifications. The ``module`` of such
+a specification names a class in a file of the same folder: ``my_metric:Inverted`` is the class
+``Inverted`` in ``my_metric.py``. A file is imported only when it is needed: specifications stand
+in files named ``*_spec.py``, which import nothing but the catalogue.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from .backend import BackendSpec
+from .benchmark import BenchmarkSpec
+from .words import CatalogError
+
+KEY = "CM_MLPERF_PLUGINS"
+PATTERN = "*_spec.py"
+S = TypeVar("S", BenchmarkSpec, BackendSpec)
+
+
+def folder(named: str | None = None) -> Path | None:
+    """The user's folder: ``named``, or the one in the environment where that is None."""
+    found = os.environ.get(KEY) if named is None else named
+    return Path(os.path.abspath(os.path.expanduser(found))) if found else None
+
+
+def specs(kind: type[S], named: str | None = None) -> Mapping[str, S]:
+    """The user's specifications of a kind by name; raises CatalogError for a broken file."""
+    place = folder(named)
+    found = _all(str(place)) if place else ()
+    return {spec.name: spec for spec in found if isinstance(spec, kind)}
+
+
+@cache
+def _all(place: str) -> tuple[Any, ...]:
+    if not os.path.isdir(place):
+        raise CatalogError(f"--plugins={place}: there is no such folder")
+    found = [spec for path in sorted(Path(place).glob(PATTERN)) for spec in _specs_of(path)]
+    if not found:
+        raise CatalogError(f"--plugins={place}: no file {PATTERN} there holds SPECS")
+    return tuple(found)
+
+
+def _specs_of(path: Path) -> Iterator[Any]:
+    try:
+        yield from load(path).SPECS
+    except Exception as error:
+        raise CatalogError(f"--plugins: {path} cannot be used: {error}") from error
+
+
+def module(name: str) -> ModuleType | None:
+    """The user's module ``name``; None where the folder has no such file."""
+    place = folder()
+    path = place / f"{name}.py" if place else None
+    return load(path) if path is not None and path.is_file() else None
+
+
+def load(path: Path) -> ModuleType:
+    """Import a file under a name of its own; it may import others of its folder by their names."""
+    name = f"mlperf_plugin_{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", "") == str(path):
+        return known
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    assert found.loader is not None
+    made = importlib.util.module_from_spec(found)
+    sys.modules[name] = made
+    try:
+        found.loader.exec_module(made)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return made

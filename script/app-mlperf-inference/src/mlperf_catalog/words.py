@@ -1,0 +1,96 @@
+"""Text enumerations: a member is a string, prints as it, and is read in any case."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeVar
+
+W = TypeVar("W", bound="Word")
+
+
+class CatalogError(ValueError):
+    """Something that the catalogue does not hold: a benchmark, a round, a scenario."""
+
+
+class Word(str, Enum):
+    """One of a few words that a file, an option or a log may hold.
+
+    A member equals its text, so that records and logs can be compared with it.
+    """
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self.value), spec)
+
+    @classmethod
+    def parse(cls: type[W], text: str) -> W:
+        """The member with this text in any case; raises CatalogError naming those there are."""
+        for member in cls:
+            if member.value.lower() == text.strip().lower():
+                return member
+        known = ", ".join(cls)
+        raise CatalogError(f"no {cls.__name__.lower()} {text}; there are: {known}")
+
+
+class Division(Word):
+    """What is compared: in ``closed`` and ``network`` everybody runs the same model."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    NETWORK = "network"
+
+    @property
+    def strict(self) -> bool:
+        """Whether targets, scenarios and compliance tests bind."""
+        return self is not Division.OPEN
+
+
+class Category(Word):
+    """Where a system stands."""
+
+    EDGE = "edge"
+    DATACENTER = "datacenter"
+
+    @classmethod
+    def each(cls, text: str) -> tuple[Category, ...]:
+        """The categories in a text such as ``datacenter,edge``; words that are none are left out.
+
+        >>> Category.each("datacenter,edge") == (Category.EDGE, Category.DATACENTER)
+        True
+        """
+        named = {word.strip().lower() for word in text.split(",")}
+        return tuple(member for member in cls if member.value in named)
+
+
+class Mode(Word):
+    """What is measured in a scenario."""
+
+    FIND = "find-performance"
+    PERFORMANCE = "performance"
+    ACCURACY = "accuracy"
+    COMPLIANCE = "compliance"
+    README = "readme"
+
+    @property
+    def loadgen(self) -> str:
+        """The name of LoadGen's own mode, for modes that run it once."""
+        return "AccuracyOnly" if self is Mode.ACCURACY else "PerformanceOnly"
+
+    @classmethod
+    def asked(cls, word: str) -> tuple[Mode, ...]:
+        """The modes that a user's word stands for; raises CatalogError for an unknown one."""
+        return (cls.PERFORMANCE, cls.ACCURACY) if word == ALL_MODES else (cls.parse(word),)
+
+
+ALL_MODES = "all"
+MODE_WORDS = (Mode.FIND, Mode.PERFORMANCE, Mode.ACCURACY, ALL_MODES, Mode.COMPLIANCE, Mode.README)
+
+
+class Answers(Word):
+    """How the bytes that LoadGen logs for a sample are made up."""
+
+    FIXED = "fixed"
+    VARIABLE = "variable"
+    TOKENS = "tokens"

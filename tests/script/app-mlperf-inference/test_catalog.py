@@ -1,0 +1,211 @@
+"""The catalogue: what it knows of benchmarks, backends, scenarios and rounds, and its plugins."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import mlperf_catalog as catalog
+import pytest
+from mlperf_catalog import MODE_WORDS, SCENARIOS, Category, Division, Mode, Scenario, rounds
+from mlperf_catalog.scenario import of_log
+
+import benchmark_lab as lab
+
+PACKAGE = lab.HARNESS / "mlperf_catalog"
+NAMES = catalog.names()
+
+
+def test_it_imports_only_the_standard_library_and_itself() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert {name.name.partition(".")[0] for name in node.names} <= set(
+                    sys.stdlib_module_names
+                ), path
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                assert str(node.module).partition(".")[0] in sys.stdlib_module_names, path
+
+
+def test_every_benchmark_of_the_newest_rounds_is_known_by_its_name_in_trees() -> None:
+    newest = {
+        *("resnet", "bert-99", "bert-99.9", "3d-unet-99", "3d-unet-99.9", "llama3.1-8b"),
+        *("llama3.1-8b-edge", "llama2-70b-99.9", "stable-diffusion-xl", "rgat", "deepseek-r1"),
+        *("whisper", "gpt-oss-120b", "wan-2.2-t2v-a14b", "qwen3-vl-235b-a22b", "qwen3.6-27b"),
+        *("dlrm-v3", "yolo-95", "yolo-99", "e2e-rag-qna", "e2e-rag-db"),
+    }
+    asked = {
+        spec.checker_name
+        for spec in catalog.benchmarks().values()
+        if spec.allowed("6.1", "edge,datacenter")
+    }
+    assert asked == newest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_specification_makes_sense(name: str) -> None:
+    spec = catalog.benchmark(name)
+    assert spec.all_scenarios()
+    assert spec.runnable == (spec.assets is not None) == (not spec.unavailable)
+    online = [each for each in spec.all_scenarios() if each.online]
+    assert set(online) <= set(spec.limits)
+    assert spec.accuracy
+    for target in spec.accuracy:
+        assert 0.85 < target.target / target.reference <= 1
+        assert target.greatest is None or target.greatest > target.reference
+    for test in spec.compliance:
+        assert rounds.position(test.first) <= rounds.position(test.last)
+    assert spec.fastest in ("", *catalog.backend("openvino").precisions)
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark_round", "ours"),
+    [
+        ("resnet", "6.1", "resnet50"),
+        ("resnet50", "5.1", "resnet50"),
+        ("3d-unet-99", "0.7", "3d-unet-brats-99"),
+        ("3d-unet-99.9", "1.1", "3d-unet-brats-99.9"),
+        ("3d-unet-99", "6.1", "3d-unet-99"),
+        ("ssd-large", "2.0", "ssd-resnet34"),
+        ("ssd-resnet34", "2.0", "ssd-resnet34"),
+        ("ssd-resnet34", "4.1", "retinanet"),
+        ("llama3_1-405b", "5.1", "llama3.1-405b"),
+        ("dlrm-99", "6.1", "dlrm-99"),
+    ],
+)
+def test_a_name_in_a_tree_means_what_it_meant_in_its_round(
+    name: str, benchmark_round: str, ours: str
+) -> None:
+    found = catalog.find(name, benchmark_round)
+    assert found is not None
+    assert found.name == ours
+
+
+def test_the_open_division_compares_small_networks_with_resnet50() -> None:
+    for name in ("mobilenet-v1-0.5-128", "efficientnet-lite0", "mobilenet"):
+        assert catalog.find(name, "4.1") is None
+        found = catalog.find(name, "4.1", open_division=True)
+        assert found is not None
+        assert found.name == "resnet50"
+    assert catalog.find("abacus", "4.1", open_division=True) is None
+
+
+def test_values_that_changed_are_those_of_the_round() -> None:
+    old = catalog.find("mixtral-8x7b", "4.1")
+    new = catalog.find("mixtral-8x7b", "5.0")
+    assert old is not None
+    assert new is not None
+    assert old.accuracy[0].target == 45.036189
+    assert new.accuracy[0].target == 45.142911
+    early = catalog.find("3d-unet-99", "2.0")
+    assert early is not None
+    assert (early.loaded_samples, early.accuracy[0].target) == (42, 0.8546769)
+
+
+@pytest.mark.parametrize(
+    ("name", "benchmark_round", "category", "required", "optional"),
+    [
+        ("resnet50", "6.1", "edge", "SingleStream MultiStream Offline", ""),
+        ("resnet50", "6.1", "datacenter", "", ""),
+        ("resnet50", "6.1", "datacenter,edge", "SingleStream MultiStream Server Offline", ""),
+        ("resnet50", "6.1", "edge,datacenter", "SingleStream MultiStream Server Offline", ""),
+        ("bert-99", "6.1", "datacenter,edge", "SingleStream Offline", ""),
+        ("bert-99", "1.1", "datacenter", "Offline", "Server"),
+        ("llama3.1-8b", "6.1", "datacenter", "Offline", "Server Interactive"),
+        ("llama2-70b-99", "5.0", "datacenter", "Server Offline", ""),
+        ("retinanet", "6.0", "edge", "", ""),
+        ("retinanet", "6.0", "edge,datacenter", "SingleStream MultiStream Server Offline", ""),
+    ],
+)
+def test_scenarios_follow_round_and_category(
+    name: str, benchmark_round: str, category: str, required: str, optional: str
+) -> None:
+    spec = catalog.benchmark(name)
+    asked = spec.required(benchmark_round, category)
+    assert asked == tuple(required.split())
+    assert set(spec.allowed(benchmark_round, category)) - set(asked) == set(optional.split())
+
+
+def test_language_models_are_judged_by_tokens() -> None:
+    llama = catalog.benchmark("llama3.1-8b")
+    assert llama.result(Scenario.OFFLINE).key == "result_tokens_per_second"
+    assert llama.result(Scenario.INTERACTIVE).unit == "tokens/s"
+    assert llama.limits[Scenario.INTERACTIVE].tpot_ms == 30
+    assert llama.tests("6.1") == ("TEST06",)
+    assert catalog.benchmark("gpt-oss-120b").tests("6.1") == ("TEST07", "TEST09")
+    assert catalog.benchmark("dlrm-v3").tests("6.1") == ("TEST08",)
+    resnet = catalog.benchmark("resnet50")
+    assert resnet.result(Scenario.SERVER).key == "result_completed_samples_per_sec"
+
+
+def test_a_scenario_behaves_by_the_rules() -> None:
+    assert [each.percentile for each in SCENARIOS] == [0.9, 0.99, 0.99, 0.99, None]
+    assert [each.samples_per_query for each in SCENARIOS] == [1, 8, 1, 1, 1]
+    assert [each.minimum_queries for each in SCENARIOS] == [100, 662, 100, 100, 1]
+    assert [each.result.unit for each in SCENARIOS] == ["ms", "ms", *3 * ["samples/s"]]
+    assert [each.result.higher_is_better for each in SCENARIOS] == [False, False, *3 * [True]]
+    assert Scenario.INTERACTIVE.loadgen == "Server"
+    assert Scenario.INTERACTIVE.target_option == "--server_target_qps"
+    assert Scenario.MULTI_STREAM.target_option == "--multistream_target_latency"
+    assert Scenario.SINGLE_STREAM.stands_for == ("MultiStream", "Offline")
+    assert Scenario.MULTI_STREAM.stands_for == ("Offline",)
+    assert Scenario.OFFLINE.stands_for == ()
+    assert of_log("Server") is Scenario.SERVER
+    assert of_log(None) is None
+
+
+def test_words_are_texts_in_logs_messages_and_json() -> None:
+    assert f"{Scenario.OFFLINE}" == str(Scenario.OFFLINE) == "Offline"
+    assert json.dumps({"scenario": Scenario.OFFLINE}) == '{"scenario": "Offline"}'
+    assert Scenario.parse("singlestream") is Scenario.SINGLE_STREAM
+    with pytest.raises(catalog.CatalogError, match="no scenario Fast; there are: SingleStream,"):
+        Scenario.parse("Fast")
+    assert Category.each("datacenter, edge") == (Category.EDGE, Category.DATACENTER)
+    assert [each.strict for each in Division] == [True, False, True]
+    assert Mode.asked("all") == (Mode.PERFORMANCE, Mode.ACCURACY)
+    assert [Mode.asked(word) for word in MODE_WORDS if word != "all"] == [
+        (mode,) for mode in (Mode.FIND, Mode.PERFORMANCE, Mode.ACCURACY, *list(Mode)[3:])
+    ]
+
+
+def test_rounds_are_in_the_order_of_time_and_read_in_any_spelling() -> None:
+    assert [rounds.parse(text) for text in ("v6.1", "r5.0", "4.1")] == ["6.1", "5.0", "4.1"]
+    assert rounds.since("6.1", "6.0")
+    assert not rounds.since("5.1", "6.0")
+    with pytest.raises(catalog.CatalogError, match=r"no round 9\.9"):
+        rounds.parse("9.9")
+    assert rounds.seeds("0.5") == {}
+
+
+SPECIFICATION = """
+from mlperf_catalog import BackendSpec, benchmark
+from dataclasses import replace
+
+SPECS = (
+    replace(benchmark("resnet50", ""), name="mine", module="mine:Mine"),
+    BackendSpec(name="own", title="my own", module="mine:Own"),
+)
+"""
+
+
+def test_a_folder_of_ones_own_adds_specifications(tmp_path: Path) -> None:
+    (tmp_path / "mine_spec.py").write_text(SPECIFICATION, encoding="utf-8")
+    assert catalog.benchmark("mine", str(tmp_path)).module == "mine:Mine"
+    assert catalog.backend("own", str(tmp_path)).title == "my own"
+    assert "mine" not in catalog.benchmarks("")
+    with pytest.raises(catalog.CatalogError, match="no rules for the benchmark mine"):
+        catalog.benchmark("mine", "")
+
+
+def test_a_broken_folder_of_ones_own_is_named(tmp_path: Path) -> None:
+    with pytest.raises(catalog.CatalogError, match="there is no such folder"):
+        catalog.benchmarks(str(tmp_path / "nothing"))
+    with pytest.raises(catalog.CatalogError, match=r"no file \*_spec\.py there holds SPECS"):
+        catalog.benchmarks(str(tmp_path))
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "broken_spec.py").write_text("SPECS = 1 / 0\n", encoding="utf-8")
+    with pytest.raises(catalog.CatalogError, match=r"broken_spec\.py cannot be used: division by"):
+        catalog.benchmarks(str(broken))
