@@ -41,17 +41,10 @@ import numpy as np
 import queue_limit
 import reference_harness
 import yaml
-from mlperf_harness import (
-    benchmarks,
-    detail_log,
-    find,
-    host,
-    memory,
-    records,
-    search,
-    targets,
-)
-from mlperf_harness.calibration import Calibration, Request
+from mlperf_harness import benchmarks, host, records
+from mlperf_harness.jobs import Request
+from mlperf_harness.measuring import detail_log, memory
+from mlperf_harness.session import find
 from mlperf_harness.settings import (
     OFFLINE,
     PERFORMANCE,
@@ -63,6 +56,8 @@ from mlperf_harness.settings import (
     Shape,
     Targets,
 )
+from mlperf_harness.tuning import search, targets
+from mlperf_harness.tuning.profile import SpeedProfile
 
 # The figures to reach; see --check.
 OFFLINE_SHARE = 0.97
@@ -198,7 +193,7 @@ def program(name: str, folder: Path, request: object) -> int:
     return int(peak.read_text(encoding="ascii"))
 
 
-def calibrated(case: Case) -> Calibration:
+def calibrated(case: Case) -> SpeedProfile:
     """What our harness finds out about this machine by itself."""
     with tempfile.TemporaryDirectory() as folder:
         asked = Request(
@@ -210,8 +205,8 @@ def calibrated(case: Case) -> Calibration:
             Overrides(),
             case.precision,
         )
-        program("calibrate", Path(folder), asked)
-        found: Calibration = records.read(Calibration, Path(folder) / "outcome.json")
+        program("tune", Path(folder), asked)
+        found: SpeedProfile = records.read(SpeedProfile, Path(folder) / "outcome.json")
         return found
 
 
@@ -253,7 +248,7 @@ def loadgen_run(
         return detail_log.read(Path(folder) / "run_1" / "mlperf_log_detail.txt"), taken
 
 
-def highest_server_rate(case: Case, found: Calibration) -> search.Found:
+def highest_server_rate(case: Case, found: SpeedProfile) -> search.Found:
     """The search of find-performance."""
     limit_ms = 1000 * found.server_limit_s
 
@@ -288,7 +283,7 @@ class Row:
         return self.ratio >= self.limit if self.higher_is_better else self.ratio <= self.limit
 
 
-def offline_row(case: Case, found: Calibration, repeat: int, seconds: float) -> tuple[Row, Ours]:
+def offline_row(case: Case, found: SpeedProfile, repeat: int, seconds: float) -> tuple[Row, Ours]:
     """Our Offline throughput as a share of the roofline: the median of paired turns."""
     shape = roofline_shape(case, min(seconds, 3.0))
     pairs = []
@@ -312,7 +307,7 @@ def offline_row(case: Case, found: Calibration, repeat: int, seconds: float) -> 
     return row, replace(pairs[-1][0], memory_bytes=most)
 
 
-def stream_row(case: Case, found: Calibration, repeat: int, seconds: float) -> Row:
+def stream_row(case: Case, found: SpeedProfile, repeat: int, seconds: float) -> Row:
     """SingleStream p90 over the p90 of the bare call."""
     shape = found.streams[SINGLE_STREAM].shape
     pairs = []
@@ -327,7 +322,7 @@ def stream_row(case: Case, found: Calibration, repeat: int, seconds: float) -> R
     return Row("SingleStream p90", *texts, ratio, STREAM_OVER, higher_is_better=False)
 
 
-def server_rows(case: Case, found: Calibration, offline: float, name: str) -> Iterator[Row]:
+def server_rows(case: Case, found: SpeedProfile, offline: float, name: str) -> Iterator[Row]:
     """The highest rate in time as a share of Offline, and of what a queue of these calls keeps."""
     limit_ms = 1000 * found.server_limit_s
     call_ms = 1000 * found.streams[SINGLE_STREAM].median_s
@@ -480,7 +475,7 @@ def paths(
     return found
 
 
-def usable(case: Case, ways: Iterable[tuple[str, ...]]) -> Iterator[tuple[Case, Calibration]]:
+def usable(case: Case, ways: Iterable[tuple[str, ...]]) -> Iterator[tuple[Case, SpeedProfile]]:
     """The ways that work here, each with its layout; those that do not are told."""
     for backend, precision in ways:
         one = with_weights(replace(case, backend=backend, precision=precision))
@@ -490,7 +485,7 @@ def usable(case: Case, ways: Iterable[tuple[str, ...]]) -> Iterator[tuple[Case, 
             print(f"{backend:13}{precision:11}  {str(problem).strip().splitlines()[-1][:60]}")
 
 
-def measure_both(case: Case, tuned: Calibration, seconds: float) -> tuple[float, float]:
+def measure_both(case: Case, tuned: SpeedProfile, seconds: float) -> tuple[float, float]:
     """Offline samples/s and the p90 of SingleStream in ms, one run each."""
     best, stream = tuned.offline, tuned.streams[SINGLE_STREAM]
     aim = Targets(qps=best.samples_per_s)
@@ -501,7 +496,7 @@ def measure_both(case: Case, tuned: Calibration, seconds: float) -> tuple[float,
 
 def quantized(case: Case) -> ModelSpec:
     """The model in int8, calibrated on the first samples; made once for a model file."""
-    modules = sorted((HARNESS / "mlperf_harness").glob("*.py"))
+    modules = sorted((HARNESS / "mlperf_harness").rglob("*.py"))
     programs = b"".join(path.read_bytes() for path in modules)
     key = hashlib.sha256(programs + case.model.sha256.encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"cmbench-int8-{key}"

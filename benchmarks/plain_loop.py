@@ -26,10 +26,10 @@ sys.path.insert(0, str(HARNESS))
 import numpy as np
 from mlperf_harness import backends, benchmarks, host, records
 from mlperf_harness.backends.base import Array, Feeds, Predictor, empty_batch
-from mlperf_harness.bench import batch_sizes, layouts
 from mlperf_harness.benchmarks.base import Benchmark
 from mlperf_harness.pipeline.batcher import cut
 from mlperf_harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, Shape
+from mlperf_harness.tuning.layout_probe import batch_sizes, layouts
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 def checked(results: dict[str, Any]) -> Sequence[Any]:
     """Look at the finished runs as a submission's checks will; show and return what is wrong."""
     from mlperf_harness import records
-    from mlperf_harness.results import Results
+    from mlperf_harness.reporting.results import Results
     from mlperf_submission import after_run
 
     told = records.decode(Results, results)

@@ -62,8 +62,17 @@ def parsed(path: Path) -> ast.Module:
 # ---------------------------------------------------------------- imports
 
 
+LINT_IMPORTS = (str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
+
+
 def test_import_contracts_are_kept() -> None:
-    run([str(Path(sys.executable).with_name("lint-imports")), "--no-cache"], cwd=ROOT).ok()
+    run([*LINT_IMPORTS], cwd=ROOT).ok()
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "script").glob("*/imports.toml")), ids=relative)
+def test_import_contracts_of_programs_are_kept(config: Path) -> None:
+    env = os.environ | {"PYTHONPATH": str(config.parent / "src")}
+    run([*LINT_IMPORTS, "--config", str(config)], cwd=ROOT, env=env).ok()
 
 
 def imported_modules(node: ast.AST) -> Iterator[str]:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_harness import benchmarks, records
-from mlperf_harness.accuracy_log import read_answers
 from mlperf_harness.benchmarks.repeated import Repeated
 from mlperf_harness.errors import HarnessError
-from mlperf_harness.loadgen_run import figure_of
+from mlperf_harness.measuring.accuracy_log import read_answers
+from mlperf_harness.measuring.loadgen_run import figure_of
 from mlperf_harness.settings import ModelSpec
 
 import benchmark_lab as lab

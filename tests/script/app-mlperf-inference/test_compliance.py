@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import records, session, verify
-from mlperf_harness.detail_log import DetailLog
+from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
-from mlperf_harness.results import Results, Tree
+from mlperf_harness.measuring import verify
+from mlperf_harness.measuring.detail_log import DetailLog
+from mlperf_harness.reporting.results import Results, Tree
+from mlperf_harness.session import session
 from mlperf_harness.settings import SCENARIOS, SessionSettings
 
 import benchmark_lab as lab

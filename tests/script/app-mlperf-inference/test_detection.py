@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from mlperf_harness import backends, benchmarks, records
-from mlperf_harness import session as sessions
 from mlperf_harness.backends.base import check_signature, empty_batch
 from mlperf_harness.benchmarks import average_precision, detection
 from mlperf_harness.benchmarks.average_precision import Detections
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, SessionSettings, Shape, TensorSpec
 
 import benchmark_forms as forms

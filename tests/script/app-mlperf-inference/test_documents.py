@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import history, records
-from mlperf_harness import session as sessions
-from mlperf_harness.results import PerformanceResult, Results
+from mlperf_harness import records
+from mlperf_harness.reporting import history
+from mlperf_harness.reporting.results import PerformanceResult, Results
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import SessionSettings
 
 import benchmark_lab as lab

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from mlperf_harness import records
-from mlperf_harness import session as sessions
 from mlperf_harness.errors import HarnessError
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
 
 import benchmark_lab as lab
@@ -76,12 +76,13 @@ def test_an_exception_in_the_model_fails_the_run_after_it_has_ended(tmp_path: Pa
 FAILING = """
 import sys
 from pathlib import Path
-from mlperf_harness import benchmarks, child
+from mlperf_harness import benchmarks
+from mlperf_harness.session import subprocess_main
 class Failing(benchmarks.ImageClassification):
     def {method}(self, *arguments):
         raise RuntimeError("the disk is gone")
 benchmarks.BENCHMARKS["resnet50"] = (Failing, benchmarks.RESNET50)
-sys.exit(child.main("run", Path(sys.argv[1])))
+sys.exit(subprocess_main.main("run", Path(sys.argv[1])))
 """
 
 
@@ -111,7 +112,8 @@ def test_a_failed_run_that_would_last_long_is_cut_off(tmp_path: Path) -> None:
     records.write(config, run_settings(tmp_path, targets=aim))
     code = FAILING.format(method="postprocess").replace(
         "import sys\n",
-        "import sys\nfrom mlperf_harness import loadgen_run\nloadgen_run.PATIENCE_S = 0.3\n",
+        "import sys\nfrom mlperf_harness.measuring import loadgen_run\n"
+        "loadgen_run.PATIENCE_S = 0.3\n",
         1,
     )
     began = time.monotonic()
@@ -138,11 +140,11 @@ def test_a_run_that_fails_is_kept_apart_and_named(
     results = tmp_path / "results"
     measured = lab.settings(results, scenarios=["Offline"])
     session = sessions.Session(records.decode(SessionSettings, measured))
-    found = session._calibrate(results)
+    found = session._tune(results)
     # A busy machine may find single samples to be the best batch, which this model can do.
     batches_of_8 = replace(found.offline, shape=replace(found.offline.shape, batch=8))
     calibrated = replace(found, offline=batches_of_8)
-    monkeypatch.setattr(sessions.Session, "_calibrate", lambda *_: calibrated)
+    monkeypatch.setattr(sessions.Session, "_tune", lambda *_: calibrated)
     message = fails(results, scenarios=["Offline"], model=fixed_batch_model(tmp_path))
     assert message.startswith("Offline performance failed: running the model: ")
     kept = Path(message.rpartition(" ")[2])
@@ -335,7 +337,7 @@ def test_a_process_that_ends_by_a_signal_is_told_what_that_may_mean(
     limit: str, number: signal.Signals, told: str, tmp_path: Path
 ) -> None:
     program = (
-        "from pathlib import Path; from mlperf_harness import launch; "
+        "from pathlib import Path; from mlperf_harness.session import launch; "
         f"print(launch.reason(-{int(number)}, Path('.'), Path('console')))"
     )
     words = ["bash", "-c", f'ulimit -v {limit}; exec "$0" -c "$1"', sys.executable, program]

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import bench, calibrate, detail_log, host, targets
-from mlperf_harness.calibration import Calibration, Latency, Point
-from mlperf_harness.detail_log import DetailLog, figures
+from mlperf_harness import host
+from mlperf_harness.measuring import detail_log
+from mlperf_harness.measuring.detail_log import DetailLog
+from mlperf_harness.measuring.verdict import QSL_SEEDS, judge, more_queries
 from mlperf_harness.settings import SCENARIOS, Overrides, Shape, Targets
-from mlperf_harness.verdict import QSL_SEEDS, judge, more_queries
+from mlperf_harness.tuning import layout_probe, targets, tune
+from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
+from mlperf_harness.wording import figures
 
 SEED = QSL_SEEDS["6.1"]
 
@@ -218,10 +221,10 @@ def test_any_invalid_log_is_explained_without_a_crash(
 # ---------------------------------------------------------------- targets
 
 
-def calibration(rate: float, latency_s: float, batch_s: float = 0.001) -> Calibration:
+def calibration(rate: float, latency_s: float, batch_s: float = 0.001) -> SpeedProfile:
     point = Point(Shape(2, 1, 8), rate, batch_s)
     latency = Latency(Shape(1, 1, 1), latency_s, latency_s)
-    return Calibration(
+    return SpeedProfile(
         cores=2,
         sample_count=540,
         offline=point,
@@ -339,12 +342,12 @@ def test_other_targets_are_not_tried_where_they_cannot_help() -> None:
 def test_layouts_use_the_cores(
     cores: int, given_shape: Overrides, wanted: list[tuple[int, int]]
 ) -> None:
-    assert bench.layouts(cores, given_shape) == wanted
+    assert layout_probe.layouts(cores, given_shape) == wanted
 
 
 @given(st.integers(1, 5000))
 def test_batch_sizes_end_at_the_users_largest(largest: int) -> None:
-    sizes = bench.batch_sizes(Overrides(batch_size=largest))
+    sizes = layout_probe.batch_sizes(Overrides(batch_size=largest))
     assert sizes[-1] == largest
     assert sizes == sorted(set(sizes))
     assert sizes[0] == 1
@@ -353,9 +356,9 @@ def test_batch_sizes_end_at_the_users_largest(largest: int) -> None:
 def test_the_server_shape_leaves_time_to_wait() -> None:
     slow_big = Point(Shape(2, 1, 64), 1000, 0.010)
     quick_small = Point(Shape(2, 1, 4), 900, 0.002)
-    assert calibrate.server_point([slow_big, quick_small], 0.015) == quick_small
-    assert calibrate.server_point([slow_big, quick_small], 0.001) == quick_small
-    times = calibrate.service_times([slow_big, quick_small], Shape(2, 1, 4))
+    assert tune.server_point([slow_big, quick_small], 0.015) == quick_small
+    assert tune.server_point([slow_big, quick_small], 0.001) == quick_small
+    times = tune.service_times([slow_big, quick_small], Shape(2, 1, 4))
     assert times == {"4": 0.002}
 
 

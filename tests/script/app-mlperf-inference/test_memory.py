@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import memory, records, rules
-from mlperf_harness import session as sessions
-from mlperf_harness.bench import Bench, batch_sizes
-from mlperf_harness.calibration import Probe, Request
+from mlperf_harness import records, rules
 from mlperf_harness.errors import HarnessError
+from mlperf_harness.jobs import Probe, Request
+from mlperf_harness.measuring import memory
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import Overrides, SessionSettings
+from mlperf_harness.tuning.layout_probe import LayoutProbe, batch_sizes
 
 import benchmark_lab as lab
 
@@ -94,7 +95,7 @@ def test_a_session_says_so_before_it_measures(
     (machine / "meminfo").write_text("MemAvailable: 1000 kB\n")
     with pytest.raises(HarnessError, match="too little memory"):
         sessions.Session(settings(machine / "results")).run()
-    assert "calibrated" not in capsys.readouterr().out
+    assert "tuned on" not in capsys.readouterr().out
 
 
 class Backendless:
@@ -118,7 +119,7 @@ def bench(machine: Path, data_bytes: int, workers: int | None = None) -> Any:
         dataset=given.dataset,
         overrides=given.overrides,
     )
-    return Bench(request, Backendless(), None)  # type: ignore[arg-type]
+    return LayoutProbe(request, Backendless(), None)  # type: ignore[arg-type]
 
 
 def test_as_many_copies_of_a_model_are_tried_as_fit(machine: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlperf_harness.benchmarks.samples import SampleReader, SampleStore, cut_out
 from mlperf_harness.pipeline.batcher import DeadlinePolicy, cut
 from mlperf_harness.pipeline.failures import Failures
-from mlperf_harness.pipeline.queue import CutQueue, JoiningQueue
+from mlperf_harness.pipeline.queue import CutQueue, DynamicBatcher
 
 sizes = st.integers(min_value=1, max_value=70)
 ages = st.floats(min_value=0, max_value=0.1)
@@ -70,7 +70,7 @@ def test_offline_batches_reach_all_workers() -> None:
 
 
 def test_waiting_server_queries_are_joined_and_every_worker_is_let_go() -> None:
-    queue = JoiningQueue(DeadlinePolicy(1.0, 4, {1: 0.001, 4: 0.001}))
+    queue = DynamicBatcher(DeadlinePolicy(1.0, 4, {1: 0.001, 4: 0.001}))
     for query in range(6):
         queue.put([query], [query + 10])
     queue.close(2)
@@ -84,7 +84,7 @@ def test_waiting_server_queries_are_joined_and_every_worker_is_let_go() -> None:
 
 
 def test_joining_under_contention_loses_nothing() -> None:
-    queue = JoiningQueue(DeadlinePolicy(1.0, 8, {}))
+    queue = DynamicBatcher(DeadlinePolicy(1.0, 8, {}))
     seen: list[int] = []
 
     def work() -> None:

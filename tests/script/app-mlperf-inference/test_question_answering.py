@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_harness import backends, benchmarks, records
-from mlperf_harness import session as sessions
 from mlperf_harness.benchmarks import squad
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.queue import CutQueue
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import MAIN, ModelSpec, SessionSettings
 
 import benchmark_forms as forms

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from mlperf_harness import backends, benchmarks, records
-from mlperf_harness import session as sessions
 from mlperf_harness.benchmarks import recommendation
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, SessionSettings, Shape
 from sklearn.metrics import roc_auc_score
 

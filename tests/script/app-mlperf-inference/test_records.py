@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_harness import records
-from mlperf_harness.calibration import Point
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import (
     ModelSpec,
@@ -22,6 +21,7 @@ from mlperf_harness.settings import (
     Targets,
     user_conf,
 )
+from mlperf_harness.tuning.profile import Point
 
 import benchmark_lab as lab
 from support import run
@@ -142,7 +142,8 @@ RULES = """
 import sys
 import sys
 from pathlib import Path
-from mlperf_harness import benchmarks, loadgen_run, records
+from mlperf_harness import benchmarks, records
+from mlperf_harness.measuring import loadgen_run
 from mlperf_harness.settings import RunSettings
 run = records.read(RunSettings, Path(sys.argv[1]))
 benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)

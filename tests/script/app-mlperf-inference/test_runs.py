@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import detail_log, records, targets
-from mlperf_harness import session as sessions
-from mlperf_harness.results import Results, ScenarioResult
+from mlperf_harness import records
+from mlperf_harness.measuring import detail_log
+from mlperf_harness.reporting.results import Results, ScenarioResult
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import SCENARIOS, SessionSettings, Targets
+from mlperf_harness.tuning import targets
 
 import benchmark_lab as lab
 from support import run
@@ -135,7 +137,7 @@ def test_the_table_fits_a_terminal_and_makes_no_false_claim(whole: dict[str, Any
         assert re.search(rf"^{scenario} .* VALID +99\.\d+ % +98\.\d+ %$", text, re.MULTILINE)
     assert "no MLPerf submission" in text
     assert "ask for 600 s" in text.replace("\n", " ")
-    assert "calibrated on" in whole["printed"]
+    assert "tuned on" in whole["printed"]
 
 
 def test_finished_runs_are_kept_when_asked_and_only_then(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlperf_harness import find, search
-from mlperf_harness.search import Found, Try
+from mlperf_harness.session import find
+from mlperf_harness.tuning import search
+from mlperf_harness.tuning.search import Found, Try
 
 FULL_S = 600.0
 

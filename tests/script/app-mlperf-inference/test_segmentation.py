@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from mlperf_harness import backends, benchmarks, records
-from mlperf_harness import session as sessions
 from mlperf_harness.benchmarks import segmentation
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, SessionSettings, Shape
 from scipy.signal import windows
 from sklearn.metrics import f1_score

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from mlperf_harness import backends, benchmarks, records
-from mlperf_harness import session as sessions
 from mlperf_harness.benchmarks import speech, wer
 from mlperf_harness.benchmarks.features import Extractor, FeatureSpec, mel_bank
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Shape, TensorSpec
 
 import benchmark_forms as forms

@@ -8,10 +8,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import records, store, targets
-from mlperf_harness.calibration import Calibration, Point
+from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import SCENARIOS, Overrides, SessionSettings, Shape
+from mlperf_harness.tuning import store, targets
+from mlperf_harness.tuning.profile import Point, SpeedProfile
 
 import benchmark_lab as lab
 
@@ -22,9 +23,9 @@ number = st.floats(min_value=1e-6, max_value=1e9)
 note = st.text("abc ,.0123456789-", max_size=30).filter(lambda text: not text.strip("0123456789.-"))
 
 
-def calibrated(rate: float) -> Calibration:
+def calibrated(rate: float) -> SpeedProfile:
     point = Point(Shape(1, 1, 8), rate, 0.001)
-    return Calibration(2, 540, point, point, {}, 0.015, {}, (point,), {}, 1.0)
+    return SpeedProfile(2, 540, point, point, {}, 0.015, {}, (point,), {}, 1.0)
 
 
 def opened(folder: Path, **changes: object) -> store.Store:

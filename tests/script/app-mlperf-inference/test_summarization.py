@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from mlperf_harness import backends, benchmarks, records, report
-from mlperf_harness import session as sessions
+from mlperf_harness import backends, benchmarks, records
 from mlperf_harness.benchmarks import beams, rouge
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.reporting import report
+from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import Bound, ModelSpec, SessionSettings, Shape
 from rouge_score import rouge_scorer
 

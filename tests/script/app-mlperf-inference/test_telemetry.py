@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
-from mlperf_harness import energy, host, telemetry
+from mlperf_harness import host
+from mlperf_harness.measuring import energy, telemetry
+from mlperf_harness.measuring.telemetry import Monitor, Range, Telemetry
 from mlperf_harness.pipeline import recorder
 from mlperf_harness.pipeline.recorder import Latencies, Recorder
-from mlperf_harness.telemetry import Monitor, Range, Telemetry
 
 
 def put(path: Path, text: str) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 from mlperf_harness import records
-from mlperf_harness.results import Problem, Results
-from mlperf_harness.verdict import Fault
+from mlperf_harness.measuring.verdict import Fault
+from mlperf_harness.reporting.results import Problem, Results
 from mlperf_submission import after_run, commands
 from mlperf_submission.checks import accuracy
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mlperf_harness.detail_log import DetailLog
+from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_submission import checks, truncate
 from mlperf_submission.checks import performance
 from mlperf_submission.checks.base import Finding

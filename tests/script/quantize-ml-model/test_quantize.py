@@ -10,17 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import (
-    backends,
-    benchmarks,
-    calibration_calls,
-    float_nodes,
-    lookups,
-    memory,
-    quantize,
-    records,
-)
+from mlperf_harness import backends, benchmarks, records
 from mlperf_harness.errors import HarnessError
+from mlperf_harness.measuring import memory
+from mlperf_harness.quantization import calibration, embedding_split, float_nodes, quantize
 from mlperf_harness.settings import MAIN
 
 import benchmark_forms as forms
@@ -137,8 +130,8 @@ def test_a_decoder_is_fed_what_the_float_model_answered(tmp_path: Path) -> None:
     facts = records.read_json(folder / "model.json")
     model = quantize._spec(facts, folder / facts["file"])
     benchmark = benchmarks.create("gptj-99", data, model)
-    samples = list(calibration_calls.calls_of(benchmark, model, 2))
-    assert [len(calls) for calls in samples] == [calibration_calls.CALLS] * 2
+    samples = list(calibration.calls_of(benchmark, model, 2))
+    assert [len(calls) for calls in samples] == [calibration.CALLS] * 2
     prompts, offsets = np.load(data / "prompts.npy"), np.load(data / "offsets.npy")
     first, *later = samples[1]
     np.testing.assert_array_equal(first["input_ids"], [prompts[offsets[1] : offsets[2]]])
@@ -176,7 +169,7 @@ class Echo:
 
 @pytest.mark.parametrize("count", [1, 5, 16, 17, 128, 1000])
 def test_calls_are_spread_evenly_and_few_are_kept(count: int) -> None:
-    listener = calibration_calls.Listener(Echo(), 8, first=True)
+    listener = calibration.Listener(Echo(), 8, first=True)
     for number in range(count):
         listener.predict({"x": np.full(1, number)})
         assert len(listener._kept) <= 16
@@ -190,8 +183,8 @@ def test_calls_are_spread_evenly_and_few_are_kept(count: int) -> None:
 def test_of_calls_that_are_too_large_only_the_first_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calibration_calls, "CALLS_BYTES", 100)
-    listener = calibration_calls.Listener(Echo(), 8, first=True)
+    monkeypatch.setattr(calibration, "CALLS_BYTES", 100)
+    listener = calibration.Listener(Echo(), 8, first=True)
     for number in range(40):
         listener.predict({"x": np.full(99, number, dtype=np.uint8)})
         assert len(listener._kept) == 1
@@ -203,7 +196,7 @@ def test_the_model_is_fed_as_the_benchmark_feeds_it(tmp_path: Path) -> None:
     facts = records.read_json(lab.MODEL / "model.json")
     model = quantize._spec(facts, lab.MODEL / facts["file"])
     benchmark = benchmarks.create("resnet50", lab.arrays("train"), model)
-    found = calibration_calls.calls_of(benchmark, model, 5)
+    found = calibration.calls_of(benchmark, model, 5)
     feeds = [calls[0]["input_tensor:0"] for calls in found]
     expected = np.load(lab.arrays("train") / "samples.npy")[:5]
     np.testing.assert_array_equal(np.concatenate(feeds), expected)
@@ -287,7 +280,7 @@ def quantized(folder: Path, model: Any) -> tuple[Any, str]:
     random = np.random.default_rng(3)
     feeds = [[{"image": random.standard_normal((1, 3, 16, 16), np.float32)}] for _ in range(6)]
     onnx.save(model, folder / "float.onnx")
-    counted = calibration_calls.Counted(feeds)
+    counted = calibration.Counted(feeds)
     note = quantize._quantize(folder / "float.onnx", folder / "int8.onnx", counted, ())
     assert sorted(path.name for path in folder.iterdir()) == ["float.onnx", "int8.onnx"]
     return onnx.load(folder / "int8.onnx"), note
@@ -425,7 +418,7 @@ def test_tables_larger_than_memory_stay_where_they_are(
     sizes: list[int] = []
     out = tmp_path / "out"
     out.mkdir()
-    counted = calibration_calls.Counted([[clicks(seed)] for seed in range(4)])
+    counted = calibration.Counted([[clicks(seed)] for seed in range(4)])
     note = quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, ())
     assert note.endswith("4 calibration samples")
     assert sum(sizes) < 2000, "memory is needed for the layers alone"
@@ -449,7 +442,7 @@ def test_a_small_model_with_its_weights_beside_it_becomes_one_file(tmp_path: Pat
     recommender(tmp_path)
     out = tmp_path / "out"
     out.mkdir()
-    counted = calibration_calls.Counted([[clicks(seed)] for seed in range(4)])
+    counted = calibration.Counted([[clicks(seed)] for seed in range(4)])
     quantize._quantize(tmp_path / "float.onnx", out / "int8.onnx", counted, ())
     assert [path.name for path in out.iterdir()] == ["int8.onnx"]
     feeds = clicks(9)
@@ -461,10 +454,10 @@ def test_a_small_model_with_its_weights_beside_it_becomes_one_file(tmp_path: Pat
 
 def test_small_tables_and_those_within_the_graph_are_not_set_aside(tmp_path: Path) -> None:
     recommender(tmp_path)
-    assert lookups.cut(tmp_path / "float.onnx", 60_000) is None
-    assert lookups.cut(tmp_path / "float.onnx", 50_000) is not None
+    assert embedding_split.cut(tmp_path / "float.onnx", 60_000) is None
+    assert embedding_split.cut(tmp_path / "float.onnx", 50_000) is not None
     recommender(tmp_path, beside=False)
-    assert lookups.cut(tmp_path / "float.onnx", 1) is None
+    assert embedding_split.cut(tmp_path / "float.onnx", 1) is None
 
 
 def test_weights_that_one_file_cannot_hold_lie_beside_it(

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import backends, benchmarks, calibration_calls, quantize, ranges, records
+from mlperf_harness import backends, benchmarks, records
 from mlperf_harness.errors import HarnessError
+from mlperf_harness.quantization import calibration, quantize, ranges
 from mlperf_harness.settings import MAIN
 
 import benchmark_forms as forms
@@ -77,11 +78,11 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 import onnxruntime.quantization
-from mlperf_harness import calibration_calls, quantize
+from mlperf_harness.quantization import calibration, quantize
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
 calls = [[{"x0": np.ones((1, 8, side, side), np.float32)}] for _ in range(3)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", calibration_calls.Counted(calls), ())
+quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", calibration.Counted(calls), ())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -118,9 +119,7 @@ def test_the_calls_that_are_taken_are_evenly_spread_and_few_in_memory(
     most: int, calls: int
 ) -> None:
     model = described(KITS)
-    listener = calibration_calls.Listener(
-        calibration_calls.Zeros(model.graphs()[0], ["output"]), most, False
-    )
+    listener = calibration.Listener(calibration.Zeros(model.graphs()[0], ["output"]), most, False)
     for _ in range(2):  # the second sample begins anew
         for number in range(calls):
             listener.predict({"input": np.array([number])})
@@ -139,7 +138,7 @@ def test_windows_of_all_cases_are_used_and_no_more_than_asked_for(tmp_path: Path
     benchmark = benchmarks.create("3d-unet-99", volumes, described(KITS))
     windows = benchmark.costs
     assert windows is not None
-    found = list(calibration_calls.calls_of(benchmark, described(KITS), 60))
+    found = list(calibration.calls_of(benchmark, described(KITS), 60))
     assert [len(calls) for calls in found] == [min(3, count) for count in windows]
     assert {len(calls) for calls in found} > {3}
     shape = (1, 1, 32, 32, 32)

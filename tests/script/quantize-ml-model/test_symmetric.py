@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import calibration_calls, quantize, symmetric
+from mlperf_harness.quantization import calibration, int8_symmetric, quantize
 
 onnx = pytest.importorskip("onnx")
 node = onnx.helper.make_node
@@ -30,8 +30,8 @@ def graph(*nodes: Any, weights: tuple[str, ...] = ("w", "v")) -> Any:
 
 def test_what_products_are_given_gets_steps_around_zero() -> None:
     whole = graph(node("MatMul", ["x", "w"], ["a"]), node("MatMul", ["a", "v"], ["b"], "last"))
-    assert symmetric.centred(whole, ()) == ["a", "x"]
-    assert symmetric.centred(whole, ["last"]) == ["x"]
+    assert int8_symmetric.centred(whole, ()) == ["a", "x"]
+    assert int8_symmetric.centred(whole, ["last"]) == ["x"]
 
 
 @pytest.mark.parametrize("between", [[], ["Flatten"], ["Flatten", "Identity"]])
@@ -40,11 +40,11 @@ def test_what_is_never_negative_keeps_all_its_steps(between: list[str]) -> None:
     for count, kind in enumerate(between):
         steps.append(node(kind, [f"r{count}"], [f"r{count + 1}"]))
     whole = graph(*steps, node("MatMul", [f"r{len(between)}", "v"], ["b"]))
-    assert symmetric.centred(whole, ()) == ["x"]
+    assert int8_symmetric.centred(whole, ()) == ["x"]
 
 
 def test_convolutions_keep_their_zero() -> None:
-    assert symmetric.centred(graph(node("Conv", ["x", "w"], ["a"])), ()) == []
+    assert int8_symmetric.centred(graph(node("Conv", ["x", "w"], ["a"])), ()) == []
 
 
 def test_a_product_answers_floats_and_is_given_steps_around_zero(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_product_answers_floats_and_is_given_steps_around_zero(tmp_path: Path)
     onnx.save(model, tmp_path / "float.onnx")
     random = np.random.default_rng(6)
     feeds = [[{"x": random.standard_normal((4, 4)).astype(np.float32) + 1}] for _ in range(4)]
-    counted = calibration_calls.Counted(feeds)
+    counted = calibration.Counted(feeds)
     quantize._quantize(tmp_path / "float.onnx", tmp_path / "int8.onnx", counted, ())
     found = onnx.load(tmp_path / "int8.onnx").graph
     made = {name: each for each in found.node for name in each.output}

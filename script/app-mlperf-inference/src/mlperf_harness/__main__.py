@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import HarnessError, tell
 
-PROGRAMS = ("session", "probe", "calibrate", "run", "compare", "quantize")
+PROGRAMS = ("session", "probe", "tune", "run", "compare", "quantize")
 USAGE = f"usage: python -m mlperf_harness {'|'.join(PROGRAMS)} CONFIG.json"
 
 
@@ -19,16 +19,16 @@ def main(arguments: list[str]) -> int:
     name, config = arguments[0], Path(arguments[1])
     try:
         if name == "session":
-            from . import session
+            from .session import session
 
             return session.main(config)
         if name == "quantize":
-            from . import quantize
+            from .quantization import quantize
 
             return quantize.main(config)
-        from . import child
+        from .session import subprocess_main
 
-        return child.main(name, config)
+        return subprocess_main.main(name, config)
     except HarnessError as error:
         tell(error)
         return 1

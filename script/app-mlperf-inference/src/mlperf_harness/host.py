@@ -53,11 +53,6 @@ def _quota(cpu_max: str) -> int:
     return max(1, math.ceil(int(words[0]) / int(words[1])))
 
 
-def cores_in_words(cores: int) -> str:
-    """So many cores, as a person says it."""
-    return f"{cores} core{'' if cores == 1 else 's'}"
-
-
 def load_average() -> float | None:
     """The load average of the last minute, where the system has one."""
     try:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from mlperf_harness.results import Results, ScenarioResult
+from mlperf_harness.reporting.results import Results, ScenarioResult
 
 from . import commands, layouts, steps
 from .checks import accuracy, benchmarks, compliance, performance

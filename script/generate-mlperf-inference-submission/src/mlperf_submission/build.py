@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from mlperf_harness.results import private_folder, sweep
+from mlperf_harness.reporting.results import private_folder, sweep
 
 from . import layouts, names, texts, truncate
 from .errors import SubmissionError

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from mlperf_harness import rules
-from mlperf_harness.results import Results
+from mlperf_harness.reporting.results import Results
 from mlperf_harness.settings import IMPLEMENTATION
 
 GENERAL = re.compile(r"cm run script --tags=run-mlperf,inference(\S*)(.*)$")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from mlperf_harness import page as harness_page
-from mlperf_harness import svg
-from mlperf_harness.detail_log import figures
+from mlperf_harness.reporting import page as harness_page
+from mlperf_harness.reporting import svg
+from mlperf_harness.wording import figures
 
 from .checks.base import Finding
 from .official import Outcome

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
-from mlperf_harness.results import Results, Tree
+from mlperf_harness.reporting.results import Results, Tree
 from mlperf_harness.rules import ORDER
 from mlperf_harness.settings import ACCURACY, FIND, PERFORMANCE
 

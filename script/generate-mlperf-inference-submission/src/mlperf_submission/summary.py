@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from pathlib import Path
 
-from mlperf_harness.detail_log import METRICS, figures
-from mlperf_harness.verify import PASS
+from mlperf_harness.measuring.detail_log import METRICS
+from mlperf_harness.measuring.verify import PASS
+from mlperf_harness.wording import figures
 
 from .checks.accuracy import figure
 from .checks.base import Site, log, read_object, text

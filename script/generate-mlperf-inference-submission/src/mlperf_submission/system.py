@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_harness import host
-from mlperf_harness.results import Results
+from mlperf_harness.reporting.results import Results
 
 from . import machine
 from .errors import SubmissionError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlperf_harness.results import Results
+from mlperf_harness.reporting.results import Results
 
 REPOSITORY_HINT = "the README.md of each scenario names its revision and the exact command"
 LOADGEN_CONF = (

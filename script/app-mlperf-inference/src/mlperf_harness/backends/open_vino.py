@@ -12,13 +12,13 @@ from typing import Any
 import openvino
 from openvino import properties
 
-from .. import footprint
 from ..errors import OTHER_MODEL, HarnessError
-from ..footprint import Mapped
 from ..settings import GraphSpec, TensorSpec
+from . import footprint
 from .base import Array, Feeds, Predictor, check_signature
+from .footprint import Mapped
+from .int8_signed import sign
 from .onnx_file import NotOnnxError, graph_alone
-from .signed_steps import sign
 
 DEVICES = {"cpu": "CPU"}
 # What the plugin computes in; a model of 8-bit integers says so itself, the rest of it is float.

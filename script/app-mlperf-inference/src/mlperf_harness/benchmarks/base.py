@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .. import rules
 from ..backends.base import Predictor
-from ..outcome import AccuracyFigure
+from ..jobs import AccuracyFigure
 
 Array = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
-from ..outcome import AccuracyFigure
+from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .average_precision import Detections, mean_average_precision

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
-from ..outcome import AccuracyFigure
+from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, OneCall, Result, Rules, rules_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..backends.base import Predictor
-from ..outcome import AccuracyFigure
+from ..jobs import AccuracyFigure
 from .base import Array, Benchmark, Solver
 
 

@@ -1,8 +1,8 @@
-"""A team of callers: what calibration measures and what runs use, without LoadGen."""
+"""A team of callers: what tuning measures and what runs use, without LoadGen."""
 
 from __future__ import annotations
 
-from .. import footprint
+from ..backends import footprint
 from ..backends.base import Backend
 from ..benchmarks.base import Benchmark, Solver
 from ..settings import ModelSpec, Shape

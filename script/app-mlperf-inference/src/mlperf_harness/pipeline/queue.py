@@ -60,7 +60,7 @@ class CutQueue:
             self._queue.put(None)
 
 
-class JoiningQueue:
+class DynamicBatcher:
     """Server: single queries arrive at random times, and a worker takes several together."""
 
     def __init__(self, policy: DeadlinePolicy) -> None:

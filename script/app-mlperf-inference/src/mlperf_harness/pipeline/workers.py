@@ -24,7 +24,7 @@ class Tally:
     samples: int = 0
 
 
-class Caller:
+class Worker:
     """Runs batches and answers them, whatever happens."""
 
     def __init__(self, solver: Solver, completer: Completer, failures: Failures) -> None:
@@ -82,7 +82,7 @@ class Pipeline(Protocol):
 class DirectPipeline:
     """Streams: answered in the issuing thread, because a hand-over costs more than it gives."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Worker) -> None:
         self._caller = caller
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
@@ -100,7 +100,7 @@ class DirectPipeline:
 class PooledPipeline:
     """Offline and Server: one thread for each caller behind a queue."""
 
-    def __init__(self, queue: WorkQueue, callers: Sequence[Caller]) -> None:
+    def __init__(self, queue: WorkQueue, callers: Sequence[Worker]) -> None:
         self._queue = queue
         self._callers = callers
         self._threads = [
@@ -110,7 +110,7 @@ class PooledPipeline:
         for thread in self._threads:
             thread.start()
 
-    def _work(self, caller: Caller) -> None:
+    def _work(self, caller: Worker) -> None:
         while (batch := self._queue.next()) is not None:
             caller.serve(batch)
 

@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlperf_harness import detail_log, rules
-from mlperf_harness.detail_log import DetailLog
+from mlperf_harness import rules
+from mlperf_harness.measuring import detail_log
+from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import names, truncate
 from ..layouts import Cell, Layout, Tree, cells

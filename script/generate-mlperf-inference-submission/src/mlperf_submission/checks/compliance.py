@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlperf_harness import rules, verify
+from mlperf_harness import rules
+from mlperf_harness.measuring import verify
 
 from .. import truncate
 from ..build import DETAIL, TEST_ACCURACY

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_harness import rules
-from mlperf_harness.detail_log import DetailLog
+from mlperf_harness.measuring.detail_log import DetailLog
 
 from ..build import LOGS
 from ..build import SAMPLES as POWER_LOG

@@ -1,0 +1,79 @@
+"""What the processes of a session are asked, and what they report to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .settings import FLOAT32, ModelSpec, Overrides
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyFigure:
+    """A computed accuracy in the metric's unit, and the line that accuracy.txt must hold.
+
+    ``duplicates`` counts samples that LoadGen issued twice to fill its last query. ``further`` are
+    the figures of a task that has several, by metric.
+    """
+
+    value: float
+    line: str
+    samples: int
+    duplicates: int = 0
+    further: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is not in LoadGen's logs; ``failure`` is empty when nothing went wrong.
+
+    ``seconds`` is the wall time from LoadGen's start to its end, loading of samples included.
+    """
+
+    failure: str
+    failure_count: int
+    seconds: float
+    batches: int
+    samples: int
+    versions: dict[str, str]
+    accuracy: AccuracyFigure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Which logs are compared: that of the accuracy run, and that of a test with fewer samples."""
+
+    benchmark: str
+    dataset: str
+    model: ModelSpec
+    baseline: str
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The figures of both over the samples that the test has logged."""
+
+    baseline: AccuracyFigure
+    test: AccuracyFigure
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to probe or tune: the parts of a session's settings that speed depends on."""
+
+    benchmark: str
+    backend: str
+    device: str
+    model: ModelSpec
+    dataset: str
+    overrides: Overrides
+    precision: str = FLOAT32
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What must be known before anything is measured: libraries, LoadGen's seed, samples."""
+
+    versions: dict[str, str]
+    qsl_seed: int
+    sample_count: int

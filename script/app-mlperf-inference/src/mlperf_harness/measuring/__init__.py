@@ -1,0 +1,1 @@
+"""LoadGen runs, their logs, and what the machine did meanwhile."""

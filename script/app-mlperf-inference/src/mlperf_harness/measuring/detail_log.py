@@ -1,0 +1,131 @@
+"""Reading mlperf_log_detail.txt: LoadGen's own account of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..settings import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+
+PREFIX = ":::MLLOG "
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Which key of the log is the result of a scenario, its unit, and how to get that unit.
+
+    ``otherwise`` is the key for runs with too few queries for the first, which is then zero.
+    """
+
+    key: str
+    unit: str
+    divisor: float
+    meaning: str
+    otherwise: str = ""
+
+
+METRICS: Mapping[str, Metric] = {
+    SINGLE_STREAM: Metric(
+        "early_stopping_latency_ss",
+        "ms",
+        NS_PER_MS,
+        "p90 latency",
+        "result_90.00_percentile_latency_ns",
+    ),
+    MULTI_STREAM: Metric(
+        "early_stopping_latency_ms",
+        "ms",
+        NS_PER_MS,
+        "p99 latency of 8",
+        "result_99.00_percentile_per_query_latency_ns",
+    ),
+    SERVER: Metric("result_completed_samples_per_sec", "samples/s", 1.0, "p99 within limit"),
+    OFFLINE: Metric("result_samples_per_second", "samples/s", 1.0, "throughput"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DetailLog:
+    """Key to its last value, and the text of every error and warning line."""
+
+    values: Mapping[str, Any]
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    def number(self, key: str) -> float | None:
+        """A numeric value, or None when the log does not hold it."""
+        value = self.values.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        return None
+
+    def milliseconds(self, key: str) -> float | None:
+        """A value that LoadGen logs in nanoseconds, in milliseconds."""
+        value = self.number(key)
+        return None if value is None else value / NS_PER_MS
+
+    @property
+    def validity(self) -> str:
+        """``VALID``, ``INVALID``, or empty when the run did not come to an end."""
+        return str(self.values.get("result_validity", ""))
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the user's greatest number of queries ended the run before its time."""
+        return any("Max query count reached" in error for error in self.errors)
+
+    def result(self, scenario: str) -> float | None:
+        """The figure that counts in this scenario, in the unit of ``METRICS``."""
+        metric = METRICS[scenario]
+        value = self.number(metric.key) or self.number(metric.otherwise)
+        return None if value is None else value / metric.divisor
+
+    def latencies(self) -> dict[str, float]:
+        """The distribution of latencies in ms: min, mean, max and every logged percentile."""
+        found = {}
+        for key in self.values:
+            name = key.removeprefix("result_").removesuffix("_latency_ns")
+            if key.startswith("result_") and key.endswith("_latency_ns"):
+                value = self.milliseconds(key)
+                if value is not None:
+                    found[name.replace("_percentile", "")] = value
+        return found
+
+
+def parse(text: str) -> DetailLog:
+    """Parse the log; lines that are no complete record (a cut log) are left out."""
+    values: dict[str, Any] = {}
+    errors, warnings = [], []
+    for line in text.splitlines():
+        record = _record(line)
+        if record is None:
+            continue
+        key, value, metadata = record
+        values[key] = value
+        if metadata.get("is_error"):
+            errors.append(f"{key}: {value}")
+        elif metadata.get("is_warning"):
+            warnings.append(f"{key}: {value}")
+    return DetailLog(values, tuple(errors), tuple(warnings))
+
+
+def _record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
+    if not line.startswith(PREFIX):
+        return None
+    try:
+        record = json.loads(line[len(PREFIX) :])
+        return str(record["key"]), record["value"], record.get("metadata") or {}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def read(path: Path) -> DetailLog:
+    """Parse a log file; a missing one is an empty log, which is never VALID."""
+    try:
+        return parse(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return DetailLog({})

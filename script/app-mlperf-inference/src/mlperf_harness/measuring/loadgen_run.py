@@ -1,0 +1,340 @@
+"""One LoadGen run: one scenario in one mode, in this process and no other.
+
+LoadGen reads its built-in rules only for the first configuration of a process, so a second run in
+the same process would silently measure under other rules.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlperf_loadgen
+import numpy
+
+from .. import backends, benchmarks, records
+from .. import rules as rulebook
+from ..backends import footprint
+from ..benchmarks.base import Benchmark
+from ..errors import HarnessError
+from ..jobs import AccuracyFigure, Outcome
+from ..pipeline.batcher import DeadlinePolicy
+from ..pipeline.completion import Completer
+from ..pipeline.failures import Failures
+from ..pipeline.inference import solvers
+from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
+from ..pipeline.recorder import Recorder
+from ..pipeline.workers import DirectPipeline, Pipeline, PooledPipeline, Tally, Worker
+from ..settings import (
+    ACCURACY,
+    MULTI_STREAM,
+    MULTI_STREAM_SAMPLES,
+    OFFLINE,
+    PERFORMANCE,
+    SERVER,
+    STREAMS,
+    RunSettings,
+    Shape,
+    user_conf,
+)
+from .accuracy_log import read_answers
+
+LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
+ACCURACY_LOG = "mlperf_log_accuracy.json"
+DETAIL_LOG = "mlperf_log_detail.txt"
+SERIES = "series.json"
+LIVE = "live.json"
+
+# How long a failed run may go on, being answered without data, before it is cut off.
+PATIENCE_S = 5.0
+# No further size of batch is tried before a run when this has gone by.
+SIZES_S = 5.0
+
+TEST_MODES = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
+
+
+def loaded_samples(run: RunSettings, benchmark: Benchmark) -> int:
+    """How many samples a performance run keeps loaded: the rule's number, capped by what exists."""
+    wanted = run.overrides.performance_sample_count or benchmark.rules.loaded_samples
+    return min(wanted, benchmark.sample_count)
+
+
+def execute(run: RunSettings) -> Outcome:
+    """Make the run, write its logs into its folder and return how it went.
+
+    Raises HarnessError when it cannot start: unknown names, model and samples that do not fit,
+    settings that LoadGen refuses.
+    """
+    benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
+    backend = backends.create(run.backend, run.device, run.precision)
+    workers = run.shape.workers if run.scenario not in STREAMS else 1
+    shape = Shape(workers, run.shape.threads, run.shape.batch)
+    failures = Failures()
+    team = [
+        Worker(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
+        for solver in solvers(backend, run.model, benchmark, shape)
+    ]
+    settings = _test_settings(run, benchmark)
+    pipeline = _pipeline(run, benchmark, team)
+    started = time.perf_counter()
+    recorder = Recorder(lambda: _answered(team), Path(run.folder) / LIVE)
+    with _CutOff(failures, lambda: _report_failure(run, failures, started)), recorder:
+        _start_test(run, _Warmed(benchmark, run, team), pipeline, settings, failures)
+    seconds = time.perf_counter() - started
+    tally = pipeline.close()
+    if run.mode == PERFORMANCE:
+        series = recorder.series([caller.latencies for caller in team])
+        records.write(Path(run.folder) / SERIES, series)
+    versions = {**backend.versions(), **library_versions()}
+    return _outcome(run, benchmark, failures, seconds, tally, versions)
+
+
+def _answered(team: Sequence[Worker]) -> int:
+    return sum(caller.tally.samples for caller in team)
+
+
+class _Warmed:
+    """A benchmark whose first samples go through every caller before the clock runs.
+
+    Loading samples is not timed. Without this the first queries would pay for what a runtime
+    allocates and compiles only when it is first called.
+    """
+
+    def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Worker]) -> None:
+        self.benchmark = benchmark
+        self._team = tuple(team) if run.mode == PERFORMANCE else ()
+        self._sizes = range(1, run.shape.batch) if run.scenario == SERVER else range(0)
+        self._graphs = run.model.graphs()
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Load, and the first time warm up."""
+        self.benchmark.load(indices)
+        team, self._team = self._team, ()
+        if team:
+            for order in self._orders(indices):
+                for caller in team:
+                    caller.warm_up(order)
+            self._warm_sizes(indices, team)
+            footprint.settle(self._graphs)
+
+    def _warm_sizes(self, indices: Sequence[int], team: Sequence[Worker]) -> None:
+        """Server has batches of all sizes, for each of which a runtime may prepare its layers.
+
+        Who waits for that is late.
+        """
+        began = time.perf_counter()
+        for size in self._sizes:
+            for caller in team:
+                caller.warm_up(indices[:size])
+            if time.perf_counter() - began > SIZES_S:
+                return
+
+    def _orders(self, indices: Sequence[int]) -> Iterator[Sequence[int]]:
+        """The samples as they come; where they differ in length, the shortest first too.
+
+        For those a runtime may lay out its weights once more.
+        """
+        yield indices
+        costs = self.benchmark.costs
+        # A heavy model pays minutes for a second time.
+        if costs is not None and len({costs[index] for index in indices}) > 1:
+            yield sorted(indices, key=costs.__getitem__)
+
+
+def _outcome(
+    run: RunSettings,
+    benchmark: Benchmark,
+    failures: Failures,
+    seconds: float,
+    tally: Tally,
+    versions: dict[str, str],
+) -> Outcome:
+    accuracy = None
+    if run.mode == ACCURACY and not failures:
+        accuracy = figure_of(benchmark, log_folder(run) / ACCURACY_LOG)
+    return Outcome(
+        failure=failures.first,
+        failure_count=failures.count,
+        seconds=seconds,
+        batches=tally.batches,
+        samples=tally.samples,
+        versions=versions,
+        accuracy=accuracy,
+    )
+
+
+def figure_of(benchmark: Benchmark, log: Path) -> AccuracyFigure:
+    """The accuracy of a complete mlperf_log_accuracy.json; raises HarnessError otherwise."""
+    answers, duplicates = read_answers(log, benchmark.sample_count)
+    figure = benchmark.accuracy(answers, numpy.arange(benchmark.sample_count))
+    return replace(figure, duplicates=duplicates)
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of LoadGen and NumPy."""
+    return {
+        "loadgen": importlib.metadata.version("mlcommons-loadgen"),
+        "numpy": str(numpy.__version__),
+    }
+
+
+def log_folder(run: RunSettings) -> Path:
+    """Where LoadGen's four files of this run lie."""
+    return Path(run.folder) / LOG_FOLDER[run.mode]
+
+
+def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
+    """LoadGen's settings: the round's built-in rules, changed by the user.conf written here."""
+    rules = benchmark.rules
+    conf = Path(run.folder) / "user.conf"
+    loaded = loaded_samples(run, benchmark)
+    text = user_conf(run, rules.loadgen_key, loaded, _unknown_rules(run))
+    # What cannot be set from Python can be set here; the seeds only there.
+    asked = "" if not run.audit or _reads_audit() else run.audit
+    conf.write_text(text + asked, encoding="utf-8")
+    settings = mlperf_loadgen.TestSettings()
+    # What a user.conf is called in the fourth place has changed; all versions mean it by default.
+    status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario)
+    if status not in (0, None):
+        raise HarnessError(f"LoadGen refuses {conf} (status {status})")
+    settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario)
+    settings.mode = getattr(mlperf_loadgen.TestMode, TEST_MODES[run.mode])
+    apply_audit(settings, asked, run)
+    return settings
+
+
+def _reads_audit() -> bool:
+    """LoadGen before version 5 takes an audit.config for its own rules: what it asks is lost."""
+    return int(library_versions()["loadgen"].partition(".")[0]) >= 5
+
+
+def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
+    """Set what the text of an audit.config asks of this scenario, as far as Python can."""
+    for line in audit.splitlines():
+        name, _, value = line.partition(" = ")
+        _, wanted, key = name.split(".")
+        if wanted in ("*", run.scenario) and key != "mode" and hasattr(settings, key):
+            setattr(settings, key, type(getattr(settings, key))(int(value)))
+        elif key == "accuracy_log_sampling_target":
+            settings.accuracy_log_probability = min(1.0, int(value) / _expected_samples(run))
+
+
+def _expected_samples(run: RunSettings) -> float:
+    """How many samples LoadGen will ask for, by the targets that it is given."""
+    seconds = (run.targets.min_duration_ms or rulebook.minimum_duration_ms()) / 1000
+    if run.targets.qps is not None:
+        return seconds * run.targets.qps
+    each = MULTI_STREAM_SAMPLES if run.scenario == MULTI_STREAM else 1
+    return each * seconds * 1000 / (run.targets.latency_ms or 1000)
+
+
+def _unknown_rules(run: RunSettings) -> dict[str, float]:
+    """The rules that LoadGen must be told because its own do not know this benchmark."""
+    if run.benchmark not in rulebook.names():
+        return {}
+    found = rulebook.benchmark(run.benchmark)
+    if found.known_to_loadgen:
+        return {}
+    if run.scenario == OFFLINE and run.style == "valid":
+        return {"min_query_count": found.offline_minimum}
+    if run.scenario == SERVER and found.server_limit_ms is not None:
+        return {"target_latency": found.server_limit_ms}
+    return {}
+
+
+def _audit(run: RunSettings) -> Path:
+    """The audit.config of a compliance test; for other runs a path at which none can be.
+
+    A relative name would be looked up where the user stands, and would change the rules.
+    """
+    if not run.audit:
+        return log_folder(run) / "no-audit" / "audit.config"
+    path = Path(run.folder) / "audit.config"
+    path.write_text(run.audit, encoding="utf-8")
+    return path if _reads_audit() else log_folder(run) / "no-audit" / "audit.config"
+
+
+def _log_settings(folder: Path) -> Any:
+    folder.mkdir(parents=True, exist_ok=True)
+    output = mlperf_loadgen.LogOutputSettings()
+    output.outdir = str(folder)
+    output.copy_summary_to_stdout = False
+    settings = mlperf_loadgen.LogSettings()
+    settings.log_output = output
+    # On by default, and worth 270 bytes and a microsecond for every sample.
+    settings.enable_trace = False
+    return settings
+
+
+def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Worker]) -> Pipeline:
+    if run.scenario in STREAMS:
+        return DirectPipeline(team[0])
+    queue: WorkQueue
+    if run.scenario == OFFLINE:
+        queue = CutQueue(run.shape.batch, benchmark.costs)
+    else:
+        times = {int(size): seconds for size, seconds in run.service_times.items()}
+        limit = benchmark.rules.server_limit_s
+        queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times))
+    return PooledPipeline(queue, team)
+
+
+def _start_test(
+    run: RunSettings, warmed: _Warmed, pipeline: Pipeline, settings: Any, failures: Failures
+) -> None:
+    """Run LoadGen until it is done. No callback lets an exception out."""
+    benchmark = warmed.benchmark
+
+    def guarded(doing: str, action: Callable[..., None]) -> Callable[..., None]:
+        def callback(*arguments: Any) -> None:
+            try:
+                action(*arguments)
+            except Exception as error:  # LoadGen does not survive an exception
+                failures.record(doing, error)
+
+        return callback
+
+    sut = mlperf_loadgen.ConstructFastSUT(guarded("taking a query", pipeline.issue), lambda: None)
+    samples = mlperf_loadgen.ConstructQSL(
+        benchmark.sample_count,
+        loaded_samples(run, benchmark),
+        guarded("loading samples", warmed.load),
+        guarded("unloading samples", lambda _: benchmark.unload()),
+    )
+    log_settings = _log_settings(log_folder(run))
+    mlperf_loadgen.StartTestWithLogSettings(sut, samples, settings, log_settings, str(_audit(run)))
+    mlperf_loadgen.DestroyQSL(samples)
+    mlperf_loadgen.DestroyFastSUT(sut)
+
+
+def _report_failure(run: RunSettings, failures: Failures, started: float) -> None:
+    seconds = time.perf_counter() - started
+    outcome = Outcome(failures.first, failures.count, seconds, 0, 0, library_versions())
+    records.write(Path(run.folder) / "outcome.json", outcome)
+
+
+class _CutOff:
+    """Ends the process when a failed run goes on: LoadGen itself cannot be told to stop."""
+
+    def __init__(self, failures: Failures, report: Callable[[], None]) -> None:
+        self._failures = failures
+        self._report = report
+        self._over = threading.Event()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._watch, name="cut-off", daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        self._failures.happened.wait()
+        if not self._over.wait(PATIENCE_S):
+            self._report()
+            os._exit(1)

@@ -1,0 +1,126 @@
+"""How much memory a run needs and how much there is: asked before the run, not found out in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import HarnessError
+from ..jobs import Probe
+from ..rules import BenchmarkRules
+from ..settings import ModelSpec, SessionSettings
+from ..wording import megabytes
+
+MEMINFO = Path("/proc/meminfo")
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+# What a run takes beside weights and samples: Python, the libraries, LoadGen and the buffers.
+# Measured on Linux, as the most that a process had, with models of 0.1 and 1.3 GB.
+REST_BYTES = 300_000_000
+# Whose libraries alone take 700 MB.
+MORE_BYTES = {"pytorch": 1_000_000_000}
+
+
+def check(settings: SessionSettings, found: BenchmarkRules | None, probe: Probe) -> None:
+    """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
+    model = model_bytes(settings.model)
+    count, samples = loaded(settings, found, probe)
+    rest = MORE_BYTES.get(settings.backend, REST_BYTES)
+    needed = model + samples + rest
+    free, whose = available()
+    if free is not None and free < needed:
+        raise HarnessError(
+            f"too little memory: a run needs about {megabytes(needed)} ({megabytes(model)} for "
+            f"the model, {megabytes(samples)} for {count} loaded samples, {megabytes(rest)} for "
+            f"the rest), and {megabytes(free)} {whose}",
+            "end other programs, raise the limit, or load fewer samples with "
+            "--performance_sample_count",
+        )
+
+
+def model_bytes(model: ModelSpec) -> int:
+    """Bytes of all weights, which is about what one open model takes."""
+    return model.data_bytes + sum(Path(graph.path).stat().st_size for graph in model.graphs())
+
+
+def loaded(
+    settings: SessionSettings, found: BenchmarkRules | None, probe: Probe
+) -> tuple[int, int]:
+    """How many samples a run keeps loaded, and how many bytes they take."""
+    folder = Path(settings.dataset)
+    own = int(json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["count"])
+    rule = found.loaded_samples if found else probe.sample_count
+    wanted = settings.overrides.performance_sample_count or rule
+    # A small set that is asked several times over is loaded once.
+    count = min(wanted, probe.sample_count, own)
+    whole = sum(path.stat().st_size for path in folder.glob("*.npy"))
+    return count, whole * count // max(1, own)
+
+
+def available() -> tuple[int | None, str]:
+    """Bytes that a new process can get, and whose bound that is; None where it is unknown."""
+    found = [
+        (free, whose)
+        for free, whose in (
+            (_meminfo("MemAvailable"), "are free on this machine"),
+            (_cgroup_free(), "are left below the memory limit of this container or session"),
+        )
+        if free is not None
+    ]
+    return min(found) if found else (None, "")
+
+
+def _meminfo(name: str) -> int | None:
+    for line in _text(MEMINFO).splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _cgroup_free() -> int | None:
+    """What the limits of this process's cgroup and of those around it leave; caches count as free.
+
+    Cgroups of both versions are looked at, as containers see them: their own is the root.
+    """
+    limits = [
+        (folder / "memory.max", folder / "memory.current", folder / "memory.stat")
+        for folder in _folders()
+    ]
+    old = CGROUPS / "memory"
+    limits.append(
+        (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes", old / "memory.stat")
+    )
+    free = [
+        int(_text(limit)) - int(_text(usage)) + _cached(_text(stat))
+        for limit, usage, stat in limits
+        if _text(limit).strip().isdigit() and _text(usage).strip().isdigit()
+    ]
+    return max(0, min(free)) if free else None
+
+
+def _folders() -> Iterator[Path]:
+    own = next((line[3:] for line in _text(MEMBERSHIP).splitlines() if line.startswith("0::")), "/")
+    folder = CGROUPS / own.strip("/")
+    while folder != CGROUPS:
+        yield folder
+        folder = folder.parent
+    yield CGROUPS
+
+
+def _cached(stat: str) -> int:
+    """Bytes of files that the kernel drops when they are wanted for something else."""
+    for line in stat.splitlines():
+        name, _, value = line.partition(" ")
+        if name == "inactive_file" and value.strip().isdigit():
+            return int(value)
+    return 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

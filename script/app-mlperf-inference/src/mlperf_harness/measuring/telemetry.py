@@ -1,0 +1,203 @@
+"""What the machine was like during a run, and warnings of what spoils a measurement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from .. import host
+from ..wording import cores_in_words
+from . import energy
+
+CPUS = Path("/sys/devices/system/cpu")
+NODES = Path("/sys/devices/system/node")
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+THERMAL = Path("/sys/class/thermal")
+SENSORS = Path("/sys/class/hwmon")
+MEMINFO = Path("/proc/meminfo")
+STAT = Path("/proc/stat")
+CPUINFO = Path("/proc/cpuinfo")
+
+SAMPLE_S = 2.0
+
+# Above these a measurement is worth a warning.
+IDLE_LOAD = 0.25
+STEAL_SHARE = 0.01
+HOT_C = 90.0
+LEAST_FREE_SHARE = 0.05
+THROTTLED_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The least, mean and greatest of what was sampled."""
+
+    least: float
+    mean: float
+    greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """The state of the machine around and during one run; None or empty where not readable.
+
+    ``energy_j`` is what the machine's own counters say, by counter. ``steal_share`` is the share
+    of CPU time that other virtual machines took, ``busy_share`` that of all CPUs together.
+    """
+
+    governors: tuple[str, ...] = ()
+    frequency_mhz: Range | None = None
+    temperature_c: Range | None = None
+    load_before: float | None = None
+    load_after: float | None = None
+    busy_share: float | None = None
+    steal_share: float | None = None
+    memory_total_bytes: int = 0
+    memory_free_bytes: int | None = None
+    numa_nodes: int | None = None
+    huge_pages: str = ""
+    energy_j: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+class Monitor:
+    """Watches the machine from its making until ``finish``; ``sample`` is called now and then."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._load = host.load_average()
+        self._times = cpu_times()
+        self._energy = energy.counters()
+        self._frequencies: list[float] = []
+        self._temperatures: list[float] = []
+        self._free = [free for free in [_meminfo("MemAvailable")] if free is not None]
+        self._next = 0.0
+
+    def sample(self) -> None:
+        """Note frequency, temperature and free memory, at most every ``SAMPLE_S`` seconds."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + SAMPLE_S
+        self._frequencies += frequencies()
+        self._temperatures += temperatures()
+        free = _meminfo("MemAvailable")
+        self._free += [] if free is None else [free]
+
+    def finish(self) -> Telemetry:
+        """Everything that was seen, with the warnings that follow from it."""
+        busy, steal = shares(self._times, cpu_times())
+        found = Telemetry(
+            governors=governors(),
+            frequency_mhz=_range(self._frequencies),
+            temperature_c=_range(self._temperatures),
+            load_before=self._load,
+            load_after=host.load_average(),
+            busy_share=busy,
+            steal_share=steal,
+            memory_total_bytes=_meminfo("MemTotal") or 0,
+            memory_free_bytes=min(self._free) if self._free else None,
+            numa_nodes=len(list(NODES.glob("node[0-9]*"))) or None,
+            huge_pages=_chosen(_text(HUGE_PAGES)),
+            energy_j=energy.used(self._energy, energy.counters()),
+            seconds=round(time.monotonic() - self._began, 3),
+        )
+        return replace(found, warnings=tuple(warnings(found, host.usable_cores())))
+
+
+def warnings(found: Telemetry, cores: int) -> Iterator[str]:
+    """What of this spoils a measurement, in words."""
+    load = found.load_before
+    if load is not None and load > max(IDLE_LOAD * cores, 0.5):
+        where = cores_in_words(cores)
+        yield f"the load was {load:g} on {where} at the start: something else was running"
+    slow = [governor for governor in found.governors if governor != "performance"]
+    if slow:
+        yield f"the CPU governor is {', '.join(slow)}, not performance: the clock comes and goes"
+    if found.steal_share is not None and found.steal_share > STEAL_SHARE:
+        yield (f"{100 * found.steal_share:.1f} % of the CPU time went to other virtual machines")
+    heat, clock = found.temperature_c, found.frequency_mhz
+    if heat is not None and heat.greatest >= HOT_C:
+        yield f"a sensor reached {heat.greatest:.0f} C: the clock may have been lowered"
+    if clock is not None and clock.least < THROTTLED_SHARE * clock.greatest:
+        yield f"the clock varied between {clock.least:.0f} and {clock.greatest:.0f} MHz"
+    free, total = found.memory_free_bytes, found.memory_total_bytes
+    if free is not None and total and free < LEAST_FREE_SHARE * total:
+        yield f"only {free / 2**20:.0f} MiB of memory were left: the system may have swapped"
+
+
+def governors() -> tuple[str, ...]:
+    """The different frequency governors of this machine's CPUs."""
+    found = {_text(path).strip() for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return tuple(sorted(found - {""}))
+
+
+def frequencies() -> list[float]:
+    """The present clock of every CPU in MHz."""
+    found = [_number(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq")]
+    known = [value / 1000 for value in found if value is not None]
+    if known:
+        return known
+    lines = [line for line in _text(CPUINFO).splitlines() if line.startswith("cpu MHz")]
+    return [float(line.rpartition(":")[2]) for line in lines]
+
+
+def temperatures() -> list[float]:
+    """What sensors of processors say, in degrees Celsius."""
+    paths = [*THERMAL.glob("thermal_zone*/temp"), *SENSORS.glob("hwmon*/temp*_input")]
+    found = [_number(path) for path in paths]
+    return [value / 1000 for value in found if value is not None and 0 < value < 150_000]
+
+
+def cpu_times() -> tuple[int, ...]:
+    """User, nice, system, idle, iowait, irq, softirq and steal ticks of all CPUs; or nothing."""
+    words = (_text(STAT).splitlines() or [""])[0].split()
+    return tuple(int(word) for word in words[1:9]) if words[:1] == ["cpu"] else ()
+
+
+def shares(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[float | None, float | None]:
+    """Busy and stolen shares of the time between two readings of ``cpu_times``."""
+    if len(before) != 8 or len(after) != 8:
+        return None, None
+    passed = [max(0, end - start) for start, end in zip(before, after, strict=True)]
+    total = sum(passed)
+    if not total:
+        return None, None
+    idle = passed[3] + passed[4]
+    return round(1 - idle / total, 4), round(passed[7] / total, 4)
+
+
+def _range(values: list[float]) -> Range | None:
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    return Range(round(min(values), 1), round(mean, 1), round(max(values), 1))
+
+
+def _chosen(text: str) -> str:
+    """The word in brackets of ``always [madvise] never``."""
+    return text.partition("[")[2].partition("]")[0]
+
+
+def _meminfo(name: str) -> int | None:
+    for line in _text(MEMINFO).splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _number(path: Path) -> float | None:
+    try:
+        return float(_text(path))
+    except ValueError:
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""What a session tells: results.json, tables, pages, README files."""

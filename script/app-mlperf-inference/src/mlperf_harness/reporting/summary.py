@@ -1,0 +1,210 @@
+"""The results as a table for people, at most 80 columns wide apart from paths."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
+from ..wording import cores_in_words, figures
+from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words, span
+
+WIDTH = 80
+# Stands behind what the call has not measured itself.
+MARK = "*"
+
+FORMS = {
+    "tiny": "Tiny form: a small model on a small data set stands in for the real ones. It proves "
+    "that everything works and how fast this path is; it says nothing about the full benchmark "
+    "and is no MLPerf submission result.",
+    "synthetic": "Synthetic weights: the real architecture and size with weights out of a seed, on "
+    "samples of noise. Only the speed means something; its accuracy is not judged, and it is no "
+    "MLPerf submission result.",
+}
+STYLES = {
+    "test": "Test runs: every performance run lasts at least 10 s by default; VALID means by "
+    "LoadGen's word under that duration. The round's rules ask for 600 s "
+    "(--execution_mode=valid).",
+    "fast": "Fast runs: every performance run lasts at least 120 s by default. The round's rules "
+    "ask for 600 s (--execution_mode=valid).",
+    "valid": "Valid runs: with the durations and counts of the round's rules unless overridden.",
+}
+
+
+def table(results: Results, asked: Results) -> str:
+    """The whole text: heading, one row for each scenario, problems, places, fine print.
+
+    ``results`` are all that there are, ``asked`` those that a call was for.
+    """
+    loadgen = results.versions.get("loadgen", "?")
+    runtime = results.versions.get(results.backend, "")
+    form = f" ({results.form} form)" if results.form else ""
+    lines = [
+        f"MLPerf inference: {results.benchmark}{form}, {results.backend} {runtime}".rstrip()
+        + f" on {results.device}, {results.precision}",
+        f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
+        f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"[:WIDTH],
+        "",
+        *_measured(results, asked),
+        *_found(asked),
+        *(line for problem in asked.problems for line in _problem(problem)),
+        *([""] if asked.problems else []),
+        f"logs:    {results.folder}/<scenario>/<mode>",
+        f"results: {results.folder}/results.json",
+        f"report:  {results.folder}/report.html",
+        *_targets(results),
+        *(line for note in results.notes for line in textwrap.wrap(f"note: {note}", WIDTH)),
+        *_others(results),
+        *_reduced(results),
+        *textwrap.wrap(FORMS.get(results.form, ""), WIDTH),
+        *textwrap.wrap(STYLES[results.style], WIDTH),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _reduced(results: Results) -> list[str]:
+    """That the model is smaller than the real one, where it is."""
+    what = results.model.get("reduced", "")
+    text = f"Reduced model: {what}. Its speed is not that of the real size." if what else ""
+    return textwrap.wrap(text, WIDTH)
+
+
+def _others(results: Results) -> list[str]:
+    """That runs lie in the folder which the table leaves out, and why."""
+    if not results.others:
+        return []
+    why = dict.fromkeys("; ".join(each.differs) for each in results.others)
+    count = len(results.others)
+    text = (
+        f"note: {count} {'run' if count == 1 else 'runs'} of another configuration "
+        f"({' | '.join(why)}) in the same folder left out, see report.html"
+    )
+    return textwrap.wrap(text, WIDTH)
+
+
+def _measured(results: Results, asked: Results) -> list[str]:
+    """The table of what counts; nothing when only targets were looked for."""
+    if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(asked.modes):
+        return []
+    return [*_rows(results, asked), *_legend(results), *_warnings(asked), ""]
+
+
+def _legend(results: Results) -> Iterator[str]:
+    """What the mark means, where there is one."""
+    times = [
+        around.measured_at
+        for each in results.results
+        for mode, around in each.runs()
+        if mode != FIND and not results.is_new(each.scenario, mode)
+    ]
+    if times:
+        yield f"{MARK} from earlier calls, {span(times)} UTC"
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    """What spoiled measurements, each once with the scenarios that it befell."""
+    seen: dict[str, list[str]] = {}
+    for result in results.results:
+        run = result.performance_run
+        if run is not None and run.circumstances.telemetry is not None:
+            for text in run.circumstances.telemetry.warnings:
+                seen.setdefault(text, []).append(result.scenario)
+    for text, scenarios in seen.items():
+        line = f"warning ({', '.join(scenarios)}): {text}"
+        yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ")
+
+
+def _found(results: Results) -> list[str]:
+    """What find-performance found, with the search of the Server rate."""
+    if FIND not in results.modes:
+        return []
+    found = [each.find for each in results.results if each.find is not None]
+    rows = [("scenario", "target", "", "found by"), *(_target(each) for each in found)]
+    lines = _columns(rows)
+    for each in found:
+        if each.tries:
+            lines += ["", f"{each.scenario} search:"]
+            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *_search(each)])
+    return [*lines, ""]
+
+
+def _target(found: FindResult) -> tuple[str, ...]:
+    value = "-" if found.value is None else f"{figures(found.value)} {found.unit}"
+    how = f"{len(found.tries)} runs" if found.tries else "one run"
+    return found.scenario, found.quantity, value, f"{how}, {found.seconds:.0f} s"
+
+
+def _search(found: FindResult) -> Iterator[tuple[str, ...]]:
+    for each in found.tries:
+        tail = "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms"
+        late = f"{100 * each.late_share:.2f} %"
+        verdict = "in time" if each.passed else "too late"
+        yield figures(each.qps), late, tail, verdict, each.purpose
+
+
+def _targets(results: Results) -> list[str]:
+    return [f"targets: {results.sut_file}"] if results.sut_file else []
+
+
+def _problem(problem: Problem) -> list[str]:
+    text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
+    advice = f"  -> {problem.fault.advice}"
+    return [
+        *textwrap.wrap(text, WIDTH, subsequent_indent="  "),
+        *textwrap.wrap(advice, WIDTH, subsequent_indent="     "),
+    ]
+
+
+def _rows(results: Results, asked: Results) -> list[str]:
+    wanted = {each.scenario for each in asked.results}
+    shown = [each for each in results.results if each.scenario in wanted or _is_measured(each)]
+    tests = tuple(dict.fromkeys(test.test for each in shown for test in each.compliance))
+    heading = ("scenario", "result", "metric", "validity", "accuracy", "target")
+    lines = _columns([heading, *(_row(results, each) for each in shown)])
+    if not tests:
+        return lines
+    rows = [(each.scenario, *_tests(results, each, tests)) for each in shown]
+    return [*lines, "", *_columns([("compliance", *tests), *rows])]
+
+
+def _is_measured(result: ScenarioResult) -> bool:
+    return any(mode != FIND for mode, _ in result.runs())
+
+
+def _tests(results: Results, result: ScenarioResult, tests: tuple[str, ...]) -> tuple[str, ...]:
+    passed = {test.test: test.passed for test in result.compliance}
+    words = {True: "PASS", False: "FAIL", None: "-"}
+    return tuple(
+        words[passed.get(test)] + (_mark(results, result, test) if test in passed else "")
+        for test in tests
+    )
+
+
+def _mark(results: Results, result: ScenarioResult, mode: str) -> str:
+    return "" if results.is_new(result.scenario, mode) else MARK
+
+
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
+
+
+def _row(results: Results, result: ScenarioResult) -> tuple[str, ...]:
+    speed, metric = "-", "-"
+    if result.performance_run is not None:
+        metric = result.performance_run.meaning
+    if result.value is not None:
+        speed = f"{figures(result.value)} {result.unit}{_mark(results, result, PERFORMANCE)}"
+    accuracy, target = (
+        "-" if value is None else accuracy_in_words(value, result.accuracy_unit)
+        for value in (result.accuracy, result.accuracy_target)
+    )
+    if result.accuracy_reached is False:
+        accuracy += " LOW"
+    if result.accuracy is not None:
+        accuracy += _mark(results, result, ACCURACY)
+    return result.scenario, speed, metric, result.validity or "-", accuracy, target

@@ -1,0 +1,1 @@
+"""One call of the harness: what is asked, each run in a process of its own."""

@@ -1,0 +1,163 @@
+"""What all parts of a session share: settings, places, and how a run is made from them."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import records
+from ..errors import HarnessError
+from ..jobs import Outcome, Probe
+from ..measuring.telemetry import Monitor, Telemetry
+from ..reporting.results import Circumstances, Tree
+from ..rules import BenchmarkRules
+from ..settings import (
+    ACCURACY,
+    OFFLINE,
+    PERFORMANCE,
+    SERVER,
+    STREAMS,
+    RunSettings,
+    SessionSettings,
+    Shape,
+    Targets,
+)
+from ..tuning.profile import SpeedProfile
+from ..tuning.store import Store
+from .launch import Launcher
+
+ROUND_DURATION_MS = 600_000
+START_S = 1.5
+
+
+def now() -> str:
+    """The time in UTC, to the second; such texts are in the order of time."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+@dataclass(slots=True)
+class Context:
+    """One session; ``profile`` is there once something is to be measured."""
+
+    settings: SessionSettings
+    rules: BenchmarkRules | None
+    launcher: Launcher
+    tree: Tree
+    store: Store | None
+    probe: Probe
+    dataset: Mapping[str, Any]
+    measured: SpeedProfile | None = None
+
+    @property
+    def profile(self) -> SpeedProfile:
+        """The speed profile; asking for it before it was made is a defect."""
+        assert self.measured is not None
+        return self.measured
+
+    def stored(self, scenario: str) -> float | None:
+        """The target that find-performance has stored for a scenario."""
+        return self.store.target(scenario) if self.store else None
+
+    def run_settings(
+        self, scenario: str, mode: str, aim: Targets, folder: Path, audit: str = ""
+    ) -> RunSettings:
+        """Settings of one LoadGen run in its private folder."""
+        settings, profile = self.settings, self.profile
+        return RunSettings(
+            benchmark=settings.benchmark,
+            backend=settings.backend,
+            device=settings.device,
+            model=settings.model,
+            dataset=settings.dataset,
+            scenario=scenario,
+            mode=mode,
+            style=settings.style,
+            shape=_shape(profile, scenario),
+            targets=aim,
+            overrides=settings.overrides,
+            folder=str(folder),
+            service_times=profile.service_times if scenario == SERVER else {},
+            precision=settings.precision,
+            audit=audit,
+        )
+
+    def launch(
+        self, run: RunSettings, folder: Path, name: str, number: int = 1
+    ) -> tuple[Outcome, Telemetry]:
+        """Make one LoadGen run; a run that fails is kept for looking at and ends the session."""
+        label = f"{run.scenario} {name}"
+        duration_ms = 0
+        if run.mode == PERFORMANCE:
+            duration_ms = run.targets.min_duration_ms or ROUND_DURATION_MS
+        self.launcher.monitor = monitor = Monitor()
+        try:
+            self.launcher.execute("run", folder, run, label, START_S + duration_ms / 1000)
+            return records.read(Outcome, folder / "outcome.json"), monitor.finish()
+        except HarnessError as error:
+            kept = self.tree.keep_attempt(folder, run.scenario, name, number)
+            text = f"{label} failed: {error}; its files are in {kept}"
+            raise HarnessError(text, error.advice) from error
+        finally:
+            self.launcher.monitor = None
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What must be equal in all runs that make up one result."""
+        settings = self.settings
+        return {
+            "model": settings.model.digest(),
+            "precision": settings.precision,
+            "data": self.dataset["sha256"],
+            "round": settings.round,
+            **self.probe.versions,
+        }
+
+    def circumstances(self, versions: dict[str, str], seen: Telemetry) -> Circumstances:
+        """What surrounded a run that has just ended."""
+        return Circumstances(
+            measured_at=now(),
+            versions=versions,
+            load_before=seen.load_before,
+            load_after=seen.load_after,
+            command=self.settings.provenance.command,
+            telemetry=seen,
+            configuration=self.configuration,
+        )
+
+    def fingerprint(self, scenario: str, mode: str) -> str:
+        """Equal for runs that would measure the same thing in the same way."""
+        settings = self.settings
+        parts = {
+            "benchmark": settings.benchmark,
+            "backend": settings.backend,
+            "device": settings.device,
+            "precision": settings.precision,
+            "model": settings.model.digest(),
+            "dataset": self.dataset["sha256"],
+            "scenario": scenario,
+            "mode": mode,
+            "style": settings.style,
+            "overrides": _overrides(settings, mode),
+            "versions": self.probe.versions,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+# What changes how answers come about. The rest only says how fast and how long.
+ANSWERING = ("batch_size", "threads", "num_workers")
+
+
+def _overrides(settings: SessionSettings, mode: str) -> dict[str, Any]:
+    given: dict[str, Any] = records.encode(settings.overrides)
+    return {key: given[key] for key in ANSWERING} if mode == ACCURACY else given
+
+
+def _shape(profile: SpeedProfile, scenario: str) -> Shape:
+    if scenario in STREAMS:
+        return profile.streams[scenario].shape
+    return (profile.offline if scenario == OFFLINE else profile.server).shape

@@ -1,0 +1,135 @@
+"""How long a session will take, before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .. import rules
+from ..settings import (
+    ACCURACY,
+    FIND,
+    MULTI_STREAM,
+    MULTI_STREAM_SAMPLES,
+    OFFLINE,
+    PERFORMANCE,
+    SERVER,
+    SINGLE_STREAM,
+    SessionSettings,
+)
+from ..tuning import search, targets
+from ..tuning.profile import SpeedProfile
+from ..wording import duration
+from . import find
+from .context import ROUND_DURATION_MS, START_S
+
+# LoadGen's own least numbers of queries.
+LEAST_QUERIES = {SINGLE_STREAM: 100, MULTI_STREAM: 662, SERVER: 100, OFFLINE: 1}
+# By LoadGen's mlperf.conf these are asked for all loaded samples equally often: one round at least.
+EQUAL_ISSUE = ("3d-unet-99", "gptj-")
+# A Server search seldom needs all of its tries.
+USUAL_TRIES = {search.BRACKET: 3, search.CLOSE: 7, search.CONFIRM: 2}
+# Whoever only tries something is told how it takes less time than this.
+LONG_TEST_S = 1800.0
+
+Run = tuple[str, str]
+
+
+def seconds(settings: SessionSettings, profile: SpeedProfile, scenario: str, mode: str) -> float:
+    """About how long one run takes; a compliance test is a performance run."""
+    if mode == ACCURACY:
+        return START_S + _accuracy(profile, scenario)
+    if mode == FIND and scenario == SERVER:
+        return _search(profile)
+    given = settings.overrides
+    if mode == FIND:
+        short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
+        given = replace(given, min_duration=short)
+    aim = targets.initial(profile, given, scenario, PERFORMANCE, settings.style)
+    asked = (aim.min_duration_ms or ROUND_DURATION_MS) / 1000
+    start = START_S + _warm_up(profile, scenario)
+    each = _each(profile, scenario)
+    if scenario == SERVER:
+        issued_s = max(asked, _queries(settings, scenario) / (aim.qps or math.inf))
+        # What comes faster than it can be answered is answered all the same.
+        return start + issued_s * max(1.0, (aim.qps or 0.0) * each)
+    least = find.least_queries(profile, scenario) if mode == FIND else 0
+    queries = max(least or _queries(settings, scenario), _one_round(settings, profile, scenario))
+    if scenario != OFFLINE:  # which is one query of all samples
+        queries = min(queries, given.max_query_count or queries)
+    room = 1.1 * targets.OFFLINE_ROOM if scenario == OFFLINE else 1.0
+    return start + max(room * asked, queries * each)
+
+
+def _warm_up(profile: SpeedProfile, scenario: str) -> float:
+    """Before a performance run each caller answers a batch, one after the other."""
+    if scenario in profile.streams:
+        return profile.streams[scenario].about_s
+    point = profile.offline if scenario == OFFLINE else profile.server
+    return point.shape.workers * point.batch_s
+
+
+def _queries(settings: SessionSettings, scenario: str) -> int:
+    """How many queries a performance run has at least; for Offline in samples."""
+    given, least = settings.overrides, LEAST_QUERIES[scenario]
+    if scenario == OFFLINE and settings.style == "valid" and settings.benchmark in rules.names():
+        least = rules.benchmark(settings.benchmark).offline_minimum
+    return given.min_query_count or least
+
+
+def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: str) -> int:
+    """How many loaded samples have to be asked equally often, where that is so."""
+    name = settings.benchmark
+    if not name.startswith(EQUAL_ISSUE) or scenario not in (OFFLINE, SINGLE_STREAM):
+        return 0
+    loaded = settings.overrides.performance_sample_count or rules.benchmark(name).loaded_samples
+    return min(profile.sample_count, loaded)
+
+
+def _each(profile: SpeedProfile, scenario: str) -> float:
+    """Seconds of one query, for Offline and Server of one sample."""
+    if scenario in profile.streams:
+        return profile.streams[scenario].about_s
+    point = profile.offline if scenario == OFFLINE else profile.server
+    return 1 / point.samples_per_s
+
+
+def _accuracy(profile: SpeedProfile, scenario: str) -> float:
+    count = profile.sample_count / (MULTI_STREAM_SAMPLES if scenario == MULTI_STREAM else 1)
+    return count * _each(profile, scenario)
+
+
+def _search(profile: SpeedProfile) -> float:
+    """The search of the Server rate; nothing where no rate can be in time."""
+    if targets.hopeless(profile, SERVER):
+        return 0.0
+    limit_s = find.LIMITS_IN_A_TRY * profile.server_limit_s
+    enough_s = find.TRY_QUERIES / (targets.SERVER_SHARE * profile.server.samples_per_s)
+    one = max(find.SERVER_TRY_MS / 1000, limit_s, enough_s)
+    tries = sum(USUAL_TRIES.values())
+    longer = sum(count * find.LONGER[purpose] for purpose, count in USUAL_TRIES.items())
+    return tries * START_S + longer * one
+
+
+def in_words(
+    settings: SessionSettings, profile: SpeedProfile, runs: Sequence[Run]
+) -> tuple[float, str]:
+    """Seconds of all runs together, and a line about them with the budget for INVALID ones."""
+    parts = [seconds(settings, profile, *run) for run in runs]
+    again = sum(
+        part * (settings.attempts - 1)
+        for part, (_, mode) in zip(parts, runs, strict=True)
+        if mode == PERFORMANCE
+    )
+    many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    text = f"{many} to make, about {duration(sum(parts))}"
+    if again:
+        text += (
+            f"; an INVALID run is made again, {settings.attempts - 1} times at most: "
+            f"{duration(again)} more at worst"
+        )
+    fewer = sum(part for part, (_, mode) in zip(parts, runs, strict=True) if mode != ACCURACY)
+    if settings.style != "valid" and fewer > LONG_TEST_S:
+        text += "; shorter: --performance_sample_count=N, --min_query_count=N"
+    return sum(parts), text

@@ -1,0 +1,206 @@
+"""find-performance: what each scenario reaches on this system, measured and stored."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from .. import records
+from ..measuring import detail_log
+from ..measuring.detail_log import DetailLog
+from ..measuring.telemetry import Monitor
+from ..measuring.verdict import Fault
+from ..reporting.results import RESULT_FILE, FindResult, private_folder
+from ..settings import FIND, MULTI_STREAM, OFFLINE, PERFORMANCE, SERVER, STREAMS, Targets
+from ..tuning import search, targets
+from ..tuning.profile import SpeedProfile
+from ..tuning.search import Found, Try
+from ..tuning.store import quantity
+from ..wording import figures
+from .context import Context
+from .launch import say
+from .performance import DETAIL
+
+FIND_MS = 5_000
+# The first tries of the Server search last this long at least, the later ones so much longer.
+SERVER_TRY_MS = 2_000
+LONGER = {search.BRACKET: 1, search.CLOSE: 3, search.CONFIRM: 12}
+TRY_QUERIES = 700
+# A backlog must have the time to grow past the latency limit when the rate is a little too high.
+LIMITS_IN_A_TRY = 50
+# Offline: so many batches for each caller.
+BATCHES = 8
+STREAM_QUERIES = 20
+# Where a query takes long, so many seconds of them are enough, and at least so many queries.
+LONG_S = 60.0
+LEAST_QUERIES = 2
+ROUND_S = 600.0
+# How far LoadGen's early stopping stays below the plain share of late queries: the 99 % quantile.
+CONFIDENCE = 2.33
+
+
+def measure(context: Context, scenario: str) -> None:
+    """Find the target of a scenario, show how, and put it into the store."""
+    began, monitor = time.monotonic(), Monitor()
+    found = _server(context) if scenario == SERVER else _plain(context, scenario)
+    unit = "samples/s" if scenario in (OFFLINE, SERVER) else "ms"
+    stored = ""
+    if found.qps is not None and context.store is not None:
+        context.store.put(scenario, found.qps, _note(context, found))
+        stored = str(context.store.path)
+    result = FindResult(
+        fingerprint=context.fingerprint(scenario, FIND),
+        scenario=scenario,
+        quantity=quantity(scenario),
+        value=found.qps,
+        unit=unit,
+        confirmed=found.confirmed,
+        tries=found.tries,
+        faults=tuple(_faults(context, found)),
+        stored=stored,
+        seconds=time.monotonic() - began,
+        circumstances=context.circumstances(context.probe.versions, monitor.finish()),
+    )
+    with private_folder(context.tree.scenario(scenario), FIND) as folder:
+        records.write(folder / RESULT_FILE, result)
+        context.tree.publish(folder, scenario, FIND)
+    value = "nothing found" if found.qps is None else f"{figures(found.qps)} {unit}"
+    place = f", stored in {stored}" if stored else ""
+    say(f"{scenario} find-performance: {quantity(scenario)} = {value}{place}")
+
+
+def _note(context: Context, found: Found) -> str:
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    backend = context.settings.backend
+    version = context.probe.versions.get(backend, "")
+    how = f"a search of {len(found.tries)} runs" if found.tries else "one run"
+    return f"{today}, {how}, {backend} {version}".strip()
+
+
+def _faults(context: Context, found: Found) -> list[Fault]:
+    if found.qps is not None and found.confirmed:
+        return []
+    if found.qps is None:
+        text = "no rate was answered in time, not even the least that was tried"
+        advice = "use a faster machine, device or model"
+    else:
+        text = f"{figures(found.qps)} samples/s was not confirmed by a longer run"
+        advice = "run it again on a quiet machine, or set --server_target_qps by hand"
+    return [Fault("server search", text, advice)]
+
+
+def _plain(context: Context, scenario: str) -> Found:
+    """Offline and streams: one run that is long enough, again when it ended too early."""
+    short = _short(context, FIND_MS)
+    given = context.settings.overrides
+    aim: Targets | None = targets.initial(
+        context.profile, replace(given, min_duration=short), scenario, PERFORMANCE, "test"
+    )
+    log = DetailLog({})
+    for _ in range(context.settings.attempts):
+        if aim is None:
+            break
+        log = _try(context, scenario, aim, least_queries(context.profile, scenario))
+        aim = targets.adjusted(aim, log, scenario)
+    if scenario in STREAMS:
+        median = log.latencies().get("50.00") or log.milliseconds("result_mean_latency_ns")
+        return Found(median, (), True)
+    return Found(log.result(OFFLINE), (), True)
+
+
+def least_queries(profile: SpeedProfile, scenario: str) -> int:
+    """Enough to tell the speed, or what is done in ``LONG_S``; early stopping is not asked."""
+    if scenario == OFFLINE:
+        shape, rate = profile.offline.shape, profile.offline.samples_per_s
+        once = shape.batch * shape.workers
+        return max(once, min(BATCHES * once, int(LONG_S * rate)))
+    usual = max(1, STREAM_QUERIES // (4 if scenario == MULTI_STREAM else 1))
+    return max(LEAST_QUERIES, min(usual, int(LONG_S / profile.streams[scenario].about_s)))
+
+
+def _server(context: Context) -> Found:
+    """The highest rate in time, from the tuned one."""
+    profile = context.profile
+    if targets.hopeless(profile, SERVER):
+        say(
+            f"Server: one batch alone takes {1000 * profile.server.batch_s:.1f} ms, the limit "
+            f"is {1000 * profile.server_limit_s:g} ms: nothing to search"
+        )
+        return Found(None, (), False)
+    start = targets.initial(profile, context.settings.overrides, SERVER, PERFORMANCE, "test")
+    say(
+        f"Server search from {figures(start.qps or 1)} samples/s, "
+        f"at most {search.most_tries()} runs:"
+    )
+    capacity = profile.server.samples_per_s
+    return search.search(start.qps or 1.0, _attempts(context), least=capacity / 1000)
+
+
+def _attempts(context: Context) -> Callable[[float, str], Try]:
+    limit_ms = 1000 * context.profile.server_limit_s
+
+    def attempt(qps: float, purpose: str) -> Try:
+        # Whoever asks for short runs gets them, and a rougher figure.
+        first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms)
+        duration = min(first * LONGER[purpose], int(1000 * ROUND_S))
+        began = time.monotonic()
+        log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1)
+        tried = judge(log, qps, purpose, time.monotonic() - began)
+        say(_in_words(tried, limit_ms))
+        return tried
+
+    return attempt
+
+
+def first_try_ms(qps: float, limit_ms: float) -> int:
+    """How long a first try of a rate (samples/s) lasts, in ms, under a latency limit in ms."""
+    return math.ceil(max(SERVER_TRY_MS, 1000 * TRY_QUERIES / qps, LIMITS_IN_A_TRY * limit_ms))
+
+
+def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
+    """What LoadGen's log of a Server run at ``qps`` samples/s that took ``seconds`` says."""
+    queries = log.number("result_query_count") or 0.0
+    late = log.number("result_overlatency_query_count")
+    share = late / queries if late is not None and queries else 1.0
+    percentile = log.number("effective_target_latency_percentile") or 0.99
+    return Try(
+        qps=qps,
+        late_share=share,
+        allowed_share=allowed_share(qps * ROUND_S, percentile),
+        queries=int(queries),
+        tail_ms=log.milliseconds(f"result_{100 * percentile:.2f}_percentile_latency_ns"),
+        seconds=seconds,
+        purpose=purpose,
+    )
+
+
+def allowed_share(queries: float, percentile: float = 0.99) -> float:
+    """The share of late queries that early stopping accepts in a run of so many."""
+    late = 1 - percentile
+    margin = CONFIDENCE * math.sqrt(late * (1 - late) / max(queries, 1.0))
+    return max(0.0, late - margin)
+
+
+def _in_words(tried: Try, limit_ms: float) -> str:
+    tail = "" if tried.tail_ms is None else f", p99 {figures(tried.tail_ms)} ms of {limit_ms:g}"
+    return (
+        f"  {figures(tried.qps)} samples/s: {100 * tried.late_share:.2f} % late{tail}: "
+        f"{'in time' if tried.passed else 'too late'} ({tried.purpose}, {tried.seconds:.0f} s)"
+    )
+
+
+def _short(context: Context, duration_ms: int) -> int:
+    """``duration_ms``, or less where the user wants all runs short."""
+    return min(duration_ms, context.settings.overrides.min_duration or duration_ms)
+
+
+def _try(context: Context, scenario: str, aim: Targets, least: int) -> DetailLog:
+    with private_folder(context.tree.scenario(scenario), FIND) as folder:
+        run = context.run_settings(scenario, PERFORMANCE, aim, folder)
+        given = replace(run.overrides, min_query_count=least)
+        context.launch(replace(run, style="test", overrides=given), folder, FIND)
+        return detail_log.read(Path(folder) / DETAIL)

@@ -1,0 +1,163 @@
+"""Performance and accuracy runs of one scenario, with the retries of an INVALID one."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from .. import records
+from ..jobs import Outcome
+from ..measuring import detail_log
+from ..measuring.detail_log import METRICS, DetailLog
+from ..measuring.telemetry import Telemetry
+from ..measuring.verdict import Verdict
+from ..reporting import report
+from ..reporting.results import (
+    RESULT_FILE,
+    Attempt,
+    accuracy_in_words,
+    private_folder,
+    write_accuracy_text,
+)
+from ..settings import ACCURACY, OFFLINE, PERFORMANCE, SERVER, RunSettings, Targets
+from ..tuning import kept, targets
+from ..wording import figures
+from .context import Context
+from .launch import say
+
+DETAIL = Path("run_1") / "mlperf_log_detail.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A performance run that has ended: its settings, its log, and what they come to."""
+
+    run: RunSettings
+    log: DetailLog
+    verdict: Verdict
+    attempt: Attempt
+    outcome: Outcome
+    seen: Telemetry
+
+
+def measure(context: Context, scenario: str) -> None:
+    """Run until LoadGen says VALID, or other targets would not help, or the attempts are used."""
+    settings = context.settings
+    first = targets.initial(
+        context.profile,
+        settings.overrides,
+        scenario,
+        PERFORMANCE,
+        settings.style,
+        context.stored(scenario),
+    )
+    say(f"{scenario} performance: {aim_in_words(first, scenario)}")
+    aim: Targets | None = first
+    attempts: list[Attempt] = []
+    while aim is not None:
+        number = len(attempts) + 1
+        with private_folder(context.tree.scenario(scenario), PERFORMANCE) as folder:
+            made = attempt(context, scenario, aim, folder, number)
+            attempts.append(made.attempt)
+            aim = _next_aim(context, made)
+            _say_attempt(made, scenario, again=aim is not None)
+            if aim is not None:
+                # What the profile told was wrong: the next session measures again.
+                kept.forget(kept.place(settings))
+                context.tree.keep_attempt(folder, scenario, PERFORMANCE, number)
+            else:
+                _publish(context, made, attempts, folder)
+
+
+def attempt(context: Context, scenario: str, aim: Targets, folder: Path, number: int) -> Made:
+    """One performance run in ``folder``, judged."""
+    began = time.monotonic()
+    run = context.run_settings(scenario, PERFORMANCE, aim, folder)
+    outcome, seen = context.launch(run, folder, PERFORMANCE, number)
+    log = detail_log.read(folder / DETAIL)
+    verdict = report.verdict_of(log, context.profile, scenario, context.settings.round)
+    judged = Attempt(
+        number=number,
+        validity=report.validity(log, verdict),
+        value=log.result(scenario),
+        targets=aim,
+        faults=verdict.faults,
+        seconds=time.monotonic() - began,
+    )
+    return Made(run, log, verdict, judged, outcome, seen)
+
+
+def _next_aim(context: Context, made: Made) -> Targets | None:
+    """Other targets to try, unless the run is fine, fixed by the user, or beyond help."""
+    run, settings = made.run, context.settings
+    fixed = targets.fixed_by_user(settings.overrides, run.scenario) is not None
+    beyond = targets.hopeless(context.profile, run.scenario)
+    if made.verdict.valid or fixed or beyond or made.attempt.number >= settings.attempts:
+        return None
+    better = targets.adjusted(run.targets, made.log, run.scenario)
+    return better and replace(better, origin="adjusted after an INVALID run")
+
+
+def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: Path) -> None:
+    scenario, settings = made.run.scenario, context.settings
+    around = context.circumstances(made.outcome.versions, made.seen)
+    fingerprint = context.fingerprint(scenario, PERFORMANCE)
+    result = report.performance_result(made.run, made.log, tuple(attempts), around, fingerprint)
+    records.write(folder / RESULT_FILE, result)
+    place = context.tree.publish(folder, scenario, PERFORMANCE)
+    shutil.copyfile(place / "user.conf", place.parent / "user.conf")
+    records.write(place.parent / "measurements.json", report.measurements(settings))
+
+
+def measure_accuracy(context: Context, scenario: str) -> None:
+    """Every sample once, and the metric of the benchmark over the answers."""
+    settings = context.settings
+    given = settings.overrides
+    aim = targets.initial(context.profile, given, scenario, ACCURACY, settings.style)
+    began = time.monotonic()
+    with private_folder(context.tree.scenario(scenario), ACCURACY) as folder:
+        run = context.run_settings(scenario, ACCURACY, aim, folder)
+        outcome, seen = context.launch(run, folder, ACCURACY)
+        figure = outcome.accuracy
+        assert figure is not None  # an accuracy run without a figure reports a failure
+        write_accuracy_text(folder, figure.line)
+        log = detail_log.read(folder / "mlperf_log_detail.txt")
+        around = context.circumstances(outcome.versions, seen)
+        fingerprint = context.fingerprint(scenario, ACCURACY)
+        result = report.accuracy_result(
+            run, log, figure, time.monotonic() - began, around, fingerprint
+        )
+        records.write(folder / RESULT_FILE, result)
+        context.tree.publish(folder, scenario, ACCURACY)
+    say(
+        f"{scenario} accuracy: {accuracy_in_words(result.value, result.unit)} of "
+        f"{result.samples} samples (target {accuracy_in_words(result.target, result.unit)})"
+    )
+
+
+def aim_in_words(aim: Targets, scenario: str) -> str:
+    """What LoadGen is told to expect, and where that comes from."""
+    if scenario in (OFFLINE, SERVER):
+        told = f"target {figures(aim.qps or 0)} samples/s"
+    else:
+        told = f"target {figures(aim.latency_ms or 0)} ms"
+    return f"{told} ({aim.origin})" if aim.origin else told
+
+
+def _say_attempt(made: Made, scenario: str, again: bool) -> None:
+    metric, judged = METRICS[scenario], made.attempt
+    value = "no figure" if judged.value is None else figures(judged.value)
+    say(
+        f"{scenario} performance: {judged.validity}, {value} {metric.unit} ({metric.meaning}), "
+        f"{judged.seconds:.0f} s"
+    )
+    for warning in made.seen.warnings:
+        say(f"  warning: {warning}")
+    for fault in judged.faults:
+        say(f"  {fault.rule}: {fault.text}")
+        say(f"    -> {fault.advice}")
+    if again:
+        say("  again with adjusted targets")

@@ -1,0 +1,296 @@
+"""One call of the harness: what is asked, in order, each run in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import digests, host, records, rules
+from ..errors import DAMAGED, HarnessError
+from ..jobs import Probe, Request
+from ..measuring import memory
+from ..reporting import documents, report
+from ..reporting.results import ComplianceResult, Results, Tree, private_folder, sweep
+from ..rules import BenchmarkRules
+from ..settings import (
+    ACCURACY,
+    COMPLIANCE,
+    FIND,
+    PERFORMANCE,
+    README,
+    SINGLE_STREAM,
+    SessionSettings,
+)
+from ..tuning import kept
+from ..tuning.profile import SpeedProfile
+from ..tuning.store import open_store
+from ..wording import cores_in_words, figures
+from . import compliance, estimate, find, inventory, performance, precheck, process
+from .context import Context, now
+from .launch import Launcher, Schedule, say
+
+FORMAT = 2
+PROBE_S = 1.0
+TUNING_S = 4.0
+
+
+def main(config: Path) -> int:
+    """Measure as ``config`` says; 0 when everything was measured, whatever came out.
+
+    Raises HarnessError when something could not be measured at all. What the figures are worth
+    is told in results.json and in the table.
+    """
+    settings = records.read(SessionSettings, config)
+    try:
+        with process.interruptible():
+            results = Session(settings).run()
+    except process.Interrupted as stop:
+        say(f"{stop}; nothing unfinished is left in the results, finished runs are kept")
+        return stop.exit_code
+    say(f"results: {results.folder}/results.json")
+    say(f"report:  {results.folder}/report.html")
+    return 0
+
+
+class Session:
+    """The state of one call."""
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self._settings = settings
+        self._launcher = Launcher()
+        self._dataset = _dataset_facts(Path(settings.dataset))
+        known = settings.benchmark in rules.names()
+        self._rules: BenchmarkRules | None = rules.benchmark(settings.benchmark) if known else None
+        _check_model(settings)
+
+    def run(self) -> Results:
+        """Make all asked runs that are not there yet, and write the results and reports.
+
+        The answer is about what was asked; the documents tell of all that the folder holds.
+        """
+        started, began = time.monotonic(), now()
+        settings, results_dir = self._settings, Path(self._settings.results_dir)
+        probe = self._probe(results_dir)
+        sut = settings.sut(probe.versions.get(settings.backend, ""))
+        tree = Tree(results_dir, settings.style, sut, settings.benchmark)
+        notes = list(precheck.check(settings, self._rules, probe, tree.root))
+        for note in notes:
+            say(f"note: {note}")
+        memory.check(settings, self._rules, probe)
+        tree.prepare()
+        store = open_store(settings)
+        context = Context(settings, self._rules, self._launcher, tree, store, probe, self._dataset)
+        pending = self._pending(context)
+
+        def whole() -> Results:
+            held = self._collect(context, sut, notes, time.monotonic() - started)
+            return replace(held, call=inventory.call(settings, held.results, pending, began))
+
+        if pending:
+            notes += self._make(
+                context, pending, results_dir, lambda: documents.show_so_far(tree, whole())
+            )
+        found = whole()
+        asked = _only_asked(context, found)
+        documents.write(tree, asked, found, settings)
+        return asked
+
+    def _pending(self, context: Context) -> list[tuple[str, str]]:
+        """The asked runs, without those that the tree holds and that count."""
+        pending = []
+        for run in self._asked():
+            if self._settings.reuse and _have(context, *run):
+                say(f"{run[0]} {run[1]}: kept, the results folder has it already")
+            else:
+                pending.append(run)
+        return pending
+
+    def _asked(self) -> list[tuple[str, str]]:
+        tests = self._rules.tests(self._settings.round) if self._rules else ()
+        modes = [mode for mode in self._settings.modes if mode not in (COMPLIANCE, README)]
+        if COMPLIANCE in self._settings.modes:
+            modes += tests
+        return [(scenario, mode) for scenario in self._settings.scenarios for mode in modes]
+
+    def _make(
+        self,
+        context: Context,
+        pending: Sequence[tuple[str, str]],
+        results_dir: Path,
+        show: Callable[[], None],
+    ) -> list[str]:
+        """Make the runs; the answer says which could not be made, and why."""
+        not_made = []
+        profile = context.measured = self._profile(context, results_dir)
+        total, text = estimate.in_words(self._settings, profile, pending)
+        say(text)
+        schedule = self._launcher.schedule = Schedule(total)
+        for scenario, mode in pending:
+            show()
+            context.tree.forget_attempts(scenario, mode)
+            seconds = estimate.seconds(self._settings, profile, scenario, mode)
+            schedule.run_s = 0.0 if mode == FIND else seconds
+            if reason := _measure(context, scenario, mode):
+                not_made.append(reason)
+            schedule.done_s += seconds
+        return not_made
+
+    def _request(self) -> Request:
+        settings = self._settings
+        return Request(
+            settings.benchmark,
+            settings.backend,
+            settings.device,
+            settings.model,
+            settings.dataset,
+            settings.overrides,
+            settings.precision,
+        )
+
+    def _probe(self, results_dir: Path) -> Probe:
+        sweep(results_dir.glob(".probe.*"))
+        with private_folder(results_dir, "probe") as folder:
+            self._launcher.execute("probe", folder, self._request(), "looking", PROBE_S)
+            return records.read(Probe, folder / "outcome.json")
+
+    def _profile(self, context: Context, results_dir: Path) -> SpeedProfile:
+        """The one that is kept from an earlier call on the same machine, or a new one."""
+        path = kept.place(self._settings)
+        digest = self._dataset["sha256"]
+        wanted = kept.fingerprint(self._settings, digest, context.probe)
+        earlier = kept.find(path, wanted) if self._settings.reuse else None
+        if earlier is not None:
+            day = earlier.measured_at[:16].replace("T", " ")
+            say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
+            return earlier.calibration
+        idle = kept.idle()
+        found = self._tune(results_dir)
+        if idle:
+            kept.keep(path, wanted, found)
+        say(_in_words(found) + ("" if idle else "; not kept, the machine was busy"))
+        return found
+
+    def _tune(self, results_dir: Path) -> SpeedProfile:
+        for name in ("tune", "calibrate"):  # the second is what earlier versions called it
+            sweep(results_dir.glob(f".{name}.*"))
+        with private_folder(results_dir, "tune") as folder:
+            request = self._request()
+            self._launcher.execute("tune", folder, request, "tuning", TUNING_S)
+            return records.read(SpeedProfile, folder / "outcome.json")
+
+    def _collect(self, context: Context, sut: str, notes: Sequence[str], seconds: float) -> Results:
+        """All that the folder holds of this configuration."""
+        settings, model = self._settings, self._settings.model
+        results = inventory.whole(context)
+        return Results(
+            format=FORMAT,
+            benchmark=settings.benchmark,
+            form=settings.form,
+            backend=settings.backend,
+            device=settings.device,
+            style=settings.style,
+            division=settings.division,
+            round=settings.round,
+            sut=sut,
+            modes=inventory.modes(results, settings.modes),
+            model={
+                "name": model.name,
+                "sha256": model.sha256,
+                "precision": model.precision,
+                **({"reduced": model.options["reduced"]} if "reduced" in model.options else {}),
+            },
+            dataset=self._dataset,
+            host=host.facts(),
+            versions=context.probe.versions,
+            calibration=records.encode(context.measured) if context.measured else {},
+            results=results,
+            problems=tuple(report.problems(results, settings.division, settings.precision)),
+            folder=str(context.tree.root.resolve()),
+            seconds=seconds,
+            category=settings.category,
+            notes=tuple(notes),
+            sut_file=str(context.store.path) if context.store else "",
+            precision=settings.precision,
+            others=inventory.others(context),
+        )
+
+
+def _only_asked(context: Context, whole: Results) -> Results:
+    """The same without what earlier calls were asked for."""
+    results = inventory.asked(context)
+    broken = tuple(report.problems(results, whole.division, whole.precision))
+    return replace(whole, results=results, modes=context.settings.modes, problems=broken)
+
+
+def _in_words(found: SpeedProfile) -> str:
+    best, each = found.offline, found.streams[SINGLE_STREAM].median_s
+    latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
+    return (
+        f"tuned on {cores_in_words(found.cores)}: "
+        f"{figures(best.samples_per_s)} samples/s "
+        f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
+        f"{latency} a sample"
+    )
+
+
+def _measure(context: Context, scenario: str, mode: str) -> str:
+    """Make a run, or say why it cannot be made."""
+    if mode == FIND:
+        find.measure(context, scenario)
+    elif mode == PERFORMANCE:
+        performance.measure(context, scenario)
+    elif mode == ACCURACY:
+        performance.measure_accuracy(context, scenario)
+    else:
+        return compliance.measure(context, scenario, mode)
+    return ""
+
+
+def _have(context: Context, scenario: str, mode: str) -> bool:
+    """Whether the tree holds this very run already, and one that counts."""
+    tree, fingerprint = context.tree, context.fingerprint(scenario, mode)
+    if mode == PERFORMANCE:
+        run = tree.performance(scenario)
+        return run is not None and run.fingerprint == fingerprint and run.validity == "VALID"
+    if mode == ACCURACY:
+        figure = tree.accuracy(scenario)
+        return figure is not None and figure.fingerprint == fingerprint
+    if mode == FIND:
+        found = tree.found(scenario)
+        stored = context.store is None or context.stored(scenario) is not None
+        confirmed = found is not None and found.confirmed
+        return found is not None and found.fingerprint == fingerprint and confirmed and stored
+    test = tree.compliance(scenario, mode)
+    return (
+        test is not None
+        and test.fingerprint == fingerprint
+        and test.passed
+        and is_compared(tree, test)
+    )
+
+
+def is_compared(tree: Tree, test: ComplianceResult) -> bool:
+    """Whether the runs that a test was compared with are still those of the tree."""
+    runs = (tree.performance(test.scenario), tree.accuracy(test.scenario))
+    made = test.circumstances.measured_at
+    return all(run is None or run.circumstances.measured_at <= made for run in runs)
+
+
+def _dataset_facts(folder: Path) -> dict[str, Any]:
+    path = folder / "dataset.json"
+    facts = records.read_json(path)
+    return {"name": facts["name"], "count": facts["count"], "sha256": digests.sha256(path)}
+
+
+def _check_model(settings: SessionSettings) -> None:
+    for graph in settings.model.graphs():
+        try:
+            found = digests.sha256(Path(graph.path))
+        except OSError as error:
+            raise HarnessError(f"cannot read the model {graph.path}: {error}") from error
+        if found != graph.sha256:
+            text = f"{graph.path} has sha256 {found}, expected {graph.sha256}"
+            raise HarnessError(text, DAMAGED)

@@ -1,0 +1,82 @@
+"""The processes that a session starts: they end when it ends, and report through files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from .. import records
+from ..errors import HarnessError, tell
+from ..jobs import Compared, Comparison, Outcome, Probe, Request
+from ..settings import RunSettings
+from ..tuning.profile import SpeedProfile
+from . import launch
+
+
+def main(name: str, config: Path) -> int:
+    """Run one of ``PROGRAMS``; the outcome is written beside the configuration."""
+    _die_with_parent()
+    try:
+        outcome = PROGRAMS[name](config)
+        records.write(config.parent / "outcome.json", outcome)
+        failure = getattr(outcome, "failure", "")
+        if failure:
+            raise HarnessError(failure)
+    except HarnessError as error:
+        tell(error)
+        return 1
+    return 0
+
+
+def _tune(config: Path) -> SpeedProfile:
+    from ..tuning import tune
+
+    return tune.tune(records.read(Request, config), partial(launch.foretell, config.parent))
+
+
+def _probe(config: Path) -> Probe:
+    from ..measuring import probe
+
+    return probe.probe(records.read(Request, config), config)
+
+
+def _compare(config: Path) -> Compared:
+    from ..measuring import compare
+
+    return compare.compare(records.read(Comparison, config))
+
+
+def _run(config: Path) -> Outcome:
+    from ..measuring import loadgen_run
+
+    return loadgen_run.execute(records.read(RunSettings, config))
+
+
+PROGRAMS: dict[str, Callable[[Path], object]] = {
+    "probe": _probe,
+    "tune": _tune,
+    "run": _run,
+    "compare": _compare,
+}
+
+
+def _die_with_parent() -> None:
+    """End at once on Ctrl-C, and when the session is gone however it ended.
+
+    While LoadGen runs, Python's own handlers do not get their turn. The session holds the other
+    end of our standard input and never writes: when the read returns, it has ended.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):
+        return  # started by hand
+
+    def watch() -> None:
+        os.read(0, 1)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

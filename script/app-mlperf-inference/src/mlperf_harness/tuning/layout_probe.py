@@ -1,0 +1,205 @@
+"""A bare backend on real samples, without LoadGen: opened in a layout, and timed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..backends.base import Backend
+from ..benchmarks.base import Array, Benchmark, Solver
+from ..errors import HarnessError
+from ..jobs import Request
+from ..measuring import memory
+from ..pipeline.inference import solvers
+from ..settings import Overrides, Shape
+from ..wording import megabytes
+
+LARGEST_BATCH = 64
+ANSWERS = 1 << 24
+SAMPLES = 256
+
+# Before a batch is timed another one warms up. One that takes longer than this is not made twice:
+# what warming up saves is little against it.
+LONG_S = 3.0
+
+
+def layouts(cores: int, given: Overrides) -> list[tuple[int, int]]:
+    """Pairs of workers and threads to try that use all cores, or just what the user fixed."""
+    if given.num_workers and given.threads:
+        return [(given.num_workers, given.threads)]
+    if given.threads:
+        return [(max(1, cores // given.threads), given.threads)]
+    if given.num_workers:
+        return [(given.num_workers, max(1, cores // given.num_workers))]
+    threads = [1, cores] if cores < 8 else [1, 2, 4, cores]
+    return [(max(1, cores // count), count) for count in dict.fromkeys(threads)]
+
+
+def copies(workers: int, threads: int) -> int:
+    """How often the weights lie in memory: callers of one thread share them."""
+    return workers if threads > 1 else 1
+
+
+def batch_sizes(given: Overrides, answer_bytes: int = 1, most: int = LARGEST_BATCH) -> list[int]:
+    """The batch sizes to try: powers of two up to the user's largest, and that one.
+
+    Where an answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS``;
+    ``most`` samples fit into memory while they are computed.
+    """
+    largest = given.batch_size or max(1, min(LARGEST_BATCH, most, ANSWERS // answer_bytes))
+    sizes = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
+    return [*sizes, largest]
+
+
+class LayoutProbe:
+    """Opens the backend in a layout, with real samples at hand."""
+
+    def __init__(self, request: Request, benchmark: Benchmark, backend: Backend) -> None:
+        self.benchmark = benchmark
+        self.given = request.overrides
+        self._request = request
+        self._backend = backend
+        self.count = min(SAMPLES, benchmark.sample_count)
+        benchmark.load(range(self.count))
+        self.model_bytes = memory.model_bytes(request.model)
+        # Only benchmarks whose samples take much say so.
+        self._work_bytes = int(getattr(benchmark, "work_bytes", 0))
+        self._free, _ = memory.available()
+
+    def layouts(self, cores: int) -> list[tuple[int, int]]:
+        """The layouts to try."""
+        return self.fitting(layouts(cores, self.given))
+
+    def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The layouts that fit into memory with a sample for each caller; else one caller.
+
+        Raises HarnessError where the user has asked for more callers than fit.
+        """
+        free = self._free
+        if free is None:
+            return list(wanted)
+        some = [
+            (workers, threads)
+            for workers, threads in wanted
+            if copies(workers, threads) * self.model_bytes + workers * self._work_bytes < free
+        ]
+        asked = self.given.num_workers or 1
+        if asked > 1 and not some:
+            raise HarnessError(
+                f"too little memory for {asked} workers: the model takes "
+                f"{megabytes(self.model_bytes)}, once for each worker that has several threads, a "
+                f"sample in work {megabytes(self._work_bytes)}, and {megabytes(free)} are free",
+                "ask for fewer with --num_workers, or leave it out",
+            )
+        return some or [(1, max(threads for _, threads in wanted))]
+
+    def most(self, workers: int, threads: int) -> int:
+        """How many samples each caller can compute at once without running out of memory."""
+        if self._free is None or not self._work_bytes:
+            return LARGEST_BATCH
+        left = self._free - copies(workers, threads) * self.model_bytes
+        return max(1, left // (workers * self._work_bytes))
+
+    def batch_sizes(self, workers: int, threads: int) -> list[int]:
+        """The batch sizes to try in a layout."""
+        row_bytes = self.benchmark.result.row_bytes
+        return batch_sizes(self.given, row_bytes, self.most(workers, threads))
+
+    def open(
+        self, workers: int, threads: int, capacity: int, order: Sequence[int] | None = None
+    ) -> list[Worker]:
+        """Callers for batches of at most ``capacity`` that take the loaded samples in ``order``."""
+        shape = Shape(workers, threads, capacity)
+        places = np.arange(self.count) if order is None else np.asarray(order)
+        return [
+            Worker(self.benchmark, solver, capacity, places)
+            for solver in solvers(self._backend, self._request.model, self.benchmark, shape)
+        ]
+
+
+class Worker:
+    """One caller with its buffers, walking through the samples of ``order``."""
+
+    def __init__(self, benchmark: Benchmark, solver: Solver, capacity: int, order: Array) -> None:
+        self._solver = solver
+        self._order = order
+        self._results = benchmark.result.rows(capacity)
+        self._sizes = np.zeros(capacity, dtype=np.int64)
+        self._next = 0
+
+    def batch(self, size: int) -> float:
+        """Run one batch of the next samples; the seconds that it took."""
+        started = time.perf_counter()
+        indices = self._order[(np.arange(size) + self._next) % len(self._order)]
+        self._next = (self._next + size) % len(self._order)
+        self._solver.solve(indices, self._results[:size], self._sizes[:size])
+        return time.perf_counter() - started
+
+    def sample(self, index: int) -> float:
+        """Run this sample alone; the seconds that it took."""
+        started = time.perf_counter()
+        self._solver.solve(np.asarray([index]), self._results[:1], self._sizes[:1])
+        return time.perf_counter() - started
+
+    def batch_times(self, size: int, seconds: float) -> list[float]:
+        """Time whole batches until ``seconds`` are over; at least one."""
+        times: list[float] = []
+        end = time.perf_counter() + seconds
+        while not times or time.perf_counter() < end:
+            times.append(self.batch(size))
+        return times
+
+    def query_times(self, samples: int, batch: int, seconds: float) -> list[float]:
+        """Time queries that are cut into batches, as a stream answers them.
+
+        At least three, or the first alone when it takes longer than ``LONG_S``.
+        """
+        per_query = math.ceil(samples / batch)
+        first = self.batch(batch)
+        if per_query * first > LONG_S:
+            return [per_query * first]
+        times: list[float] = []
+        end = time.perf_counter() + seconds
+        while len(times) < 3 or time.perf_counter() < end:
+            started = time.perf_counter()
+            for _ in range(per_query):
+                self.batch(batch)
+            times.append(time.perf_counter() - started)
+        return times
+
+
+def measure_together(callers: Sequence[Worker], size: int, seconds: float) -> tuple[float, float]:
+    """Samples/s of all callers at once, and the median seconds of their batches.
+
+    They warm up with a batch each; if all of these take longer than ``LONG_S``, they are the
+    measurement.
+    """
+    first = [0.0] * len(callers)
+    times: list[list[float]] = [[] for _ in callers]
+    failures: list[BaseException] = []
+    together = threading.Barrier(len(callers))
+
+    def work(number: int) -> None:
+        try:
+            first[number] = callers[number].batch(size)
+            together.wait()
+            long = min(first) > LONG_S
+            times[number] = [first[number]] if long else callers[number].batch_times(size, seconds)
+        except BaseException as error:  # raised again in the calling thread
+            failures.append(error)
+            together.abort()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(callers))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    rate = sum(size * len(mine) / sum(mine) for mine in times)
+    return rate, statistics.median(time for mine in times for time in mine)

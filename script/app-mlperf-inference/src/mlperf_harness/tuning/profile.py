@@ -1,0 +1,57 @@
+"""How fast a machine is with a model: the records; the measuring itself is in ``tune``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..settings import MULTI_STREAM, SINGLE_STREAM, Shape
+
+# The quantiles of latency that the streams are judged by: inference_policies of MLCommons.
+TAILS = {SINGLE_STREAM: 0.90, MULTI_STREAM: 0.99}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Measured throughput of one shape, and the median seconds of one batch in it."""
+
+    shape: Shape
+    samples_per_s: float
+    batch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Measured time of one stream query on one caller; ``mean_s`` 0 where nobody took it down.
+
+    ``tail_s`` is that of the quantile in ``TAILS``.
+    """
+
+    shape: Shape
+    median_s: float
+    tail_s: float
+    mean_s: float = 0.0
+
+    @property
+    def about_s(self) -> float:
+        """What many queries take, each."""
+        return self.mean_s or self.median_s
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedProfile:
+    """The best throughput point, the Server point, and the latency of each stream.
+
+    MultiStream is there where the rules of the benchmark have it, or where there are no rules.
+    ``service_times`` maps a batch size (as text, for JSON) to seconds, in the Server's layout.
+    """
+
+    cores: int
+    sample_count: int
+    offline: Point
+    server: Point
+    streams: dict[str, Latency]
+    server_limit_s: float
+    service_times: dict[str, float]
+    points: tuple[Point, ...]
+    versions: dict[str, str]
+    seconds: float

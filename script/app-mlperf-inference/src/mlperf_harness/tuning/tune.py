@@ -1,0 +1,199 @@
+"""A second or two of measuring the bare backend, from which shapes and targets are derived.
+
+LoadGen needs to know beforehand about how fast the system is: a guess that is too low ends an
+Offline run before its minimum duration, one that is too high makes it last for ever. A model that
+takes seconds for a sample is measured with few calls, as ``heavy`` says.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import backends, benchmarks, host, rules
+from ..jobs import Request
+from ..measuring.loadgen_run import library_versions
+from ..settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, STREAMS, Shape
+from . import slow_models
+from .layout_probe import LONG_S, LayoutProbe, Worker, measure_together
+from .profile import TAILS, Latency, Point, SpeedProfile
+from .slow_models import BATCH_GAIN, Costs, Foretell, Look
+
+POINT_S = 0.1
+CONFIRM_S = 0.3
+# The latency of a stream, at first, and where the middle and the tail tell different things.
+LATENCY_S, DOUBT_S = 0.3, 1.0
+
+# More threads must make a query this much faster, in the middle and in the tail, to be used:
+# they wait for each other, and on a busy machine one of them always comes late.
+THREAD_GAIN = 0.9
+SAMPLES_OF_A_QUERY = {SINGLE_STREAM: 1, MULTI_STREAM: MULTI_STREAM_SAMPLES}
+# A Server batch may take this share of the latency limit, so that one may wait for another.
+SERVER_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All points, the best of them, and the latencies of the streams."""
+
+    points: list[Point]
+    offline: Point
+    streams: dict[str, Latency]
+
+
+def tune(request: Request, foretell: Foretell = lambda seconds: None) -> SpeedProfile:
+    """Measure this machine with this model; raises HarnessError as ``loadgen_run.execute`` does.
+
+    ``foretell`` is told how many seconds it will take in all, when that turns out to be long.
+    """
+    started = time.perf_counter()
+    benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
+    backend = backends.create(request.backend, request.device, request.precision)
+    bench = LayoutProbe(request, benchmark, backend)
+    cores = host.usable_cores()
+    measured = _measure(bench, cores, streams_of(request.benchmark), foretell)
+    limit = benchmark.rules.server_limit_s
+    server = server_point(measured.points, limit)
+    return SpeedProfile(
+        cores=cores,
+        sample_count=benchmark.sample_count,
+        offline=measured.offline,
+        server=server,
+        streams=measured.streams,
+        server_limit_s=limit,
+        service_times=service_times(measured.points, server.shape),
+        points=tuple(measured.points),
+        versions={**backend.versions(), **library_versions()},
+        seconds=time.perf_counter() - started,
+    )
+
+
+def streams_of(benchmark: str) -> tuple[str, ...]:
+    """The streams to measure: MultiStream only where the rules do not rule it out.
+
+    The latency of a single sample is told of every model.
+    """
+    if benchmark not in rules.names():
+        return STREAMS
+    known = rules.benchmark(benchmark).all_scenarios()
+    return STREAMS if MULTI_STREAM in known else (SINGLE_STREAM,)
+
+
+def server_point(points: Sequence[Point], limit_s: float) -> Point:
+    """The fastest point whose batches leave time to wait; the quickest batch if there is none."""
+    quick = [point for point in points if point.batch_s <= SERVER_SHARE * limit_s]
+    if quick:
+        return max(quick, key=lambda point: point.samples_per_s)
+    return min(points, key=lambda point: point.batch_s)
+
+
+def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:
+    """Seconds of a batch by its size, for the batches up to ``shape`` in the same layout."""
+    return {
+        str(point.shape.batch): point.batch_s
+        for point in points
+        if (point.shape.workers, point.shape.threads) == (shape.workers, shape.threads)
+        and point.shape.batch <= shape.batch
+    }
+
+
+def _measure(
+    bench: LayoutProbe, cores: int, streams: tuple[str, ...], foretell: Foretell
+) -> Measured:
+    costs = Costs(bench)
+    seen, alone = _first(bench, costs, bench.given.threads or cores)
+    if alone is None:
+        few = slow_models.SlowModel(bench, costs, seen, foretell)
+        points = few.points(cores)
+        return Measured(points, slow_models.best(points), few.streams(points, streams))
+    points = [
+        point
+        for workers, threads in bench.layouts(cores)
+        for point in _throughputs(bench, workers, threads)
+    ]
+    offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
+    latencies = {SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)}
+    if MULTI_STREAM in streams:
+        latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
+    return Measured(points, offline, latencies)
+
+
+def _first(bench: LayoutProbe, costs: Costs, threads: int) -> tuple[Look, Latency | None]:
+    """How heavy the model is and, when it is not, the latency of a sample on all threads."""
+    (caller,) = bench.open(1, threads, 1)
+    seen = slow_models.look(caller, costs, threads)
+    if seen.mean_s > slow_models.HEAVY_S:
+        return seen, None
+    return seen, _latency(caller, SINGLE_STREAM, Shape(1, threads, 1), LATENCY_S)
+
+
+def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Point]:
+    """Points of one layout for growing batches, until those gain nothing more.
+
+    When batches take long, doubling them twice for less than ``BATCH_GAIN`` ends the search. Quick
+    ones are all measured: a disturbance in one of them must not end it.
+    """
+    sizes = bench.batch_sizes(workers, threads)
+    callers = bench.open(workers, threads, sizes[-1])
+    best, idle = 0.0, 0
+    for size in sizes:
+        rate, batch_s = measure_together(callers, size, POINT_S)
+        yield Point(Shape(workers, threads, size), rate, batch_s)
+        idle = 0 if rate > BATCH_GAIN * best else idle + 1
+        best = max(best, rate)
+        if idle >= 2 and batch_s > POINT_S:
+            return
+
+
+def _stream_latency(
+    bench: LayoutProbe, scenario: str, cores: int, known: Latency | None = None
+) -> Latency:
+    """The latency of one query with one thread or with all cores.
+
+    ``known`` is that with all cores, where it was measured before. A query that takes long is
+    computed by all cores without asking: beside such work they wait little for each other.
+    """
+    given = bench.given
+    most = given.threads or cores
+    all_cores = known or _opened_latency(bench, scenario, most, LATENCY_S)
+    if most == 1 or given.threads or all_cores.median_s > LONG_S:
+        return all_cores
+    one = _opened_latency(bench, scenario, 1, LATENCY_S)
+    if _better(all_cores.median_s, one.median_s) != _better(all_cores.tail_s, one.tail_s):
+        # One late query of a few may be bad luck.
+        all_cores = _opened_latency(bench, scenario, most, DOUBT_S)
+        one = _opened_latency(bench, scenario, 1, DOUBT_S)
+    both = _better(all_cores.median_s, one.median_s) and _better(all_cores.tail_s, one.tail_s)
+    return all_cores if both else one
+
+
+def _better(seconds: float, of_one_thread: float) -> bool:
+    return seconds < THREAD_GAIN * of_one_thread
+
+
+def _opened_latency(bench: LayoutProbe, scenario: str, threads: int, seconds: float) -> Latency:
+    most = bench.given.batch_size or bench.most(1, threads)
+    batch = min(SAMPLES_OF_A_QUERY[scenario], most)
+    (caller,) = bench.open(1, threads, batch)
+    return _latency(caller, scenario, Shape(1, threads, batch), seconds)
+
+
+def _latency(caller: Worker, scenario: str, shape: Shape, seconds: float) -> Latency:
+    times = caller.query_times(SAMPLES_OF_A_QUERY[scenario], shape.batch, seconds)
+    tail = float(np.quantile(times, TAILS[scenario]))
+    return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
+
+
+def _confirmed(bench: LayoutProbe, point: Point) -> Point:
+    """The best point measured again for longer, as short measurements miss the full speed."""
+    shape = point.shape
+    if point.batch_s > LONG_S:
+        return point
+    callers = bench.open(shape.workers, shape.threads, shape.batch)
+    rate, batch_s = measure_together(callers, shape.batch, CONFIRM_S)
+    return Point(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))

@@ -1,0 +1,135 @@
+"""A calibration is used again on the same machine, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlperf_harness import host, records
+from mlperf_harness.jobs import Probe
+from mlperf_harness.session import estimate
+from mlperf_harness.session import session as sessions
+from mlperf_harness.settings import MULTI_STREAM, SINGLE_STREAM, Overrides, SessionSettings, Shape
+from mlperf_harness.tuning import kept, layout_probe
+from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
+
+import benchmark_lab as lab
+
+PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540)
+
+
+def settings(folder: Path, **changes: Any) -> SessionSettings:
+    """A session whose targets and calibrations are kept below ``folder``."""
+    wanted = lab.settings(folder / "results", sut_dir=str(folder / "sut"), **changes)
+    return records.decode(SessionSettings, wanted)
+
+
+def calibration() -> SpeedProfile:
+    """One that was never measured."""
+    point = Point(Shape(1, 1, 8), 1000.0, 0.008)
+    latency = Latency(Shape(1, 1, 1), 0.001, 0.002)
+    streams = {SINGLE_STREAM: latency, MULTI_STREAM: latency}
+    return SpeedProfile(2, 540, point, point, streams, 0.015, {}, (point,), {}, 1.0)
+
+
+def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None:
+    wanted = settings(tmp_path)
+    path = kept.place(wanted)
+    assert path is not None
+    assert path.name == "resnet50-tiny.json"
+    mark = kept.fingerprint(wanted, "data", PROBE)
+    assert kept.find(path, mark) is None
+    kept.keep(path, mark, calibration())
+    found = kept.find(path, mark)
+    assert found is not None
+    assert found.calibration == calibration()
+    assert found.measured_at.startswith("20")
+    path.write_text("{", encoding="utf-8")
+    assert kept.find(path, mark) is None
+
+
+def test_nothing_is_kept_without_a_folder_for_it(tmp_path: Path) -> None:
+    assert kept.place(settings(tmp_path) and replace(settings(tmp_path), sut_dir="")) is None
+    kept.keep(None, {}, calibration())
+    kept.forget(None)
+    assert kept.find(None, {}) is None
+
+
+def test_whatever_speed_depends_on_makes_it_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings(tmp_path)
+    mark = kept.fingerprint(wanted, "data", PROBE)
+    others = [
+        kept.fingerprint(wanted, "other", PROBE),
+        kept.fingerprint(wanted, "data", replace(PROBE, versions={"numpy": "3"})),
+        kept.fingerprint(replace(wanted, model=replace(wanted.model, sha256="0")), "data", PROBE),
+        kept.fingerprint(replace(wanted, overrides=Overrides(threads=7)), "data", PROBE),
+    ]
+    machine = host.facts()
+    for change in ({"cpu_model": "other"}, {"cores_usable": 99}, {"memory_bytes": 1}):
+        changed = replace(machine, **change)  # type: ignore[arg-type]
+        monkeypatch.setattr(host, "facts", lambda changed=changed: changed)
+        others.append(kept.fingerprint(wanted, "data", PROBE))
+    assert all(other != mark for other in others)
+    monkeypatch.setattr(host, "facts", lambda: machine)
+    longer = replace(wanted.overrides, min_duration=900)
+    same = kept.fingerprint(replace(wanted, overrides=longer), "data", PROBE)
+    assert same == mark
+
+
+def test_a_second_session_measures_only_when_it_is_asked_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "load_average", lambda: 0.0)
+    for number, reuse in enumerate((True, True, False)):
+        wanted = settings(tmp_path, reuse=reuse, scenarios=["SingleStream"], modes=["performance"])
+        own = replace(wanted, results_dir=str(tmp_path / f"results-{number}"))
+        results = sessions.Session(own).run()
+        assert results.results[0].validity == "VALID"
+        told = capsys.readouterr().out
+        assert "tuned on" in told
+        assert ("kept from" in told) == (number == 1), told
+
+
+def test_a_busy_machine_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "usable_cores", lambda: 4)
+    for load, idle in ((None, True), (0.3, True), (2.0, True), (2.1, False)):
+        monkeypatch.setattr(host, "load_average", lambda load=load: load)
+        assert kept.idle() == idle
+
+
+def test_large_answers_keep_batches_small() -> None:
+    assert layout_probe.batch_sizes(Overrides())[-1] == 64
+    assert layout_probe.batch_sizes(Overrides(), 1 << 20)[-1] == 16
+    assert layout_probe.batch_sizes(Overrides(), 1 << 30) == [1]
+    assert layout_probe.batch_sizes(Overrides(batch_size=3), 1 << 30)[-1] == 3
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "loaded", "expected"),
+    [("gptj-99", None, 500 / 20), ("gptj-99", 100, 100 / 20), ("resnet50", None, 1.1)],
+)
+def test_a_benchmark_of_equal_issue_takes_all_loaded_samples_at_least_once(
+    tmp_path: Path, benchmark: str, loaded: int | None, expected: float
+) -> None:
+    point = Point(Shape(1, 1, 1), samples_per_s=20.0, batch_s=0.05)
+    measured = SpeedProfile(
+        cores=1,
+        sample_count=500,
+        offline=point,
+        server=point,
+        streams={},
+        server_limit_s=1.0,
+        service_times={},
+        points=(point,),
+        versions={},
+        seconds=1.0,
+    )
+    given = {"min_duration": 1, "performance_sample_count": loaded}
+    asked = lab.settings(tmp_path, benchmark=benchmark, overrides=given)
+    found = records.decode(SessionSettings, asked)
+    seconds = estimate.seconds(found, measured, "Offline", "performance")
+    assert seconds - estimate.START_S == pytest.approx(expected, abs=1.2)
