@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.download_spool import place_of, take
+from cmbench.lib.download import place_of, take
 from cmbench.run.prefetch import Prefetcher, Wish
 from lab import Lab
 from support import ROOT

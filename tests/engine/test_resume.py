@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.lib.download_spool import place_of, take
+from cmbench.lib.download import place_of, take
 from lab import Lab, command
 from support import ROOT
 
@@ -199,7 +199,7 @@ def test_two_at_once_never_write_the_same_part(site: Site, tmp_path: Path) -> No
 def test_a_file_for_another_disk_does_not_go_through_the_cache(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cmbench.lib.download_spool._leads", lambda place, destination: False)
+    monkeypatch.setattr("cmbench.lib.download._on_one_disk", lambda place, destination: False)
     site.release.set()
     take([site.url], tmp_path / "weights", str(tmp_path / "ahead"))
     assert os.listdir(tmp_path) == ["weights"]

@@ -3,50 +3,46 @@
 The file appears at its destination complete and verified, or not at all. What has come so far is
 kept beside it as ``.part``, so that the next attempt, also of another process, goes on from there.
 Passwords and tokens in URLs are never shown.
+
+``take`` does so by way of a folder where files wait that were fetched ahead of their steps, under
+their checksums, or their addresses where they have none. A part is safe there too: what lies in the
+directory of a step is swept when that step is killed.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from cmbench.errors import Error
-from cmbench.lib import locks
 from cmbench.lib.files import (
     CHUNK,
-    Checksum,
     Progress,
-    file_checksum,
+    existing_parent,
     file_error,
     parse_checksum,
     require_space,
 )
-from cmbench.lib.text_files import size_text
-from cmbench.lib.transfer import (
-    AttemptError,
-    Policy,
-    Wanted,
-    fetch_http,
-    forget,
-    note_of,
-    size_failure,
-)
+from cmbench.lib.part import Part, hashed
+from cmbench.lib.transfer import AttemptError, Policy, Wanted, fetch_http
 from cmbench.lib.urls import mask_url
 
-__all__ = ["Downloaded", "Policy", "download"]
-
-_LOOK_SECONDS = 0.1
+__all__ = ["Downloaded", "Part", "Policy", "download", "place_of", "take"]
 
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """The file now at ``path``; ``source`` is its (masked) URL, ``store`` or ``present``."""
+    """The file now at ``path``, of ``size`` bytes.
+
+    ``source`` is its (masked) URL, or ``present``, or ``ahead`` (fetched before it was
+    asked for).
+    """
 
     path: Path
     size: int
@@ -59,19 +55,18 @@ def download(
     *,
     size: int | None = None,
     checksum: str = "",
+    name: str = "",
     progress: Progress | None = None,
     offline: bool = False,
     verify: bool = True,
-    store: Path | None = None,
     policy: Policy | None = None,
 ) -> Downloaded:
     """Bring the file of ``urls`` to ``destination``; mirrors (http, https, file, paths) in order.
 
-    ``size`` is in bytes, ``checksum`` as ``parse_checksum`` takes it. A file that is already there
-    is used when its checksum is right. ``store`` is a folder of files under their checksums: it is
-    looked at first, and gets what was downloaded. ``offline`` forbids the network. ``verify=False``
-    accepts any TLS certificate. Proxies, ``REQUESTS_CA_BUNDLE``, ``SSL_CERT_FILE`` and ``~/.netrc``
-    are honoured.
+    ``size`` is in bytes, ``checksum`` as ``parse_checksum`` takes it, ``name`` what the user calls
+    the file. A file that is already there is used when its checksum is right. ``offline`` forbids
+    the network. ``verify=False`` accepts any TLS certificate. Proxies, ``REQUESTS_CA_BUNDLE``,
+    ``SSL_CERT_FILE`` and ``~/.netrc`` are honoured.
     Raises Error: ``download-failed``, ``checksum-mismatch``, ``size-mismatch``, ``offline``,
     ``no-space``, ``file-not-found``, ``bad-value`` ...
     """
@@ -79,42 +74,106 @@ def download(
     if not sources or not all(sources):
         raise Error("bad-value", "no URL to download from", hint="give one with --url=...")
     expected = parse_checksum(checksum) if checksum else None
-    wanted = Wanted(size, expected, progress, policy or Policy(), verify)
-    destination = Path(os.path.abspath(destination))
+    part = Part(Path(os.path.abspath(destination)))
+    called = name or part.destination.name
+    wanted = Wanted(called, size, expected, progress, policy or Policy(), verify)
+
+    def waiting() -> None:
+        with suppress(OSError):
+            wanted.report(part.size, size)
+
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(destination, wanted):
-            return _present(destination, wanted, store) or _fetch(
-                sources, destination, wanted, offline, store
-            )
+        part.destination.parent.mkdir(parents=True, exist_ok=True)
+        with part.held(waiting):
+            present = _present(part.destination, wanted)
+            return present or _fetch(sources, part, wanted, offline)
     except OSError as problem:
-        raise file_error(problem, destination, size or 0) from None
+        raise file_error(problem, part.destination, size or 0) from None
 
 
-@contextmanager
-def _locked(destination: Path, wanted: Wanted) -> Iterator[None]:
-    """Hold the right to make ``destination``; a second process waits and then finds the file."""
-    path = destination.with_name(destination.name + ".part.lock")
+def take(
+    urls: Sequence[str], destination: Path, folder: str, *, checksum: str = "", **how: Any
+) -> Downloaded:
+    """As ``download``, but by way of ``folder``, where that is on the disk of ``destination``.
 
-    def wait(handle: int) -> None:
-        while not locks.try_lock(handle):
-            with suppress(OSError):
-                wanted.report(_part_of(destination).stat().st_size, wanted.size)
-            time.sleep(_LOOK_SECONDS)
-
+    What waits there, or is on its way, is taken from any disk. The checksum is verified here,
+    whoever has put the file there. A part is gone on with.
+    """
+    address = _address(urls, **how)
+    place = place_of(folder, checksum, address)
+    waiting = Part(place) if place else None
+    if waiting is not None:
+        waiting.forgo()
+    if (
+        waiting is None
+        or destination.exists()
+        or not (waiting.is_begun() or (address and _on_one_disk(waiting.destination, destination)))
+    ):
+        return download(urls, destination, checksum=checksum, **how)
+    done = download(urls, waiting.destination, checksum=checksum, name=destination.name, **how)
     try:
-        handle = locks.acquire(path, wait)
+        _move(waiting.destination, destination)
+    except FileNotFoundError:
+        # Another run has taken it for itself in this moment.
+        return download(urls, destination, checksum=checksum, **how)
+    return Downloaded(destination, done.size, "ahead" if done.source == "present" else done.source)
+
+
+def place_of(folder: str, checksum: str, address: str = "") -> Path | None:
+    """Where the file of that checksum, or else of that address, waits below ``folder``.
+
+    ``None`` for lack of a folder, or of both. The address is hashed: it may hold secrets.
+    """
+    if not folder or not (checksum or address):
+        return None
+    if not checksum:
+        return Path(folder) / f"url-{hashed(address)}"
+    known = parse_checksum(checksum)
+    return Path(folder) / f"{known.algorithm}-{known.value}"
+
+
+def _address(urls: Sequence[str], verify: bool = True, **_: Any) -> str:
+    """What names a file without a checksum; empty where none of ``urls`` is of the network.
+
+    Whose sender was not verified is never gone on with by those who insist on that.
+    """
+    address = next((url for url in urls if url.startswith(("http://", "https://"))), "")
+    return address if verify or not address else f"unverified {address}"
+
+
+def _on_one_disk(place: Path, destination: Path) -> bool:
+    """Whether a file can be moved from ``place`` to ``destination`` at no cost."""
+    try:
+        disks = {os.stat(existing_parent(path.parent)).st_dev for path in (place, destination)}
+    except OSError:
+        return False
+    return len(disks) == 1
+
+
+def _move(place: Path, destination: Path) -> None:
+    """Raises ``FileNotFoundError`` where ``place`` is gone, and Error where it cannot be moved."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.replace(place, destination)
+        return
+    except FileNotFoundError:
+        raise
+    except OSError:  # It is on another disk.
+        require_space(destination, place.stat().st_size)
+    draft = destination.with_name(f".{destination.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(place, draft)
+        os.replace(draft, destination)
     except OSError as problem:
-        if problem.errno not in locks.UNSUPPORTED:
-            raise
-        handle = -1
-    try:
-        yield
+        raise Error(
+            "file-error", f"cannot write {destination}: {problem.strerror}", hint="look at its disk"
+        ) from problem
     finally:
-        locks.release(path, handle)
+        draft.unlink(missing_ok=True)
+    place.unlink(missing_ok=True)
 
 
-def _present(destination: Path, wanted: Wanted, store: Path | None) -> Downloaded | None:
+def _present(destination: Path, wanted: Wanted) -> Downloaded | None:
     """The file, where it is there already and proves to be the right one."""
     if destination.is_dir():
         raise Error(
@@ -122,103 +181,41 @@ def _present(destination: Path, wanted: Wanted, store: Path | None) -> Downloade
             f"{destination} is a folder, not a file",
             hint="give the name of the file too",
         )
-    if wanted.checksum is None:
+    if wanted.checksum is None or not destination.is_file() or not wanted.fits(destination):
         return None
-    if destination.is_file() and _is_right(destination, wanted):
-        return Downloaded(destination, destination.stat().st_size, "present")
-    stored = _stored(store, wanted.checksum)
-    if stored is None or not stored.is_file():
-        return None
-    if not _is_right(stored, wanted):
-        stored.unlink(missing_ok=True)
-        return None
-    _link_or_copy(stored, destination)
-    return Downloaded(destination, destination.stat().st_size, "store")
+    return Downloaded(destination, destination.stat().st_size, "present")
 
 
-def _is_right(path: Path, wanted: Wanted) -> bool:
-    try:
-        _check(path, wanted)
-    except AttemptError:
-        return False
-    return True
-
-
-def _stored(store: Path | None, checksum: Checksum) -> Path | None:
-    if store is None or checksum.algorithm not in ("md5", "sha256"):
-        return None
-    return store / checksum.algorithm / checksum.value[:2] / checksum.value
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        try:
-            os.link(source, draft)
-        except OSError:
-            require_space(target, source.stat().st_size)
-            shutil.copyfile(source, draft)
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _fetch(
-    sources: list[str], destination: Path, wanted: Wanted, offline: bool, store: Path | None
-) -> Downloaded:
+def _fetch(sources: list[str], part: Part, wanted: Wanted, offline: bool) -> Downloaded:
     failures: list[tuple[str, AttemptError]] = []
     for source in sources:
-        failure = _try_source(source, destination, wanted, offline)
-        if failure is None:
-            _keep(destination, wanted, store)
-            return Downloaded(destination, destination.stat().st_size, mask_url(source))
-        failures.append((source, failure))
-    raise _explained(failures, destination)
+        try:
+            _fetch_from(source, part, wanted, offline)
+        except AttemptError as failure:
+            failures.append((source, failure))
+            continue
+        return Downloaded(part.destination, part.destination.stat().st_size, mask_url(source))
+    raise _explained(failures, wanted.name)
 
 
-def _try_source(
-    source: str, destination: Path, wanted: Wanted, offline: bool
-) -> AttemptError | None:
+def _fetch_from(source: str, part: Part, wanted: Wanted, offline: bool) -> None:
     local = _local_path(source)
-    try:
-        if local is not None:
-            _copy_local(local, destination, wanted)
-        elif offline:
-            raise AttemptError("offline", "not tried: the network is switched off")
-        else:
-            part = _part_of(destination)
-            fetch_http(source, part, wanted, lambda: _check_part(part, wanted))
-            _finish(part, destination)
-    except AttemptError as failure:
-        return failure
-    return None
+    if local is not None:
+        _copy_local(local, part, wanted)
+    elif offline:
+        raise AttemptError("offline", "not tried: the network is switched off")
+    else:
+        fetch_http(source, part, wanted)
+        part.finish()
 
 
-def _part_of(destination: Path) -> Path:
-    return destination.with_name(destination.name + ".part")
-
-
-def _finish(part: Path, destination: Path) -> None:
-    os.replace(part, destination)
-    note_of(part).unlink(missing_ok=True)
-
-
-def _keep(destination: Path, wanted: Wanted, store: Path | None) -> None:
-    stored = _stored(store, wanted.checksum) if wanted.checksum else None
-    if stored is not None and not stored.exists():
-        # The download has succeeded; a store that cannot take it is no reason to fail.
-        with suppress(OSError, Error):
-            stored.parent.mkdir(parents=True, exist_ok=True)
-            _link_or_copy(destination, stored)
-
-
-def _explained(failures: list[tuple[str, AttemptError]], destination: Path) -> Error:
+def _explained(failures: list[tuple[str, AttemptError]], name: str) -> Error:
     """One error for all that was tried: that of the last wrong file or failure, every reason."""
     tried = [failure for _, failure in failures if failure.code != "offline"]
     if not tried:
         return Error(
             "offline",
-            f"{destination.name} is not here, and the network is switched off",
+            f"{name} is not here, and the network is switched off",
             hint="run this once with a network (without --offline), or give a local file",
             context=[mask_url(url) for url, _ in failures],
         )
@@ -226,7 +223,7 @@ def _explained(failures: list[tuple[str, AttemptError]], destination: Path) -> E
     where = "" if len(failures) == 1 else f" from any of {len(failures)} places"
     return Error(
         last.code,
-        f"could not get {destination.name}{where}: {last.reason}",
+        f"could not get {name}{where}: {last.reason}",
         hint=last.hint or "check the network, then run the same command again",
         context=[f"{mask_url(url)}: {failure.reason}" for url, failure in failures],
     )
@@ -252,50 +249,26 @@ def _local_path(source: str) -> Path | None:
     return Path(source).absolute()
 
 
-def _copy_local(source: Path, destination: Path, wanted: Wanted) -> None:
+def _copy_local(source: Path, part: Part, wanted: Wanted) -> None:
     if not source.is_file():
         raise AttemptError(
             "file-not-found", "there is no such file", hint="check the path of the local file"
         )
-    if destination.exists() and source.samefile(destination):
-        _check(destination, wanted)
+    if part.destination.exists() and source.samefile(part.destination):
+        wanted.check(source)
         return
     total = source.stat().st_size
-    require_space(destination, total)
-    part = _part_of(destination)
-    forget(part)
-    with open(source, "rb") as stream, open(part, "wb") as out:
-        done = 0
+    require_space(part.destination, total)
+    part.forget()
+    with open(source, "rb") as stream, open(part.path, "wb") as out:
         while chunk := stream.read(CHUNK):
             out.write(chunk)
-            done += len(chunk)
-            wanted.report(done, total)
+            wanted.report(out.tell(), total)
         out.flush()
         os.fsync(out.fileno())
-    _check_part(part, wanted)
-    _finish(part, destination)
-
-
-def _check_part(part: Path, wanted: Wanted) -> None:
-    """Raise ``AttemptError``, and remove what came, unless it is what was wanted."""
     try:
-        _check(part, wanted)
+        wanted.check(part.path)
     except AttemptError:
-        forget(part)
+        part.forget()
         raise
-
-
-def _check(path: Path, wanted: Wanted) -> None:
-    size = path.stat().st_size
-    if wanted.size is not None and size != wanted.size:
-        raise size_failure(wanted.size, size, "it has")
-    checksum = wanted.checksum
-    if checksum is None:
-        return
-    found = file_checksum(path, checksum.algorithm)
-    if found != checksum.value:
-        raise AttemptError(
-            "checksum-mismatch",
-            f"expected {checksum}, got {found} ({size_text(size)})",
-            hint="the file was replaced or damaged: check the URL and the checksum",
-        )
+    part.finish()

@@ -1,34 +1,34 @@
-"""One file over HTTP into a ``.part`` file, going on where an earlier attempt stopped.
+"""One file over HTTP into a ``Part``, going on where an earlier attempt stopped.
 
-Beside the part lies ``.part.json``, which says of what it is a part, and how much of it the disk
-has for certain: after a loss of power, nothing else of it is trusted. Used by ``download``.
+Used by ``download``, which knows of mirrors, of places, and of what is there already.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import gzip
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+import zlib
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from cmbench.lib.files import CHUNK, Checksum, Progress, no_space
+from cmbench.lib.files import CHUNK, Checksum, Progress, file_checksum, no_space
+from cmbench.lib.part import Note, Part, hashed
+from cmbench.lib.text_files import size_text
 from cmbench.lib.urls import file_name
 
 if TYPE_CHECKING:
     from requests import Response, Session
 
-_SYNC_SECONDS = 1.0
-"""How much of a transfer a loss of power may cost; more often, slow disks would hold it up."""
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _RETRIED_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+_LOGIN = "open the URL in a browser: it may want a login or a licence to be accepted"
+_TRUST = "behind a company proxy, name its certificates: export REQUESTS_CA_BUNDLE=/path.pem"
 _GONE = "the file is not there any more: look for its new address"
 _STATUS_HINTS = {
     401: "the server wants a user name and password: put them into ~/.netrc",
@@ -40,6 +40,10 @@ _STATUS_HINTS = {
 _NEVER_A_PAGE = re.compile(
     r".*\.(zip|tar|t?gz|bz2|xz|zst|whl|onnx|pth?|pb|bin|npz|npy|safetensors|deb|rpm)", re.IGNORECASE
 )
+_PAGE = re.compile(rb"\s*<(!doctype\s+html|html[\s>])", re.IGNORECASE)
+_PACKED = re.compile(r".*\.(t?gz|gzip)", re.IGNORECASE)
+_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+"""Variables that name trusted certificates; ``requests`` itself does not know the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the file must be, where that is known, and how to get it."""
+    """What the file must be, where that is known, and how to get it.
 
+    ``name`` is what its user calls it, ``size`` is in bytes.
+    """
+
+    name: str
     size: int | None
     checksum: Checksum | None
     progress: Progress | None
@@ -73,55 +81,46 @@ class Wanted:
         if self.progress is not None:
             self.progress(done, total)
 
+    def check(self, path: Path) -> None:
+        """Raise AttemptError unless ``path`` has the size and the checksum that are wanted."""
+        size = path.stat().st_size
+        if self.size is not None and size != self.size:
+            raise size_failure(self.size, size, "it has")
+        if self.checksum is None:
+            return
+        found = file_checksum(path, self.checksum.algorithm)
+        if found != self.checksum.value:
+            raise AttemptError(
+                "checksum-mismatch",
+                f"expected {self.checksum}, got {found} ({size_text(size)})",
+                hint="the file was replaced or damaged: check the URL and the checksum",
+            )
 
+    def fits(self, path: Path) -> bool:
+        """Whether ``check`` finds nothing wrong."""
+        with suppress(AttemptError):
+            self.check(path)
+            return True
+        return False
+
+
+@dataclass(eq=False)
 class AttemptError(Exception):
     """One attempt failed; ``again`` says whether another may help, ``wait`` when, in seconds.
 
     ``clean`` marks a fault that may lie in what earlier attempts left and is now gone.
     """
 
-    def __init__(
-        self, code: str, reason: str, *, hint: str = "", again: bool = False, wait: float = 0.0
-    ) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-        self.hint = hint
-        self.again = again
-        self.wait = wait
-        self.clean = False
+    code: str
+    reason: str
+    hint: str = ""
+    again: bool = False
+    wait: float = 0.0
+    clean: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """Of what a part is a part. ``url`` is hashed: it may hold secrets.
-
-    ``safe`` bytes have been given to the disk; the others are as written since the start of the
-    machine that is named by ``boot``.
-    """
-
-    url: str
-    validator: str
-    total: int | None
-    safe: int = 0
-    boot: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """Where an attempt begins, and what tells that the server still has the same file."""
-
-    offset: int = 0
-    validator: str = ""
-    total: int | None = None
-
-
-_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-"""Variables that name trusted certificates; ``requests`` itself does not know the last one."""
-
-
-def fetch_http(url: str, part: Path, wanted: Wanted, check: Callable[[], None]) -> None:
-    """Bring ``url`` to ``part``; ``check`` raises ``AttemptError`` unless it is right.
+def fetch_http(url: str, part: Part, wanted: Wanted) -> None:
+    """Bring the whole of ``url`` into ``part``, checked.
 
     Raises AttemptError when all attempts are used up, and Error or OSError for a full disk.
     """
@@ -133,7 +132,7 @@ def fetch_http(url: str, part: Path, wanted: Wanted, check: Callable[[], None]) 
         # Compressed on the way, a file would not have the length and the bytes that were promised.
         session.headers["Accept-Encoding"] = "identity"
         while True:
-            failure = _attempt(session, url, part, wanted, check)
+            failure = _attempt(session, url, part, wanted)
             if failure is None:
                 return
             if failure.clean:
@@ -145,65 +144,56 @@ def fetch_http(url: str, part: Path, wanted: Wanted, check: Callable[[], None]) 
             time.sleep(min(pause, policy.longest_wait))
 
 
-def forget(part: Path) -> None:
-    """Remove ``part`` and the note beside it."""
-    part.unlink(missing_ok=True)
-    note_of(part).unlink(missing_ok=True)
-
-
-def note_of(part: Path) -> Path:
-    """The file that says of what ``part`` is a part."""
-    return part.with_name(part.name + ".json")
-
-
-def _attempt(
-    session: Session, url: str, part: Path, wanted: Wanted, check: Callable[[], None]
-) -> AttemptError | None:
-    start = _resume_point(part, url, wanted)
+def _attempt(session: Session, url: str, part: Part, wanted: Wanted) -> AttemptError | None:
+    offset = part.resume(url, any_source=wanted.checksum is not None)
     resumed = False
     try:
-        with _answer(session, url, start, wanted) as response:
-            resumed = _goes_on(response, part, start)
+        with _answer(session, url, part.note, offset, wanted) as response:
+            resumed = _goes_on(response, part, offset)
             if response.status_code != 416:
-                _receive(response, url, part, start if resumed else _Start(), wanted)
-        check()
+                _receive(response, url, part, offset if resumed else 0, wanted)
+        _check(part, url, wanted)
     except AttemptError as failure:
         # The fault may lie in what an earlier attempt left: that is gone now, so try once more.
-        failure.clean = resumed and not part.exists()
+        failure.clean = resumed and not part.path.exists()
         return failure
     return None
 
 
-def _resume_point(part: Path, url: str, wanted: Wanted) -> _Start:
-    """How many bytes of ``part`` to keep, and what tells whether they are still right."""
+def _check(part: Part, url: str, wanted: Wanted) -> None:
+    """Raise AttemptError, and remove what came, unless it is what was wanted."""
     try:
-        known = _Note(**json.loads(note_of(part).read_text(encoding="utf-8")))
-        length = part.stat().st_size
-    except (OSError, ValueError, TypeError):
-        return _Start()
-    if not known.boot or known.boot != _boot():
-        length = min(length, known.safe)
-    if known.url == _hashed(url) and known.validator:
-        return _Start(length, known.validator, known.total)
-    # In the end a checksum tells whether bytes of one mirror fit those of another.
-    return _Start(length, "", known.total) if wanted.checksum else _Start()
+        if part.note.encoding and not (wanted.checksum and wanted.fits(part.path)):
+            part.unpack()
+        _require_content(part, url, wanted)
+        wanted.check(part.path)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        part.forget()
+        raise AttemptError("download-failed", f"it is damaged: {problem}", again=True) from None
+    except AttemptError:
+        part.forget()
+        raise
 
 
-def _boot() -> str:
-    """What names the time since the machine was started; empty where that is not known."""
-    try:
-        return _BOOT.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+def _require_content(part: Part, url: str, wanted: Wanted) -> None:
+    """Raise AttemptError for a page or for nothing, in place of a file that cannot be that."""
+    if wanted.checksum or wanted.size is not None or not _never_a_page(url, wanted):
+        return
+    with open(part.path, "rb") as stream:
+        head = stream.read(256)
+    if not head:
+        raise AttemptError("download-failed", "the server sent an empty file", hint=_LOGIN)
+    if _PAGE.match(head):
+        raise _page_failure()
 
 
-def _answer(session: Session, url: str, start: _Start, wanted: Wanted) -> Response:
+def _answer(session: Session, url: str, known: Note, offset: int, wanted: Wanted) -> Response:
     """The server's answer; everything that is no file raises ``AttemptError``."""
     import requests
 
-    headers = {"Range": f"bytes={start.offset}-"} if start.offset else {}
-    if start.offset and start.validator:
-        headers["If-Range"] = start.validator
+    headers = {"Range": f"bytes={offset}-"} if offset else {}
+    if offset and known.validator:
+        headers["If-Range"] = known.validator
     policy = wanted.policy
     timeout = (policy.connect_timeout, policy.read_timeout)
     try:
@@ -215,10 +205,26 @@ def _answer(session: Session, url: str, start: _Start, wanted: Wanted) -> Respon
         raise _network_failure(problem, url) from None
     except (UnicodeError, ValueError) as problem:
         raise AttemptError("bad-value", f"not a valid URL: {problem}", hint="check it") from None
-    if response.status_code in (200, 206) or (response.status_code == 416 and start.offset):
-        return response
-    response.close()
-    raise _status_failure(response)
+    failure = _downgrade(response, wanted)
+    if response.status_code not in (200, 206) and not (response.status_code == 416 and offset):
+        failure = _status_failure(response)
+    if failure is not None:
+        response.close()
+        raise failure
+    return response
+
+
+def _downgrade(response: Response, wanted: Wanted) -> AttemptError | None:
+    """The failure for a redirect to where nobody proves who sends the file, and how it arrives."""
+    schemes = [urlsplit(each.url).scheme for each in (*response.history, response)]
+    downgraded = ("https", "http") in pairwise(schemes)
+    if not downgraded or wanted.checksum or not wanted.verify:
+        return None
+    return AttemptError(
+        "download-failed",
+        "the server leads from https to http, where anybody may change the file",
+        hint="give the checksum that the file must have, or another URL",
+    )
 
 
 def _verify(wanted: Wanted) -> bool | str | None:
@@ -250,33 +256,27 @@ def _status_failure(response: Response) -> AttemptError:
     )
 
 
+_TROUBLES = (
+    ("ProxyError", "the proxy does not answer", "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY", True),
+    ("SSLError", "the TLS certificate of {} is not trusted", _TRUST, False),
+    ("ConnectTimeout", "{} does not answer", "", True),
+    ("ReadTimeout", "{} stopped answering", "", True),
+    ("ConnectionError", "no connection to {}", "", True),
+    ("TooManyRedirects", "too many redirects", "check the URL", False),
+    ("InvalidURL", "not a valid URL", "check the URL", False),
+    ("InvalidSchema", "not a valid URL", "check the URL", False),
+)
+"""Exceptions of ``requests``, the special ones first: what they mean, what to do, worth a retry."""
+
+
 def _network_failure(problem: Exception, url: str) -> AttemptError:
     from requests import exceptions
 
-    host = urlsplit(url).hostname or ""
-    kinds: tuple[tuple[type[Exception], str, str, bool], ...] = (
-        (
-            exceptions.ProxyError,
-            "the proxy does not answer",
-            "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
-            True,
-        ),
-        (
-            exceptions.SSLError,
-            f"the TLS certificate of {host} is not trusted",
-            "behind a company proxy, name its certificates: export REQUESTS_CA_BUNDLE=/path.pem",
-            False,
-        ),
-        (exceptions.ConnectTimeout, f"{host} does not answer", "", True),
-        (exceptions.ReadTimeout, f"{host} stopped answering", "", True),
-        (exceptions.ConnectionError, f"no connection to {host}", "", True),
-        (exceptions.TooManyRedirects, "too many redirects", "check the URL", False),
-        (ValueError, "not a valid URL", "check the URL", False),  # InvalidURL, InvalidSchema ...
-    )
-    for kind, text, hint, again in kinds:
-        if isinstance(problem, kind):
+    for kind, text, hint, again in _TROUBLES:
+        if isinstance(problem, getattr(exceptions, kind)):
             detail = _cause(problem)
-            reason = f"{text} ({detail})" if detail else text
+            reason = text.format(urlsplit(url).hostname or "")
+            reason += f" ({detail})" if detail else ""
             return AttemptError("download-failed", reason, hint=hint, again=again)
     return AttemptError("download-failed", type(problem).__name__, again=True)
 
@@ -297,48 +297,44 @@ def _cause(problem: BaseException) -> str:
     return words[:200]
 
 
-def _goes_on(response: Response, part: Path, start: _Start) -> bool:
+def _goes_on(response: Response, part: Part, offset: int) -> bool:
     """Whether the answer continues the part (and does not begin anew)."""
-    if not start.offset or response.status_code == 200:
+    if not offset or response.status_code == 200:
         return False
     span, _, total = response.headers.get("Content-Range", "").partition("/")
     first = span.removeprefix("bytes ").partition("-")[0].strip()
     # 416 with the length that is here already says that the part is whole.
-    continues = str(start.offset) == (total if response.status_code == 416 else first)
-    if not continues or _differs(response, start, total):
-        forget(part)
+    continues = str(offset) == (total if response.status_code == 416 else first)
+    if not continues or _differs(response, part.note, total):
+        part.forget()
         raise AttemptError(
             "download-failed", "the server's file and the part kept here differ", again=True
         )
     return True
 
 
-def _differs(response: Response, start: _Start, total: str) -> bool:
+def _differs(response: Response, known: Note, total: str) -> bool:
     """Whether the answer is of another file than the part; not every server heeds ``If-Range``."""
-    name = "ETag" if start.validator.startswith('"') else "Last-Modified"
+    name = "ETag" if known.validator.startswith('"') else "Last-Modified"
     now = response.headers.get(name, "")
-    if start.validator and now and now != start.validator:
+    if known.validator and now and now != known.validator:
         return True
-    return start.total is not None and total.isdigit() and int(total) != start.total
+    return known.total is not None and total.isdigit() and int(total) != known.total
 
 
-def _receive(response: Response, url: str, part: Path, start: _Start, wanted: Wanted) -> None:
-    offset = start.offset
+def _receive(response: Response, url: str, part: Part, offset: int, wanted: Wanted) -> None:
     length = response.headers.get("Content-Length", "")
     total = offset + int(length) if length.isdigit() else None
-    _require_plausible(response, url, total, wanted)
-    if total is not None and shutil.disk_usage(part.parent).free < total - offset:
-        raise no_space(part, total - offset)
-    with open(part, "r+b" if offset else "wb") as out:
-        out.seek(offset)
-        out.truncate()
-        # Only now: before, the part may be one of another file than the note would say.
-        validator = _validator(response) or start.validator
-        kept = _Kept(part, out, _Note(_hashed(url), validator, total, boot=_boot()))
-        done, whole = _copy(response, kept, offset, total, wanted)
-        kept.sync()
-    if not whole or (total is not None and done < total):
-        of = f" of {total}" if total is not None else ""
+    encoding = _encoding(response, wanted)
+    _require_plausible(response, url, None if encoding else total, wanted)
+    if total is not None and shutil.disk_usage(part.path.parent).free < total - offset:
+        raise no_space(part.path, total - offset)
+    validator = _validator(response) or (part.note.validator if offset else "")
+    limit = wanted.size if total is None and not encoding else total
+    with part.writing(offset, Note(hashed(url), validator, total, encoding=encoding)):
+        done, whole = _copy(response, part, offset, limit, wanted)
+    if not whole or done < (total or 0):
+        of = "" if total is None else f" of {total}"
         raise AttemptError(
             "download-failed",
             f"the connection ended after {done}{of} bytes",
@@ -347,16 +343,28 @@ def _receive(response: Response, url: str, part: Path, start: _Start, wanted: Wa
         )
 
 
+def _encoding(response: Response, wanted: Wanted) -> str:
+    """How the server has packed the file on the way; many say so of a file that is a .gz itself."""
+    named = response.headers.get("Content-Encoding", "").strip().lower()
+    return "gzip" if named in ("gzip", "x-gzip") and not _PACKED.fullmatch(wanted.name) else ""
+
+
 def _require_plausible(response: Response, url: str, total: int | None, wanted: Wanted) -> None:
     if total is not None and wanted.size is not None and total != wanted.size:
         raise size_failure(wanted.size, total, "the server announces")
     kind = response.headers.get("Content-Type", "")
-    if kind.startswith("text/html") and _NEVER_A_PAGE.fullmatch(file_name(url)):
-        raise AttemptError(
-            "download-failed",
-            "the server sent a web page in place of the file",
-            hint="open the URL in a browser: it may want a login or a licence to be accepted",
-        )
+    if kind.startswith("text/html") and _never_a_page(url, wanted):
+        raise _page_failure()
+
+
+def _never_a_page(url: str, wanted: Wanted) -> bool:
+    return any(_NEVER_A_PAGE.fullmatch(name) for name in (file_name(url), wanted.name))
+
+
+def _page_failure() -> AttemptError:
+    return AttemptError(
+        "download-failed", "the server sent a web page in place of the file", hint=_LOGIN
+    )
 
 
 def size_failure(expected: int, found: int, verb: str) -> AttemptError:
@@ -369,17 +377,15 @@ def size_failure(expected: int, found: int, verb: str) -> AttemptError:
 
 
 def _copy(
-    response: Response, kept: _Kept, offset: int, total: int | None, wanted: Wanted
+    response: Response, part: Part, done: int, limit: int | None, wanted: Wanted
 ) -> tuple[int, bool]:
     """Bytes there are now, and whether the transfer came to its proper end."""
-    limit = wanted.size if total is None else total
     pace = _Pace(wanted.policy)
-    done = offset
     while limit is None or done <= limit:
         chunk = _next_chunk(response, wanted.policy)
         if not chunk:
             return done, chunk is not None
-        kept.write(chunk)
+        part.write(chunk)
         done += len(chunk)
         wanted.report(done, limit)
         pace.add(len(chunk))
@@ -401,31 +407,6 @@ def _next_chunk(response: Response, policy: Policy) -> bytes | None:
         raise _stalled(policy.read_timeout) from None
     except (HTTPError, OSError):
         return None
-
-
-class _Kept:
-    """A part that is being written, and the note of how much of it outlives a loss of power."""
-
-    def __init__(self, part: Path, out: IO[bytes], note: _Note) -> None:
-        self._path = note_of(part)
-        self._out = out
-        self._note = note
-        self.sync()
-
-    def write(self, chunk: bytes) -> None:
-        self._out.write(chunk)
-        if time.monotonic() >= self._next:
-            self.sync()
-
-    def sync(self) -> None:
-        """Give what has come to the disk."""
-        self._out.flush()
-        os.fsync(self._out.fileno())
-        self._note = replace(self._note, safe=self._out.tell())
-        draft = self._path.with_name(self._path.name + ".new")
-        draft.write_text(json.dumps(asdict(self._note)), encoding="utf-8")
-        os.replace(draft, self._path)
-        self._next = time.monotonic() + _SYNC_SECONDS
 
 
 class _Pace:
@@ -452,10 +433,6 @@ def _stalled(seconds: float) -> AttemptError:
         hint="run the same command again: it goes on from there",
         again=True,
     )
-
-
-def _hashed(url: str) -> str:
-    return hashlib.sha256(url.encode()).hexdigest()
 
 
 def _validator(response: Response) -> str:

@@ -28,6 +28,10 @@ def _mask_parameter(match: re.Match[str]) -> str:
 
 def file_name(url: str, default: str = "index.html") -> str:
     """The last part of a URL's path, as a name that is safe to write to."""
-    name = unquote(urlsplit(url).path).rstrip("/").rpartition("/")[2]
+    try:
+        path = urlsplit(url).path
+    except ValueError:  # Whoever fetches it is going to say so.
+        path = ""
+    name = unquote(path).rstrip("/").rpartition("/")[2]
     name = re.sub(r"[\x00-\x1f/\\]", "_", name)
     return name if name.strip(".") else default

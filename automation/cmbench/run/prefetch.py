@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
-from cmbench.lib.yes_no import is_no
+from cmbench.lib.download_request import read_request
 from cmbench.plan.node import Node, sure
 from cmbench.plan.resolved_step import Frame
 
@@ -47,45 +48,41 @@ def certain(root: Node) -> list[Wish]:
 
 
 def _wish(frame: Frame) -> Wish | None:
-    def known(name: str) -> str:
-        value = frame.env.peek("CM_" + name, MISSING)
-        if value is MISSING or isinstance(value, Pending) or "<<<" in str(value):
-            return ""
-        return str(value).strip()
-
-    checksum, size = known("DOWNLOAD_CHECKSUM"), known("DOWNLOAD_SIZE")
-    # A mirror may hold another file, with a checksum of its own.
-    others = [n for n in range(1, 5) if known(f"DOWNLOAD_CHECKSUM{n}") in ("", checksum)]
-    urls = [known("DOWNLOAD_URL"), *(known(f"DOWNLOAD_URL{n}") for n in others)]
-    urls = [url for url in urls if url]
-    if checksum and not _is_checksum(checksum):
-        # The step itself is going to say so.
+    """What the step is going to fetch, where that is certain and proves itself by a checksum."""
+    env = _Known(frame)
+    if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
         return None
-    local = isinstance(frame.env.peek("CM_DOWNLOAD_LOCAL_FILE_PATH"), Pending)
-    if local or known("DOWNLOAD_LOCAL_FILE_PATH") or not checksum or not urls:
-        return None
-    if not all(url.startswith(("http://", "https://")) for url in urls):
-        return None
-    folder, name = known("DOWNLOAD_PATH"), known("DOWNLOAD_RENAME_FILE")
-    name = name or known("DOWNLOAD_FILENAME") or urls[0].rpartition("/")[2].partition("?")[0]
-    if folder and os.path.exists(os.path.join(folder, name)):
-        return None
-    return Wish(
-        tuple(urls),
-        checksum,
-        int(size) if size.isdigit() else None,
-        not is_no(known("VERIFY_SSL")),
-    )
-
-
-def _is_checksum(text: str) -> bool:
     from cmbench.lib.files import parse_checksum
 
     try:
-        parse_checksum(text)
-    except Error:
-        return False
-    return True
+        request = read_request(env)
+        checksum, urls = request.groups[0]
+        parse_checksum(checksum)
+    except (Error, IndexError):
+        return None  # What is wrong, the step itself is going to say.
+    folder = env.get("CM_DOWNLOAD_PATH")
+    there = bool(folder) and os.path.exists(os.path.join(folder, request.name))
+    if there or not all(url.startswith(("http://", "https://")) for url in urls):
+        return None
+    return Wish(urls, checksum, request.size, request.verify)
+
+
+class _Known(dict[str, str]):
+    """The values of a step that are known before its turn; all others are empty."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__()
+        self._frame = frame
+
+    def is_pending(self, key: str) -> bool:
+        """Whether an earlier step is going to set it."""
+        return isinstance(self._frame.env.peek(key), Pending)
+
+    def get(self, key: str, default: Any = "") -> str:
+        value = self._frame.env.peek(key, MISSING)
+        if value is MISSING or isinstance(value, Pending) or "<<<" in str(value):
+            return ""
+        return str(value).strip()
 
 
 class _Stopped(BaseException):
@@ -96,8 +93,12 @@ class Prefetcher:
     """Fetches ``wishes`` into ``folder`` in the background; tells ``note`` what it begins."""
 
     def __init__(self, folder: str, wishes: list[Wish], note: Callable[[str], None]) -> None:
+        from cmbench.lib.download import Part, place_of
+
+        places = [place_of(folder, wish.checksum) for wish in wishes]
+        parts = [Part(place) for place in places if place is not None]
         self.folder = folder
-        self._wishes = list(reversed(wishes))
+        self._wishes = list(zip(parts, wishes, strict=True))[::-1]
         self._note = note
         self._over = False
         self._go = threading.Event()
@@ -107,15 +108,11 @@ class Prefetcher:
     def start(self) -> None:
         """Begin; returns at once."""
         count = len(self._wishes)
-        files = f"{count} file{'' if count == 1 else 's'}"
-        self._note(
-            f"fetching {files} ahead of the steps that want {'it' if count == 1 else 'them'}"
-        )
-        from cmbench.lib.download_spool import announce
-
+        files, them = ("1 file", "it") if count == 1 else (f"{count} files", "them")
+        self._note(f"fetching {files} ahead of the steps that want {them}")
         try:
-            for place in self._places():
-                announce(place)
+            for part, _ in self._wishes:
+                part.announce()
         except OSError as problem:
             self._note(f"not fetched ahead: {problem}")
             return
@@ -130,18 +127,9 @@ class Prefetcher:
         self._go.set()
         for thread in self._threads:
             thread.join(seconds / len(self._threads))
-        from cmbench.lib.download_spool import forgo
-
-        for place in self._places():
+        for part, _ in list(self._wishes):
             with suppress(OSError):
-                forgo(place)
-
-    def _places(self) -> list[Path]:
-        """Where the files of the wishes that nobody has begun are going to wait."""
-        from cmbench.lib.download_spool import place_of
-
-        places = [place_of(self.folder, wish.checksum) for wish in list(self._wishes)]
-        return [place for place in places if place is not None]
+                part.forgo()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -153,33 +141,32 @@ class Prefetcher:
             self._go.set()
 
     def _work(self) -> None:
-        from cmbench.lib.download import download
-        from cmbench.lib.download_spool import begin, place_of, under_way
-
         while self._rested():
             try:
-                wish = self._wishes.pop()
+                part, wish = self._wishes.pop()
             except IndexError:
                 return
             try:
-                place = place_of(self.folder, wish.checksum)
-                assert place is not None
-                if under_way(place) or not begin(place):
-                    # Another run or the step itself is at it: twice would help nobody.
-                    continue
-                download(
-                    wish.urls,
-                    place,
-                    size=wish.size,
-                    checksum=wish.checksum,
-                    progress=self._progress,
-                    verify=wish.verify,
-                )
+                # Where another run or the step itself is at it, twice would help nobody.
+                if not part.is_held() and part.begin():
+                    self._fetch(part.destination, wish)
             except _Stopped:
                 return
             except (Error, OSError) as problem:
                 text = problem.message if isinstance(problem, Error) else str(problem)
                 self._note(f"not fetched ahead: {text}")
+
+    def _fetch(self, place: Path, wish: Wish) -> None:
+        from cmbench.lib.download import download
+
+        download(
+            wish.urls,
+            place,
+            size=wish.size,
+            checksum=wish.checksum,
+            progress=self._progress,
+            verify=wish.verify,
+        )
 
     def _rested(self) -> bool:
         """Wait while somebody measures; whether the run still goes on."""

@@ -148,6 +148,8 @@ def test_what_cannot_be(tmp_path: Path, url: str) -> None:
     assert (
         refusal(step(tmp_path, CM_DOWNLOAD_URL=url, CM_DOWNLOAD_SIZE="7")).code == "size-mismatch"
     )
+    broken = refusal(step(tmp_path, CM_DOWNLOAD_URL="http://[::1/x"))
+    assert (broken.code, "is not a valid URL" in broken.message) == ("bad-value", True)
     offline = step(tmp_path, CM_DOWNLOAD_URL=url, CM_TMP_OFFLINE="yes")
     assert refusal(offline).code == "offline"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import multiprocessing
@@ -118,6 +119,29 @@ class Handler(BaseHTTPRequestHandler):
     def fault_redirect(self) -> None:
         self.answer(b"", 302, Location="/moved?token=verysecret")
 
+    def fault_to_http(self) -> None:
+        self.answer(b"", 302, Location=self.server.elsewhere)
+
+    def fault_empty(self) -> None:
+        self.answer(b"")
+
+    def fault_unlabelled_page(self) -> None:
+        self.answer(b"\n<!DOCTYPE HTML>\n<title>log in", Content_Type="application/octet-stream")
+
+    def fault_packed(self) -> None:
+        self.answer(gzip.compress(self.server.data), Content_Encoding="gzip")
+
+    def fault_packed_truncate(self) -> None:
+        packed = gzip.compress(self.server.data)
+        half = packed[: len(packed) // 2]
+        self.answer(half, Content_Length=str(len(packed)), Content_Encoding="gzip")
+
+    def fault_packed_rest(self) -> None:
+        packed = gzip.compress(self.server.data, mtime=0)
+        start = int(self.headers["Range"].removeprefix("bytes=").rstrip("-"))
+        span = f"bytes {start}-{len(packed) - 1}/{len(packed)}"
+        self.answer(packed[start:], 206, Content_Range=span, Content_Encoding="gzip")
+
     def fault_loop(self) -> None:
         self.server.faults.insert(0, "loop")
         self.answer(b"", 302, Location="/again")
@@ -156,6 +180,7 @@ class Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.data = DATA
         self.ranges = self.heeds = True
+        self.elsewhere = ""
         self.headers = {"ETag": '"v1"'}
         self.faults: list[str] = []
         self.seen: list[tuple[str, dict[str, str]]] = []
@@ -327,7 +352,7 @@ def test_after_a_loss_of_power_only_what_the_disk_had_is_kept(
 def test_what_the_disk_has_is_noted_as_it_comes(
     get: Get, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cmbench.lib.transfer._SYNC_SECONDS", 0)
+    monkeypatch.setattr("cmbench.lib.part._SYNC_SECONDS", 0)
     note = tmp_path / "to/model.onnx.part.json"
     seen = []
     get(progress=lambda done, _: seen.append((done, json.loads(note.read_text())["safe"])))
@@ -435,6 +460,58 @@ def test_compressed_files_stay_compressed(get: Get, site: Site) -> None:
     assert get(checksum=MD5).path.read_bytes() == DATA
 
 
+def test_a_file_that_was_packed_on_the_way_is_unpacked(get: Get, site: Site) -> None:
+    site.faults = ["packed"]
+    assert get().path.read_bytes() == DATA
+    site.faults = ["packed"]
+    assert get(name="checked", checksum=MD5, size=len(DATA)).path.read_bytes() == DATA
+    site.faults = ["packed"]
+    packed = get(name="model.tar.gz").path.read_bytes()
+    assert gzip.decompress(packed) == DATA, "many servers say so of files that are .gz themselves"
+    packed_sum = hashlib.md5(packed).hexdigest()
+    site.data = packed
+    site.faults = ["gzip_label"]
+    assert get(name="as listed", checksum=packed_sum).path.read_bytes() == packed
+
+
+def test_a_packed_transfer_goes_on_too(get: Get, site: Site) -> None:
+    site.faults = ["packed_truncate", "packed_rest"]
+    assert get().path.read_bytes() == DATA
+    site.faults = ["packed_truncate"]
+    failure(get, name="later", policy=Policy(attempts=1))
+    site.faults = ["packed_rest"]
+    assert get(name="later").path.read_bytes() == DATA
+
+
+def test_damage_in_what_was_packed_is_noticed(get: Get, site: Site, tmp_path: Path) -> None:
+    site.data = gzip.compress(DATA)[:-20]
+    site.faults = ["gzip_label"] * 4
+    assert "it is damaged" in failure(get).message
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("fault", ["page", "unlabelled_page", "empty"])
+@pytest.mark.parametrize(
+    ("path", "name"), [("model.onnx", "index"), ("get?id=7", "model.onnx")], ids=["url", "name"]
+)
+def test_a_page_or_nothing_is_no_model(
+    get: Get, site: Site, fault: str, path: str, name: str, tmp_path: Path
+) -> None:
+    site.faults = [fault]
+    error = failure(get, site.url(path), name=name)
+    words = "an empty file" if fault == "empty" else "a web page in place of the file"
+    assert f"the server sent {words}" in error.message
+    assert "open the URL in a browser" in error.hint
+    assert files(tmp_path) == []
+    assert len(site.seen) == 1
+
+
+def test_an_empty_file_is_one_where_it_is_wanted(get: Get, site: Site) -> None:
+    for name, options in (("labels.txt", {}), ("empty.bin", {"size": 0})):
+        site.faults = ["empty"]
+        assert get(site.url(name), name=name, **options).size == 0
+
+
 def test_mirrors_are_tried_in_order(get: Get, site: Site, tmp_path: Path) -> None:
     site.faults = ["missing", "wrong"]
     urls = [site.url("a"), site.url("b"), site.url("c?key=abc")]
@@ -524,11 +601,14 @@ def test_what_is_no_url_is_refused(get: Get, url: str, words: str, tmp_path: Pat
     assert files(tmp_path) == []
 
 
-def test_an_untrusted_certificate_is_explained(get: Get, tmp_path: Path) -> None:
-    key = tmp_path / "key.pem"
+@pytest.fixture
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Path]]:
+    """A server that speaks TLS, and the folder of its ``cert.pem`` and ``key.pem``."""
+    folder = tmp_path_factory.mktemp("tls")
     made = os.system(
-        f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {tmp_path}/cert.pem "
-        "-days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 >/dev/null 2>&1"
+        f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {folder}/key.pem "
+        f"-out {folder}/cert.pem -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1 >/dev/null 2>&1"
     )
     if made != 0:
         pytest.skip("no openssl here to make a certificate")
@@ -536,34 +616,54 @@ def test_an_untrusted_certificate_is_explained(get: Get, tmp_path: Path) -> None
 
     site = Site()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", key)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     site.socket = context.wrap_socket(site.socket, server_side=True)
     thread = threading.Thread(target=site.serve_forever, args=(0.01,))
     thread.start()
-    try:
-        url = site.url().replace("http:", "https:")
-        error = failure(get, url)
-        assert "the TLS certificate of 127.0.0.1 is not trusted" in error.message
-        assert "REQUESTS_CA_BUNDLE" in error.hint
-        assert get(url, verify=False).path.read_bytes() == DATA
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "cert.pem"))
-            assert get(url, name="trusted").path.read_bytes() == DATA
-            patch.delenv("REQUESTS_CA_BUNDLE")
-            patch.delenv("CURL_CA_BUNDLE", raising=False)
-            patch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-            assert get(url, name="trusted as well").path.read_bytes() == DATA
-            patch.setenv("CURL_CA_BUNDLE", str(tmp_path / "none.pem"))
-            wrong = failure(get, url)
-            assert "none.pem: there is no such file of certificates" in wrong.message
-            assert "correct CURL_CA_BUNDLE" in wrong.hint
-            patch.delenv("CURL_CA_BUNDLE")
-            patch.setenv("REQUESTS_CA_BUNDLE", str(key))
-            assert get(url, name="unverified", verify=False).path.read_bytes() == DATA
-    finally:
-        site.shutdown()
-        thread.join()
-        site.server_close()
+    yield site, folder
+    site.shutdown()
+    thread.join()
+    site.server_close()
+
+
+def test_an_untrusted_certificate_is_explained(
+    get: Get, secure: tuple[Site, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, folder = secure
+    url = site.url().replace("http:", "https:")
+    error = failure(get, url)
+    assert "the TLS certificate of 127.0.0.1 is not trusted" in error.message
+    assert "REQUESTS_CA_BUNDLE" in error.hint
+    assert get(url, verify=False).path.read_bytes() == DATA
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "cert.pem"))
+    assert get(url, name="trusted").path.read_bytes() == DATA
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "cert.pem"))
+    assert get(url, name="trusted as well").path.read_bytes() == DATA
+    monkeypatch.setenv("CURL_CA_BUNDLE", str(folder / "none.pem"))
+    wrong = failure(get, url)
+    assert "none.pem: there is no such file of certificates" in wrong.message
+    assert "correct CURL_CA_BUNDLE" in wrong.hint
+    monkeypatch.delenv("CURL_CA_BUNDLE")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "key.pem"))
+    assert get(url, name="unverified", verify=False).path.read_bytes() == DATA
+
+
+def test_a_redirect_to_http_needs_a_checksum(
+    get: Get, secure: tuple[Site, Path], site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    safe, folder = secure
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "cert.pem"))
+    safe.elsewhere = site.url()
+    url = safe.url().replace("http:", "https:")
+    safe.faults = ["to_http"] * 3
+    error = failure(get, url)
+    assert error.message.endswith("leads from https to http, where anybody may change the file")
+    assert "checksum" in error.hint
+    assert files(tmp_path / "to") == []
+    assert get(url, checksum=MD5).path.read_bytes() == DATA
+    assert get(url, verify=False, name="unverified").path.read_bytes() == DATA
 
 
 def test_local_files_are_copied_and_checked(get: Get, tmp_path: Path) -> None:
@@ -601,32 +701,6 @@ def test_offline_never_touches_the_network(get: Get, site: Site, tmp_path: Path)
     assert get([site.url()], offline=True, checksum=MD5).source == "present"
     both = failure(get, [site.url(), "/nowhere"], name="new", offline=True)
     assert both.code == "file-not-found"
-
-
-def test_a_store_keeps_files_under_their_checksums(get: Get, site: Site, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    first = get(checksum=SHA256, store=store)
-    assert files(store) == [f"sha256/{SHA256[:2]}/{SHA256}"]
-    second = get(checksum=SHA256, store=store, name="again", offline=True)
-    assert second.source == "store"
-    assert second.path.read_bytes() == DATA
-    assert second.path.samefile(first.path), "no second copy on the disk"
-    get(store=store, name="unknown")
-    assert files(store) == [f"sha256/{SHA256[:2]}/{SHA256}"]
-
-
-def test_a_rotten_store_is_noticed(get: Get, site: Site, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    place = store / "md5" / MD5[:2] / MD5
-    place.parent.mkdir(parents=True)
-    place.write_bytes(b"rotten")
-    assert get(checksum=MD5, store=store).source == site.url()
-    assert place.read_bytes() == DATA
-
-
-def test_a_store_that_cannot_be_written_is_no_failure(get: Get, tmp_path: Path) -> None:
-    (tmp_path / "store").write_bytes(b"a file, no folder")
-    assert get(checksum=MD5, store=tmp_path / "store").size == len(DATA)
 
 
 def test_a_disk_without_room_is_noticed_first(

@@ -171,6 +171,7 @@ def test_no_secret_ever_shows(secret: str, form: str) -> None:
         ("https://h/..", "index.html"),
         ("https://h/a%2fb", "b"),
         ("file:///tmp/x.tar.gz", "x.tar.gz"),
+        ("http://[::1/x", "index.html"),
     ],
 )
 def test_the_file_name_of_a_url(url: str, name: str) -> None:

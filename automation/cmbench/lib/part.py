@@ -1,0 +1,214 @@
+"""A file on its way to its place: what has come of it, who brings it, who is going to.
+
+All of that lies beside the place itself, so that another process can see it and go on with it:
+
+    NAME.part        the bytes that have come
+    NAME.part.json   of what they are a part, and how much of it the disk has for certain
+    NAME.part.lock   held by whoever brings the file
+    NAME.wish        says that the file is to be fetched ahead, and that nobody has begun
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from cmbench.lib import locks
+from cmbench.lib.files import CHUNK
+
+_SYNC_SECONDS = 1.0
+"""How much of a transfer a loss of power may cost; more often, slow disks would hold it up."""
+_LOOK_SECONDS = 0.1
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Of what a part is a part. ``url`` is hashed: it may hold secrets.
+
+    ``validator`` tells whether the server still has the same file. ``safe`` bytes have been given
+    to the disk; the others are as written since the start of the machine that is named by ``boot``.
+    ``encoding`` is how the server has packed the bytes, against our wish.
+    """
+
+    url: str = ""
+    validator: str = ""
+    total: int | None = None
+    safe: int = 0
+    boot: str = ""
+    encoding: str = ""
+
+
+class Part:
+    """What has come so far of the file that is to be at ``destination``."""
+
+    def __init__(self, destination: Path) -> None:
+        self.destination = destination
+        self.path = self._beside(".part")
+        self.note = Note()
+        self._lock = self._beside(".part.lock")
+        self._wish = self._beside(".wish")
+        self._note = self._beside(".part.json")
+
+    def _beside(self, suffix: str) -> Path:
+        return self.destination.with_name(self.destination.name + suffix)
+
+    @property
+    def size(self) -> int:
+        """Bytes that have come; raises ``OSError`` where there are none."""
+        return self.path.stat().st_size
+
+    # ------------------------------------------------------------ who brings it
+
+    @contextmanager
+    def held(self, waiting: Callable[[], None]) -> Iterator[None]:
+        """Hold the right to bring the file; ``waiting`` is called while another has it.
+
+        Where the file system has no locks, everybody has the right.
+        """
+
+        def wait(handle: int) -> None:
+            while not locks.try_lock(handle):
+                waiting()
+                time.sleep(_LOOK_SECONDS)
+
+        try:
+            handle = locks.acquire(self._lock, wait)
+        except OSError as problem:
+            if problem.errno not in locks.UNSUPPORTED:
+                raise
+            handle = -1
+        try:
+            yield
+        finally:
+            locks.release(self._lock, handle)
+
+    def is_held(self) -> bool:
+        """Whether somebody is bringing the file right now."""
+        with suppress(OSError):
+            return locks.is_held(self._lock)
+        return False
+
+    def is_begun(self) -> bool:
+        """Whether the file is there, or a part of it, or somebody is at it."""
+        return any(path.exists() for path in (self.destination, self.path, self._lock))
+
+    def announce(self) -> None:
+        """Say that the file is going to be fetched ahead; raises ``OSError``."""
+        self.destination.parent.mkdir(parents=True, exist_ok=True)
+        self._wish.touch()
+
+    def begin(self) -> bool:
+        """Whether the wish is still there; everybody then sees that the file is being brought."""
+        with suppress(OSError):
+            os.link(self._wish, self._lock)
+        return self.forgo()
+
+    def forgo(self) -> bool:
+        """Take the wish back; whether there was one. Whoever did that has the file to fetch."""
+        try:
+            self._wish.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    # ------------------------------------------------------------ what has come
+
+    def resume(self, url: str, any_source: bool) -> int:
+        """How many bytes to keep for a transfer from ``url``; ``note`` says what they are of.
+
+        With ``any_source`` bytes of another URL are kept too: in the end a checksum tells whether
+        they fit.
+        """
+        self.note = Note()
+        try:
+            known = Note(**json.loads(self._note.read_text(encoding="utf-8")))
+            length = self.size
+        except (OSError, ValueError, TypeError):
+            return 0
+        if not known.boot or known.boot != boot():
+            length = min(length, known.safe)
+        same = known.url == hashed(url) and known.validator
+        if not same and not any_source:
+            return 0
+        self.note = known if same else replace(known, validator="")
+        return length
+
+    @contextmanager
+    def writing(self, offset: int, note: Note) -> Iterator[None]:
+        """Go on at ``offset`` with bytes of what ``note`` says; what lay there before is gone."""
+        with open(self.path, "r+b" if offset else "wb") as self._out:
+            self._out.seek(offset)
+            self._out.truncate()
+            # Only now: before, the part may be one of another file than the note would say.
+            self.note = replace(note, boot=boot())
+            self._sync()
+            yield
+            self._sync()
+
+    _out: IO[bytes]
+    _next: float
+
+    def write(self, chunk: bytes) -> None:
+        """Add bytes, inside ``writing``."""
+        self._out.write(chunk)
+        if time.monotonic() >= self._next:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Give what has come to the disk, and note that."""
+        self._out.flush()
+        os.fsync(self._out.fileno())
+        self.note = replace(self.note, safe=self._out.tell())
+        draft = self._beside(".part.json.new")
+        draft.write_text(json.dumps(asdict(self.note)), encoding="utf-8")
+        os.replace(draft, self._note)
+        self._next = time.monotonic() + _SYNC_SECONDS
+
+    def unpack(self) -> None:
+        """Undo the encoding that the server has put on; raises ``OSError`` where it is damaged."""
+        if not self.note.encoding or not self._is_gzip():
+            return
+        draft = self._beside(".part.plain")
+        try:
+            with gzip.open(self.path) as packed, open(draft, "wb") as out:
+                shutil.copyfileobj(packed, out, CHUNK)
+            os.replace(draft, self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _is_gzip(self) -> bool:
+        with open(self.path, "rb") as stream:
+            return stream.read(2) == b"\x1f\x8b"
+
+    def forget(self) -> None:
+        """Remove what has come."""
+        self.path.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """What has come is the file."""
+        os.replace(self.path, self.destination)
+        self._note.unlink(missing_ok=True)
+
+
+def hashed(url: str) -> str:
+    """What names a URL without its secrets."""
+    return hashlib.sha256(url.encode()).hexdigest()
+
+
+def boot() -> str:
+    """What names the time since the machine was started; empty where that is not known."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
