@@ -27,7 +27,7 @@ from cmbench.format.model import Outcome, Request, Script
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import expand, parse_tags
 from cmbench.plan.resolve import Resolver
-from cmbench.plan.tree import PlanEnv, Planner
+from cmbench.plan.tree import Planner
 
 FAULTS = {"variation-not-found", "script-not-found", "bad-value", "bad-meta"}
 """What the metadata of a foreign repository may be guilty of; anything else is our fault."""
@@ -65,7 +65,7 @@ def test_every_script_and_variation_is_planned(variable: str, tmp_path: Path) ->
     counts: Counter[str] = Counter()
     ours = []
     for script, variation in each_variation(index):
-        resolver = Resolver(index, store, lambda path: Outcome({}, {}), PlanEnv)
+        resolver = Resolver(index, store, lambda path: Outcome({}, {}))
         request = Request(tags=parse_tags(query(script, variation)))
         try:
             Planner(resolver, lambda path: Outcome({}, {})).plan(request)

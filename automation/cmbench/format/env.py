@@ -69,8 +69,17 @@ class TracedEnv(dict[str, Any]):
         self.running = False
         self.rules: Dialect = CM
 
-    def inherit(self, caller: TracedEnv) -> None:
-        """Hook for subclasses: take over what is more than values from the caller's env."""
+    def below(self, values: Mapping[str, Any]) -> TracedEnv:
+        """The env of a dependency that sees ``values`` of this one."""
+        return TracedEnv(values)
+
+    def copy_to(self, other: TracedEnv) -> None:
+        """Make ``other`` as this one is now, what has been read of it included."""
+        dict.update(other, dict.items(self))
+        other.reads, other.outer = dict(self.reads), set(self.outer)
+        other.laid, other.written = set(self.laid), set(self.written)
+        other.facts, other.fact_reads = dict(self.facts), {**self.fact_reads}
+        other.running, other.rules = self.running, self.rules
 
     def note(self, key: str) -> None:
         """Record a read of ``key``."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cmbench.cache.cache_entry import Entry
 from cmbench.format.model import Dependency
 from cmbench.plan.resolved_step import Frame
 from cmbench.values import immutable
@@ -33,7 +34,12 @@ class Node:
     is the dependency entry that asks for it, ``None`` for the request itself. ``when`` is empty
     for a sure step, else the condition that only a run can decide. ``cached`` is ``hit``,
     ``miss``, ``no`` (never cached), ``fact``, ``above`` (made by an earlier step of the same
-    plan) or ``maybe``; ``why`` explains it. ``detail`` is there when an explanation was asked for.
+    plan) or ``maybe``; ``why`` explains it. ``found`` is the cache entry of a hit. ``detail`` is
+    there when an explanation was asked for.
+
+    ``below`` has for each entry of each dependency list its node, ``None`` where it is not wanted.
+    What was settled when the plan was made need not be found out again: ``start`` is the step as
+    the run begins with it, and ``gives`` the env that it gives back, as far as these are certain.
     """
 
     frame: Frame | None
@@ -47,9 +53,21 @@ class Node:
     variations: tuple[str, ...] = ()
     version: str = ""
     fetches: tuple[str, ...] = ()
-    entry: str = ""
-    children: tuple[Node, ...] = ()
+    found: Entry | None = None
+    below: Mapping[str, tuple[Node | None, ...]] = field(default_factory=dict)
+    start: Frame | None = None
+    gives: Mapping[str, Any] | None = None
     _detail: Detail | None = field(default=None)
+
+    @property
+    def entry(self) -> str:
+        """The folder of the entry that answers, empty where none does."""
+        return self.found.path if self.found else ""
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The steps below it, in the order of the run."""
+        return tuple(node for nodes in self.below.values() for node in nodes if node is not None)
 
     @property
     def detail(self) -> Detail:

@@ -1,8 +1,8 @@
 """One request to one frame: script, variations, version, settings laid over the caller's env.
 
-Planning and running share this code: a plan resolves with values that may be pending, a run
-resolves again with real ones, so both follow the same rules. ``Resolver.look_up`` decides whether
-a cache entry answers a frame, and why or why not.
+Planning and running share this code: a plan resolves with values that may be pending, a run goes on
+from it and resolves again only what was open, so both follow the same rules. ``Resolver.look_up``
+decides whether a cache entry answers a frame, and why or why not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from cmbench.format.env import (
     decide,
     fingerprint,
     merge_value,
-    select_keys,
     substitute,
 )
 from cmbench.format.merge import USER, as_meant, merge_dependency, with_replacements
@@ -44,7 +43,6 @@ from cmbench.index.select import (
     choose,
     expand,
     merge_order,
-    parse_tags,
     variation_of,
     version_variations,
 )
@@ -66,12 +64,10 @@ class Resolver:
         index: Index,
         store: Store,
         facts: Facts,
-        env_class: type[TracedEnv] = TracedEnv,
     ) -> None:
         self.index = index
         self.store = store
         self._facts = facts
-        self._env_class = env_class
         self._choices: dict[tuple[Any, ...], Choice] = {}
         self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
@@ -109,6 +105,20 @@ class Resolver:
         env.running = True
         frame.state.running = True
         return frame
+
+    def go_on(self, frame: Frame, parent: Frame | None) -> Frame:
+        """A step that a plan has resolved, for the run: its caller has done all that it said."""
+        frame.parent = parent
+        return frame
+
+    def begin(self, store: Store) -> None:
+        """Forget what belongs to the plan only; entries are looked up in ``store`` from now on."""
+        self.store = store
+        self.names.clear()
+
+    def forget(self) -> None:
+        """Look at entries again: steps have worked since, and may have changed what those need."""
+        self._sound.clear()
 
     def _choice(self, request: Request, caller: Script | None) -> Choice:
         own = (caller.repo, caller.dialect) if caller else None
@@ -189,11 +199,12 @@ class Resolver:
         self, request: Request, dialect: Dialect, parent: Frame | None
     ) -> tuple[TracedEnv, dict[str, Any]]:
         """Env and constants as they come from the caller, or from the user's process."""
-        env = self._env_class(visible_env(parent, request) if parent else host_env(dialect))
-        env.rules = dialect
         if parent:
-            env.inherit(parent.env)
+            env = parent.env.below(visible_env(parent, request))
+            env.rules = dialect
             return env, dict(parent.const)
+        env = TracedEnv(host_env(dialect))
+        env.rules = dialect
         if dialect.user_directory:
             return env, {dialect.prefix + dialect.user_directory: os.getcwd()}
         return env, {}
@@ -236,12 +247,16 @@ class Resolver:
 
     def _answered(self, entry: Entry, frame: Frame) -> Entry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
-        keys = [key for key in entry.reads if key.startswith("adr:")]
-        self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
+        self.see_names(entry)
         if not entry.secrets:
             return entry
         secrets = {key: frame.env.peek(key) for key in entry.secrets}
         return replace(entry, new_env={**entry.new_env, **secrets})
+
+    def see_names(self, entry: Entry) -> None:
+        """Keep the names of the dependencies of ``entry`` that somebody may ask for."""
+        keys = [key for key in entry.reads if key.startswith("adr:")]
+        self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
 
     def _mismatch(self, entry: Entry, frame: Frame) -> str:
         """Why ``entry`` does not answer ``frame``; an empty string when it does."""
@@ -332,42 +347,6 @@ class Resolver:
             if update and decide(update.conditions, frame.env)[0]:
                 entry = merge_dependency(entry, update)
         return entry
-
-    def child(self, frame: Frame, entry: Dependency, known_only: bool = False) -> Request | Pending:
-        """The request that a dependency entry makes; pending when its tags are not yet known.
-
-        With ``known_only`` it is made without the tags that are not.
-        """
-        env = frame.env
-        words = [entry.tags]
-        for prefix, keys in entry.tags_from_env_with_prefix:
-            words += [_prefixed(prefix, _own_value(entry, env, key)) for key in keys]
-        words += [_prefixed("", _own_value(entry, env, key)) for key in entry.tags_from_env]
-        words += [_tag_if(tag, rules, env) for tag, rules in entry.tags_if_env]
-        if entry.inherit_variation_tags:
-            words += _inherited(frame, entry)
-        for word in words:
-            if isinstance(word, Pending) and not known_only:
-                return word
-        words = [word for word in words if not isinstance(word, Pending)]
-        text = substitute(",".join(str(w) for w in words if w), env)
-        if isinstance(text, Pending):
-            return text
-        inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
-        extra = substitute(entry.extra_cache_tags, env)
-        return Request(
-            tags=parse_tags(text),
-            inputs=inputs,
-            env={**_forced(entry, env), **{k: substitute(v, env) for k, v in entry.env.items()}},
-            version=_child_version(frame, entry),
-            name=str(inputs.get("name", "")),
-            path=str(inputs.get("path", "")),
-            extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
-            force_new_env_keys=entry.force_new_env_keys,
-            expires=_expiration(frame, entry),
-            adr=_passed_down(frame, entry),
-            force_cache=bool(entry.force_cache),
-        )
 
 
 def _same_registration(one: Entry, other: Entry) -> bool:
@@ -503,61 +482,6 @@ def missing_secret(entry: Entry, frame: Frame) -> str:
         if fingerprint(key, frame.env.peek(key)) != then:
             return f"it gave back the secret {key}, which no cache keeps"
     return ""
-
-
-def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:
-    """What the entry itself sets for ``key``, else what the caller's env holds."""
-    own = substitute(entry.env[key], env) if key in entry.env else ""
-    return env.get(key) if own in ("", None) else own
-
-
-def _tag_if(tag: str, rules: tuple[Condition, ...], env: TracedEnv) -> Any:
-    answer, question = decide(rules, env)
-    if answer is None:
-        return Pending(question.rpartition(" from ")[2])
-    return tag if answer else ""
-
-
-def _prefixed(prefix: str, value: Any) -> Any:
-    if value is None or value == "":
-        return ""
-    if isinstance(value, Pending):
-        return value
-    items = value if isinstance(value, list) else [value]
-    return ",".join(f"{prefix}{item}" for item in items)
-
-
-def _inherited(frame: Frame, entry: Dependency) -> list[str]:
-    skipped = set(entry.skip_inherit_variation_groups)
-    refused = {word[2:] for word in entry.tags.split(",") if word.startswith("-_")}
-    return [
-        "_" + name
-        for name in frame.choice.variations
-        if name not in refused
-        and "," not in name
-        and variation_of(frame.script, name).group not in skipped
-    ]
-
-
-def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
-    if not entry.force_env_keys:
-        return {}
-    return {key: env[key] for key in select_keys(dict.keys(env), entry.force_env_keys)}
-
-
-def _child_version(frame: Frame, entry: Dependency) -> VersionRange:
-    return entry.version or (frame.version if entry.reuse_version else entry.version)
-
-
-def _expiration(frame: Frame, entry: Dependency) -> str:
-    return entry.expires or (frame.expires if entry.inherits_expiration else "")
-
-
-def _passed_down(frame: Frame, entry: Dependency) -> Mapping[str, Dependency]:
-    adr: dict[str, Dependency] = frame.adr.plain()
-    for name, update in entry.adr.items():
-        adr[name] = merge_dependency(adr[name], update) if name in adr else update
-    return adr
 
 
 def value_now(key: str, frame: Frame) -> Any:

@@ -6,13 +6,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import make_identity
 from cmbench.format.dialect import Dialect
 from cmbench.format.env import MISSING, TracedEnv, fingerprint, select_keys, substitute, unresolved
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
+
+if TYPE_CHECKING:
+    from cmbench.plan.node import Node
 
 OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
@@ -27,7 +30,8 @@ class Frame:
     machine that were read, and the entries that were used. ``shared`` is the
     ``run_script_input`` that all hooks of one step share. ``ended`` says that only the steps that
     come last, its ``post_deps``, are still to run. ``watched`` is what the watcher of a plan, such
-    as an explanation, keeps of it.
+    as an explanation, keeps of it; ``course`` is its node in the plan while the run goes as
+    foreseen.
     """
 
     request: Request
@@ -49,6 +53,7 @@ class Frame:
     ended: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
     watched: Any = None
+    course: Node | None = None
     _identity: str = ""
 
     @property
@@ -96,6 +101,11 @@ class Frame:
         """Labels from the root request down to this step."""
         above = self.parent.chain() if self.parent else ()
         return (*above, self.label)
+
+    def foreseen(self, phase: str, number: int) -> Node | None:
+        """The node of one of its dependencies, as far as the plan still holds."""
+        nodes = self.course.below.get(phase) if self.course else None
+        return nodes[number] if nodes else None
 
     def note(self, key: str) -> None:
         """Record a read by its recorded name: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cmbench.cache.cache_entry import Entry
@@ -18,6 +18,7 @@ from cmbench.format.env import MISSING, Pending, TracedEnv, decide, mask, merge_
 from cmbench.format.model import PHASES, Dependency, Request, Tags
 from cmbench.index.select import candidates
 from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.asking import request_of
 from cmbench.plan.node import Node, Plan, walk
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame
@@ -27,27 +28,42 @@ TAGS_FROM = "tags from "
 
 
 class PlanEnv(TracedEnv):
-    """An env in which a missing key may be pending: some earlier step is going to set it."""
+    """An env in which a missing key may be pending: some earlier step is going to set it.
 
-    __slots__ = ("_promises",)
+    ``open`` says whether any value is, or may become, another one in the run.
+    """
+
+    __slots__ = ("_promises", "open")
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         super().__init__(values)
         self._promises: dict[str, Pending] = {}
+        self.open = False
 
-    def inherit(self, caller: TracedEnv) -> None:
-        """Take over the caller's promises."""
-        if isinstance(caller, PlanEnv):
-            self._promises = dict(caller._promises)
+    def below(self, values: Mapping[str, Any]) -> TracedEnv:
+        """As long as nothing is open, a dependency has what it is going to have in the run."""
+        if not self.open:
+            return TracedEnv(values)
+        env = PlanEnv(values)
+        env._promises, env.open = dict(self._promises), True
+        return env
 
     def promise(self, patterns: Iterable[str], producer: str) -> None:
         """Say that ``producer`` will set the keys that match ``patterns``."""
         for pattern in patterns:
             self._promises[pattern] = Pending(producer)
+            self.open = True
 
     def doubt(self, key: str, producer: str) -> None:
         """Say that ``producer`` may set ``key``, which is empty or not set yet."""
         dict.__setitem__(self, key, Pending(producer))
+        self.open = True
+
+    def take(self, new: Mapping[str, Any]) -> None:
+        """Take over what a step gives back, as a run does."""
+        for key, value in new.items():
+            self[key] = merge_value(self.peek(key), value)
+            self.open = self.open or isinstance(value, Pending)
 
     def promised(self, key: str) -> Pending | None:
         """The promise that covers ``key``, if any."""
@@ -120,7 +136,7 @@ class Planner:
         try:
             if self._watcher is not None:
                 self._watcher.resolved(frame, asked)
-            node = self._resolved_step(frame, asked, phase, when)
+            node = self._planned(frame, asked, phase, when)
         except Error as error:
             error.within(frame.label)
             raise
@@ -128,29 +144,44 @@ class Planner:
             self._watcher.planned(node)
         return node
 
-    def _resolved_step(self, frame: Frame, asked: Dependency | None, phase: str, when: str) -> Node:
-        parent = frame.parent
-        node = partial(_node, frame, asked, phase, when)
+    def _planned(self, frame: Frame, asked: Dependency | None, phase: str, when: str) -> Node:
+        cached, why, entry = self._state(frame)
+        goes_on = cached not in ("fact", "above") and (cached != "hit" or bool(frame.deps))
+        # Planning goes on with a copy: the step as it was resolved is what the run begins with.
+        view = _view(frame) if goes_on else frame
+        below = self._below(view, dynamic_only=cached == "hit") if goes_on else {}
+        gives = self._give(view, cached, entry, when)
+        fetches = () if cached in ("hit", "above") else view.texts("fetches")
+        return Node(
+            frame=view,
+            entry_of=asked,
+            tags=str(frame.request.tags) or frame.script.alias,
+            phase=phase,
+            when=when,
+            cached=cached,
+            why=why,
+            script=frame.script.alias,
+            variations=frame.choice.variations,
+            version=(entry.version if entry else "") or _version_text(frame),
+            fetches=tuple(mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches),
+            found=entry,
+            below=below,
+            start=frame if type(frame.env) is TracedEnv else None,
+            gives=gives,
+        )
+
+    def _state(self, frame: Frame) -> tuple[str, str, Entry | None]:
+        """How a node is ``cached``, why, and the entry that answers."""
         if frame.script.host_facts:
-            self._give_facts(frame, parent)
-            return node("fact", "told by this machine, at every run")
+            return "fact", "told by this machine, at every run", None
         if not frame.cacheable:
-            children = self._children(frame)
-            self._give(frame, parent, when)
-            return node("no", "runs every time", children=children)
+            return "no", "runs every time", None
         entry, why = self._resolver.look_up(frame)
         if entry is not None:
-            children = self._children(frame, dynamic_only=True)
-            if parent is not None:
-                _merge(parent.env, _doubted(entry.new_env, when, frame))
-            return node("hit", why, entry, children)
+            return "hit", why, entry
         if self._made_above(frame):
-            self._give(frame, parent, when)
-            return node("above", "made by an earlier step of this plan")
-        children = self._children(frame)
-        self._give(frame, parent, when)
-        cached = "maybe" if why.startswith("unknown until") else "miss"
-        return node(cached, why, children=children)
+            return "above", "made by an earlier step of this plan", None
+        return "maybe" if why.startswith("unknown until") else "miss", why, None
 
     def _made_above(self, frame: Frame) -> bool:
         """Whether an earlier step makes this entry too; from now on, this one counts as such."""
@@ -167,45 +198,48 @@ class Planner:
         text = f"{self._own_code(frame)}{frame.script.meta}" if keys else ""
         return not any(key in text for key in keys)
 
-    def _children(self, frame: Frame, dynamic_only: bool = False) -> tuple[Node, ...]:
-        found: list[Node] = []
+    def _below(self, frame: Frame, dynamic_only: bool) -> dict[str, tuple[Node | None, ...]]:
+        """For each dependency entry of each phase its node, ``None`` where it is not wanted."""
+        found: dict[str, tuple[Node | None, ...]] = {}
         for phase in PHASES:
             if phase != "deps":
                 self._promise_own_keys(frame, phase)
-            for entry in self._resolver.dependencies(frame, phase):
-                if entry.dynamic or not dynamic_only:
-                    found += self._child(frame, entry, phase)
-        return tuple(found)
+            if phase in frame.deps:
+                found[phase] = tuple(
+                    self._child(frame, entry, phase) if entry.dynamic or not dynamic_only else None
+                    for entry in self._resolver.dependencies(frame, phase)
+                )
+        return found
 
-    def below(self, frame: Frame, entry: Dependency, phase: str) -> list[Node]:
+    def below(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
         """The plan of one dependency of ``frame``, its updates by name included."""
         return self._child(frame, self._resolver.updated(frame, entry), phase)
 
-    def _child(self, frame: Frame, entry: Dependency, phase: str) -> list[Node]:
+    def _child(self, frame: Frame, entry: Dependency, phase: str) -> Node | None:
         answer, reason = decide(entry.conditions, frame.env)
         if answer is False:
-            return []
+            return None
         when = reason if answer is None else ""
-        request = self._resolver.child(frame, entry)
+        request = request_of(frame, entry)
         if isinstance(request, Pending):
             question = TAGS_FROM + request.producer
             known = self._known_part(frame, entry) if self._guess else None
             if known is None:
-                return [self._open(entry, phase, question, "the step to run is not known yet")]
+                return self._open(entry, phase, question, "the step to run is not known yet")
             when, request = when or question, known
         if when and request.tags in _tags_above(frame):
             why = "it leads back to a step above, which a run may enter again"
-            return [self._open(entry, phase, when, why)]
+            return self._open(entry, phase, when, why)
         try:
-            return [self._step(request, frame, phase, when, entry)]
+            return self._step(request, frame, phase, when, entry)
         except Error as error:
             if not when:
                 raise
-            return [self._open(entry, phase, when, f"if so: {error.message}")]
+            return self._open(entry, phase, when, f"if so: {error.message}")
 
     def _known_part(self, frame: Frame, entry: Dependency) -> Request | None:
         """The request without the tags that are not known yet, if it can mean one script only."""
-        request = self._resolver.child(frame, entry, known_only=True)
+        request = request_of(frame, entry, known_only=True)
         if isinstance(request, Pending):
             return None
         try:
@@ -244,25 +278,46 @@ class Planner:
             self._customize[path] = "".join(read_or_empty(f"{path}/{name}") for name in files)
         return self._customize[path]
 
-    def _give(self, frame: Frame, parent: Frame | None, when: str) -> None:
-        """Pass what is known of the step's exports to its caller; promise the rest."""
-        if parent is None:
-            return
-        patterns = frame.texts("new_env_keys")
-        known = {
-            key: dict.__getitem__(frame.env, key)
-            for key in select_keys(dict.keys(frame.env), patterns)
-            if key in frame.env.written or key in frame.env.laid
-        }
-        _merge(parent.env, _doubted(known, when, frame))
-        if self._own_code(frame) and isinstance(parent.env, PlanEnv):
-            parent.env.promise((p for p in patterns if p not in known), frame.script.alias)
+    def _give(
+        self, frame: Frame, cached: str, entry: Entry | None, when: str
+    ) -> Mapping[str, Any] | None:
+        """Pass what the step gives back to its caller; returns it where it is all known."""
+        env = frame.parent.env if frame.parent else None
+        if not isinstance(env, PlanEnv):
+            return None
+        if cached == "fact":
+            path = frame.script.path
+            new = self._facts(path).new_env
+            for key, value in new.items():
+                env.learn(key, value, path)
+            return new
+        new = entry.new_env if entry else _known_exports(frame)
+        env.take(dict.fromkeys(new, Pending(frame.script.alias)) if when else new)
+        if entry is None and self._own_code(frame):
+            rest = [pattern for pattern in frame.texts("new_env_keys") if pattern not in new]
+            env.promise(rest, frame.script.alias)
+            return None
+        return None if when else new
 
-    def _give_facts(self, frame: Frame, parent: Frame | None) -> None:
-        path = frame.script.path
-        if parent is not None:
-            for key, value in self._facts(path).new_env.items():
-                parent.env.learn(key, value, path)
+
+def _view(frame: Frame) -> Frame:
+    """The step for a plan to go on with, of which the frame itself notices nothing."""
+    if isinstance(frame.env, PlanEnv):
+        return frame
+    env, adr = PlanEnv(), TracedEnv()
+    frame.env.copy_to(env)
+    frame.adr.copy_to(adr)
+    return replace(frame, env=env, adr=adr)
+
+
+def _known_exports(frame: Frame) -> dict[str, Any]:
+    """What a step that has not run gives back for certain: what its settings say."""
+    env = frame.env
+    return {
+        key: dict.__getitem__(env, key)
+        for key in select_keys(dict.keys(env), frame.texts("new_env_keys"))
+        if key in env.written or key in env.laid
+    }
 
 
 def _tag_keys(entry: Dependency) -> Iterator[str]:
@@ -286,44 +341,6 @@ def _sets(source: str, key: str) -> bool:
 def _tags_above(frame: Frame) -> list[Tags]:
     own = [frame.request.tags]
     return own + _tags_above(frame.parent) if frame.parent else own
-
-
-def _merge(env: TracedEnv, new: Mapping[str, Any]) -> None:
-    for key, value in new.items():
-        env[key] = merge_value(env.peek(key), value)
-
-
-def _doubted(new: Mapping[str, Any], when: str, frame: Frame) -> Mapping[str, Any]:
-    """What a step gives back; open as long as it is open whether the step runs."""
-    return dict.fromkeys(new, Pending(frame.script.alias)) if when else new
-
-
-def _node(
-    frame: Frame,
-    asked: Dependency | None,
-    phase: str,
-    when: str,
-    cached: str,
-    why: str,
-    entry: Entry | None = None,
-    children: tuple[Node, ...] = (),
-) -> Node:
-    fetches = () if cached in ("hit", "above") else frame.texts("fetches")
-    return Node(
-        frame=frame,
-        entry_of=asked,
-        tags=str(frame.request.tags) or frame.script.alias,
-        phase=phase,
-        when=when,
-        cached=cached,
-        why=why,
-        script=frame.script.alias,
-        variations=frame.choice.variations,
-        version=(entry.version if entry else "") or _version_text(frame),
-        fetches=tuple(mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches),
-        entry=entry.path if entry else "",
-        children=children,
-    )
 
 
 def _version_text(frame: Frame) -> str:

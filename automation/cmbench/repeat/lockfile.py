@@ -17,7 +17,7 @@ from typing import Any
 
 from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error
-from cmbench.format.env import MISSING, TracedEnv, fingerprint
+from cmbench.format.env import MISSING, fingerprint
 from cmbench.format.model import Request, Script
 from cmbench.format.script_digest import file_digests, own_files, read_content
 from cmbench.index.scripts import Index, Repository
@@ -80,10 +80,9 @@ class LockedResolver(Resolver):
         index: Index,
         store: Store,
         facts: Facts,
-        env_class: type[TracedEnv],
         lock: Lock,
     ) -> None:
-        super().__init__(index, store, facts, env_class)
+        super().__init__(index, store, facts)
         self._lock = lock
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
@@ -93,6 +92,11 @@ class LockedResolver(Resolver):
             self._refuse_edited(frame.script)
         pinned = self._pinned(frame)
         return super().resolve(pinned, parent) if pinned else frame
+
+    def go_on(self, frame: Frame, parent: Frame | None) -> Frame:
+        if self._lock.strict:
+            self._refuse_edited(frame.script)
+        return super().go_on(frame, parent)
 
     def _refuse_edited(self, script: Script) -> None:
         """Raise ``lock-broken`` when a script was edited after the run had begun."""

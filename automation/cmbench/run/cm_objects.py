@@ -11,7 +11,6 @@ import re
 import struct
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,7 +35,7 @@ class Place:
 
 
 # The folder that holds the automations: two above this room.
-_AUTOMATIONS = str(Path(__file__).resolve().parents[2])
+_AUTOMATIONS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
 class Runner(Protocol):

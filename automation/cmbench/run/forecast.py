@@ -41,11 +41,12 @@ class WatchedEnv(PlanEnv):
         self.others: tuple[str, ...] = ()
         self.touched: set[str] = set()
 
-    def inherit(self, caller: TracedEnv) -> None:
-        """Take over what to look out for."""
-        super().inherit(caller)
-        if isinstance(caller, WatchedEnv):
-            self.others, self.touched = caller.others, caller.touched
+    def below(self, values: Mapping[str, Any]) -> TracedEnv:
+        """An env that looks out for the same."""
+        env = WatchedEnv(values)
+        env._promises, env.open = dict(self._promises), self.open
+        env.others, env.touched = self.others, self.touched
+        return env
 
     def note(self, key: str) -> None:
         self._look(key)
@@ -103,8 +104,8 @@ class Forecaster:
         )
         try:
             planner = Planner(self._resolver, self._facts, guess=False)
-            roots = planner.below(shadow, entry, phase)
-            found = self._judged(roots[0], env) if roots else Forecast()
+            node = planner.below(shadow, entry, phase)
+            found = self._judged(node, env) if node else Forecast()
         except Error:
             return None
         if found is None or env.touched or any(one.blocks(found) for one in before):

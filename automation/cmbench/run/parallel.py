@@ -102,6 +102,11 @@ class Group:
             self._tell(tasks[0])
             raise tasks[0].error from None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether none of the siblings runs now."""
+        return not self._running
+
     def forecast(self, entry: Dependency) -> Forecast | None:
         """Whether ``entry`` may start now, and what it will take; ``None`` if it has to wait."""
         before = [forecast for _, forecast, *_ in self._running]

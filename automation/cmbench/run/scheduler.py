@@ -1,28 +1,25 @@
 """Drives a request's tree: dependencies in the order the format promises, cache, locks, records.
 
-A frame is resolved again with real values right before it runs, so a question that the plan left
-open is answered by then, and only the subtree that hangs on it is affected.
+A run goes on from its plan. A step that the plan has resolved is run as it is, as long as all
+before it has come as foreseen; any other one is resolved with real values right before it runs, so
+a question that the plan left open is answered by then.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cache.cache_entry import expiration
 from cmbench.cache.store import (
     Entry,
-    Reliance,
     Staging,
     Store,
     disk_error,
-    reliance,
-    remove_tree,
 )
 from cmbench.errors import Error
 from cmbench.format.env import (
@@ -30,18 +27,29 @@ from cmbench.format.env import (
     Pending,
     TracedEnv,
     decide,
-    merge_value,
-    select_keys,
     without_secrets,
 )
 from cmbench.format.meta import dependency
 from cmbench.format.model import Dependency, Outcome, Request, Tags
+from cmbench.plan.asking import request_of
 from cmbench.plan.resolve import Resolver
-from cmbench.plan.resolved_step import OF_THE_ENGINE, Frame
+from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Place
+from cmbench.run.outcome import (
+    absorb,
+    check_version,
+    expires,
+    exports,
+    joined,
+    reliances,
+    remove,
+    state_exports,
+    working_directory,
+)
 from cmbench.run.step import ALONE, Reporter, StepEnd, StepRunner
 
 if TYPE_CHECKING:
+    from cmbench.plan.node import Node, Plan
     from cmbench.run.parallel import Together
     from cmbench.run.prefetch import Prefetcher
 
@@ -64,7 +72,7 @@ class FactTeller:
             place = Place(os.getcwd(), self._scratch)
             for name in ("preprocess", "postprocess"):
                 self._runner.hook(frame, place, name)
-            self._known[path] = Outcome(exports(frame), _state_exports(frame))
+            self._known[path] = Outcome(exports(frame), state_exports(frame))
         return self._known[path]
 
 
@@ -89,21 +97,40 @@ class Scheduler:
         self._reporters = reporters
         self._directory = run_directory
         self._steps = 0
+        self._has_worked = False
 
     @property
     def _store(self) -> Store:
         return self._resolver.store
 
-    def run(self, request: Request) -> tuple[Frame, Outcome]:
+    def run(self, request: Request, plan: Plan | None = None) -> tuple[Frame, Outcome]:
         """Run ``request`` and all it needs; raises ``Error`` with the chain of steps."""
+        node = plan.root if plan else None
         if self._together is None:
-            return self._step(request, None, 0)
+            return self._step(request, None, 0, node)
         self._store.wait_for = self._together.crew.lock_file
         with self._together.crew.at_work():
-            return self._step(request, None, 0)
+            return self._step(request, None, 0, node)
 
-    def _step(self, request: Request, parent: Frame | None, depth: int) -> tuple[Frame, Outcome]:
-        frame = self._resolver.resolve(request, parent)
+    def _begun(self, request: Request, parent: Frame | None, node: Node | None) -> Frame:
+        """The step resolved: by the plan where ``node`` has it, for one time only, or else now."""
+        if node is None or node.start is None:
+            return self._resolver.resolve(request, parent)
+        frame, node.start = self._resolver.go_on(node.start, parent), None
+        frame.course = node
+        return frame
+
+    def _acts(self, frame: Frame) -> None:
+        """Code of a script is going to run: what comes of it, no plan can foresee."""
+        frame.course = None
+        if not self._has_worked:
+            self._has_worked = True
+            self._resolver.forget()
+
+    def _step(
+        self, request: Request, parent: Frame | None, depth: int, node: Node | None = None
+    ) -> tuple[Frame, Outcome]:
+        frame = self._begun(request, parent, node)
         first = 0
         if self._together is not None:
             first = self._together.begun(frame)
@@ -158,7 +185,7 @@ class Scheduler:
             return "fact", "", self._facts(frame.script.path)
         if not frame.cacheable:
             with self._scratch(frame) as scratch:
-                place = Place(_working_directory(frame), scratch)
+                place = Place(working_directory(frame), scratch)
                 return "done", "", self._work(frame, place, depth)[0]
         entry, why = self._answering(frame, depth)
         if entry is not None:
@@ -171,7 +198,7 @@ class Scheduler:
 
     def _answering(self, frame: Frame, depth: int) -> tuple[Entry | None, str]:
         """The entry that answers; a script with a ``validate_cache.sh`` has a say in it."""
-        entry, why = self._resolver.look_up(frame)
+        entry, why = self._looked_up(frame)
         path = os.path.join(frame.script.path, "validate_cache.sh")
         if entry is None or not os.path.isfile(path):
             return entry, why
@@ -185,10 +212,17 @@ class Scheduler:
             except Error as error:
                 return None, f"validate_cache.sh rejects it: {error.message}"
             finally:
-                _remove(("tmp-ver.out",), place)
+                remove(("tmp-ver.out",), place)
         if found and entry.version and found != entry.version:
             return None, f"it has version {entry.version}, there is {found} now"
         return entry, why
+
+    def _looked_up(self, frame: Frame) -> tuple[Entry | None, str]:
+        node = frame.course
+        if self._has_worked or node is None or node.found is None:
+            return self._resolver.look_up(frame)
+        self._resolver.see_names(node.found)
+        return node.found, node.why
 
     @contextmanager
     def _making(self, frame: Frame) -> Iterator[None]:
@@ -266,10 +300,10 @@ class Scheduler:
             version=outcome.version,
             path=staging.path,
             reads=frame.reads(),
-            facts=_joined(frame.facts, frame.env.fact_reads),
+            facts=joined(frame.facts, frame.env.fact_reads),
             scripts=dict(frame.scripts),
             deps=tuple(frame.entries),
-            relies_on=_reliances(frame, report["relies_on"]),
+            relies_on=reliances(frame, report["relies_on"]),
             new_env=new_env,
             new_state=new_state,
             secrets={**secrets, **more_secrets},
@@ -279,7 +313,7 @@ class Scheduler:
             size=size,
             run=os.path.basename(self._directory),
             outputs=outputs,
-            expires=_expires(frame, time.time()),
+            expires=expires(frame, time.time()),
         )
 
     def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
@@ -302,10 +336,10 @@ class Scheduler:
             frame.ended = True
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
-        _remove(frame.script.clean_files, place)
-        _check_version(frame, str(report["version"]))
+        remove(frame.script.clean_files, place)
+        check_version(frame, str(report["version"]))
         version = str(report["version"] or frame.version.exact)
-        outcome = Outcome(exports(frame), _state_exports(frame), version)
+        outcome = Outcome(exports(frame), state_exports(frame), version)
         if report["instead"]:
             outcome = self._instead(frame, report["instead"], outcome, depth)
         return outcome, report
@@ -321,7 +355,7 @@ class Scheduler:
             place = Place(os.path.join(str(start), wanted), place.scratch)
             os.makedirs(place.cwd, exist_ok=True)
         frame.cwd = place.cwd
-        _remove(frame.script.clean_output_files, place)
+        remove(frame.script.clean_output_files, place)
         for text in frame.texts("warnings"):
             self._note(f"{frame.script.alias}: {text}")
         return place
@@ -332,7 +366,7 @@ class Scheduler:
         """Run the script that ``preprocess`` has named in the place of its own; both results."""
         if self._together is not None:
             self._together.crew.alone("another script does the work of this one")
-        request = self._resolver.child(frame, dependency(asked))
+        request = request_of(frame, dependency(asked))
         assert isinstance(request, Request)
         child, other = self._step(request, frame, depth + 1)
         absorb(frame, child, other)
@@ -343,6 +377,8 @@ class Scheduler:
         )
 
     def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> None:
+        if self._runner.customized(frame):
+            self._acts(frame)
         answer = self._runner.hook(frame, place, name)
         report["version"] = answer.get("version") or report["version"]
         report["tags"] += list(answer.get("add_extra_cache_tags") or ())
@@ -352,35 +388,45 @@ class Scheduler:
             report["instead"] = answer.get("script") or report["instead"]
 
     def _native(self, frame: Frame, place: Place) -> None:
-        self._settle(frame)
+        if self._settle(frame) or frame.script.env_key_mappings:
+            frame.course = None
         for old, new in frame.script.env_key_mappings.items():
             for key in [k for k in dict.keys(frame.env) if k.startswith(old)]:
                 frame.env[new + key[len(old) :]] = frame.env[key]
         path = self._runner.native_script(frame)
         if path:
+            self._acts(frame)
             self._runner.native(frame, place, path, self._runner.words(frame))
 
-    def _settle(self, frame: Frame) -> None:
-        """Constants win over whatever a step or a dependency has set."""
-        for key, value in frame.const.items():
-            if frame.env.peek(key, MISSING) != value:
-                frame.env[key] = value
+    def _settle(self, frame: Frame) -> bool:
+        """Constants win over whatever a step or a dependency has set; whether any had to."""
+        changed = {k: v for k, v in frame.const.items() if frame.env.peek(k, MISSING) != v}
+        frame.env.update(changed)
+        return bool(changed)
 
     def _phase(self, frame: Frame, phase: str, depth: int, dynamic_only: bool = False) -> None:
         if self._together is not None and not dynamic_only:
             self._phase_together(self._together, frame, phase, depth)
             return
-        for entry in self._resolver.dependencies(frame, phase):
+        for number, entry in enumerate(self._resolver.dependencies(frame, phase)):
             if entry.dynamic or not dynamic_only:
-                request = self._wanted(frame, entry)
-                if request is not None:
-                    step = partial(self._step, request, frame, depth + 1)
-                    self._take(frame, entry, str(request.tags), step)
+                self._dependency(frame, entry, depth, frame.foreseen(phase, number))
+
+    def _dependency(
+        self, frame: Frame, entry: Dependency, depth: int, node: Node | None = None
+    ) -> None:
+        """Run a dependency if it is wanted; ``node`` is what the plan knows of it."""
+        request = self._wanted(frame, entry)
+        if request is not None:
+            step = partial(self._step, request, frame, depth + 1, node)
+            self._take(frame, entry, str(request.tags), step, node)
+        elif node is not None:
+            frame.course = None
 
     def _wanted(self, frame: Frame, entry: Dependency) -> Request | None:
         if not decide(entry.conditions, frame.env)[0]:
             return None
-        request = self._resolver.child(frame, entry)
+        request = request_of(frame, entry)
         if isinstance(request, Pending):
             raise Error("internal", f"{request!r} is pending while {frame.label} runs")
         return request
@@ -391,8 +437,10 @@ class Scheduler:
         entry: Dependency,
         label: str,
         step: Callable[[], tuple[Frame, Outcome]],
+        node: Node | None = None,
     ) -> set[str]:
         """Do a dependency's ``step`` and take over what it gives; the env keys that changed."""
+        course, frame.course = frame.course, None
         try:
             child, outcome = step()
         except Error as error:
@@ -402,7 +450,9 @@ class Scheduler:
             return set()
         before = {key: frame.env.peek(key) for key in outcome.new_env}
         absorb(frame, child, outcome)
-        self._settle(frame)
+        settled = self._settle(frame)
+        if node and node.gives == outcome.new_env and not (settled or outcome.new_state):
+            frame.course = course
         return {key for key, value in before.items() if frame.env.peek(key) != value}
 
     def _phase_together(self, together: Together, frame: Frame, phase: str, depth: int) -> None:
@@ -410,7 +460,11 @@ class Scheduler:
         group = together.group(frame, phase)
         live = self._resolver.dependencies(frame, phase)
         with group:
-            for raw in frame.deps.get(phase, ()):
+            for number, raw in enumerate(frame.deps.get(phase, ())):
+                node = frame.foreseen(phase, number)
+                if group.is_idle and node is not None and self._is_known(node):
+                    self._dependency(frame, next(live), depth, node)
+                    continue
                 beside = group.forecast(raw)
                 if beside is None:
                     group.take_over()
@@ -426,6 +480,11 @@ class Scheduler:
                 else:
                     group.start(label, beside, step, partial(self._take, frame, entry, label))
             group.take_over()
+
+    def _is_known(self, node: Node) -> bool:
+        """Whether the plan has told all of a step: taking it over is all that is left."""
+        found = node.found is not None and not node.children and not self._has_worked
+        return node.start is not None and (found or node.cached == "fact")
 
     @contextmanager
     def _exclusive(self, frame: Frame) -> Iterator[None]:
@@ -455,130 +514,3 @@ class Scheduler:
                 os.unlink(os.path.join(path, "progress.json"))
             with suppress(OSError):
                 os.rmdir(path)
-
-
-def _expires(frame: Frame, now: float) -> float:
-    try:
-        return expiration(frame.expires, now)
-    except ValueError:
-        raise Error(
-            "bad-meta",
-            f"{frame.script.alias}: cache_expiration: {frame.expires} is no time",
-            hint="write a number with its unit: 30m, 2h, 5d",
-        ) from None
-
-
-def _check_version(frame: Frame, found: str) -> None:
-    """Refuse a result outside the bounds that were asked for."""
-    wanted = frame.version
-    if not (wanted.minimum or wanted.maximum):
-        return
-    from cmbench.lib import versions
-
-    bounds = " and ".join(
-        f"{sign} {bound}"
-        for sign, bound in ((">=", wanted.minimum), ("<=", wanted.maximum))
-        if bound
-    )
-    if found and not versions.satisfies(found, wanted.minimum, wanted.maximum, ""):
-        raise Error(
-            "version-not-found",
-            f"{frame.script.alias} has version {found}, asked for {bounds}",
-            hint="install one that fits, name its place with --path, or ask for other bounds",
-        )
-    if not found and frame.parent is None and not wanted.exact:
-        raise Error(
-            "version-not-found", f"{frame.script.alias} tells no version, asked for {bounds}"
-        )
-
-
-def _working_directory(frame: Frame) -> str:
-    """Where an uncached step works: in the entry that is being made, else where the user is."""
-    return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
-
-
-def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
-    """Take over what a dependency read and what it gives back.
-
-    Its reads come first: once its values are written, they would no longer count as read.
-    """
-    for name in child.outer_reads():
-        if name not in child.request.env:
-            frame.note(name)
-    if outcome.entry:
-        frame.entries[outcome.entry] = None
-    else:
-        frame.scripts.update(child.scripts)
-        frame.entries.update(child.entries)
-        for source, reads in _joined(child.facts, child.env.fact_reads).items():
-            frame.facts.setdefault(source, {}).update(reads)
-    for key, value in outcome.new_env.items():
-        if child.script.host_facts:
-            frame.env.learn(key, value, child.script.path)
-        else:
-            frame.env[key] = merge_value(frame.env.peek(key), value)
-    for key, value in outcome.new_state.items():
-        frame.state[key] = merge_value(frame.state.peek(key), value)
-
-
-def exports(frame: Frame) -> dict[str, Any]:
-    """The env that a step gives back: what ``new_env_keys`` names and the step itself set.
-
-    A value that settings or inputs have set counts as read: it is part of the result.
-    """
-    prefix = frame.script.dialect.prefix
-    of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
-    patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
-    env = frame.env
-    keys = [
-        key
-        for key in select_keys(dict.keys(env), patterns)
-        if (key in env.written or key in env.laid or key in env.facts)
-        and not key.startswith(of_the_engine)
-    ]
-    for key in [*keys, *(p for p in patterns if "*" not in p and "?" not in p)]:
-        env.note(key)
-    return {key: _storable(env.peek(key)) for key in keys}
-
-
-def _state_exports(frame: Frame) -> dict[str, Any]:
-    state: TracedEnv = frame.state
-    keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
-    for key in keys:
-        state.note(key)
-    return {key: state.peek(key) for key in keys}
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [str(item) for item in value]
-    return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-def _joined(
-    one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, str]]:
-    return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
-
-
-def _reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
-    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
-    legacy = frame.env.peek(key) if key in frame.env.written else None
-    found = []
-    for path in [*paths, *([str(legacy)] if legacy else [])]:
-        if not os.path.exists(path):
-            raise Error(
-                "bad-customize", f"{frame.script.alias} relies on {path}, which does not exist"
-            )
-        found.append(reliance(path))
-    return tuple(found)
-
-
-def _remove(names: Iterable[str], place: Place) -> None:
-    for name in names:
-        path = os.path.join(place.cwd, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            remove_tree(path)
-        else:
-            with suppress(OSError):
-                os.unlink(path)

@@ -134,7 +134,7 @@ def test_script(cmind: Any, i: dict[str, Any]) -> Answer:
 def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
     """Why a script cannot be planned with its defaults or with one of its variations."""
     from cmbench.plan.resolve import Resolver
-    from cmbench.plan.tree import PlanEnv, Planner
+    from cmbench.plan.tree import Planner
     from cmbench.render.progress import Silent
     from cmbench.run.scheduler import FactTeller
     from cmbench.run.step import StepRunner
@@ -144,7 +144,7 @@ def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
     facts = FactTeller(
         StepRunner(Silent(None), None, True, False, session.cmind, words), os.devnull
     )
-    facts.resolver = resolver = Resolver(bench.index, session.store, facts, PlanEnv)
+    facts.resolver = resolver = Resolver(bench.index, session.store, facts)
     for name in ["", *script.variations]:
         asked = "_" + name.replace("#", "1").replace(",", ",_") if name else ""
         tags, _ = requests_in.tags_of({"tags": asked})

@@ -191,7 +191,6 @@ def _why_call(session: Session) -> Answer:
     from cmbench.cli.verbs.plan import make_plan
     from cmbench.cli.verbs.run import make_resolver
     from cmbench.plan.explain import Notes
-    from cmbench.plan.tree import PlanEnv
     from cmbench.render.progress import Silent
     from cmbench.run.scheduler import FactTeller
     from cmbench.run.step import StepRunner
@@ -199,7 +198,7 @@ def _why_call(session: Session) -> Answer:
     request, _ = session.script()
     runner = StepRunner(Silent(None), None, True, False, session.cmind, session.words)
     facts = FactTeller(runner, os.devnull)
-    resolver = make_resolver(session, facts, PlanEnv, None)
+    resolver = make_resolver(session, facts, None)
     notes = Notes(resolver)
     root = make_plan(session, request, facts, resolver, notes).root
     misses = list(root.detail.misses)

@@ -26,7 +26,6 @@ from cmbench.format.env import mask_word
 from cmbench.format.meta import is_true
 from cmbench.format.model import Request, Script
 from cmbench.plan.node import Plan
-from cmbench.plan.tree import PlanEnv
 from cmbench.render.progress import Silent
 from cmbench.run.scheduler import FactTeller
 from cmbench.run.step import StepRunner
@@ -118,7 +117,7 @@ def _plan(session: Session, request: Request) -> Plan:
 
     runner = StepRunner(Silent(None), None, True, False, session.cmind, session.words)
     facts = FactTeller(runner, os.devnull)
-    resolver = make_resolver(session, facts, PlanEnv, open_lock(session))
+    resolver = make_resolver(session, facts, open_lock(session))
     return make_plan(session, request, facts, resolver)
 
 

@@ -14,7 +14,7 @@ from cmbench.format.model import Request
 from cmbench.plan.names import unused
 from cmbench.plan.node import Plan, sure, walk
 from cmbench.plan.resolve import Resolver
-from cmbench.plan.tree import PlanEnv, Planner, Watcher
+from cmbench.plan.tree import Planner, Watcher
 from cmbench.render.progress import Silent
 from cmbench.run.scheduler import FactTeller
 from cmbench.run.step import StepRunner
@@ -37,7 +37,7 @@ def plan_script(cmind: Any, i: dict[str, Any]) -> Answer:
     facts = FactTeller(runner, os.devnull)
     blocks = [script.settings, *(v.settings for v in script.variations.values())]
     key = key_of(str(session.flags.get("explain") or ""), blocks)
-    resolver = make_resolver(session, facts, PlanEnv, open_lock(session))
+    resolver = make_resolver(session, facts, open_lock(session))
     notes = Notes(resolver, key)
     plan = make_plan(session, request, facts, resolver, notes)
     found, certain = (
@@ -107,7 +107,7 @@ def make_plan(
     watcher: Watcher | None = None,
 ) -> Plan:
     """The plan of ``request``; ``facts`` may run the scripts that tell of this machine."""
-    resolver = resolver or Resolver(session.index, session.store, facts, PlanEnv)
+    resolver = resolver or Resolver(session.index, session.store, facts)
     facts.resolver = resolver
     try:
         return Planner(resolver, facts, watcher).plan(request)

@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error, internal
-from cmbench.format.env import TracedEnv
 from cmbench.format.model import Outcome, Request, RunOptions, Script
 from cmbench.plan.names import unused
 from cmbench.plan.resolve import Resolver
@@ -26,6 +25,7 @@ from cmbench.session import request as requests_in
 from cmbench.session.session import Answer, Session, output_fails
 
 if TYPE_CHECKING:
+    from cmbench.plan.node import Plan
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.parallel import Together
     from cmbench.run.prefetch import Prefetcher, Wish
@@ -83,16 +83,14 @@ def open_lock(session: Session) -> Lock | None:
     return lock
 
 
-def make_resolver(
-    session: Session, facts: FactTeller, env_class: type[TracedEnv], lock: Lock | None
-) -> Resolver:
-    """A resolver that obeys ``lock``, where there is one."""
-    store = session.store if env_class is TracedEnv else session.store.as_it_is_now()
+def make_resolver(session: Session, facts: FactTeller, lock: Lock | None) -> Resolver:
+    """A resolver for a plan, of the cache as it is now, that obeys ``lock``, where there is one."""
+    store = session.store.as_it_is_now()
     if lock is None:
-        return Resolver(session.index, store, facts, env_class)
+        return Resolver(session.index, store, facts)
     from cmbench.repeat.lockfile import LockedResolver
 
-    return LockedResolver(session.index, store, facts, env_class, lock)
+    return LockedResolver(session.index, store, facts, lock)
 
 
 class _Run:
@@ -107,7 +105,6 @@ class _Run:
         self._script = script
         self._options: RunOptions = session.options
         self._prefetcher: Prefetcher | None = None
-        self._resolved_by: Resolver | None = None
         self._directory = new_run_directory(session.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"))
         self._recorder = Recorder(self._directory, self._log, _command(session), _asked(session))
@@ -190,15 +187,17 @@ class _Run:
             crew,
         )
         facts = FactTeller(runner, self._directory)
-        self._reporter.begin(self._foresee(facts))
+        facts.resolver = resolver = make_resolver(session, facts, self._lock)
+        plan = self._foresee(facts, resolver)
+        self._reporter.begin(plan.steps if plan else 1)
         runner.downloads = session.store.place("ahead")
-        facts.resolver = resolver = self._resolver(facts, TracedEnv)
+        resolver.begin(session.store)
         reporters = [self._reporter, self._recorder]
-        together = self._together(crew, facts) if crew is not None else None
+        together = self._together(crew, facts, resolver) if crew is not None else None
         scheduler = Scheduler(
             resolver, runner, facts, reporters, self._directory, together, self._prefetcher
         )
-        result = scheduler.run(self._request)
+        result = scheduler.run(self._request, plan)
         self._warn_of_unused_names(resolver)
         if self._lock is not None:
             from cmbench.repeat.lockfile import check_result
@@ -206,19 +205,13 @@ class _Run:
             check_result(self._lock, self._recorder.steps)
         return result
 
-    def _resolver(self, facts: FactTeller, env_class: type[TracedEnv]) -> Resolver:
-        resolver = make_resolver(self._session, facts, env_class, self._lock)
-        if self._resolved_by is not None:
-            resolver.share(self._resolved_by)
-        self._resolved_by = resolver
-        return resolver
-
-    def _together(self, crew: Crew, facts: FactTeller) -> Together:
-        from cmbench.run.forecast import Forecaster, WatchedEnv
+    def _together(self, crew: Crew, facts: FactTeller, other: Resolver) -> Together:
+        from cmbench.run.forecast import Forecaster
         from cmbench.run.parallel import Together
 
-        resolver = self._resolver(facts, WatchedEnv)
-        resolver.store = self._session.store
+        resolver = make_resolver(self._session, facts, self._lock)
+        resolver.share(other)
+        resolver.begin(self._session.store)
         return Together(crew, Forecaster(resolver, facts), self._reporter)
 
     def _keep_lock(self, error: Error | None) -> None:
@@ -243,24 +236,20 @@ class _Run:
             counts += [f"{files} file{'' if files == 1 else 's'}"] if files else []
             print(f"locked: {path} ({', '.join(counts)})")
 
-    def _foresee(self, facts: FactTeller) -> int:
-        """The number of steps; refuses before anything runs what cannot be resolved."""
+    def _foresee(self, facts: FactTeller, resolver: Resolver) -> Plan | None:
+        """The plan, where there is more than one step; refuses what cannot be resolved."""
         script = self._script
         blocks = [script.settings, *(v.settings for v in script.variations.values())]
         if not any(block.deps for block in blocks):
-            return 1
+            return None
         from cmbench.cli.verbs.plan import make_plan
-        from cmbench.plan.tree import PlanEnv
-
-        resolver = self._resolver(facts, PlanEnv)
-        options = self._options
-        if options.offline or not options.prefetch:
-            return make_plan(self._session, self._request, facts, resolver).steps
-        from cmbench.run.prefetch import certain
 
         plan = make_plan(self._session, self._request, facts, resolver)
-        self._prefetch(certain(plan.root))
-        return plan.steps
+        if self._options.prefetch and not self._options.offline:
+            from cmbench.run.prefetch import certain
+
+            self._prefetch(certain(plan.root))
+        return plan
 
     def _prefetch(self, wishes: list[Wish]) -> None:
         """Begin the downloads that are sure to be wanted, unless there is nothing to gain."""

@@ -1,0 +1,104 @@
+"""What a dependency entry asks for: the request that it makes with the env of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cmbench.format.env import Pending, TracedEnv, decide, select_keys, substitute
+from cmbench.format.merge import merge_dependency
+from cmbench.format.model import Condition, Dependency, Request, VersionRange
+from cmbench.index.select import parse_tags, variation_of
+from cmbench.plan.resolved_step import Frame
+
+
+def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Request | Pending:
+    """The request that a dependency entry makes; pending when its tags are not yet known.
+
+    With ``known_only`` it is made without the tags that are not.
+    """
+    env = frame.env
+    words = [entry.tags]
+    for prefix, keys in entry.tags_from_env_with_prefix:
+        words += [_prefixed(prefix, _own_value(entry, env, key)) for key in keys]
+    words += [_prefixed("", _own_value(entry, env, key)) for key in entry.tags_from_env]
+    words += [_tag_if(tag, rules, env) for tag, rules in entry.tags_if_env]
+    if entry.inherit_variation_tags:
+        words += _inherited(frame, entry)
+    for word in words:
+        if isinstance(word, Pending) and not known_only:
+            return word
+    words = [word for word in words if not isinstance(word, Pending)]
+    text = substitute(",".join(str(w) for w in words if w), env)
+    if isinstance(text, Pending):
+        return text
+    inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
+    extra = substitute(entry.extra_cache_tags, env)
+    return Request(
+        tags=parse_tags(text),
+        inputs=inputs,
+        env={**_forced(entry, env), **{k: substitute(v, env) for k, v in entry.env.items()}},
+        version=_child_version(frame, entry),
+        name=str(inputs.get("name", "")),
+        path=str(inputs.get("path", "")),
+        extra_cache_tags=tuple(t for t in str(extra).split(",") if t),
+        force_new_env_keys=entry.force_new_env_keys,
+        expires=_expiration(frame, entry),
+        adr=_passed_down(frame, entry),
+        force_cache=bool(entry.force_cache),
+    )
+
+
+def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:
+    """What the entry itself sets for ``key``, else what the caller's env holds."""
+    own = substitute(entry.env[key], env) if key in entry.env else ""
+    return env.get(key) if own in ("", None) else own
+
+
+def _tag_if(tag: str, rules: tuple[Condition, ...], env: TracedEnv) -> Any:
+    answer, question = decide(rules, env)
+    if answer is None:
+        return Pending(question.rpartition(" from ")[2])
+    return tag if answer else ""
+
+
+def _prefixed(prefix: str, value: Any) -> Any:
+    if value is None or value == "":
+        return ""
+    if isinstance(value, Pending):
+        return value
+    items = value if isinstance(value, list) else [value]
+    return ",".join(f"{prefix}{item}" for item in items)
+
+
+def _inherited(frame: Frame, entry: Dependency) -> list[str]:
+    skipped = set(entry.skip_inherit_variation_groups)
+    refused = {word[2:] for word in entry.tags.split(",") if word.startswith("-_")}
+    return [
+        "_" + name
+        for name in frame.choice.variations
+        if name not in refused
+        and "," not in name
+        and variation_of(frame.script, name).group not in skipped
+    ]
+
+
+def _forced(entry: Dependency, env: TracedEnv) -> dict[str, Any]:
+    if not entry.force_env_keys:
+        return {}
+    return {key: env[key] for key in select_keys(dict.keys(env), entry.force_env_keys)}
+
+
+def _child_version(frame: Frame, entry: Dependency) -> VersionRange:
+    return entry.version or (frame.version if entry.reuse_version else entry.version)
+
+
+def _expiration(frame: Frame, entry: Dependency) -> str:
+    return entry.expires or (frame.expires if entry.inherits_expiration else "")
+
+
+def _passed_down(frame: Frame, entry: Dependency) -> Mapping[str, Dependency]:
+    adr: dict[str, Dependency] = frame.adr.plain()
+    for name, update in entry.adr.items():
+        adr[name] = merge_dependency(adr[name], update) if name in adr else update
+    return adr

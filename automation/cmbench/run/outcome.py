@@ -1,0 +1,143 @@
+"""What a step gives back, what its caller takes over, and what an entry of it depends on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from cmbench.cache.cache_entry import Reliance, expiration, reliance
+from cmbench.cache.store import remove_tree
+from cmbench.errors import Error
+from cmbench.format.env import TracedEnv, merge_value, select_keys
+from cmbench.format.model import Outcome
+from cmbench.plan.resolved_step import OF_THE_ENGINE, Frame
+from cmbench.run.cm_objects import Place
+
+
+def expires(frame: Frame, now: float) -> float:
+    try:
+        return expiration(frame.expires, now)
+    except ValueError:
+        raise Error(
+            "bad-meta",
+            f"{frame.script.alias}: cache_expiration: {frame.expires} is no time",
+            hint="write a number with its unit: 30m, 2h, 5d",
+        ) from None
+
+
+def check_version(frame: Frame, found: str) -> None:
+    """Refuse a result outside the bounds that were asked for."""
+    wanted = frame.version
+    if not (wanted.minimum or wanted.maximum):
+        return
+    from cmbench.lib import versions
+
+    bounds = " and ".join(
+        f"{sign} {bound}"
+        for sign, bound in ((">=", wanted.minimum), ("<=", wanted.maximum))
+        if bound
+    )
+    if found and not versions.satisfies(found, wanted.minimum, wanted.maximum, ""):
+        raise Error(
+            "version-not-found",
+            f"{frame.script.alias} has version {found}, asked for {bounds}",
+            hint="install one that fits, name its place with --path, or ask for other bounds",
+        )
+    if not found and frame.parent is None and not wanted.exact:
+        raise Error(
+            "version-not-found", f"{frame.script.alias} tells no version, asked for {bounds}"
+        )
+
+
+def working_directory(frame: Frame) -> str:
+    """Where an uncached step works: in the entry that is being made, else where the user is."""
+    return frame.parent.cwd if frame.parent and frame.parent.cwd else os.getcwd()
+
+
+def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
+    """Take over what a dependency read and what it gives back.
+
+    Its reads come first: once its values are written, they would no longer count as read.
+    """
+    for name in child.outer_reads():
+        if name not in child.request.env:
+            frame.note(name)
+    if outcome.entry:
+        frame.entries[outcome.entry] = None
+    else:
+        frame.scripts.update(child.scripts)
+        frame.entries.update(child.entries)
+        for source, reads in joined(child.facts, child.env.fact_reads).items():
+            frame.facts.setdefault(source, {}).update(reads)
+    for key, value in outcome.new_env.items():
+        if child.script.host_facts:
+            frame.env.learn(key, value, child.script.path)
+        else:
+            frame.env[key] = merge_value(frame.env.peek(key), value)
+    for key, value in outcome.new_state.items():
+        frame.state[key] = merge_value(frame.state.peek(key), value)
+
+
+def exports(frame: Frame) -> dict[str, Any]:
+    """The env that a step gives back: what ``new_env_keys`` names and the step itself set.
+
+    A value that settings or inputs have set counts as read: it is part of the result.
+    """
+    prefix = frame.script.dialect.prefix
+    of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
+    patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
+    env = frame.env
+    keys = [
+        key
+        for key in select_keys(dict.keys(env), patterns)
+        if (key in env.written or key in env.laid or key in env.facts)
+        and not key.startswith(of_the_engine)
+    ]
+    for key in [*keys, *(p for p in patterns if "*" not in p and "?" not in p)]:
+        env.note(key)
+    return {key: _storable(env.peek(key)) for key in keys}
+
+
+def state_exports(frame: Frame) -> dict[str, Any]:
+    state: TracedEnv = frame.state
+    keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
+    for key in keys:
+        state.note(key)
+    return {key: state.peek(key) for key in keys}
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def joined(
+    one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
+
+
+def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
+    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
+    legacy = frame.env.peek(key) if key in frame.env.written else None
+    found = []
+    for path in [*paths, *([str(legacy)] if legacy else [])]:
+        if not os.path.exists(path):
+            raise Error(
+                "bad-customize", f"{frame.script.alias} relies on {path}, which does not exist"
+            )
+        found.append(reliance(path))
+    return tuple(found)
+
+
+def remove(names: Iterable[str], place: Place) -> None:
+    for name in names:
+        path = os.path.join(place.cwd, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            remove_tree(path)
+        else:
+            with suppress(OSError):
+                os.unlink(path)
