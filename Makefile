@@ -1,5 +1,7 @@
 # make benchmark   from a fresh clone to a first result
-# make test        formatting, lint, types and tests: what CI runs
+# make quick       formatting, lint, types and unit tests, in a minute: before each commit
+# make test        formatting, lint, types and all tests: what CI runs
+# make coverage    unit and engine tests, and the lines of the engine that they leave out
 # make format      rewrite the sources the way `make test` wants them
 # make clean       remove what the other targets made, results and cache included
 
@@ -16,9 +18,11 @@ export CM_REPOS ?= $(CURDIR)/.cm
 
 INSTALLED := $(VENV)/.installed
 INSTALLED_FOR_TEST := $(VENV)/.installed-for-test
+# A file of tests stays in one process: what it makes once is made once. `PARALLEL=` is serial.
+PARALLEL ?= -n auto --dist loadfile
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: help benchmark test format check pytest register clean
+.PHONY: help benchmark quick test format check lint types unit pytest coverage register clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -29,18 +33,33 @@ benchmark: register
 	PATH="$(CURDIR)/$(BIN):$$PATH" cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios \
 	  --model=resnet50 --backend=onnxruntime --device=cpu --quiet
 
+quick: check unit
+
 test: check pytest
 
-check: $(INSTALLED_FOR_TEST)
+check: lint types
+
+lint: $(INSTALLED_FOR_TEST)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(INSTALLED_FOR_TEST)
 	$(BIN)/mypy
 	@for src in script/*/src; do \
 	  if [ -d "$$src" ]; then echo "mypy $$src"; MYPYPATH="$$src" $(BIN)/mypy "$$src"; fi; \
 	done
 
-pytest: $(INSTALLED_FOR_TEST)
-	$(BIN)/pytest
+# The import contracts are one of these tests.
+unit: $(INSTALLED_FOR_TEST)
+	$(BIN)/pytest -q tests/unit
+
+# Tests marked `quiet` measure, and run alone.
+pytest: coverage
+	$(BIN)/pytest $(PARALLEL) -m "not quiet" --ignore=tests/unit --ignore=tests/engine
+	$(BIN)/pytest -m quiet --ignore=tests/unit --ignore=tests/engine
+
+coverage: $(INSTALLED_FOR_TEST)
+	$(BIN)/pytest $(PARALLEL) tests/unit tests/engine --cov
 
 format: $(INSTALLED_FOR_TEST)
 	$(BIN)/ruff check --fix-only --quiet .
@@ -72,5 +91,5 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
 
 clean:
-	rm -rf .venv .cm build dist automation/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .cm build dist automation/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

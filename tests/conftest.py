@@ -22,6 +22,23 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
+# Folders of tests that run benchmarks: a test beside them would change what they measure.
+QUIET = (
+    "tests/end_to_end",
+    "tests/script/app-mlperf-inference",
+    "tests/script/generate-mlperf-inference-submission",
+    "tests/script/quantize-ml-model",
+    "tests/script/run-mlperf-inference-app",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what measures, so that ``make test`` runs it alone."""
+    for item in items:
+        if any(item.path.is_relative_to(ROOT / folder) for folder in QUIET):
+            item.add_marker(pytest.mark.quiet)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A new, empty home in which this checkout is the only registered repository."""
