@@ -1,15 +1,16 @@
-"""report.html: a submission at a glance, in one file that needs no network."""
+"""report.html: what ``page.html`` says of a submission, at a glance."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
+from pathlib import Path
 
-from mlperf_harness.reporting import page as harness_page
-from mlperf_harness.reporting import svg
 from mlperf_harness.wording import figures
+from mlperf_pages import charts
+from mlperf_pages.render import render as render_page
 
 from .checks.base import Finding
 from .official import Outcome
@@ -17,7 +18,11 @@ from .summary import HEADING, Row, cells_of
 from .system import Description
 from .verdict import Verdict
 
+TEMPLATE = Path(__file__).with_name("page.html")
 HIGHER = "samples/s"
+CHECK = "cm run script --tags=run,mlperf,inference,submission,checker --submission_dir="
+SUMMARIZE = "cm run script --tags=summarize,mlperf,inference,submission --submission_dir="
+MOST_COMPARED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,164 +39,94 @@ class Contents:
     others_from: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """The results of one system; each chart comes with its title and a note."""
+
+    rows: Sequence[Row]
+    charts: Sequence[tuple[str, str, charts.Chart]]
+    described: Description | None
+
+
 def render(contents: Contents) -> str:
     """The whole page."""
-    title = f"MLPerf inference v{contents.round}: submission"
     groups = groupby(contents.rows, lambda row: (row.division, row.submitter, row.system))
-    body = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="lead">{escape(contents.tree)}</p>',
-        _verdict(contents),
-        *(_system(key, list(group), contents) for key, group in groups),
-        _findings("Broken rules", contents.verdict.faults),
-        _findings("Why these results cannot be handed in", contents.verdict.nature),
-        _findings("To look at", contents.verdict.notices),
-        _official(contents.outcomes),
-    ]
-    style = harness_page.STYLE.read_text(encoding="utf-8")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
-    )
-
-
-def _verdict(contents: Contents) -> str:
+    systems = [list(group) for _, group in groups]
     verdict = contents.verdict
-    kind = "good" if verdict.submittable else "bad"
-    word = "submittable" if verdict.submittable else "not submittable"
-    return (
-        f'<section><h2>Verdict <span class="badge {kind}">{word}</span></h2>'
-        f"<p>{escape(verdict.line)}</p></section>"
+    findings = {
+        "Broken rules": _by_rule(verdict.faults),
+        "Why these results cannot be handed in": _by_rule(verdict.nature),
+        "To look at": _by_rule(verdict.notices),
+    }
+    quoted = shlex.quote(contents.tree)
+    compared = f" --compare={shlex.quote(contents.others_from)}" if contents.others_from else ""
+    return render_page(
+        TEMPLATE,
+        title=f"MLPerf inference v{contents.round}: submission",
+        contents=contents,
+        systems=[
+            System(rows, list(_charts(rows, contents)), contents.systems.get(rows[0].system))
+            for rows in systems
+        ],
+        findings={title: found for title, found in findings.items() if found},
+        commands=[CHECK + quoted, SUMMARIZE + quoted + compared],
+        heading=HEADING,
+        cells_of=cells_of,
     )
 
 
-def _system(key: tuple[str, str, str], rows: list[Row], contents: Contents) -> str:
-    division, submitter, system = key
-    table = harness_page.table(HEADING, [_cells(row) for row in rows], "figures")
-    charts = "".join(_charts(rows, contents))
-    described = contents.systems.get(system)
-    facts = _facts(described) if described else ""
-    return (
-        f"<section><h2>{escape(system)}</h2>"
-        f'<p class="lead">{escape(submitter)}, {escape(division)} division, '
-        f"{escape(rows[0].category)}, {escape(rows[0].framework)}</p>"
-        f'{table}<div class="cards">{charts}</div>{facts}</section>'
-    )
+def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Each rule once, with all that breaks it."""
+    groups: dict[str, list[Finding]] = {}
+    for each in findings:
+        groups.setdefault(each.rule, []).append(each)
+    return list(groups.values())
 
 
-def _cells(row: Row) -> list[str]:
-    cells = [escape(cell) for cell in cells_of(row)]
-    kind = "good" if row.validity == "VALID" else "bad"
-    cells[3] = f'<span class="badge {kind}">{cells[3]}</span>'
-    return cells
-
-
-def _charts(rows: Sequence[Row], contents: Contents) -> Iterator[str]:
+def _charts(rows: Sequence[Row], contents: Contents) -> Iterator[tuple[str, str, charts.Chart]]:
     """Speed by scenario and accuracy against its target, for each benchmark."""
     for benchmark, group in groupby(rows, lambda row: row.benchmark):
         found = list(group)
         for row in found:
             if row.value is not None:
-                yield _speed(row, contents)
+                yield _speed(row, row.value, contents.others)
         judged = [row for row in found if row.accuracy is not None]
         if judged:
             yield _accuracy(benchmark, judged)
 
 
-def _speed(row: Row, contents: Contents) -> str:
-    bars = [svg.Bar("result", row.value or 0.0, f"{row.scenario}: {row.value} {row.unit}")]
+def _speed(row: Row, value: float, known: Sequence[Row]) -> tuple[str, str, charts.Chart]:
+    bars = [charts.Bar("result", value, f"{row.scenario}: {value} {row.unit}")]
     bars += [
-        svg.Bar(f"{name} ms", value, f"{name}: {value:.4g} ms")
-        for name, value in (("p50", row.p50_ms), ("p99", row.p99_ms))
-        if value is not None and row.unit == "ms"
+        charts.Bar(f"{name} ms", at, f"{name}: {at:.4g} ms")
+        for name, at in (("p50", row.p50_ms), ("p99", row.p99_ms))
+        if at is not None and row.unit == "ms"
     ]
+    same = (row.benchmark, row.scenario.lower(), row.unit)
     others = [
-        other
-        for other in contents.others
-        if (other.benchmark, other.scenario.lower()) == (row.benchmark, row.scenario.lower())
-        and other.value is not None
-        and other.unit == row.unit
+        (other, other.value)
+        for other in known
+        if (other.benchmark, other.scenario.lower(), other.unit) == same and other.value is not None
     ]
-    for other in others[:4]:
-        label = f"{other.submitter} {other.system}: {figures(other.value or 0.0)} {other.unit}"
-        bars.append(svg.Bar(other.submitter[:10], other.value or 0.0, label, other=True))
-    better = "higher is better" if row.unit == HIGHER else "lower is better"
-    note = f"{row.benchmark} {row.scenario}"
-    ratio = _ratio(row, others)
-    return (
-        f"<figure><figcaption>{escape(note)} <small>{escape(row.metric)}, {better}{ratio}</small>"
-        f"</figcaption>{svg.bars(bars, row.unit)}</figure>"
-    )
+    for other, at in others[:MOST_COMPARED]:
+        label = f"{other.submitter} {other.system}: {figures(at)} {other.unit}"
+        bars.append(charts.Bar(other.submitter[:10], at, label, other=True))
+    note = f"{row.metric}, {'higher' if row.unit == HIGHER else 'lower'} is better"
+    if others and value and others[0][1]:
+        ratio = value / others[0][1]
+        speed = ratio if row.unit == HIGHER else 1 / ratio
+        note += f"; {speed:.2f} times as fast as {others[0][0].submitter}"
+    return f"{row.benchmark} {row.scenario}", note, charts.bars(bars, row.unit)
 
 
-def _ratio(row: Row, others: Sequence[Row]) -> str:
-    if not others or not row.value or not others[0].value:
-        return ""
-    ratio = row.value / others[0].value
-    speed = ratio if row.unit == HIGHER else 1 / ratio
-    return f"; {speed:.2f} times as fast as {escape(others[0].submitter)}"
-
-
-def _accuracy(benchmark: str, rows: Sequence[Row]) -> str:
-    unit = "" if rows[0].accuracy_metric.startswith(("mean", "ROUGE")) else "%"
-    target = rows[0].accuracy_target
+def _accuracy(benchmark: str, rows: Sequence[Row]) -> tuple[str, str, charts.Chart]:
+    first = rows[0]
+    unit = "" if first.accuracy_metric.startswith(("mean", "ROUGE")) else "%"
+    target = first.accuracy_target
     bars = [
-        svg.Bar(row.scenario, row.accuracy or 0.0, f"{row.scenario}: {row.accuracy} {unit}")
+        charts.Bar(row.scenario, row.accuracy or 0.0, f"{row.scenario}: {row.accuracy} {unit}")
         for row in rows
     ]
-    marker = svg.Marker("target", target) if target is not None else None
-    return (
-        f"<figure><figcaption>{escape(benchmark)} accuracy "
-        f"<small>{escape(rows[0].accuracy_metric)}, the line is the target</small></figcaption>"
-        f"{svg.bars(bars, unit, marker)}</figure>"
-    )
-
-
-def _facts(described: Description) -> str:
-    rows = [
-        [
-            escape(name),
-            escape(value.text) or '<span class="none">empty</span>',
-            escape(value.origin),
-        ]
-        for name, value in described.values.items()
-    ]
-    table = harness_page.table(("field", "value", "from"), rows)
-    return f"<details><summary>Description of the system</summary>{table}</details>"
-
-
-def _findings(title: str, findings: Sequence[Finding]) -> str:
-    """Each rule once, with its places; a list, as paths are too long for the cells of a table."""
-    if not findings:
-        return ""
-    items = []
-    for rule in dict.fromkeys(each.rule for each in findings):
-        found = [each for each in findings if each.rule == rule]
-        texts = dict.fromkeys(each.found for each in found)
-        places = "".join(f"<li>{escape(each.where)}</li>" for each in found)
-        items.append(
-            f"<p><b>{escape(rule)}</b>: {escape('; '.join(texts))}</p>"
-            f'<p class="lead">to mend: {escape(found[0].mend)} (source: {escape(found[0].source)})'
-            f"</p><details><summary>{len(found)} {_places(found)}</summary>"
-            f'<ul class="problems">{places}</ul></details>'
-        )
-    return f"<section><h2>{escape(title)}</h2>{''.join(items)}</section>"
-
-
-def _places(found: Sequence[Finding]) -> str:
-    return "place" if len(found) == 1 else "places"
-
-
-def _official(outcomes: Sequence[Outcome]) -> str:
-    if not outcomes:
-        return ""
-    rows = []
-    for each in outcomes:
-        kind, word = ("good", "accepted") if each.accepted else ("bad", "refused")
-        said = "<br>".join(escape(complaint.text) for complaint in each.complaints[:20])
-        badge = f'<span class="badge {kind}">{word}</span>'
-        rows.append([escape(each.checker), badge, said or escape(each.last)])
-    table = harness_page.table(("checker", "verdict", "what it says"), rows)
-    return f"<section><h2>Official checker</h2>{table}</section>"
+    marker = charts.Marker("target", target) if target is not None else None
+    note = f"{first.accuracy_metric}, the line is the target"
+    return f"{benchmark} accuracy", note, charts.bars(bars, unit, marker)

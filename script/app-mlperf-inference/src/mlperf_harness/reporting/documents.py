@@ -26,11 +26,11 @@ def show_so_far(tree: Tree, whole: Results) -> None:
 
 def write(tree: Tree, asked: Results, whole: Results, settings: SessionSettings) -> None:
     """Write the documents about the ``whole`` tree, and the answer about what was ``asked``."""
-    _show(tree, asked, whole)
     for result in whole.results:
         folder = tree.scenario(result.scenario)
         if folder.is_dir():
             records.write_text(folder / "README.md", readme.text(whole, result, settings))
+    _show(tree, asked, whole)
     records.write(tree.root / "results.json", whole)
     if settings.answer:
         records.write(Path(settings.answer), asked)

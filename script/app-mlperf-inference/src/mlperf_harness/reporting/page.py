@@ -1,23 +1,24 @@
-"""report.html: one file that needs no network, with charts for every scenario."""
+"""report.html: what ``page.html`` says of the results, with charts for every scenario."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
+
+from mlperf_pages import charts
+from mlperf_pages.render import render as render_page
 
 from .. import records
 from ..errors import HarnessError
 from ..measuring.telemetry import Range, Telemetry
 from ..settings import OFFLINE, SERVER
 from ..wording import cores_in_words, duration, figures
-from . import svg
 from .history import Entry, configuration
 from .results import (
-    ComplianceResult,
-    FindResult,
     OtherRun,
     PerformanceResult,
     Problem,
@@ -28,71 +29,64 @@ from .results import (
     span,
 )
 
+TEMPLATE = Path(__file__).with_name("page.html")
 SERIES = "series.json"
 EARLIER = 30
-STYLE = Path(__file__).with_name("page.css")
+PERCENTILES = ("50.00", "90.00", "99.00")
+NO_COMMAND = "(not started by a command line)"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A scenario as the page shows it; each chart comes with its title and a note."""
+
+    result: ScenarioResult
+    measured: str
+    by: str
+    account: str
+    problems: Sequence[tuple[str, Problem]]
+    charts: Sequence[tuple[str, str, charts.Chart]]
+    logs: Sequence[tuple[str, str]]
+    search: Sequence[tuple[str, ...]]
+    telemetry: Sequence[tuple[str, str]]
 
 
 def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
     """The whole page; ``entries`` are the earlier results of this system."""
+    tests = dict.fromkeys(test.test for each in results.results for test in each.compliance)
     form = f" ({results.form} form)" if results.form else ""
-    title = f"{results.benchmark}{form}: MLPerf inference"
-    body = "".join(
-        [
-            f"<h1>{escape(results.benchmark)}{escape(form)}</h1>",
-            f'<p class="lead">{escape(_lead(results))}</p>',
-            _notes(results),
-            f"<section><h2>Summary</h2>{_summary(results)}</section>",
-            *(_scenario(results, each, entries, precision) for each in results.results),
-            _others(results),
-            f"<section><h2>System</h2>{_system(results)}</section>",
-        ]
-    )
-    style = STYLE.read_text(encoding="utf-8")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
+    return render_page(
+        TEMPLATE,
+        title=f"{results.benchmark}{form}: MLPerf inference",
+        results=results,
+        parts=[_part(results, each, entries, precision) for each in results.results],
+        tests=list(tests),
+        version=results.versions.get(results.backend, ""),
+        cores=cores_in_words(results.host.cores_usable),
+        others=_others(results),
+        commands=_commands(results),
+        system=_system(results),
+        figures=figures,
+        accuracy_in_words=accuracy_in_words,
     )
 
 
-def _lead(results: Results) -> str:
-    version = results.versions.get(results.backend, "")
-    machine = f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"
-    return (
-        f"{results.backend} {version} on {results.device}, {results.precision}, LoadGen "
-        f"{results.versions.get('loadgen', '?')} (round {results.round}), {results.style} runs, "
-        f"{results.division} division, {machine}"
+def _part(
+    results: Results, result: ScenarioResult, entries: Sequence[Entry], precision: str
+) -> Part:
+    run = result.performance_run
+    telemetry = run.circumstances.telemetry if run else None
+    return Part(
+        result=result,
+        measured=_times(results, result),
+        by=_when(results, result),
+        account=_account(run) if run else "",
+        problems=[(_rule(p), p) for p in results.problems if p.scenario == result.scenario],
+        charts=list(_charts(results, run, entries, precision)) if run else [],
+        logs=list(_logs(results, result)),
+        search=_search(result),
+        telemetry=list(_telemetry(telemetry)) if telemetry else [],
     )
-
-
-def _notes(results: Results) -> str:
-    notes = list(results.notes)
-    if results.form == "tiny":
-        notes.insert(
-            0, "Tiny form: no MLPerf submission result, and no word on the full benchmark."
-        )
-    if results.style != "valid":
-        notes.append("Short runs: VALID means by LoadGen's word under the shortened duration.")
-    return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
-
-
-def table(heading: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "facts") -> str:
-    """A table of cells that are HTML already; the page's style knows its ``kind``."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heading)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _summary(results: Results) -> str:
-    tests = list(dict.fromkeys(test.test for each in results.results for test in each.compliance))
-    heading = ["scenario", "result", "validity", "accuracy", "target", *tests, "metric", "measured"]
-    rows = [[*_summary_row(each, tests), _when(results, each)] for each in results.results]
-    return table(heading, rows, "figures")
 
 
 def _when(results: Results, result: ScenarioResult) -> str:
@@ -114,94 +108,6 @@ def _times(results: Results, result: ScenarioResult) -> str:
     )
 
 
-def _others(results: Results) -> str:
-    """Runs that lie in the same folder and belong to something else, by the call that made them."""
-    if not results.others:
-        return ""
-    groups: dict[tuple[str, str], list[OtherRun]] = {}
-    for each in results.others:
-        groups.setdefault(("; ".join(each.differs), each.command), []).append(each)
-    items = "".join(
-        f"<li><b>{escape(differs)}</b><br>{escape(_names(runs))}<br>"
-        f"<code>{escape(command)}</code></li>"
-        for (differs, command), runs in groups.items()
-    )
-    return (
-        "<section><h2>Runs of another configuration</h2><p>They lie in the same folder and are "
-        f'no part of the results above.</p><ul class="problems">{items}</ul></section>'
-    )
-
-
-def _names(runs: Sequence[OtherRun]) -> str:
-    """Scenarios with their modes, and when the first and the last of them was made."""
-    modes: dict[str, list[str]] = {}
-    for run in runs:
-        modes.setdefault(run.scenario, []).append(run.mode)
-    named = "; ".join(f"{scenario}: {', '.join(found)}" for scenario, found in modes.items())
-    return f"{named}; measured {span([run.measured_at for run in runs])} UTC"
-
-
-def _summary_row(result: ScenarioResult, tests: Sequence[str]) -> list[str]:
-    run = result.performance_run
-    made = {test.test: test for test in result.compliance}
-    accuracy = "-"
-    if result.accuracy is not None:
-        accuracy = escape(accuracy_in_words(result.accuracy, result.accuracy_unit))
-        accuracy += "" if result.accuracy_reached else " " + _badge("LOW")
-    target = "-"
-    if result.accuracy_target is not None:
-        target = escape(accuracy_in_words(result.accuracy_target, result.accuracy_unit))
-    return [
-        f"<b>{escape(result.scenario)}</b>",
-        "-" if result.value is None else f"{figures(result.value)} {escape(result.unit or '')}",
-        _badge(result.validity) if result.validity else "-",
-        accuracy,
-        target,
-        *(_badge("PASS" if made[t].passed else "FAIL") if t in made else "-" for t in tests),
-        escape(run.meaning) if run else "-",
-    ]
-
-
-def _badge(text: str) -> str:
-    good = text in ("VALID", "PASS")
-    return f'<span class="badge {"good" if good else "bad"}">{escape(text)}</span>'
-
-
-def _scenario(
-    results: Results, result: ScenarioResult, entries: Sequence[Entry], precision: str
-) -> str:
-    parts = [f"<h2>{escape(result.scenario)}</h2>"]
-    charts: list[str] = []
-    if result.runs():
-        parts.append(f'<p class="when">Measured {escape(_times(results, result))}</p>')
-    run = result.performance_run
-    if run is not None:
-        value = "no figure" if run.value is None else f"{figures(run.value)} {run.unit}"
-        parts.append(
-            f'<p class="figure"><b>{escape(value)}</b> {escape(run.meaning)} '
-            f"{_badge(run.validity)}</p><p>{escape(_account(run))}</p>"
-        )
-        charts += _run_charts(run)
-        name = configuration(results, run.scenario, precision)
-        charts.append(_card("This and earlier runs", _earlier(run, name, entries), run.unit))
-    if result.find is not None:
-        parts.append(f"<p>{escape(_found(result.find))}</p>")
-        charts += _search(result.find)
-    problems = [each for each in results.problems if each.scenario == result.scenario]
-    if problems:
-        items = "".join(
-            f"<li><b>{escape(_rule(each))}:</b> "
-            f"{escape(each.fault.text)}. <i>{escape(each.fault.advice)}</i></li>"
-            for each in problems
-        )
-        parts.append(f'<ul class="problems">{items}</ul>')
-    parts.append(f'<div class="cards">{"".join(charts)}</div>')
-    parts += [_compliance(test) for test in result.compliance]
-    if run is not None and run.circumstances.telemetry is not None:
-        parts.append(_telemetry(run.circumstances.telemetry))
-    return f"<section>{''.join(parts)}</section>"
-
-
 def _rule(problem: Problem) -> str:
     rule = problem.fault.rule
     return rule if rule.startswith(problem.mode) else f"{problem.mode}, {rule}"
@@ -215,43 +121,59 @@ def _account(run: PerformanceResult) -> str:
     shape = run.shape
     attempts = len(run.attempts)
     again = f"; attempt {attempts} counts" if attempts > 1 else ""
-    told = run.targets.qps or run.targets.latency_ms
+    expected = run.targets.qps or run.targets.latency_ms
     unit = "samples/s" if run.targets.qps else "ms"
-    aim = f", told to expect {figures(told)} {unit} ({run.targets.origin})" if told else ""
+    aim = f", target {figures(expected)} {unit} ({run.targets.origin})" if expected else ""
     return (
         f"{queries}{seconds}, {shape.workers} x {shape.threads} threads, batch {shape.batch}"
         f"{aim}{again}"
     )
 
 
-def _run_charts(run: PerformanceResult) -> Iterator[str]:
+def _charts(
+    results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
+) -> Iterator[tuple[str, str, charts.Chart]]:
+    yield from _course(run)
+    name = configuration(results, run.scenario, precision)
+    mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
+    now = run.circumstances.measured_at
+    if any(entry.measured_at != now for entry in mine):
+        dots = [_dot(entry, now) for entry in mine]
+        yield "This and earlier runs", run.unit, charts.history(dots, run.unit)
+
+
+def _dot(entry: Entry, now: str) -> charts.Dot:
+    versions = ", ".join(f"{key} {value}" for key, value in entry.versions.items())
+    return charts.Dot(
+        entry.value,
+        f"{entry.measured_at}: {figures(entry.value)} {entry.unit}, {entry.validity}, {versions}",
+        hollow=entry.validity != "VALID",
+        present=entry.measured_at == now,
+    )
+
+
+def _course(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+    """What was recorded while the run lasted."""
     try:
         series = records.read_json(Path(run.log_dir).parent / SERIES)
     except HarnessError:
         return
     if series.get("counts"):
-        markers = [
-            svg.Marker(f"p{float(name):g}", run.latencies_ms[name])
-            for name in ("50.00", "90.00", "99.00")
-            if run.latencies_ms.get(name)
-        ]
-        chart = svg.histogram(series["edges_ms"], series["counts"], markers, "ms")
-        note = f"{series['recorded']} queries recorded, lines by LoadGen"
-        yield _card("Latency", chart, note)
+        latencies = {f"p{float(p):g}": run.latencies_ms.get(p) for p in PERCENTILES}
+        markers = [charts.Marker(name, at) for name, at in latencies.items() if at]
+        told = ", ".join(f"{marker.name} {figures(marker.at)}" for marker in markers)
+        drawn = charts.histogram(series["edges_ms"], series["counts"], markers, "ms")
+        yield "Latency", f"{told} ms; {series['recorded']} queries", drawn
     points = rates(series.get("progress", []))
     if len(points) > 1:
-        yield _card("Throughput over time", svg.lines([("", points)], "samples/s"), "samples/s")
+        yield "Throughput over time", "samples/s", charts.lines([("", points)], "samples/s")
     times = series.get("over_time", [])
     if len(times) > 1:
-        both = [
-            ("p50", [(row[0], row[1]) for row in times]),
-            ("p99", [(row[0], row[2]) for row in times]),
-        ]
-        legend = '<span class="key s0">p50</span> <span class="key s1">p99</span> ms'
-        yield _card("Latency over time", svg.lines(both, "ms"), legend, html=True)
+        both = [(name, [(row[0], row[k]) for row in times]) for k, name in ((1, "p50"), (2, "p99"))]
+        yield "Latency over time", "ms", charts.lines(both, "ms")
 
 
-def rates(progress: Sequence[Sequence[float]], most: int = 60) -> list[svg.Point]:
+def rates(progress: Sequence[Sequence[float]], most: int = 60) -> list[charts.Point]:
     """Samples/s between looks at the count, from the first answer to the last."""
     counts = [count for _, count in progress]
     if not counts or not counts[-1]:
@@ -270,70 +192,66 @@ def rates(progress: Sequence[Sequence[float]], most: int = 60) -> list[svg.Point
     ]
 
 
-def _earlier(run: PerformanceResult, name: str, entries: Sequence[Entry]) -> str:
-    mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
-    now = run.circumstances.measured_at
-    if [entry for entry in mine if entry.measured_at != now] == []:
-        return '<p class="none">No earlier run of this configuration on this system.</p>'
-    dots = [
-        svg.Dot(
-            entry.value,
-            f"{entry.measured_at}: {figures(entry.value)} {entry.unit}, {entry.validity}, "
-            + ", ".join(f"{key} {value}" for key, value in entry.versions.items()),
-            hollow=entry.validity != "VALID",
-            present=entry.measured_at == now,
-        )
-        for entry in mine
-    ]
-    return svg.dots(dots, run.unit)
+def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]:
+    """Names and places, beside the page, of what else there is to read of a scenario."""
+    folder = Path(results.folder)
+    for run in (result.performance_run, result.accuracy_run, *result.compliance):
+        logs = Path(run.log_dir) if run and run.log_dir else None
+        if logs and logs.is_dir() and logs.is_relative_to(folder):
+            relative = logs.relative_to(folder)
+            yield f"{relative.parts[1]} logs", quote(relative.as_posix()) + "/"
+    readme = folder / result.scenario.lower() / "README.md"
+    if readme.is_file():
+        yield "README", quote(os.path.relpath(readme, folder))
 
 
-def _card(title: str, content: str, note: str, html: bool = False) -> str:
-    shown = note if html else escape(note)
-    return (
-        f"<figure><figcaption>{escape(title)} <small>{shown}</small></figcaption>{content}</figure>"
-    )
-
-
-def _found(found: FindResult) -> str:
-    value = "nothing was found" if found.value is None else f"{figures(found.value)} {found.unit}"
-    where = f", stored in {found.stored}" if found.stored else ""
-    return f"find-performance: {found.quantity} = {value}{where}"
-
-
-def _search(found: FindResult) -> Iterator[str]:
-    if not found.tries or found.scenario != SERVER:
-        return
-    rows = [
-        [
-            f"{figures(each.qps)}",
+def _search(result: ScenarioResult) -> list[tuple[str, ...]]:
+    """The runs of the search for the Server rate."""
+    if result.find is None or result.scenario != SERVER:
+        return []
+    return [
+        (
+            figures(each.qps),
             f"{100 * each.late_share:.2f} %",
             "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms",
             "in time" if each.passed else "too late",
-            escape(each.purpose),
-        ]
-        for each in found.tries
+            each.purpose,
+        )
+        for each in result.find.tries
     ]
-    tried = table(["samples/s", "late", "p99", "verdict", "run"], rows, "figures")
-    yield _card("Server search", tried, f"{len(rows)} runs")
 
 
-def _compliance(test: ComplianceResult) -> str:
-    lines = "<br>".join(escape(line) for line in test.lines)
-    badge = _badge("PASS" if test.passed else "FAIL")
-    return f"<details><summary>{escape(test.test)} {badge}</summary><p>{lines}</p></details>"
+def _others(results: Results) -> list[tuple[str, str, str]]:
+    """Runs that lie in the same folder and belong to something else, by the call that made them."""
+    groups: dict[tuple[str, str], list[OtherRun]] = {}
+    for each in results.others:
+        groups.setdefault(("; ".join(each.differs), each.command), []).append(each)
+    found = []
+    for (differs, command), runs in groups.items():
+        times = span([run.measured_at for run in runs])
+        names = _names((run.scenario, run.mode) for run in runs)
+        found.append((differs, f"{names}; measured {times} UTC", command))
+    return found
 
 
-def _telemetry(seen: Telemetry) -> str:
-    warnings = "".join(f'<p class="note">{escape(text)}</p>' for text in seen.warnings)
-    rows = [[escape(name), escape(value)] for name, value in _facts(seen)]
-    return (
-        f"{warnings}<details><summary>Telemetry of this run</summary>{table(['', ''], rows)}"
-        "</details>"
-    )
+def _names(runs: Iterable[tuple[str, str]]) -> str:
+    """Scenarios with their modes."""
+    modes: dict[str, list[str]] = {}
+    for scenario, mode in runs:
+        modes.setdefault(scenario, []).append(mode)
+    return "; ".join(f"{scenario}: {', '.join(found)}" for scenario, found in modes.items())
 
 
-def _facts(seen: Telemetry) -> Iterator[tuple[str, str]]:
+def _commands(results: Results) -> dict[str, str]:
+    """The command of every run, each once, and what it measured."""
+    made: dict[str, list[tuple[str, str]]] = {}
+    for result in results.results:
+        for mode, around in result.runs():
+            made.setdefault(around.command or NO_COMMAND, []).append((result.scenario, mode))
+    return {command: _names(runs) for command, runs in made.items()}
+
+
+def _telemetry(seen: Telemetry) -> Iterator[tuple[str, str]]:
     yield "CPU governor", ", ".join(seen.governors) or "not readable"
     yield "clock", _span(seen.frequency_mhz, "MHz")
     yield "temperature", _span(seen.temperature_c, "C")
@@ -365,9 +283,9 @@ def _asked(results: Results) -> str:
     return f"{', '.join(call.modes)} of {', '.join(call.scenarios)}; runs made: {len(call.made)}"
 
 
-def _system(results: Results) -> str:
+def _system(results: Results) -> Mapping[str, str]:
     cores = cores_in_words(results.host.cores_usable)
-    facts: Mapping[str, Any] = {
+    return {
         "system": results.sut,
         "operating system": results.host.system,
         "processor": f"{results.host.cpu_model}, {cores} usable",
@@ -380,4 +298,3 @@ def _system(results: Results) -> str:
         "this call": _asked(results),
         "took": duration(results.seconds),
     }
-    return table(["", ""], [[escape(k), escape(str(v))] for k, v in facts.items()])

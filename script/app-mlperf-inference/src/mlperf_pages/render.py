@@ -1,0 +1,48 @@
+"""Templates into HTML that needs no network: style and charts are part of the file."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import jinja2
+
+COMPONENTS = Path(__file__).with_name("templates")
+
+
+class MissingPackageError(Exception):
+    """Jinja2 is not there; ``kind`` and ``hint`` are for the engine's message."""
+
+    kind = "tool-missing"
+
+    def __init__(self) -> None:
+        super().__init__("a report is made with the Python package Jinja2, which is not installed")
+        self.hint = f"{sys.executable} -m pip install jinja2"
+
+
+def render(template: Path, **values: Any) -> str:
+    """The page that ``template`` makes of ``values``; texts in them are escaped.
+
+    Raises MissingPackageError without Jinja2, and jinja2.TemplateError where the template has a
+    fault or names a value that is not given.
+    """
+    return _environment(template.parent).get_template(template.name).render(values)
+
+
+@cache
+def _environment(folder: Path) -> jinja2.Environment:
+    try:
+        import jinja2  # 50 ms of CPU time, which only they pay who write a page
+    except ModuleNotFoundError as error:
+        raise MissingPackageError from error
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([folder, COMPONENTS]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
