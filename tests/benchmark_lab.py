@@ -7,8 +7,6 @@ import json
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -102,12 +100,3 @@ def harness_command(program: str, config: Path) -> list[str]:
 def harness_environment() -> dict[str, str]:
     """The environment that finds the harness."""
     return {**os.environ, "PYTHONPATH": str(HARNESS), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def wait_for(look: Callable[[], Any], seconds: float) -> Any:
-    """What ``look`` finds, asked again until it finds something; fails after ``seconds``."""
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-    return found

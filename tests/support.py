@@ -10,15 +10,33 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+
+HANG_S = 300
+"""When a test gives up on what does not come, in seconds: no measure of anything, long for any
+host."""
+
+LONG_S = f"{2 * HANG_S}.{os.getpid()}"
+"""Seconds that a program sleeps which is to be ended; no other process has this very argument."""
+
 REACHES_IN = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
 UNTRACKED = {".git", ".venv", ".cm", "build", "dist", "__pycache__", "node_modules"}
+
+
+def wait_for(look: Callable[[], Any]) -> Any:
+    """What ``look`` finds, asked again until it finds something."""
+    end = time.monotonic() + HANG_S
+    while not (found := look()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

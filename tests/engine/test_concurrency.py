@@ -6,36 +6,42 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from lab import Lab, start
+from support import HANG_S, LONG_S, wait_for
 
 
-def wait_for(path: Path, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.01)
-
-
-def slow_install(lab: Lab, mark: Path, seconds: float = 1.0) -> None:
-    """A script that says when it starts, takes its time, and counts how often it ran."""
+def slow_install(lab: Lab, mark: Path, pause: str) -> None:
+    """A script that says when it starts, makes a pause, and counts how often it ran."""
     lab.script(
         "get-slow",
         cache=True,
         new_env_keys=["SLOW"],
-        run=f"echo run >> {mark}; sleep {seconds}; echo SLOW=done > tmp-run-env.out",
+        run=f"echo run >> {mark}; {pause}; echo SLOW=done > tmp-run-env.out",
     )
+
+
+def until(go: Path) -> str:
+    """Shell words that wait for a file."""
+    return f"until [ -e {go} ]; do sleep 0.01; done"
+
+
+def waiting(lab: Lab) -> int:
+    """How many runs say in their logs that they wait for another one."""
+    logs = (lab.home / "cmbench/runs").glob("*/log.txt")
+    return sum("waiting for process" in log.read_text() for log in logs)
 
 
 def test_two_identical_runs_make_one_entry(lab: Lab, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    slow_install(lab, mark)
+    slow_install(lab, mark, until(tmp_path / "go"))
     runs = [start(lab, "get,slow") for _ in range(4)]
-    outputs = [run.communicate(timeout=60) for run in runs]
+    wait_for(lambda: waiting(lab) == 3)
+    (tmp_path / "go").touch()
+    outputs = [run.communicate(timeout=HANG_S) for run in runs]
     assert [run.returncode for run in runs] == [0] * 4, outputs
     assert mark.read_text().split() == ["run"]
     assert len(lab.store.entries()) == 1
@@ -44,13 +50,15 @@ def test_two_identical_runs_make_one_entry(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_who_asked_for_quiet_learns_whom_the_run_waits_for(lab: Lab, tmp_path: Path) -> None:
-    slow_install(lab, tmp_path / "mark")
+    slow_install(lab, tmp_path / "mark", until(tmp_path / "go"))
     runs = [start(lab, "get,slow", quiet=True) for _ in range(2)]
-    outputs = [run.communicate(timeout=60) for run in runs]
+    wait_for(lambda: waiting(lab) == 1)
+    (tmp_path / "go").touch()
+    outputs = [run.communicate(timeout=HANG_S) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], outputs
     assert sum("waiting for process" in out for out, _ in outputs) == 1
     told = start(lab, "get,slow", quiet=True, out="json")
-    assert "waiting" not in told.communicate(timeout=60)[0]
+    assert "waiting" not in told.communicate(timeout=HANG_S)[0]
 
 
 def test_many_runs_over_overlapping_entries(lab: Lab, tmp_path: Path) -> None:
@@ -60,7 +68,7 @@ def test_many_runs_over_overlapping_entries(lab: Lab, tmp_path: Path) -> None:
         deps = [{"tags": f"get,n{(n + k) % 6}"} for k in range(3)]
         lab.script(f"p-{n}", tags=f"p,top{n}", deps=deps)
     runs = [start(lab, f"p,top{n % 4}") for n in range(12)]
-    outputs = [run.communicate(timeout=120) for run in runs]
+    outputs = [run.communicate(timeout=HANG_S) for run in runs]
     assert [run.returncode for run in runs] == [0] * 12, outputs
     assert [(tmp_path / f"n{n}").read_text().split() for n in range(6)] == [["run"]] * 6
     assert len(lab.store.entries()) == 6
@@ -71,46 +79,45 @@ def test_many_runs_over_overlapping_entries(lab: Lab, tmp_path: Path) -> None:
 
 def test_kill_in_the_middle_leaves_nothing_visible(lab: Lab, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    slow_install(lab, mark, seconds=30)
+    slow_install(lab, mark, f"sleep {LONG_S}")
     run = start(lab, "get,slow")
-    wait_for(mark)
+    wait_for(mark.exists)
     assert lab.call("show", "cache").answer["list"] == []
     run.kill()
-    run.communicate(timeout=20)
+    run.communicate(timeout=HANG_S)
     assert lab.call("show", "cache").answer["list"] == []
     left = list((lab.home / "cmbench/v1/store").iterdir())
     assert len(left) == 1
-    slow_install(lab, mark, seconds=0)
+    slow_install(lab, mark, "true")
     again = lab.run("get,slow")
     assert again.env["SLOW"] == "done"
     assert not left[0].exists()
     assert len(list((lab.home / "cmbench/v1/store").iterdir())) == 1
-    assert subprocess.run(["pgrep", "-f", f"sleep {30}$"], capture_output=True).returncode == 1
+    assert subprocess.run(["pgrep", "-f", f"sleep {LONG_S}$"], capture_output=True).returncode == 1
 
 
-def test_sigterm_ends_the_whole_tree_within_seconds(lab: Lab, tmp_path: Path) -> None:
+def test_sigterm_ends_the_whole_tree(lab: Lab, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     lab.script(
         "get-stubborn",
         cache=True,
-        run=f"trap '' TERM\n(trap '' TERM; sleep 61) &\necho x > {mark}\nsleep 61\nwait",
+        run=f"trap '' TERM\n(trap '' TERM; sleep {LONG_S}) &\n"
+        f"echo x > {mark}\nsleep {LONG_S}\nwait",
     )
     run = start(lab, "get,stubborn")
-    wait_for(mark)
-    began = time.monotonic()
+    wait_for(mark.exists)
     run.send_signal(signal.SIGTERM)
-    _, err = run.communicate(timeout=20)
-    assert time.monotonic() - began < 5
+    _, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 130
     assert "interrupted" in err
     assert "what was finished is kept" in err
-    assert subprocess.run(["pgrep", "-f", "sleep 61$"], capture_output=True).returncode == 1
+    assert subprocess.run(["pgrep", "-f", f"sleep {LONG_S}$"], capture_output=True).returncode == 1
     assert list((lab.home / "cmbench/v1/store").iterdir()) == []
 
 
-COMMAND = "os.system(f'echo x > {mark}; sleep 63')"
-STUBBORN = "subprocess.run(['sh', '-c', f'trap \"\" TERM; sleep 63 & echo x > {mark}; wait'])"
-APART = "os.system(f'setsid sleep 63 & echo x > {mark}; wait')"
+COMMAND = "os.system(f'echo x > {mark}; sleep {long}')"
+STUBBORN = "subprocess.run(['sh', '-c', f'trap \"\" TERM; sleep {long} & echo x > {mark}; wait'])"
+APART = "os.system(f'setsid sleep {long} & echo x > {mark}; wait')"
 
 
 @pytest.mark.parametrize(
@@ -131,22 +138,21 @@ def test_an_interrupted_hook_takes_its_programs_along(
         cache=True,
         customize=f"""
 import os, subprocess
+from support import HANG_S, LONG_S, wait_for
 
 def preprocess(i):
-    mark = {str(mark)!r}
+    mark, long = {str(mark)!r}, "{LONG_S}"
     {code}
     return {{'return': 0}}
 """,
     )
     run = start(lab, "get,hooked")
-    wait_for(mark)
-    began = time.monotonic()
+    wait_for(mark.exists)
     run.send_signal(number)
-    out, err = run.communicate(timeout=20)
-    assert time.monotonic() - began < 5
+    out, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 130, out + err
     assert "interrupted" in err
-    assert subprocess.run(["pgrep", "-f", "sleep 63$"], capture_output=True).returncode == 1
+    assert subprocess.run(["pgrep", "-f", f"sleep {LONG_S}$"], capture_output=True).returncode == 1
     assert lab.store.entries() == []
 
 
@@ -162,16 +168,17 @@ def test_exclusive_work_never_overlaps(lab: Lab, tmp_path: Path) -> None:
         )
     runs = [start(lab, f"p,m{n}") for n in range(3)]
     for run in runs:
-        assert run.wait(timeout=60) == 0
+        assert run.wait(timeout=HANG_S) == 0
     assert log.read_text().split() == ["in", "out"] * 3
 
 
 def test_a_sweep_spares_the_living(lab: Lab, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    slow_install(lab, mark, seconds=1.5)
+    slow_install(lab, mark, until(tmp_path / "go"))
     run = start(lab, "get,slow")
-    wait_for(mark)
+    wait_for(mark.exists)
     lab.script("get-other", cache=True, run="true")
     assert lab.run("get,other").answer["return"] == 0
-    assert run.wait(timeout=60) == 0
+    (tmp_path / "go").touch()
+    assert run.wait(timeout=HANG_S) == 0
     assert lab.run("get,slow").answer["cached"]

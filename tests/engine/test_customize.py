@@ -12,6 +12,7 @@ import pytest
 
 from cmbench.record import load_record
 from lab import Lab, command
+from support import HANG_S
 
 FIND = """
 def preprocess(i):
@@ -163,7 +164,7 @@ def test_a_question_is_answered_on_a_terminal(lab: Lab, quiet: bool) -> None:
         assert lab.store.entries()[0].new_env == {"CHOSEN": "mine"}
 
 
-def _typed(words: list[str], prompt: str, answer: str, seconds: float = 30) -> str:
+def _typed(words: list[str], prompt: str, answer: str, seconds: float = HANG_S) -> str:
     """What a program prints on a terminal where ``answer`` is typed once ``prompt`` is seen."""
     pid, terminal = pty.fork()
     if pid == 0:

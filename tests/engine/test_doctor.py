@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -199,9 +198,7 @@ def test_every_finding_fits_the_terminal_and_says_what_to_do(tmp_path: Path) -> 
 
 
 def test_the_verb_on_this_machine(lab: Lab) -> None:
-    started = time.monotonic()
     result = lab.call("doctor")
-    assert time.monotonic() - started < 30
     assert result.answer["findings"]
     assert "system" in result.out
     data: list[dict[str, Any]] = json.loads(lab.call("doctor", json=True).out)

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab import Lab, Result, command, start
+from support import HANG_S, LONG_S, wait_for
 
 EXAMPLES = int(os.environ.get("CMBENCH_EXAMPLES", "8"))
 HOOK = """import time
@@ -267,11 +268,11 @@ def test_what_was_made_before_a_second_try_is_told_as_made(lab: Lab) -> None:
 def test_a_failure_leaves_what_the_serial_run_leaves(lab: Lab) -> None:
     native(lab, "a", 0.3, more="exit 3")
     native(lab, "b", 0.0)
-    native(lab, "c", 20)
+    native(lab, "c", 2 * HANG_S)
     app(lab, "a", "b", "c")
     started = time.monotonic()
     result = lab.run("app", jobs="3")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < HANG_S, "it waited for what it should end"
     assert "run.sh of get-a exited with status 3" in result.err
     assert lab.store.entries() == []
     assert os.listdir(lab.store.place("store")) == []
@@ -336,33 +337,29 @@ def test_the_path_that_one_gives_is_seen_by_the_next(lab: Lab) -> None:
     assert lab.run("app", jobs="2").env["CM_B"] == "works"
 
 
-WAITS = """import subprocess
+WAITS = f"""import subprocess
 
 def preprocess(i):
-    subprocess.run(['sleep', '61.5'])
-    return {'return': 0}
+    subprocess.run(['sleep', '{LONG_S}'])
+    return {{'return': 0}}
 """
 
 
-APART = WAITS.replace("['sleep', '61.5']", "['timeout', '90', 'sleep', '61.5']")
+APART = WAITS.replace("['sleep'", "['timeout', '9000', 'sleep'")
 
 
 @pytest.mark.parametrize("wanted", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("hook", ["", WAITS, APART])
 def test_an_interruption_ends_them_all(lab: Lab, wanted: signal.Signals, hook: str) -> None:
-    native(lab, "a", 61.5)
-    native(lab, "b", 61.5)
-    lab.script("get-c", customize=hook, cache=True, run="" if hook else "sleep 61.5")
+    native(lab, "a", 2 * HANG_S)
+    native(lab, "b", 2 * HANG_S)
+    lab.script("get-c", customize=hook, cache=True, run="" if hook else f"sleep {LONG_S}")
     app(lab, "a", "b", "c")
     process = start(lab, "app", jobs="3")
-    deadline = time.monotonic() + 20
-    while len(trace(lab)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: len(trace(lab)) >= 2)
     time.sleep(0.4)
     process.send_signal(wanted)
-    began = time.monotonic()
-    out, err = process.communicate(timeout=20)
-    assert time.monotonic() - began < 5
+    out, err = process.communicate(timeout=HANG_S)
     assert "stopped by the user" in err, out + err
     assert process.returncode not in (0, None)
     assert not [

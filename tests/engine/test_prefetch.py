@@ -18,7 +18,7 @@ from cmbench.errors import Error
 from cmbench.lib.download import place_of, take
 from cmbench.run.prefetch import Prefetcher, Wish
 from lab import Lab
-from support import ROOT
+from support import HANG_S, ROOT, wait_for
 
 DATA = {f"/{name}.bin": name.encode() * 300_000 for name in "abcd"}
 
@@ -190,7 +190,7 @@ def test_what_waits_is_verified_when_it_is_taken(lab: Lab, site: Site, tmp_path:
 
 
 def test_an_interrupted_transfer_is_gone_on_with(site: Site, tmp_path: Path) -> None:
-    site.slow = 30
+    site.slow = HANG_S
     folder = str(tmp_path / "ahead")
     wish = Wish((site.url("a"),), sha("a"), None, verify=True)
     fetcher = Prefetcher(folder, [wish], lambda text: None)
@@ -198,13 +198,11 @@ def test_an_interrupted_transfer_is_gone_on_with(site: Site, tmp_path: Path) -> 
     place = place_of(folder, sha("a"))
     assert place is not None
     part = place.with_name(place.name + ".part")
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and not (part.exists() and part.stat().st_size):
-        time.sleep(0.01)
+    wait_for(lambda: part.exists() and part.stat().st_size)
     fetcher.stop(0.1)
     site.release.set()
     for thread in fetcher._threads:
-        thread.join(5)
+        thread.join(HANG_S)
     assert not place.exists()
     assert 0 < part.stat().st_size < len(DATA["/a.bin"])
     done = take([site.url("a")], tmp_path / "a", folder, checksum=sha("a"))
@@ -217,8 +215,7 @@ def test_a_step_waits_for_the_transfer_that_is_under_way(site: Site, tmp_path: P
     site.slow = 0.4
     folder = str(tmp_path / "ahead")
     Prefetcher(folder, [Wish((site.url("a"),), sha("a"), None, True)], lambda _: None).start()
-    while not site.seen:
-        time.sleep(0.01)
+    wait_for(lambda: site.seen)
     shown: list[int] = []
     done = take(
         [site.url("a")],
@@ -254,7 +251,7 @@ def test_a_step_that_has_begun_is_not_overtaken(
     fetcher.start()
     take([site.url("a")], tmp_path / "a", folder, checksum=sha("a"))
     begin.set()
-    fetcher._threads[0].join(5)
+    fetcher._threads[0].join(HANG_S)
     assert len(site.seen) == 1
     assert os.listdir(folder) == []
 
@@ -269,7 +266,7 @@ def test_wishes_that_nobody_began_leave_nothing(
     fetcher.start()
     fetcher.stop(0.01)
     begin.set()
-    fetcher._threads[0].join(5)
+    fetcher._threads[0].join(HANG_S)
     assert (site.seen, os.listdir(folder)) == ([], [])
 
 
@@ -278,10 +275,9 @@ def test_what_another_run_fetches_is_not_fetched_twice(site: Site, tmp_path: Pat
     wish = Wish((site.url("a"),), sha("a"), None, verify=True)
     fetchers = [Prefetcher(str(tmp_path), [wish], lambda _: None) for _ in range(2)]
     fetchers[0].start()
-    while not site.seen:
-        time.sleep(0.01)
+    wait_for(lambda: site.seen)
     fetchers[1].start()
-    fetchers[1]._threads[0].join(5)
+    fetchers[1]._threads[0].join(HANG_S)
     assert site.active == 1
     take([site.url("a")], tmp_path / "taken", str(tmp_path), checksum=sha("a"))
     assert len(site.seen) == 1
@@ -328,9 +324,7 @@ def test_a_measurement_is_not_disturbed(site: Site, tmp_path: Path) -> None:
         fetcher.start()
         time.sleep(0.3)
         assert not place.exists()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and not place.exists():
-        time.sleep(0.01)
+    wait_for(place.exists)
     assert place.read_bytes() == DATA["/a.bin"]
 
 

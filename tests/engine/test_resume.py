@@ -22,7 +22,7 @@ import pytest
 
 from cmbench.lib.download import place_of, take
 from lab import Lab, command
-from support import ROOT
+from support import HANG_S, ROOT, wait_for
 
 BYTES = random.Random(20261121).randbytes(600_000)
 SENT = 400_000
@@ -133,9 +133,7 @@ def kill_in_the_middle(lab: Lab, **flags: Any) -> int:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and not any(p.stat().st_size for p in parts(lab)):
-        time.sleep(0.01)
+    wait_for(lambda: any(p.stat().st_size for p in parts(lab)))
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     return parts(lab)[0].stat().st_size
@@ -190,7 +188,7 @@ def test_two_at_once_never_write_the_same_part(site: Site, tmp_path: Path) -> No
     time.sleep(0.2)
     site.release.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(HANG_S)
     assert [path.read_bytes() for path in paths] == [BYTES, BYTES]
     assert site.most == 1
     assert os.listdir(folder) == []

@@ -23,6 +23,7 @@ import pytest
 from cmbench.cache.cache_entry import damage
 from cmbench.cache.inventory import check
 from lab import Lab, Result
+from support import HANG_S, wait_for
 
 SEED = int(os.environ.get("CMBENCH_SEED", "20261121"))
 KILLS = int(os.environ.get("CMBENCH_KILLS", "40"))
@@ -49,7 +50,7 @@ def fork(work: Callable[[], Any]) -> int:
         os._exit(status)
 
 
-def ended(pid: int, seconds: float = 60) -> int:
+def ended(pid: int, seconds: float = HANG_S) -> int:
     """The status of a process; fails where it does not end."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -86,6 +87,7 @@ echo "BASE_FILE=$PWD/file5" >> tmp-run-env.out
             new_env_keys=[f"{name.upper()}*"],
             customize=f"""
 import os
+from support import HANG_S, wait_for
 def preprocess(i):
     env = i['env']
     with open(env['{below.upper()}_FILE']) as stream:
@@ -421,8 +423,7 @@ def test_what_is_removed_stays_for_the_runs_that_use_it(lab: Lab, tmp_path: Path
     lab.run("get,base", env={"LEVEL": "1"})
     path = Path(lab.store.entries()[0].path)
     pid = fork(lambda: lab.run("p,reader", level="1").answer["return"])
-    while not told.exists():
-        time.sleep(0.01)
+    wait_for(told.exists)
     assert lab.call("delete", "cache", all=True, force=True).answer["removed"]
     assert lab.store.entries() == []
     assert path.is_dir()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, command
+from support import HANG_S
 
 PROGRESS = r"""
 for n in 1 2 3 4 5; do
@@ -103,7 +104,7 @@ def test_a_live_view_on_a_terminal_leaves_it_clean(talker: Lab) -> None:
     assert "2 steps" in text
 
 
-def _on_a_terminal(words: list[str], seconds: float = 30) -> str:
+def _on_a_terminal(words: list[str], seconds: float = HANG_S) -> str:
     """Everything that a program prints on a terminal of 80 columns."""
     pid, terminal = pty.fork()
     if pid == 0:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,10 @@ from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
 
 import benchmark_lab as lab
-from support import run
+from support import HANG_S, run, wait_for
+
+# A run that is to be ended before: longer than a test waits for anything.
+LONG_MS = 2000 * HANG_S
 
 
 def run_settings(folder: Path, **changes: Any) -> RunSettings:
@@ -108,7 +110,7 @@ def test_an_exception_in_any_callback_is_caught(
 
 def test_a_failed_run_that_would_last_long_is_cut_off(tmp_path: Path) -> None:
     config = tmp_path / "run.json"
-    aim = Targets(latency_ms=0.5, min_duration_ms=120_000)
+    aim = Targets(latency_ms=0.5, min_duration_ms=LONG_MS)
     records.write(config, run_settings(tmp_path, targets=aim))
     code = FAILING.format(method="postprocess").replace(
         "import sys\n",
@@ -116,11 +118,9 @@ def test_a_failed_run_that_would_last_long_is_cut_off(tmp_path: Path) -> None:
         "loadgen_run.PATIENCE_S = 0.3\n",
         1,
     )
-    began = time.monotonic()
     words = [sys.executable, "-c", code, str(config)]
-    done = run(words, env=lab.harness_environment(), timeout=60)
+    done = run(words, env=lab.harness_environment(), timeout=HANG_S)
     assert done.status == 1
-    assert time.monotonic() - began < 20
     outcome = json.loads((tmp_path / "outcome.json").read_text(encoding="utf-8"))
     assert outcome["failure"] == "running the model: RuntimeError: the disk is gone"
 
@@ -235,7 +235,7 @@ def started(
         text=True,
     )
     logs = "results/*/*/*/offline/.performance.*/run_1/mlperf_log_detail.txt"
-    (log,) = lab.wait_for(lambda: list(folder.glob(logs)), 60)
+    (log,) = wait_for(lambda: list(folder.glob(logs)))
     return process, log.parents[1]
 
 
@@ -259,10 +259,10 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="nee
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_session_takes_its_run_with_it(tmp_path: Path, number: signal.Signals) -> None:
-    process, hidden = started(tmp_path, 60_000)
+    process, hidden = started(tmp_path, LONG_MS)
     assert children_in(hidden)
     process.send_signal(number)
-    printed, _ = process.communicate(timeout=5)
+    printed, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 128 + number
     assert f"ended by {number.name}; nothing unfinished is left" in printed
     assert not children_in(hidden)
@@ -273,10 +273,10 @@ def test_a_stopped_session_takes_its_run_with_it(tmp_path: Path, number: signal.
 
 @needs_proc
 def test_a_killed_session_leaves_nothing_that_runs_or_looks_whole(tmp_path: Path) -> None:
-    process, hidden = started(tmp_path, 60_000)
+    process, hidden = started(tmp_path, LONG_MS)
     process.kill()
-    process.communicate(timeout=5)
-    lab.wait_for(lambda: not children_in(hidden), 5)
+    process.communicate(timeout=HANG_S)
+    wait_for(lambda: not children_in(hidden))
     assert not list(tmp_path.rglob("performance"))
     asked = lab.settings(tmp_path / "results", scenarios=["Offline"], modes=["performance"])
     sessions.Session(records.decode(SessionSettings, asked)).run()
@@ -286,10 +286,10 @@ def test_a_killed_session_leaves_nothing_that_runs_or_looks_whole(tmp_path: Path
 
 @needs_proc
 def test_a_session_ends_with_the_call_that_it_belongs_to(tmp_path: Path) -> None:
-    process, hidden = started(tmp_path, 60_000, before=("sh", "-c", '"$@" & wait', "sh"))
+    process, hidden = started(tmp_path, LONG_MS, before=("sh", "-c", '"$@" & wait', "sh"))
     process.kill()
-    process.communicate(timeout=5)
-    lab.wait_for(lambda: not hidden.exists(), 5)
+    process.communicate(timeout=HANG_S)
+    wait_for(lambda: not hidden.exists())
     assert not children_in(hidden)
 
 

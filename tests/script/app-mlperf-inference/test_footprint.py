@@ -36,7 +36,7 @@ from mlperf_harness.settings import (
 from onnx import TensorProto, helper, numpy_helper
 
 import benchmark_lab as lab
-from support import ROOT, run
+from support import ROOT, run, wait_for
 
 OUTPUTS = ("ArgMax:0", "softmax_tensor:0")
 LAYERS = 6
@@ -170,7 +170,7 @@ def test_pages_are_spared_while_they_are_read(tmp_path: Path) -> None:
         assert len(after - before) == 1
         with footprint.Mapped(data, before, after).sparing():
             assert data[:].count(b"\1") == 8 << 20
-            lab.wait_for(lambda: resident_bytes(path) < 1 << 20, 5)
+            wait_for(lambda: resident_bytes(path) < 1 << 20)
         with footprint.Mapped(data, after, after).sparing():
             assert data[:].count(b"\1") == 8 << 20
         assert resident_bytes(path) == 8 << 20

@@ -22,6 +22,7 @@ from mlperf_harness.session import precheck, session
 from mlperf_harness.settings import SCENARIOS, SessionSettings
 
 import benchmark_lab as lab
+from support import wait_for
 
 SEED = rules.qsl_seeds()["6.1"]
 
@@ -245,7 +246,7 @@ def test_a_killed_session_keeps_its_finished_scenarios(tmp_path: Path) -> None:
         text=True,
     )
     hidden = "results/*/*/*/offline/.performance.*/run_1/mlperf_log_detail.txt"
-    lab.wait_for(lambda: list(tmp_path.glob(hidden)), 60)
+    wait_for(lambda: list(tmp_path.glob(hidden)))
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=5)
     (kept,) = tmp_path.glob("results/*/*/*/singlestream/performance/result.json")

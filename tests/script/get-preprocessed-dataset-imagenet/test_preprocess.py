@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import benchmark_lab as lab
-from support import Finished, run
+from support import Finished, run, wait_for
 
 program = lab.module_of(lab.PREPROCESS)
 customize = lab.module_of(lab.SCRIPT / "get-preprocessed-dataset-imagenet" / "customize.py")
@@ -258,9 +258,9 @@ def test_who_works_for_a_killed_process_ends_too(photographs: Path) -> None:
     command += ["--images", str(photographs / "images"), "--name=x", "--side=224", "--count=70"]
     command += ["--processes=2", f"--out={photographs / 'out'}"]
     with subprocess.Popen(command, start_new_session=True) as process:
-        lab.wait_for(lambda: len(members(process.pid)) >= 4, 60)
+        wait_for(lambda: len(members(process.pid)) >= 4)
         process.kill()
-    lab.wait_for(lambda: not members(process.pid), 60)
+    wait_for(lambda: not members(process.pid))
 
 
 def members(session: int) -> list[str]:

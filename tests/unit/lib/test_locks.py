@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cmbench.lib import locks
+from support import wait_for
 
 
 def hold(path: str, ready: str) -> None:
@@ -48,8 +49,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     path, ready = tmp_path / "lock", tmp_path / "ready"
     child = multiprocessing.get_context("fork").Process(target=hold, args=(path, ready))
     child.start()
-    while not ready.exists():
-        time.sleep(0.005)
+    wait_for(ready.exists)
     assert locks.is_held(path)
     assert child.pid is not None
     os.kill(child.pid, signal.SIGKILL)
