@@ -12,8 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.format.env import mask_word
-from cmbench.lib import ml_models, provenance
+from cmbench.lib import checkouts, ml_models
 from cmbench.lib.yes_no import is_yes
 
 CATEGORIES = ("edge", "datacenter")
@@ -191,21 +190,25 @@ def origin(i: Mapping[str, Any]) -> dict[str, Any]:
     """What the results say of their own making."""
     env = i["env"]
     folder = os.path.dirname(os.path.abspath(__file__))
-    repository, revision = provenance.revision(folder)
+    repository, revision = checkouts.revision(folder)
     return {
         "command": env.get("CM_MLPERF_COMMAND") or mine(i),
         "directory": os.getcwd(),
         "repository": repository,
         "revision": revision,
-        "steps": provenance.steps(i.get("meta") or {}, i.get("variation_tags") or (), env),
+        "steps": of_the_run(i).get("commands", []),
     }
 
 
 def mine(i: Mapping[str, Any]) -> str:
-    """The command that led to this step."""
-    given = i.get("input") or {}
-    words = [mask_word(word) for word in sys.argv]
-    return str(provenance.command(words, str(given.get("tags", "")), given))
+    """The command that led to this step, as the record of the run has it."""
+    return str(of_the_run(i).get("command", ""))
+
+
+def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the engine says of this run: the command, and those that get each part alone."""
+    told: Mapping[str, Any] = i.get("run_script_input", {}).get("run_state", {})
+    return told
 
 
 def overrides(env: Mapping[str, Any]) -> dict[str, float]:

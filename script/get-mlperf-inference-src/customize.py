@@ -8,7 +8,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.format.env import mask
-from cmbench.lib import provenance
+from cmbench.lib import checkouts
 
 FOLDER = "inference"
 CHECKER = os.path.join("tools", "submission")
@@ -32,7 +32,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             f"{place} is no checkout of mlcommons/inference: it has no {CHECKER}",
             hint="give a checkout of github.com/mlcommons/inference: --inference_src=FOLDER",
         )
-    revision = provenance.revision(place)[1] or "unknown"
+    revision = checkouts.revision(place)[1] or "unknown"
     env["CM_MLPERF_INFERENCE_SOURCE"] = place
     env["CM_MLPERF_INFERENCE_SOURCE_VERSION"] = revision
     return {"return": 0, "version": revision[:12], "relies_on": relies_on}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -389,3 +391,52 @@ def test_they_are_no_flags_of_what_runs_nothing(lab: Lab, monkeypatch: pytest.Mo
         ("gc", "cache", {}),
     ):
         assert lab.call(verb, thing, **flags).answer.get("code") is None
+
+
+TELL = """
+import json
+
+def preprocess(i):
+    state = i['run_script_input']['run_state']
+    i['env']['CM_DEPS'] = json.dumps(state['deps'])
+    i['env']['CM_COMMANDS'] = json.dumps(state['commands'])
+    i['env']['CM_COMMAND'] = state['command']
+    return {'return': 0}
+"""
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        {"enable_if_env": {"X": ["yes"]}},
+        {"skip_if_env": {"X": ["yes"]}},
+        {"enable_if_env": {"X": ["no"]}},
+        {"enable_if_env": {"X": [""]}},
+        {"skip_if_any_env": {"X": ["on"], "Y": ["no"]}},
+    ],
+)
+@pytest.mark.parametrize("env", [{"X": "4"}, {"X": "Off"}, {"X": ""}, {}, {"X": "<<<GAP>>>"}])
+def test_a_hook_is_told_of_those_dependencies_that_the_run_has_taken(
+    lab: Lab, conditions: dict[str, Any], env: dict[str, str]
+) -> None:
+    lab.script("get-part")
+    deps = [{"tags": "get,part", **conditions}]
+    lab.script("app", deps=deps, customize=TELL, new_env_keys=["CM_DEPS", "CM_COMMANDS"])
+    result = lab.run("app", env=env)
+    taken = "get-part" in result.status
+    assert json.loads(result.env["CM_DEPS"]) == ["get,part"] * taken
+    assert json.loads(result.env["CM_COMMANDS"]) == ["cm run script --tags=get,part"] * taken
+
+
+def test_what_was_asked_of_dependencies_by_name_is_in_the_commands(lab: Lab) -> None:
+    lab.script("get-part", variations={"fast": {}}, versions={"3.1": {}})
+    deps = [{"tags": "get,part", "names": ["part"], "env": {"CM_MODE": "a b", "CM_TOKEN": "t0p"}}]
+    keys = ["CM_DEPS", "CM_COMMANDS", "CM_COMMAND"]
+    lab.script("app", deps=deps, customize=TELL, new_env_keys=keys)
+    result = lab.run("app", adr={"part": {"tags": "_fast", "version": "3.1"}})
+    assert json.loads(result.env["CM_COMMANDS"]) == [
+        "cm run script --tags=get,part,_fast --version=3.1 '--env.CM_MODE=a b' '--env.CM_TOKEN=***'"
+    ]
+    asked = "--tags=app --adr.part.tags=_fast --adr.part.version=3.1"
+    assert result.env["CM_COMMAND"] == f"cm run script {asked}"
+    assert " ".join(result.record["command"]) == result.env["CM_COMMAND"]

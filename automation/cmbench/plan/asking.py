@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from cmbench.format.env import Pending, TracedEnv, decide, select_keys, substitute
+from cmbench.format.env import (
+    Pending,
+    TracedEnv,
+    as_text,
+    decide,
+    mask_word,
+    select_keys,
+    substitute,
+)
 from cmbench.format.merge import merge_dependency
 from cmbench.format.model import Condition, Dependency, Request, VersionRange
 from cmbench.index.select import parse_tags, variation_of
@@ -47,6 +56,23 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
         adr=_passed_down(frame, entry),
         force_cache=bool(entry.force_cache),
     )
+
+
+def command_of(request: Request) -> str:
+    """The command line that makes ``request``, secrets hidden."""
+    version = request.version
+    asked = {
+        "tags": request.tags,
+        "version": version.exact,
+        "version_min": version.minimum,
+        "version_max": version.maximum,
+        "version_max_usable": version.usable,
+        "extra_cache_tags": ",".join(request.extra_cache_tags),
+        **request.inputs,
+        **{f"env.{key}": as_text(value) for key, value in request.env.items()},
+    }
+    flags = [mask_word(f"--{name}={value}") for name, value in asked.items() if str(value)]
+    return shlex.join(["cm", "run", "script", *flags])
 
 
 def _own_value(entry: Dependency, env: TracedEnv, key: str) -> Any:

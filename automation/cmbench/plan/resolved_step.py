@@ -28,10 +28,10 @@ class Frame:
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
     machine that were read, and the entries that were used. ``shared`` is the
-    ``run_script_input`` that all hooks of one step share. ``ended`` says that only the steps that
-    come last, its ``post_deps``, are still to run. ``watched`` is what the watcher of a plan, such
-    as an explanation, keeps of it; ``course`` is its node in the plan while the run goes as
-    foreseen.
+    ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
+    dependencies that it has taken. ``ended`` says that only the steps that come last, its
+    ``post_deps``, are still to run. ``watched`` is what the watcher of a plan, such as an
+    explanation, keeps of it; ``course`` is its node in the plan while the run goes as foreseen.
     """
 
     request: Request
@@ -52,6 +52,7 @@ class Frame:
     cwd: str = ""
     ended: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
+    asked: list[Request] = field(default_factory=list)
     watched: Any = None
     course: Node | None = None
     _identity: str = ""

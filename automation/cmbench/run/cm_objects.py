@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.errors import Error
 from cmbench.exit_codes import EXIT_NOT_FOUND
+from cmbench.plan.asking import command_of
 from cmbench.plan.resolved_step import Frame
 from cmbench.values import immutable
 
@@ -78,8 +79,12 @@ def artifact(path: str, meta: Mapping[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(path=path, full_path=path, meta=meta, uid=meta.get("uid", ""))
 
 
-def run_state(frame: Frame) -> dict[str, Any]:
-    """``run_script_input['run_state']``: how this step was chosen."""
+def run_state(frame: Frame, command: str) -> dict[str, Any]:
+    """``run_script_input['run_state']``: how this step was chosen, and what it has taken so far.
+
+    Besides the format's own keys: ``command`` is the command line of the whole run as the record
+    has it, and ``commands`` has one for each dependency, by which it is had alone.
+    """
     script = frame.script
     return {
         "script_id": f"{script.alias},{script.uid}",
@@ -87,7 +92,9 @@ def run_state(frame: Frame) -> dict[str, Any]:
         "script_variation_tags": list(frame.choice.variations),
         "script_repo_alias": script.repo,
         "version_info": [],
-        "deps": [],
+        "deps": [str(request.tags) for request in frame.asked],
+        "command": command,
+        "commands": list(dict.fromkeys(command_of(request) for request in frame.asked)),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,11 @@ class Recorder:
         self._command = [mask_word(word) for word in command]
         self._steps: list[dict[str, Any]] = []
         self._open: list[dict[str, Any]] = []
+
+    @property
+    def command(self) -> str:
+        """The command line of the run, secrets hidden."""
+        return shlex.join(self._command)
 
     @property
     def steps(self) -> list[dict[str, Any]]:

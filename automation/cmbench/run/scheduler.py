@@ -429,6 +429,7 @@ class Scheduler:
         request = request_of(frame, entry)
         if isinstance(request, Pending):
             raise Error("internal", f"{request!r} is pending while {frame.label} runs")
+        frame.asked.append(request)
         return request
 
     def _take(

@@ -104,6 +104,7 @@ class StepRunner:
         executor: Executor | None = None,
     ) -> None:
         self.downloads = ""
+        self.command = ""
         self._executor = executor
         self._crew = crew
         self._words = words
@@ -240,7 +241,7 @@ class StepRunner:
             "customize": module,
         }
         # One object for all hooks of a step: what one writes, such as another script_name, counts.
-        frame.shared.update(common, path=script.path, run_state=run_state(frame))
+        frame.shared.update(common, path=script.path, run_state=run_state(frame, self.command))
         return {
             **common,
             "input": {**request.inputs, "tags": str(request.tags)},

@@ -191,6 +191,7 @@ class _Run:
         plan = self._foresee(facts, resolver)
         self._reporter.begin(plan.steps if plan else 1)
         runner.downloads = session.store.place("ahead")
+        runner.command = self._recorder.command
         resolver.begin(session.store)
         reporters = [self._reporter, self._recorder]
         together = self._together(crew, facts, resolver) if crew is not None else None
