@@ -118,6 +118,30 @@ def test_helpers_beside_customize(mlc: Lab) -> None:
     assert mlc.run("get,x").env == {"A": "from beside"}
 
 
+def test_helpers_of_one_name_are_each_that_of_their_own_script(mlc: Lab) -> None:
+    hook = (
+        "import os, utils_h, parts.inner\n"
+        "def preprocess(i):\n"
+        "    from utils_h import NAME\n"
+        "    from parts.inner import WHOLE\n"
+        "    i['env']['MLC_' + NAME] = utils_h.NAME + parts.inner.WHOLE + WHOLE\n"
+        "    return {'return': 0}\n"
+    )
+    for name in ("A", "B"):
+        files = {
+            "utils_h.py": "import more_h\nNAME = more_h.NAME\n",
+            "more_h.py": f"NAME = {name!r}\n",
+            "os.py": "raise SystemExit('what is installed comes first')\n",
+            "parts/__init__.py": "",
+            "parts/inner.py": "from . import leaf\nWHOLE = leaf.LEAF\n",
+            "parts/leaf.py": f"LEAF = {name.lower()!r}\n",
+        }
+        alias = f"get-{name.lower()}"
+        mlc.script(alias, customize=hook, files=files, new_env_keys=["MLC_?"])
+    mlc.script("app", deps=[{"tags": "get,a"}, {"tags": "get,b"}], new_env_keys=["MLC_?"])
+    assert mlc.run("app").env == {"MLC_A": "Aaa", "MLC_B": "Bbb"}
+
+
 def test_files_are_fetched_and_unpacked(mlc: Lab, tmp_path: Path) -> None:
     import zipfile
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, as_text
 from cmbench.plan.resolved_step import Frame
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 Ask = Callable[[str], str]
 
@@ -35,9 +38,9 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
     module = importlib.util.module_from_spec(spec)
     names: dict[str, Any] = {**vars(builtins), "input": ask}
     if offered:
-        names["__import__"] = _importer(offered)
+        names["__import__"] = _Imports(frame.script.path, name, offered, names)
         if frame.script.path not in sys.path:
-            # Scripts of that dialect import helpers that lie beside them.
+            # Some of that dialect ask importlib for helpers that lie beside them.
             sys.path.append(frame.script.path)
     vars(module)["__builtins__"] = names
     sys.modules[name] = module
@@ -52,17 +55,78 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
     return module
 
 
-def _importer(offered: Mapping[str, ModuleType]) -> Callable[..., Any]:
-    def find(name: str, *place: Any, **named: Any) -> Any:
-        """As ``builtins.__import__(name, globals, locals, fromlist, level)``."""
-        wanted, level = named.get("fromlist"), named.get("level", 0)
-        if len(place) > 2:
-            wanted, level = place[2], (*place, 0)[3]
-        if level or name not in offered:
-            return builtins.__import__(name, *place, **named)
-        return offered[name] if wanted else offered[name.partition(".")[0]]
+class _Imports:
+    """``__import__`` of one ``customize.py``, and of the helpers that lie in its ``folder``.
 
-    return find
+    It finds ``offered`` modules by name. A helper is loaded for this script alone, under ``name``:
+    that of another script may have the same file name. As at the end of a search path, helpers
+    hide nothing that is installed.
+    """
+
+    def __init__(
+        self, folder: str, name: str, offered: Mapping[str, ModuleType], names: dict[str, Any]
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._offered = offered
+        self._names = names
+        self._helpers: dict[str, ModuleType | None] = {}
+
+    def __call__(
+        self,
+        name: str,
+        scope: Mapping[str, Any] | None = None,
+        local: Mapping[str, Any] | None = None,
+        wanted: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        """As ``builtins.__import__(name, globals, locals, fromlist, level)``."""
+        top, _, rest = name.partition(".")
+        if not level and name in self._offered:
+            return self._offered[name] if wanted else self._offered[top]
+        helper = None if level else self._helper(top)
+        if helper is None:
+            return builtins.__import__(name, scope, local, wanted or (), level)
+        if not rest:
+            return helper
+        from importlib import import_module
+
+        inner = import_module(f"{helper.__name__}.{rest}")
+        return inner if wanted else helper
+
+    def _helper(self, name: str) -> ModuleType | None:
+        if name not in self._helpers:
+            spec = self._spec(name)
+            self._helpers[name] = self._load(name, spec) if spec else None
+        return self._helpers[name]
+
+    def _spec(self, name: str) -> ModuleSpec | None:
+        from importlib.machinery import PathFinder
+        from importlib.util import spec_from_file_location
+
+        found = PathFinder.find_spec(name, [self._folder])
+        others = [p for p in sys.path if not os.path.isfile(os.path.join(p, "customize.py"))]
+        if found is None or found.origin is None or name in sys.stdlib_module_names:
+            return None
+        if PathFinder.find_spec(name, others) is not None:
+            return None
+        places = found.submodule_search_locations
+        own = f"{self._name}_{name}"
+        return spec_from_file_location(own, found.origin, submodule_search_locations=places)
+
+    def _load(self, name: str, spec: ModuleSpec) -> ModuleType:
+        from importlib.util import module_from_spec
+
+        assert spec.loader is not None
+        module = self._helpers[name] = module_from_spec(spec)
+        vars(module)["__builtins__"] = self._names
+        sys.modules[spec.name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[spec.name], self._helpers[name]
+            raise
+        return module
 
 
 @contextmanager
