@@ -21,6 +21,7 @@ class BuildWithRepository(build_py):
     """Builds the package, and in it the CM repository."""
 
     def run(self) -> None:
+        """Copy the scripts beside the package, except for an editable install."""
         # An editable install uses the checkout itself, which its owner registers with
         # `cm init repo`: a copy beside it would offer every script twice.
         if self.editable_mode:

@@ -11,6 +11,7 @@ import tempfile
 
 
 def main(names: list[str]) -> int:
+    """Print as JSON where LoadGen lies, which of ``names`` it lacks, and its seed of samples."""
     import mlperf_loadgen
 
     settings = mlperf_loadgen.TestSettings()

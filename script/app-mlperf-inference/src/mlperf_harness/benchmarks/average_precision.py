@@ -14,8 +14,11 @@ from .base import Array
 
 @dataclass(frozen=True, slots=True)
 class Detections:
-    """What was found in one picture: boxes [n, 4] as left, top, width and height in pixels,
-    scores [n] and categories [n] of the data set."""
+    """What was found in one image.
+
+    ``boxes`` [n, 4] are left, top, width and height in pixels; ``scores`` [n]; ``categories`` [n]
+    are those of the data set.
+    """
 
     boxes: Array
     scores: Array

@@ -185,7 +185,7 @@ def _quantize_graph(
 
 
 def _write_recent(source: Path, target: Path, together: bool) -> bool:
-    """Write the model in newer operators where its own are too old; are scales by channel possible?
+    """Write the model in newer operators where its own are too old; True: scales by channel fit.
 
     It is written too where its weights lie in files of their own and are to be ``together`` with
     it: ONNX Runtime looks for such files beside the optimized graph, where they are not.
