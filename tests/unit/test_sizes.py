@@ -21,10 +21,10 @@ AIM = (23, 9, 15)
 # Lines at the 95th percentile, complexity at the 95th percentile, largest complexity.
 LIMITS = {
     "engine": (23, 11, 23),
-    "customize.py": (27, 10, 13),
-    "script programs": (27, 7, 11),
+    "customize.py": (27, 10, 15),
+    "script programs": (27, 9, 15),
     "harness": (23, 9, 30),
-    "submission": (26, 11, 21),
+    "submission": (27, 11, 21),
 }
 
 
