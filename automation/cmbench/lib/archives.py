@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any
 
 from cmbench.errors import Error
 from cmbench.lib import locks
@@ -93,7 +93,7 @@ def extract(
         writer = _Writer(archive, folder / "content")
         try:
             _unpack(archive, writer, single_name, progress)
-            writer.finish()
+            content = writer.finish(strip_folder)
         except _DAMAGE as problem:
             raise _corrupt(archive, writer.member, problem) from None
         except OSError as problem:
@@ -101,7 +101,6 @@ def extract(
                 raise _corrupt(archive, writer.member, problem) from None
             where = archive if problem.filename == str(archive) else target
             raise file_error(problem, where) from None
-        content = _only_folder(writer.root) if strip_folder else writer.root
         try:
             publish(content, target)
         except OSError as problem:
@@ -239,7 +238,7 @@ def _unpack_compressed(
     archive: Path, kind: str, writer: _Writer, single_name: str, progress: Progress | None
 ) -> None:
     with open(archive, "rb") as raw, _decompressed(raw, archive, kind, progress) as plain:
-        buffered = io.BufferedReader(_Readable(plain), CHUNK)
+        buffered = io.BufferedReader(_Source(plain), CHUNK)
         if _is_tar_header(buffered.peek(512)[:512], archive.name):
             _unpack_tar(buffered, writer)
         else:
@@ -258,16 +257,12 @@ def _without_suffix(name: str, kind: str) -> str:
 def _decompressed(
     raw: IO[bytes], archive: Path, kind: str, progress: Progress | None
 ) -> Iterator[IO[bytes]]:
-    watched = _watched(raw, archive, progress)
     if kind == "zst":
         with _zstd(raw, archive) as stream:
             yield stream
         return
-    if kind == "gz":
-        opened = cast(IO[bytes], gzip.GzipFile(fileobj=watched))
-    else:
-        opened = cast(IO[bytes], (bz2.BZ2File if kind == "bz2" else lzma.LZMAFile)(watched))
-    with opened as stream:
+    readers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+    with readers[kind](_watched(raw, archive, progress)) as stream:
         yield stream
 
 
@@ -297,11 +292,15 @@ def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
                 process.kill()
 
 
-class _Readable(io.RawIOBase):
-    """A decompressing stream as raw input, so that one buffer with ``peek`` fits them all."""
+class _Source(io.RawIOBase):
+    """A stream as raw input, so that one buffer with ``peek`` fits them all.
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    ``told`` is called after each read.
+    """
+
+    def __init__(self, stream: IO[bytes], told: Callable[[], None] = lambda: None) -> None:
         self._stream = stream
+        self._told = told
 
     def readable(self) -> bool:
         return True
@@ -310,42 +309,16 @@ class _Readable(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type]
         data = self._stream.read(len(view))
         view[: len(data)] = data
-        return len(data)
-
-
-class _Watched(io.RawIOBase):
-    """The archive's own bytes; tells ``progress`` how many of them have been read."""
-
-    def __init__(self, raw: IO[bytes], total: int, progress: Progress) -> None:
-        self._raw = raw
-        self._total = total
-        self._progress = progress
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._raw.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._raw.tell()
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        data = self._raw.read(len(view))
-        view[: len(data)] = data
-        self._progress(self._raw.tell(), self._total)
+        self._told()
         return len(data)
 
 
 def _watched(raw: IO[bytes], archive: Path, progress: Progress | None) -> IO[bytes]:
+    """The archive's own bytes; ``progress`` is told how many of them have been read."""
     if progress is None:
         return raw
-    watched = _Watched(raw, archive.stat().st_size, progress)
-    return io.BufferedReader(watched, CHUNK)
+    total = archive.stat().st_size
+    return io.BufferedReader(_Source(raw, lambda: progress(raw.tell(), total)), CHUNK)
 
 
 def _unpack_tar(stream: IO[bytes], writer: _Writer) -> None:
@@ -459,7 +432,7 @@ class _Writer:
     def symlink(self, name: str, target: str) -> None:
         path = self._free(name)
         self._check_name(target)
-        if os.path.isabs(target) or not self._is_inside(path.parent / target):
+        if os.path.isabs(target) or not _is_inside(path.parent / target, self.root):
             raise self.unsafe(f'it is a link to "{target}", outside of the folder')
         os.symlink(target, path)
         self.files += 1
@@ -473,17 +446,25 @@ class _Writer:
             os.link(source, path)
         self.files += 1
 
-    def finish(self) -> None:
-        """Look at every link once more, now that all they may lead through is there."""
-        for folder, names, files in os.walk(self.root):
-            for name in (*names, *files):
-                path = Path(folder, name)
-                if path.is_symlink() and not self._is_inside(path):
-                    self.member = str(path.relative_to(self.root))
-                    raise self.unsafe(f'it is a link to "{os.readlink(path)}", outside')
+    def finish(self, strip_folder: bool) -> Path:
+        """Look at every link once more, now that all they may lead through is there.
+
+        Returns where all of it is: under a name that no link of the archive can know. By the name
+        of the folder that it was unpacked in, or of the one that is left out, a link would find
+        what lies beside the target in the end.
+        """
         for path, mode in reversed(self._modes.items()):
             if _is_folder(path):
                 path.chmod(mode)
+        content = _only_folder(self.root) if strip_folder else self.root
+        inside = content.relative_to(self.root)
+        content = content.rename(tempfile.mkdtemp(dir=self.root.parent))
+        for folder, names, files in os.walk(content):
+            for path in (Path(folder, name) for name in (*names, *files)):
+                if path.is_symlink() and not _is_inside(path, content):
+                    self.member = str(inside / path.relative_to(content))
+                    raise self.unsafe(f'it is a link to "{os.readlink(path)}", outside')
+        return content
 
     def _free(self, name: str) -> Path:
         path = self._place(name)
@@ -505,7 +486,7 @@ class _Writer:
         path = self.root.joinpath(*parts)
         if path == self.root:
             return path
-        if not self._is_inside(path.parent):
+        if not _is_inside(path.parent, self.root):
             raise self.unsafe("a link leads out of the folder")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -519,9 +500,11 @@ class _Writer:
         if len(os.fsencode(name)) + len(os.fsencode(self.root)) > _LONGEST_PATH:
             raise self.unsafe("its name is too long")
 
-    def _is_inside(self, path: Path) -> bool:
-        resolved = os.path.realpath(path)
-        return resolved == str(self.root) or resolved.startswith(f"{self.root}{os.sep}")
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether ``path`` leads into ``folder``, which is no link."""
+    resolved = os.path.realpath(path)
+    return resolved == str(folder) or resolved.startswith(f"{folder}{os.sep}")
 
 
 def _corrupt(archive: Path, member: str, problem: Exception) -> Error:

@@ -245,6 +245,7 @@ EVIL = {
         link("out", "a/b/../.."),  # inside ...
         member("a/b", type=tarfile.SYMTYPE, linkname="../x"),
     ],
+    "link by the name of a private folder": [member("f", b"x"), link("l", "../content/f")],
     "link through links": [
         folder("a"),
         link("a/up", "."),
@@ -280,6 +281,30 @@ def test_an_archive_cannot_write_outside(tmp_path: Path, name: str) -> None:
     assert list((tmp_path / "box").iterdir()) == []
     assert (tmp_path / "evil").read_bytes() == b"before"
     assert not Path("/tmp/cmbench-evil").exists()
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+@pytest.mark.parametrize("to", ["../secret", "..", "a/../../secret", "../top/data"])
+def test_a_link_that_points_out_once_the_folder_is_left_out(
+    tmp_path: Path, kind: str, to: str
+) -> None:
+    """Inside of the archive it points to a place beside ``top``; that is the user's then."""
+    archive = tmp_path / f"a.{kind}"
+    if kind == "tar":
+        tar(archive, folder("top"), folder("top/a"), member("top/data", b"x"), link("top/l", to))
+    else:
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.writestr("top/a/", "")
+            packed.writestr("top/data", "x")
+            info = zipfile.ZipInfo("top/l")
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16
+            packed.writestr(info, to)
+    extract(archive, tmp_path / "whole")
+    with pytest.raises(Error) as caught:
+        extract(archive, tmp_path / "box/out", strip_folder=True)
+    assert caught.value.code == "archive-unsafe"
+    assert f'member "top/l" was refused: it is a link to "{to}"' in caught.value.message
+    assert list((tmp_path / "box").iterdir()) == []
 
 
 @pytest.mark.parametrize(
