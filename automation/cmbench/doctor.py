@@ -18,10 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cmbench.lib import accelerators
-from cmbench.lib.host import memory_facts, usable_cores
-from cmbench.lib.osfacts import os_facts
-from cmbench.lib.packages import install_command
+from cmbench.lib.host import accelerators
+from cmbench.lib.host.machine import memory_facts, usable_cores
+from cmbench.lib.host.packages import install_command
+from cmbench.lib.host.system import os_facts
 from cmbench.lib.probe import ProbeResult, probe, which
 from cmbench.lib.text_files import size_text
 

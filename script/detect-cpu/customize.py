@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import host
+from cmbench.lib.host import machine
 
 # Fields of /proc/cpuinfo that are handed on as they are.
 RAW_FIELDS = {
@@ -24,15 +24,15 @@ INT8_FLAGS = {"amx_int8", "avx512_vnni", "avx_vnni"}
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env, state = i["env"], i["state"]
-    cpu = host.cpu_facts()
-    memory = host.memory_facts()
-    usable = host.usable_cores()
+    cpu = machine.cpu_facts()
+    memory = machine.memory_facts()
+    usable = machine.usable_cores()
     found = cpu_keys(cpu)
     found["CM_HOST_CPU_USABLE_CORES"] = str(usable.cores)
     if memory.total:
         found["CM_HOST_CPU_MEMSIZE"] = str(memory.total)
-        found["CM_HOST_MEMORY_CAPACITY"] = host.short_size(memory.total)
-    found["CM_HOST_DISK_CAPACITY"] = host.short_size(host.disk_capacity())
+        found["CM_HOST_MEMORY_CAPACITY"] = machine.short_size(memory.total)
+    found["CM_HOST_DISK_CAPACITY"] = machine.short_size(machine.disk_capacity())
     env.update({key: value for key, value in found.items() if value})
     state["host_device_raw_info"] = {
         "cpu": {**cpu.fields, "flags": list(cpu.flags)},
@@ -46,7 +46,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
-def cpu_keys(cpu: host.CpuFacts) -> dict[str, str]:
+def cpu_keys(cpu: machine.CpuFacts) -> dict[str, str]:
     per_socket = cpu.physical_cores // cpu.sockets if cpu.sockets else 0
     counts = {
         "TOTAL_CORES": cpu.logical_cores,

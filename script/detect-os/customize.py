@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib.osfacts import os_facts
-from cmbench.lib.packages import MANAGERS
+from cmbench.lib.host.packages import MANAGERS
+from cmbench.lib.host.system import os_facts
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import accelerators
+from cmbench.lib.host import accelerators
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

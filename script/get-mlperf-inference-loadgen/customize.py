@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.packages import install_command
+from cmbench.lib.host.packages import install_command
 from cmbench.lib.probe import ProbeResult, probe, which
 from cmbench.lib.pythons import installed
 

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.packages import install_command
+from cmbench.lib.host.packages import install_command
 from cmbench.lib.probe import which
 from cmbench.lib.yes_no import is_yes
 

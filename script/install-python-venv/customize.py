@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.host import os_facts
-from cmbench.lib.packages import install_command
+from cmbench.lib.host.packages import install_command
+from cmbench.lib.host.system import os_facts
 from cmbench.lib.pythons import describe
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from cmbench.container.mounts import Mount
 from cmbench.container.recipe import ENTER, HOME, SECRETS
 from cmbench.errors import Error, did_you_mean
-from cmbench.lib.packages import MANAGERS, install_command
+from cmbench.lib.host.packages import MANAGERS, install_command
 from cmbench.lib.probe import ProbeResult, probe, which
 
 NAMES = ("docker", "podman", "apptainer", "buildah")

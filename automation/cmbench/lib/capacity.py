@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import host
+from cmbench.lib.host import machine
 from cmbench.lib.yes_no import is_no
 
 SWITCH = "CM_CHECK_ROOM"
@@ -19,7 +19,7 @@ def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> N
 
     What other programs use at the moment is not asked; the check can be switched off in ``env``.
     """
-    facts = host.memory_facts()
+    facts = machine.memory_facts()
     have = min((size for size in (facts.total, facts.limit) if size), default=0)
     if not have or have >= needed or not _asked(env):
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 
-def read_or_empty(path: str) -> str:
+def read_or_empty(path: str | os.PathLike[str]) -> str:
     """The text at ``path``, bytes that are no UTF-8 replaced; empty when it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:

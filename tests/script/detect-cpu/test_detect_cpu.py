@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.lib import host
+from cmbench.lib.host import machine
 from steps import Step
 
 
@@ -33,7 +33,7 @@ def test_this_machine(tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_not_set(tmp_path: Path) -> None:
     step = Step("detect-cpu", tmp_path / "cwd", {})
-    keys = step.module.cpu_keys(host.cpu_facts(tmp_path / "empty", "riscv64"))
+    keys = step.module.cpu_keys(machine.cpu_facts(tmp_path / "empty", "riscv64"))
     assert {key for key, value in keys.items() if value} == {"CM_HOST_CPU_ARCHITECTURE"}
 
 
@@ -51,7 +51,7 @@ def test_instructions_for_small_numbers(
     flags: tuple[str, ...], bfloat16: str, int8: str, tmp_path: Path
 ) -> None:
     step = Step("detect-cpu", tmp_path / "cwd", {})
-    keys = step.module.cpu_keys(replace(host.cpu_facts(), flags=flags))
+    keys = step.module.cpu_keys(replace(machine.cpu_facts(), flags=flags))
     assert (keys["CM_HOST_CPU_BFLOAT16"], keys["CM_HOST_CPU_INT8"]) == (bfloat16, int8)
 
 
@@ -71,7 +71,7 @@ def test_a_recorded_machine(tmp_path: Path) -> None:
         (topology / "physical_package_id").write_text(f"{number // 40}\n")
     (cpus / "online").write_text("0-79\n")
     step = Step("detect-cpu", tmp_path / "cwd", {})
-    keys = step.module.cpu_keys(host.cpu_facts(tmp_path, "aarch64"))
+    keys = step.module.cpu_keys(machine.cpu_facts(tmp_path, "aarch64"))
     assert keys["CM_HOST_CPU_MODEL_NAME"] == "Neoverse-N1"
     assert keys["CM_HOST_CPU_SOCKETS"] == "2"
     assert keys["CM_HOST_CPU_PHYSICAL_CORES_PER_SOCKET"] == "40"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib import accelerators
+from cmbench.lib.host import accelerators
 from lab import Lab
 from steps import Step
 from support import ROOT

@@ -22,7 +22,8 @@ import yaml
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import host, ml_models
+from cmbench.lib import ml_models
+from cmbench.lib.host import machine
 
 SCRIPT = forms.SCRIPT / "get-ml-model-dlrm-terabyte"
 customize = lab.module_of(SCRIPT / "customize.py")
@@ -239,7 +240,7 @@ def test_a_synthetic_model_runs_on_its_synthetic_pairs(tmp_path: Path, version: 
 def test_tables_that_do_not_fit_are_refused_with_a_cap_that_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(64 * 10**9, 10**9, 0))
+    monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(64 * 10**9, 10**9, 0))
     env = {
         "CM_ML_MODEL_FORM": "synthetic",
         "CM_DLRM_MOST_ROWS": "0",

@@ -20,7 +20,8 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import host, ml_models
+from cmbench.lib import ml_models
+from cmbench.lib.host import machine
 
 SCRIPT = forms.SCRIPT / "get-ml-model-gptj"
 customize = lab.module_of(SCRIPT / "customize.py")
@@ -266,7 +267,7 @@ def test_the_sizes_that_are_asked_for_are_those_of_the_network(tmp_path: Path) -
 def test_a_synthetic_model_that_does_not_fit_is_refused_with_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(16 * 10**9, 10**9, 0))
+    monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(16 * 10**9, 10**9, 0))
     env = {"CM_ML_MODEL_FORM": "synthetic", "CM_GPTJ_LAYERS": "28"}
     with pytest.raises(Error, match="28 layers needs about 47 GB of memory, this machine has 16"):
         customize.preprocess({"env": env})

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cmbench.errors import Error
-from cmbench.lib.packages import MANAGERS, install_command
+from cmbench.lib.host.packages import MANAGERS, install_command
 from steps import SCRIPTS, Step, tool
 
 REQUIRED = ["bash", "git", "tar", "gzip"]

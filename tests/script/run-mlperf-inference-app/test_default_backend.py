@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cmbench.lib import accelerators, host
+from cmbench.lib.host import accelerators, machine
 from lab import Lab
 from support import ROOT
 
@@ -38,8 +38,8 @@ def chosen(lab: Lab, tags: str, **flags: Any) -> set[str]:
 
 
 def flags_of_the_cpu(monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
-    real = host.cpu_facts()
-    monkeypatch.setattr(host, "cpu_facts", lambda *_: replace(real, flags=flags))
+    real = machine.cpu_facts()
+    monkeypatch.setattr(machine, "cpu_facts", lambda *_: replace(real, flags=flags))
 
 
 @pytest.mark.parametrize("flag", ["amx_int8", "avx512_vnni", "avx_vnni"])

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import benchmark_lab as lab
-from cmbench.lib import host
+from cmbench.lib.host import machine
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
 customize = lab.module_of(FOLDER / "customize.py")
@@ -77,14 +77,14 @@ def words(value: ast.expr) -> set[str]:
 def test_a_machine_that_is_too_small_is_told_so_before_anything_is_installed(
     monkeypatch: pytest.MonkeyPatch, model: str, needed: str
 ) -> None:
-    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(32 * 10**9, 10**9, 0))
+    monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(32 * 10**9, 10**9, 0))
     env = {"CM_MLPERF_MODEL": model}
     with pytest.raises(customize.Error, match=f"full {model} needs about {needed} of memory"):
         customize._check_memory(env, model, "full")
     customize._check_memory({**env, "CM_CHECK_ROOM": "no"}, model, "full")
     for form in ("tiny", "synthetic"):
         customize._check_memory(env, model, form)
-    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(256 * 10**9, 10**9, 0))
+    monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(256 * 10**9, 10**9, 0))
     customize._check_memory(env, model, "full")
 
 

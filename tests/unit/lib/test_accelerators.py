@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.lib import accelerators
+from cmbench.lib.host import accelerators
 
 
 def nowhere(_: str) -> None:

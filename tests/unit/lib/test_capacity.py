@@ -8,15 +8,16 @@ from types import SimpleNamespace
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, host
+from cmbench.lib import capacity
+from cmbench.lib.host import machine
 
 
 @pytest.mark.parametrize(("total", "limit", "told"), [(16, 0, "16 GB"), (64, 8, "8.0 GB")])
 def test_the_limit_of_a_container_counts_as_much_as_the_machine(
     monkeypatch: pytest.MonkeyPatch, total: int, limit: int, told: str
 ) -> None:
-    facts = host.MemoryFacts(total * 10**9, 1, limit * 10**9)
-    monkeypatch.setattr(host, "memory_facts", lambda: facts)
+    facts = machine.MemoryFacts(total * 10**9, 1, limit * 10**9)
+    monkeypatch.setattr(machine, "memory_facts", lambda: facts)
     with pytest.raises(Error, match=f"it needs about 20 GB of memory, this machine has {told}"):
         capacity.check_memory({}, "it", 20 * 10**9, "take less")
     capacity.check_memory({"CM_CHECK_ROOM": "no"}, "it", 20 * 10**9, "take less")
@@ -24,7 +25,7 @@ def test_the_limit_of_a_container_counts_as_much_as_the_machine(
 
 
 def test_an_unknown_size_of_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "memory_facts", lambda: host.MemoryFacts(0, 0, 0))
+    monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(0, 0, 0))
     capacity.check_memory({}, "it", 10**15, "take less")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cmbench.lib import host
+from cmbench.lib.host import machine, system
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -39,7 +39,7 @@ UBUNTU = {
 
 
 def test_a_recorded_ubuntu(tmp_path: Path) -> None:
-    facts = host.os_facts(write(tmp_path, UBUNTU), uname())
+    facts = system.os_facts(write(tmp_path, UBUNTU), uname())
     assert (facts.kind, facts.flavor, facts.flavor_like) == ("linux", "ubuntu", "debian")
     assert (facts.version, facts.kernel, facts.machine, facts.bits) == (
         "22.04",
@@ -72,14 +72,14 @@ def test_a_recorded_ubuntu(tmp_path: Path) -> None:
     ],
 )
 def test_package_managers(tmp_path: Path, release: str, manager: str) -> None:
-    facts = host.os_facts(write(tmp_path, {"usr/lib/os-release": release}), uname("aarch64"))
+    facts = system.os_facts(write(tmp_path, {"usr/lib/os-release": release}), uname("aarch64"))
     assert facts.package_manager == manager
     assert facts.bits == 64
     assert not facts.in_container
 
 
 def test_a_mac_reads_no_linux_files(tmp_path: Path) -> None:
-    facts = host.os_facts(write(tmp_path, UBUNTU), uname("arm64", "Darwin"))
+    facts = system.os_facts(write(tmp_path, UBUNTU), uname("arm64", "Darwin"))
     assert facts.kind == "darwin"
     assert facts.library_folders == ()
 
@@ -120,7 +120,7 @@ def test_a_recorded_server_with_two_sockets(tmp_path: Path) -> None:
             **cache_files(f"{cpus}/cpu0"),
         },
     )
-    facts = host.cpu_facts(root, "x86_64")
+    facts = machine.cpu_facts(root, "x86_64")
     assert (facts.logical_cores, facts.physical_cores, facts.sockets) == (128, 64, 2)
     assert (facts.threads_per_core, facts.numa_nodes, facts.max_mhz) == (2, 2, 3400.0)
     assert facts.vendor == "GenuineIntel"
@@ -153,7 +153,7 @@ def test_a_recorded_arm64_server(tmp_path: Path) -> None:
     for number in range(4):
         files[f"{cpus}/cpu{number}/topology/core_id"] = f"{number}\n"
         files[f"{cpus}/cpu{number}/topology/physical_package_id"] = "-1\n"
-    facts = host.cpu_facts(write(tmp_path, files), "aarch64")
+    facts = machine.cpu_facts(write(tmp_path, files), "aarch64")
     assert (facts.vendor, facts.model_name, facts.architecture) == ("ARM", "Neoverse-V1", "aarch64")
     assert (facts.logical_cores, facts.physical_cores, facts.sockets) == (4, 4, 1)
     assert facts.threads_per_core == 1
@@ -174,15 +174,15 @@ def test_a_recorded_arm64_server(tmp_path: Path) -> None:
 )
 def test_arm_names(tmp_path: Path, implementer: str, part: str, names: tuple[str, str]) -> None:
     text = f"processor\t: 0\nCPU implementer\t: {implementer}\nCPU part\t: {part}\n"
-    facts = host.cpu_facts(write(tmp_path, {"proc/cpuinfo": text}), "aarch64")
+    facts = machine.cpu_facts(write(tmp_path, {"proc/cpuinfo": text}), "aarch64")
     assert (facts.vendor, facts.model_name) == names
 
 
 def test_an_empty_tree_gives_unknowns_and_no_failure(tmp_path: Path) -> None:
-    cpu = host.cpu_facts(tmp_path, "riscv64")
+    cpu = machine.cpu_facts(tmp_path, "riscv64")
     assert (cpu.logical_cores, cpu.physical_cores, cpu.sockets, cpu.model_name) == (0, 0, 0, "")
-    assert host.memory_facts(tmp_path) == host.MemoryFacts(0, 0, 0)
-    assert host.usable_cores(tmp_path).quota == 0.0
+    assert machine.memory_facts(tmp_path) == machine.MemoryFacts(0, 0, 0)
+    assert machine.usable_cores(tmp_path).quota == 0.0
 
 
 def test_a_mac_as_sysctl_tells_it() -> None:
@@ -191,11 +191,11 @@ def test_a_mac_as_sysctl_tells_it() -> None:
         "hw.l1icachesize: 131072\nhw.l1dcachesize: 65536\nhw.l2cachesize: 4194304\n"
         "machdep.cpu.brand_string: Apple M1 Pro\nmachdep.cpu.core_count: 10\n"
     )
-    facts = host.macos_cpu_facts(recorded, "arm64")
+    facts = machine.macos_cpu_facts(recorded, "arm64")
     assert (facts.vendor, facts.model_name) == ("Apple", "Apple M1 Pro")
     assert (facts.logical_cores, facts.physical_cores, facts.sockets) == (10, 10, 1)
     assert [cache.name for cache in facts.caches] == ["L1d", "L1i", "L2"]
-    assert host.macos_cpu_facts("", "arm64").logical_cores == 0
+    assert machine.macos_cpu_facts("", "arm64").logical_cores == 0
 
 
 def test_limits_of_a_control_group(tmp_path: Path) -> None:
@@ -211,10 +211,12 @@ def test_limits_of_a_control_group(tmp_path: Path) -> None:
             "sys/fs/cgroup/user.slice/memory.max": "max\n",
         },
     )
-    usable = host.usable_cores(root)
+    usable = machine.usable_cores(root)
     assert usable.quota == 1.5
     assert usable.cores == 1
-    assert host.memory_facts(root) == host.MemoryFacts(16_384_000_000, 8_192_000_000, 4_096_000_000)
+    assert machine.memory_facts(root) == machine.MemoryFacts(
+        16_384_000_000, 8_192_000_000, 4_096_000_000
+    )
 
 
 def test_limits_of_a_version_1_control_group(tmp_path: Path) -> None:
@@ -228,9 +230,9 @@ def test_limits_of_a_version_1_control_group(tmp_path: Path) -> None:
             "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
         },
     )
-    assert host.usable_cores(root).quota == 0.5
-    assert host.usable_cores(root).cores == 1
-    assert host.memory_facts(root).limit == 0
+    assert machine.usable_cores(root).quota == 0.5
+    assert machine.usable_cores(root).cores == 1
+    assert machine.memory_facts(root).limit == 0
 
 
 @needs_linux
@@ -238,7 +240,7 @@ def test_affinity_is_honoured() -> None:
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert host.usable_cores().cores == 1
+        assert machine.usable_cores().cores == 1
     finally:
         os.sched_setaffinity(0, allowed)
 
@@ -248,7 +250,7 @@ def test_disks_are_counted_once(tmp_path: Path) -> None:
     mounts = "/dev/vda / ext4 rw 0 0\n/dev/vda /a\\040b ext4 rw 0 0\n/dev/vdb /gone xfs rw 0 0\n"
     write(tmp_path, {"proc/mounts": mounts + "nas:/x /nfs nfs4 rw 0 0\nproc /proc proc rw 0 0\n"})
     info = os.statvfs(tmp_path)
-    assert host.disk_capacity(tmp_path) == info.f_blocks * info.f_frsize
+    assert machine.disk_capacity(tmp_path) == info.f_blocks * info.f_frsize
 
 
 @given(st.sets(st.integers(0, 300)))
@@ -260,12 +262,12 @@ def test_kernel_lists(numbers: set[int]) -> None:
             end += 1
         text.append(f"{ordered[0]}-{ordered[end - 1]}" if end > 1 else str(ordered[0]))
         ordered = ordered[end:]
-    assert host.parse_list(",".join(text) + "\n") == sorted(numbers)
+    assert machine.parse_list(",".join(text) + "\n") == sorted(numbers)
 
 
 @given(st.text())
 def test_kernel_lists_of_any_text(text: str) -> None:
-    host.parse_list(text.replace("-", ""))
+    machine.parse_list(text.replace("-", ""))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_kernel_lists_of_any_text(text: str) -> None:
     [(0, "0"), (999, "999"), (25_276_518_400, "25G"), (999_600_000_000, "1.0T"), (27e12, "27T")],
 )
 def test_short_sizes(count: int, text: str) -> None:
-    assert host.short_size(int(count)) == text
+    assert machine.short_size(int(count)) == text
 
 
 @needs_linux
@@ -283,8 +285,8 @@ def test_this_machine_agrees_with_lscpu() -> None:
     except OSError:
         pytest.skip("no lscpu here")
     told = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in text.splitlines())}
-    facts = host.cpu_facts()
-    assert facts.logical_cores == len(host.parse_list(told["On-line CPU(s) list"]))
+    facts = machine.cpu_facts()
+    assert facts.logical_cores == len(machine.parse_list(told["On-line CPU(s) list"]))
     assert facts.architecture == told["Architecture"]
     if facts.architecture == "x86_64":
         assert facts.model_name == told["Model name"]
@@ -298,7 +300,7 @@ def test_facts_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(subprocess, "Popen", forbidden)
-    host.os_facts()
-    host.cpu_facts()
-    host.memory_facts()
-    host.usable_cores()
+    system.os_facts()
+    machine.cpu_facts()
+    machine.memory_facts()
+    machine.usable_cores()

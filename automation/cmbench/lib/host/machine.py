@@ -1,4 +1,4 @@
-"""What machine this is: operating system, CPU, memory, disks, and how much of it we may use.
+"""Processors, memory, disks, and how much of them this process may use.
 
 On Linux everything is read from ``/proc``, ``/sys`` and ``/etc``, in a few milliseconds and
 without starting a process. Each function takes the ``root`` of the file tree, so that trees
@@ -15,12 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cmbench.lib.arm_cpus import arm_names
-from cmbench.lib.osfacts import OsFacts, os_facts
+from cmbench.lib.host.arm import arm_names
 from cmbench.lib.probe import probe
+from cmbench.lib.text_files import read_or_empty
 
 ROOT = Path("/")
-__all__ = ["OsFacts", "os_facts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +91,10 @@ def cpu_facts(root: Path = ROOT, machine: str = "") -> CpuFacts:
 
 
 def _linux_cpu_facts(root: Path, machine: str) -> CpuFacts:
-    blocks = _cpuinfo_blocks(_read(root / "proc/cpuinfo"))
+    blocks = _cpuinfo_blocks(read_or_empty(root / "proc/cpuinfo"))
     first = {**blocks[-1], **blocks[0]} if blocks else {}
     cpus = root / "sys/devices/system/cpu"
-    online = _read(cpus / "online").strip()
+    online = read_or_empty(cpus / "online").strip()
     numbers = parse_list(online) or [int(b["processor"]) for b in blocks if "processor" in b]
     cores = _core_ids(blocks, cpus, numbers)
     physical = len(set(cores)) or len(numbers)
@@ -115,9 +114,9 @@ def _linux_cpu_facts(root: Path, machine: str) -> CpuFacts:
         physical_cores=physical,
         sockets=len({package for package, _ in cores}) or min(1, len(numbers)),
         threads_per_core=max(1, len(numbers) // physical) if physical else 0,
-        numa_nodes=len(parse_list(_read(root / "sys/devices/system/node/online"))),
-        max_mhz=_number(_read(cpus / "cpu0/cpufreq/cpuinfo_max_freq")) / 1000,
-        governor=_read(cpus / "cpu0/cpufreq/scaling_governor").strip(),
+        numa_nodes=len(parse_list(read_or_empty(root / "sys/devices/system/node/online"))),
+        max_mhz=_number(read_or_empty(cpus / "cpu0/cpufreq/cpuinfo_max_freq")) / 1000,
+        governor=read_or_empty(cpus / "cpu0/cpufreq/scaling_governor").strip(),
         caches=_caches(cpus / "cpu0/cache", len(numbers)),
         fields=first,
     )
@@ -145,10 +144,10 @@ def _core_ids(
     found = []
     for number in numbers:
         topology = cpus / f"cpu{number}/topology"
-        core = _read(topology / "core_id").strip()
+        core = read_or_empty(topology / "core_id").strip()
         if core:
             # Arm machines without the package in their firmware tables say -1: one socket then.
-            package = _read(topology / "physical_package_id").strip()
+            package = read_or_empty(topology / "physical_package_id").strip()
             found.append(("0" if package == "-1" else package, core))
     return found
 
@@ -164,9 +163,9 @@ def _caches(folder: Path, logical_cores: int) -> tuple[Cache, ...]:
     """Caches as the first core sees them, taken as the same for all cores."""
     found = []
     for index in sorted(folder.glob("index[0-9]*"), key=lambda path: path.name):
-        level, kind = _read(index / "level").strip(), _read(index / "type").strip()
-        size = _parse_size(_read(index / "size"))
-        sharing = len(parse_list(_read(index / "shared_cpu_list"))) or 1
+        level, kind = read_or_empty(index / "level").strip(), read_or_empty(index / "type").strip()
+        size = _parse_size(read_or_empty(index / "size"))
+        sharing = len(parse_list(read_or_empty(index / "shared_cpu_list"))) or 1
         suffix = {"Data": "d", "Instruction": "i"}.get(kind, "")
         if level and size:
             found.append(Cache(f"L{level}{suffix}", size, max(1, logical_cores // sharing)))
@@ -209,9 +208,11 @@ def memory_facts(root: Path = ROOT) -> MemoryFacts:
     if sys.platform == "darwin" and root == ROOT:
         total = int(_number(probe(["/usr/sbin/sysctl", "-n", "hw.memsize"]).stdout))
         return MemoryFacts(total, 0, 0)
-    pairs = (line.partition(":") for line in _read(root / "proc/meminfo").splitlines())
+    pairs = (line.partition(":") for line in read_or_empty(root / "proc/meminfo").splitlines())
     known = {key: int(_number(value.split()[0])) * 1024 for key, _, value in pairs if value.split()}
-    values = [_number(_read(path)) for path in _control_files(root, "memory", _MEMORY_FILES)]
+    values = [
+        _number(read_or_empty(path)) for path in _control_files(root, "memory", _MEMORY_FILES)
+    ]
     total = known.get("MemTotal", 0)
     # Version 1 writes a number near 2**63 for "no limit".
     limits = [int(value) for value in values if 0 < value < (total or 2**60)]
@@ -220,7 +221,7 @@ def memory_facts(root: Path = ROOT) -> MemoryFacts:
 
 def disk_capacity(root: Path = ROOT) -> int:
     """Bytes of all local disks that are mounted; network file systems are not touched."""
-    lines = [line.split() for line in _read(root / "proc/mounts").splitlines()]
+    lines = [line.split() for line in read_or_empty(root / "proc/mounts").splitlines()]
     points = [words[1] for words in lines if len(words) > 2 and words[0].startswith("/dev/")]
     sizes: dict[int, int] = {}
     for point in points or ["/"]:
@@ -251,7 +252,7 @@ def _control_files(root: Path, controller: str, names: tuple[str, str]) -> list[
     """The limit files of our control group and of all above it, in version 2 and version 1."""
     found = []
     mounted = root / "sys/fs/cgroup"
-    for line in _read(root / "proc/self/cgroup").splitlines():
+    for line in read_or_empty(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         if controllers and controller not in controllers.split(","):
@@ -265,9 +266,9 @@ def _control_files(root: Path, controller: str, names: tuple[str, str]) -> list[
 
 def _quota(path: Path) -> float:
     """Cores allowed by one control file; 0 for no limit."""
-    words = _read(path).split()
+    words = read_or_empty(path).split()
     if path.name == "cpu.cfs_quota_us":
-        words += _read(path.with_name("cpu.cfs_period_us")).split()
+        words += read_or_empty(path.with_name("cpu.cfs_period_us")).split()
     if len(words) < 2 or words[0] == "max":
         return 0.0
     period = _number(words[1])
@@ -318,10 +319,3 @@ def _number(text: str) -> float:
 
 def _unescape(point: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -1,7 +1,4 @@
-"""Which operating system this is; apart from ``host`` because almost every command asks for it.
-
-Imports nothing that takes time to load.
-"""
+"""Which operating system this is. Almost every command asks: nothing here takes time to load."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import os
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+
+from cmbench.lib.text_files import read_or_empty
 
 _PACKAGE_MANAGERS = {
     "debian": "apt",
@@ -76,7 +75,7 @@ def os_facts(root: str | os.PathLike[str] = "/", uname: os.uname_result | None =
 
 
 def _os_release(root: str) -> dict[str, str]:
-    text = _read(root, "etc/os-release") or _read(root, "usr/lib/os-release")
+    text = _read(root, "etc/os-release") or read_or_empty(os.path.join(root, "usr/lib/os-release"))
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
@@ -122,14 +121,13 @@ def _configured_folders(root: str) -> list[str]:
         names = sorted(n for n in os.listdir(os.path.join(root, folder)) if n.endswith(".conf"))
     except OSError:
         names = []
-    texts = [_read(root, "etc/ld.so.conf"), *(_read(root, f"{folder}/{name}") for name in names)]
+    texts = [
+        _read(root, "etc/ld.so.conf"),
+        *(_read(root, f"{folder}/{name}") for name in names),
+    ]
     lines = (line.strip() for text in texts for line in text.splitlines())
     return [line for line in lines if line.startswith("/")]
 
 
 def _read(root: str, name: str) -> str:
-    try:
-        with open(os.path.join(root, name), encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
+    return read_or_empty(os.path.join(root, name))
