@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -384,18 +385,18 @@ def _nvidia(machine: Machine) -> Iterator[Finding]:
                 "install the driver's utilities; a container needs the NVIDIA container toolkit",
             )
         return
-    fields = "name,driver_version,memory.total,mig.mode.current"
-    answer = machine.say("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
-    if not answer.ok:
-        text = f"the NVIDIA driver does not work: {answer.problem}"
+    gpus, problem = accelerators.nvidia_gpus(lambda words: machine.say(*words))
+    if problem:
+        text = f"the NVIDIA driver does not work: {problem}"
         yield Finding("devices", LOOK, text, "see: nvidia-smi; after an update, restart")
         return
-    rows = [[word.strip() for word in line.split(",")] for line in answer.stdout.splitlines()]
-    for row in sorted({tuple(row) for row in rows if len(row) >= 3}):
-        count = sum(tuple(other) == row for other in rows)
-        yield Finding("devices", OK, f"{count} x {row[0]}, {row[2]}, driver {row[1]}")
-        if len(row) > 3 and row[3] == "Enabled":
-            yield Finding("devices", INFO, f"{row[0]}: MIG is on, so parts of it count as devices")
+    kinds = Counter(tuple(sorted(gpu.items())) for gpu in gpus)
+    for gpu, count in ((dict(kind), count) for kind, count in sorted(kinds.items())):
+        text = f"{count} x {gpu['name']}, {gpu['memory.total']} MiB, driver {gpu['driver_version']}"
+        yield Finding("devices", OK, text)
+        if gpu.get("mig.mode.current") == "Enabled":
+            text = f"{gpu['name']}: MIG is on, so parts of it count as devices"
+            yield Finding("devices", INFO, text)
 
 
 def _other_accelerators(machine: Machine) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.lib import siblings
+from cmbench.lib.host.accelerators import nvidia_gpus
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
@@ -76,6 +77,7 @@ def request(env: Mapping[str, Any]) -> Any:
         fields={name: env[key] for name, key in FIELDS.items() if env.get(key)},
         hw_notes_extra=env.get("CM_MLPERF_SUT_HW_NOTES_EXTRA") or "",
         sw_notes_extra=env.get("CM_MLPERF_SUT_SW_NOTES_EXTRA") or "",
+        gpus=lambda: nvidia_gpus()[0],
     )
 
 

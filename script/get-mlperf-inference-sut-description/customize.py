@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cmbench.lib import siblings
+from cmbench.lib.host.accelerators import nvidia_gpus
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
@@ -22,10 +23,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_"):
         folder = inputs.folder(env["CM_MLPERF_INFERENCE_RESULTS_DIR_"])
         run = runs.collect(folder).runs[0]
-        described = system.describe(run.results, given, told, told_by)
+        described = system.describe(
+            run.results, given, told, told_by, gpus=lambda: nvidia_gpus()[0]
+        )
         found = {name: (value.text, value.origin) for name, value in described.values.items()}
     else:
-        here = {name: (text, system.MACHINE) for name, text in machine.facts(True).items()}
+        facts = machine.facts(nvidia_gpus()[0])
+        here = {name: (text, system.MACHINE) for name, text in facts.items()}
         found = {field.name: here.get(field.name, ("", system.OPEN)) for field in FIELDS}
         found |= {name: (text, told_by) for name, text in told.items()}
     print("\n".join(steps.table(("field", "value", "from"), [(k, *v) for k, v in found.items()])))

@@ -88,7 +88,7 @@ def test_docker_in_its_three_states(tmp_path: Path) -> None:
 
 
 def test_nvidia_devices(tmp_path: Path) -> None:
-    card = "NVIDIA H100 80GB HBM3, 535.104.05, 81559 MiB, Disabled\n"
+    card = "NVIDIA H100 80GB HBM3, 535.104.05, 81559, 5, 16, 1980, Disabled\n"
     world = World(tmp_path, nvidia_smi=(0, card * 2))
     device = only(world.machine(), "devices")
     assert device.text == "2 x NVIDIA H100 80GB HBM3, 81559 MiB, driver 535.104.05"

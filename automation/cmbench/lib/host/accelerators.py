@@ -1,15 +1,16 @@
-"""Signs of accelerators on this machine, found without starting a process.
+"""Accelerators of this machine: their signs, and what their driver tells.
 
-A sign is a device node, or something that only comes with a driver. Where there is none, no program
-can use such a device; where there is one, only the driver itself knows whether it works.
+A sign is a device node, or something that only comes with a driver; it is found without starting a
+process. Where there is none, no program can use such a device; where there is one, only the driver
+itself knows whether it works.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cmbench.lib.probe import which
+from cmbench.lib.probe import ProbeResult, probe, which
 
 ROOT = Path("/")
 NVIDIA_NODES = "dev/nvidia[0-9]*"
@@ -21,6 +22,16 @@ NVIDIA_TRACES = (
     "proc/driver/nvidia",
 )
 NVIDIA_TOOL = "nvidia-smi"
+NVIDIA_FIELDS = (
+    "name",
+    "driver_version",
+    "memory.total",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+    "clocks.max.sm",
+    "mig.mode.current",
+)
+"""What is asked of each GPU; the last one only drivers since version 450 know."""
 LOOKED_FOR = (*(f"/{trace}" for trace in NVIDIA_TRACES), f"{NVIDIA_TOOL} on PATH")
 
 
@@ -37,3 +48,26 @@ def nvidia_signs(root: Path = ROOT, find: Callable[[str], Path | None] = which) 
     traces = [path for trace in NVIDIA_TRACES for path in sorted(root.glob(trace))]
     tool = find(NVIDIA_TOOL)
     return tuple(str(path) for path in (*traces, *([tool] if tool else [])))
+
+
+def nvidia_gpus(
+    ask: Callable[[Sequence[str]], ProbeResult] = probe,
+) -> tuple[tuple[dict[str, str], ...], str]:
+    """What NVIDIA's driver tells of each GPU, and why it tells nothing; one of both is empty.
+
+    A GPU is a text for each of ``NVIDIA_FIELDS``: memory in MiB, clocks in MHz, ``[N/A]`` and the
+    like where the driver does not know. ``ask`` runs a command.
+    """
+    fields: Sequence[str] = NVIDIA_FIELDS
+    answer = ask(_query(fields))
+    if not answer.ok and "not a valid field" in answer.output:
+        fields = fields[:-1]
+        answer = ask(_query(fields))
+    if not answer.ok:
+        return (), answer.problem
+    rows = [[text.strip() for text in line.split(",")] for line in answer.stdout.splitlines()]
+    return tuple(dict(zip(fields, row, strict=True)) for row in rows if len(row) == len(fields)), ""
+
+
+def _query(fields: Sequence[str]) -> list[str]:
+    return [NVIDIA_TOOL, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]

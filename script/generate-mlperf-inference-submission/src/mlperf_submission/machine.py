@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 SYS = Path("/sys")
@@ -17,8 +17,8 @@ SECTOR = 512
 SPEEDS = {10000: "10G Ethernet", 1000: "Gig Ethernet", 100: "100 Mbit Ethernet"}
 
 
-def facts(with_accelerator: bool) -> dict[str, str]:
-    """Field name to text, for the fields that can be read here."""
+def facts(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Field name to text, for what can be read here; ``gpus`` as ``accelerators`` takes them."""
     found = {**_processor(), **_storage(), **_network()}
     release = _release()
     if release:
@@ -26,9 +26,7 @@ def facts(with_accelerator: bool) -> dict[str, str]:
     modules = memory_modules(_output("dmidecode", "--type", "memory"))
     if modules:
         found["host_memory_configuration"] = modules
-    if with_accelerator:
-        found.update(accelerators(_output(*NVIDIA)))
-    return found
+    return {**found, **accelerators(gpus)}
 
 
 def _processor() -> dict[str, str]:
@@ -134,20 +132,17 @@ def memory_modules(text: str) -> str:
     return ", ".join(f"{count} x {kept}" for kept, count in sorted(counts.items()))
 
 
-NVIDIA = (
-    "nvidia-smi",
-    "--query-gpu=name,memory.total,pcie.link.gen.max,pcie.link.width.max,clocks.max.sm",
-    "--format=csv,noheader,nounits",
-)
+def accelerators(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Accelerator fields from what NVIDIA's driver tells of each GPU; none where they differ.
 
-
-def accelerators(text: str) -> dict[str, str]:
-    """Accelerator fields from the CSV lines of ``nvidia-smi``; none where lines differ."""
-    lines = [line.split(", ") for line in text.splitlines() if line.count(", ") == 4]
-    if not lines or len({tuple(line) for line in lines}) != 1:
+    A GPU is a text for each field as ``nvidia-smi --query-gpu`` calls it, memory in MiB.
+    """
+    if not gpus or any(gpu != gpus[0] for gpu in gpus):
         return {}
-    name, memory, generation, width, clock = lines[0]
-    found = {"accelerators_per_node": str(len(lines)), "accelerator_model_name": name}
+    first = gpus[0]
+    found = {"accelerators_per_node": str(len(gpus)), "accelerator_model_name": first["name"]}
+    memory, clock = first["memory.total"], first["clocks.max.sm"]
+    generation, width = first["pcie.link.gen.max"], first["pcie.link.width.max"]
     if memory.isdigit():
         found["accelerator_memory_capacity"] = f"{int(memory) / 1024:.0f} GB"
     if generation.isdigit() and width.isdigit():

@@ -55,6 +55,7 @@ class Request:
     fields: Mapping[str, str] = field(default_factory=dict)
     hw_notes_extra: str = ""
     sw_notes_extra: str = ""
+    gpus: system.Gpus = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def _describe(
             "system_type": request.category or run.results.category,
         }
         told, told_by = _told(request, run)
-        described = system.describe(run.results, given, told, told_by, ask)
+        described = system.describe(run.results, given, told, told_by, ask, request.gpus)
         found[run.results.sut] = _with_notes(described, request)
         _remember(described, run)
     return found

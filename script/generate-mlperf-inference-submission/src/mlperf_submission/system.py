@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from .fields import POWER_CAPACITY, UNKNOWN, Field, of_division
 
 RESULTS, MACHINE, DEFAULT, OPEN = "results", "this machine", "default", "not known"
 Asker = Callable[[Field], str]
+Gpus = Callable[[], Sequence[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,12 @@ def describe(
     told: Mapping[str, str],
     told_by: str,
     ask: Asker | None = None,
+    gpus: Gpus = tuple,
 ) -> Description:
     """Join what is known: options ``given``, then the file ``told``, then what was found out.
 
-    ``ask`` gets a field that is still open and returns its value, or nothing.
+    ``ask`` gets a field that is still open and returns its value, or nothing; ``gpus`` tells what
+    GPUs this machine has, as ``machine.facts`` takes them.
     Raises SubmissionError for an unknown field in the file.
     """
     fields = of_division(given.get("division", results.division))
@@ -60,7 +63,7 @@ def describe(
             f"{told_by}: no system description has the field {unknown[0]!r}",
             "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
         )
-    found = {**_from_results(results), **_detected(results)}
+    found = {**_from_results(results), **_detected(results, gpus)}
     found["is_network"] = Value("true", DEFAULT)
     values: dict[str, Value] = {}
     questions = []
@@ -132,14 +135,13 @@ def _note(results: Results) -> str:
     )
 
 
-def _detected(results: Results) -> dict[str, Value]:
+def _detected(results: Results, gpus: Gpus) -> dict[str, Value]:
     """What this machine tells about itself, where the runs were made on it."""
     here = host.facts()
     same = here.cpu_model == results.host.cpu_model
     if not same or here.memory_bytes != results.host.memory_bytes:
         return {}
-    with_accelerator = results.device != "cpu"
-    texts = machine.facts(with_accelerator)
+    texts = machine.facts(gpus() if results.device != "cpu" else ())
     return {name: Value(text, MACHINE) for name, text in texts.items() if text}
 
 
