@@ -1,3 +1,0 @@
-"""Makes the harness importable before the test modules are."""
-
-import benchmark_lab  # noqa: F401
