@@ -18,13 +18,16 @@ from support import ROOT, run
 
 SCRIPT = ROOT / "script"
 HARNESS = SCRIPT / "app-mlperf-inference" / "src"
+WORKSHOP = SCRIPT / "workshop" / "src"
 MODEL = SCRIPT / "get-ml-model-resnet50" / "tiny"
 DIGITS = SCRIPT / "get-dataset-digits" / "src" / "make_dataset.py"
 PREPROCESS = SCRIPT / "get-preprocessed-dataset-imagenet" / "src" / "preprocess.py"
 
-for folder in (HARNESS, ROOT / "automation"):
+for folder in (WORKSHOP, HARNESS, ROOT / "automation"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
+# Programs that a test starts by itself; those of `cm`, which starts without it, find it themselves.
+os.environ["PYTHONPATH"] = str(WORKSHOP)
 
 
 def module_of(path: Path) -> ModuleType:

@@ -1,4 +1,4 @@
 #!/bin/bash
 set -euo pipefail
-export PYTHONDONTWRITEBYTECODE=1
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/synthetic.py" --out "${PWD}"

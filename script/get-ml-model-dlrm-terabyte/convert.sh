@@ -1,6 +1,6 @@
 #!/bin/bash
 set -euo pipefail
-export PYTHONDONTWRITEBYTECODE=1
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/convert.py" \
   --checkpoint "${CM_DLRM_CHECKPOINT_PATH}" \
   --version "${CM_DLRM_VERSION}" \

@@ -1,6 +1,6 @@
 #!/bin/bash
 set -euo pipefail
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/train.py" \
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/train.py" \
   --training "${CM_DATASET_PREPROCESSED_TRAINING_PATH}" \
-  --held-out "${CM_DATASET_PREPROCESSED_PATH}" \
-  --out "${PWD}"
+  --held-out "${CM_DATASET_PREPROCESSED_PATH}" --out "${PWD}"

@@ -1,5 +1,5 @@
 #!/bin/bash
 set -euo pipefail
-export PYTHONDONTWRITEBYTECODE=1
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/synthetic.py" \
   --out "${PWD}" --width "${CM_RESNET50_WIDTH}"

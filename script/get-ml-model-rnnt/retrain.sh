@@ -1,8 +1,5 @@
 #!/bin/bash
 set -euo pipefail
-scripts="$(dirname "${CM_TMP_CURRENT_SCRIPT_PATH}")"
-"${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/train.py" \
-  --speech "${scripts}/get-dataset-librispeech/src" \
-  --harness "${scripts}/app-mlperf-inference/src" \
-  --held-out "${CM_DATASET_PREPROCESSED_PATH}" \
-  --out "${PWD}"
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh" get-dataset-librispeech app-mlperf-inference
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/train.py" \
+  --held-out "${CM_DATASET_PREPROCESSED_PATH}" --out "${PWD}"

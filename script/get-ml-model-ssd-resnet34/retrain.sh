@@ -1,11 +1,8 @@
 #!/bin/bash
 set -euo pipefail
-export PYTHONDONTWRITEBYTECODE=1
-scripts="${CM_TMP_CURRENT_SCRIPT_PATH}/.."
-# It is scored by the benchmark's own code.
-export PYTHONPATH="${scripts}/app-mlperf-inference/src${PYTHONPATH:+:${PYTHONPATH}}"
-exec "${CM_PYTHON_BIN_WITH_PATH}" "${scripts}/get-ml-model-retinanet/src/train.py" \
-  --form ssd-resnet34 \
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh" get-ml-model-retinanet app-mlperf-inference
+# The models of all detectors are built by the programs of one script.
+programs="${CM_TMP_CURRENT_SCRIPT_PATH}/../get-ml-model-retinanet/src"
+exec "${CM_PYTHON_BIN_WITH_PATH}" "${programs}/train.py" --form ssd-resnet34 \
   --training "${CM_DATASET_PREPROCESSED_TRAINING_PATH}" \
-  --held-out "${CM_DATASET_PREPROCESSED_PATH}" \
-  --out "${PWD}"
+  --held-out "${CM_DATASET_PREPROCESSED_PATH}" --out "${PWD}"

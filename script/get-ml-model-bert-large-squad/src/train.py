@@ -1,35 +1,35 @@
 """Train the tiny BERT on made-up facts, export it, and judge it on the held-out questions.
 
 Everything it learns from comes out of the generator of the data set script, with seeds of its own;
-the held-out features are read once, after the last step, to state the accuracy.
+the held-out features are read once, after the last step, to state the accuracy. The modules of the
+data set, its preprocessing and the harness must be on PYTHONPATH.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import importlib
-import json
 import random
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import make_facts
 import numpy as np
 import onnx
 import onnxruntime
 import torch
+import wordpiece
+from mlperf_harness.benchmarks import squad
 from network import TinyBert
 from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
 from torch.nn import functional
+from workshop import graph, models, program, training
 
 MODEL_FILE = "bert_tiny.onnx"
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 OUTPUTS = ("output_start_logits", "output_end_logits")
-TARGET_SHARE = 0.99
 # The first seed of the generator; no part of the data set uses any near it.
 FIRST_SEED = 1_000
 
@@ -58,12 +58,14 @@ class Sample:
     last: int
 
 
-def encode(context: str, asked: dict[str, Any], vocabulary: dict[str, int], pieces: Any) -> Sample:
+def encode(context: str, asked: dict[str, Any], vocabulary: Mapping[str, int]) -> Sample:
     """A question and its whole context, and where the answer is."""
     answer = asked["answers"][0]
     begin, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
-    question = [vocabulary[token.text] for token in pieces.tokenize(asked["question"], vocabulary)]
-    tokens = pieces.tokenize(context, vocabulary)
+    question = [
+        vocabulary[token.text] for token in wordpiece.tokenize(asked["question"], vocabulary)
+    ]
+    tokens = wordpiece.tokenize(context, vocabulary)
     offset = len(question) + 2
     first = next(k for k, token in enumerate(tokens) if token.start == begin)
     last = next(k for k, token in enumerate(tokens) if token.end == end)
@@ -74,15 +76,15 @@ def encode(context: str, asked: dict[str, Any], vocabulary: dict[str, int], piec
     return Sample(ids, segments, first + offset, last + offset)
 
 
-def batches(recipe: Recipe, vocabulary: dict[str, int], makes: Any, pieces: Any) -> Iterator[Any]:
+def batches(recipe: Recipe, vocabulary: Mapping[str, int]) -> Iterator[tuple[Tensor, ...]]:
     """Batches of samples of about one length, without end and without a repetition."""
     shuffler = random.Random(recipe.seed)
     seed = FIRST_SEED
     while True:
-        part = makes.part("train", recipe.contexts, seed, recipe.questions)
+        part = make_facts.part("train", recipe.contexts, seed, recipe.questions)
         seed += 1
         samples = [
-            encode(paragraph["context"], asked, vocabulary, pieces)
+            encode(paragraph["context"], asked, vocabulary)
             for paragraph in part["data"][0]["paragraphs"]
             for asked in paragraph["qas"]
         ]
@@ -96,11 +98,11 @@ def batches(recipe: Recipe, vocabulary: dict[str, int], makes: Any, pieces: Any)
             yield tensors(kept[start : start + recipe.batch])
 
 
-def tensors(samples: Sequence[Sample]) -> tuple[torch.Tensor, ...]:
+def tensors(samples: Sequence[Sample]) -> tuple[Tensor, ...]:
     """ids, mask, segments [n, longest] and first, last [n]."""
     longest = max(len(sample.ids) for sample in samples)
 
-    def padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    def padded(rows: Sequence[Sequence[int]]) -> Tensor:
         return torch.tensor([[*row, *([0] * (longest - len(row)))] for row in rows])
 
     return (
@@ -112,53 +114,38 @@ def tensors(samples: Sequence[Sample]) -> tuple[torch.Tensor, ...]:
     )
 
 
-def train(recipe: Recipe, vocabulary: dict[str, int], makes: Any, pieces: Any) -> TinyBert:
+def train(recipe: Recipe, vocabulary: Mapping[str, int]) -> TinyBert:
     """A network after all steps of the recipe."""
     torch.manual_seed(recipe.seed)
     network = TinyBert(len(vocabulary))
-    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=recipe.weight_decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.peak_rate, recipe.steps)
-    source = batches(recipe, vocabulary, makes, pieces)
-    for step in range(1, recipe.steps + 1):
-        ids, mask, segments, first, last = next(source)
+
+    def loss_of(batch: tuple[Tensor, ...]) -> Tensor:
+        ids, mask, segments, first, last = batch
         starts, ends = network(ids, mask, segments)
-        loss = functional.cross_entropy(starts, first) + functional.cross_entropy(ends, last)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 0:
-            print(f"step {step} of {recipe.steps}: loss {loss.item():.3f}", flush=True)
+        return functional.cross_entropy(starts, first) + functional.cross_entropy(ends, last)
+
+    losses = map(loss_of, batches(recipe, vocabulary))
+    training.fit(network.parameters(), losses, recipe, recipe.steps, clip=1.0, say_every=50)
     network.eval()
     return network
 
 
 def export(network: TinyBert, path: Path) -> None:
     """Write the network as ONNX, its weights kept as float16 and widened when it is opened."""
-    example = tuple(torch.ones((2, 16), dtype=torch.int64) for _ in INPUTS)
-    axes = {name: {0: "batch", 1: "tokens"} for name in (*INPUTS, *OUTPUTS)}
-    torch.onnx.export(
-        network,
-        example,
-        str(path),
-        input_names=list(INPUTS),
-        output_names=list(OUTPUTS),
-        dynamic_axes=axes,
-        opset_version=17,
-        dynamo=False,
+    example = [torch.ones((2, 16), dtype=torch.int64) for _ in INPUTS]
+    axes = {0: "batch", 1: "tokens"}
+    training.export(
+        network, example, path, dict.fromkeys(INPUTS, axes), dict.fromkeys(OUTPUTS, axes)
     )
     model = onnx.load(path)
     halve(model)
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, path)
+    onnx.save(graph.checked(model), path)
 
 
 def halve(model: Any) -> None:
     """Store float32 weights of some size as float16 with a Cast behind each."""
-    graph = model.graph
     casts = []
-    for tensor in graph.initializer:
+    for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor)
         if array.dtype != np.float32 or array.size < 128:
             continue
@@ -166,13 +153,11 @@ def halve(model: Any) -> None:
         tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}_half"))
         casts.append(helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT))
     for cast in reversed(casts):
-        graph.node.insert(0, cast)
+        model.graph.node.insert(0, cast)
 
 
-def judge(path: Path, dataset: Path, harness: Path) -> tuple[float, float]:
+def judge(path: Path, dataset: Path) -> tuple[float, float]:
     """Exact match and F1 in percent of the exported model, scored as the benchmark does it."""
-    sys.path.insert(0, str(harness))
-    squad: Any = importlib.import_module("mlperf_harness.benchmarks.squad")
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     arrays = [np.load(dataset / f"{name}.npy") for name in INPUTS]
     lengths = np.load(dataset / "lengths.npy")
@@ -192,63 +177,30 @@ def judge(path: Path, dataset: Path, harness: Path) -> tuple[float, float]:
     return exact, f1
 
 
-def describe(path: Path, figures: tuple[float, float], recipe: Recipe, seconds: float) -> Any:
-    """What model.json says: first what a benchmark needs, then how the model came about."""
-    data = path.read_bytes()
-    exact, f1 = figures
-    return {
-        "name": "bert_tiny",
-        "file": MODEL_FILE,
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "bytes": len(data),
-        "precision": "fp32",
-        "inputs": [{"name": name, "dtype": "int64", "shape": [-1]} for name in INPUTS],
-        "outputs": [{"name": name, "dtype": "float32", "shape": [-1]} for name in OUTPUTS],
-        "accuracy": {
-            "metric": "F1",
-            "unit": "%",
-            "reference": round(f1, 4),
-            "target": round(f1 * TARGET_SHARE, 4),
-        },
-        "training": {
-            "split": "people and facts of the held-out part are in no training context",
-            "held_out": {"exact_match": round(exact, 4), "f1": round(f1, 4)},
-            "recipe": asdict(recipe),
-            "seconds": round(seconds, 1),
-            "made_with": {
-                "torch": torch.__version__,
-                "onnx": onnx.__version__,
-                "onnxruntime": onnxruntime.__version__,
-                "numpy": np.__version__,
-            },
-        },
-    }
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, export, judge, and write the model and model.json."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scripts", type=Path, required=True, help="folder of all scripts")
+    parser = program.parser(__doc__)
     parser.add_argument("--vocab", type=Path, required=True, help="vocabulary")
-    parser.add_argument("--dataset", type=Path, required=True, help="held-out features")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser.add_argument("--held-out", type=Path, required=True, help="held-out features")
     parser.add_argument("--steps", type=int, default=Recipe().steps, help="training steps")
     options = parser.parse_args(arguments)
-    scripts: Path = options.scripts
-    for name in ("get-dataset-squad", "get-preprocessed-dataset-squad"):
-        sys.path.insert(0, str(scripts / name / "src"))
-    make_facts: Any = importlib.import_module("make_facts")
-    wordpiece: Any = importlib.import_module("wordpiece")
-    began = time.monotonic()
-    recipe = Recipe(steps=options.steps)
-    network = train(recipe, wordpiece.read_vocabulary(options.vocab), make_facts, wordpiece)
-    seconds = time.monotonic() - began
-    path: Path = options.out / MODEL_FILE
+    watch, recipe = training.Stopwatch(), Recipe(steps=options.steps)
+    network = train(recipe, wordpiece.read_vocabulary(options.vocab))
+    seconds, path = watch.seconds, options.out / MODEL_FILE
     export(network, path)
-    figures = judge(path, options.dataset, scripts / "app-mlperf-inference" / "src")
-    facts = describe(path, figures, recipe, seconds)
-    (options.out / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    print(f"exact match {figures[0]:.2f} %, F1 {figures[1]:.2f} %, {facts['bytes']} bytes")
+    exact, f1 = judge(path, options.held_out)
+    figures = {"exact_match": round(exact, 4), "f1": round(f1, 4)}
+    split = "people and facts of the held-out part are in no training context"
+    facts = {
+        "name": "bert_tiny",
+        **models.graph_facts(path),
+        "precision": "fp32",
+        "inputs": models.tensors(INPUTS, -1, dtype="int64"),
+        "outputs": models.tensors(OUTPUTS, -1),
+        "accuracy": models.accuracy("F1", "%", f1),
+        "training": training.about(recipe, seconds, split=split, held_out=figures),
+    }
+    training.say(models.write_facts(options.out, facts))
     return 0
 
 

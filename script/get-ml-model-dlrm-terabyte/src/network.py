@@ -10,15 +10,13 @@ values for each category in the columns of ``indices`` and sums their embeddings
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
+from workshop.graph import Graph, checked, value
 
 DENSE_NAME = "dense_x"
 OFFSETS_NAME = "offsets"
@@ -60,30 +58,19 @@ class TinyDlrm(nn.Module):
         return odds
 
 
-@dataclass(slots=True)
-class GraphWriter:
-    """Collects the nodes and constants of one ONNX graph."""
+class Writer(Graph):
+    """The graph of a trained network, its nodes and constants named."""
 
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    weights: list[onnx.TensorProto] = field(default_factory=list)
-
-    def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        """Append a node and return the name of its output."""
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
-        return output
-
-    def constant(self, name: str, values: Any) -> str:
-        """Append a constant and return its name."""
-        array: npt.NDArray[Any] = np.ascontiguousarray(values)
-        self.weights.append(numpy_helper.from_array(array, name))
-        return name
+    def fixed(self, name: str, values: Any) -> str:
+        """Append a constant of its own type and return its name."""
+        return self.const(values, np.asarray(values).dtype, name)
 
     def linear(self, name: str, module: nn.Linear, source: str, activation: str) -> str:
         """Append a layer with its activation; returns its output."""
         inputs = [
             source,
-            self.constant(f"{name}/weight", module.weight.detach().numpy()),
-            self.constant(f"{name}/bias", module.bias.detach().numpy()),
+            self.fixed(f"{name}/weight", module.weight.detach().numpy()),
+            self.fixed(f"{name}/bias", module.bias.detach().numpy()),
         ]
         result = self.add("Gemm", inputs, f"{name}/sum", transB=1)
         return self.add(activation, [result], f"{name}/out" if name != "top1" else OUTPUT_NAME)
@@ -91,25 +78,25 @@ class GraphWriter:
 
 def to_onnx(network: TinyDlrm, version: str) -> onnx.ModelProto:
     """The inference graph of a trained network, checked by ONNX."""
-    graph = GraphWriter()
+    graph = Writer()
     buffers = dict(network.named_buffers())
     x = graph.linear("bottom0", network.bottom[0], DENSE_NAME, "Relu")
     x = graph.linear("bottom1", network.bottom[1], x, "Relu")
     indices = _one_hot(graph, network.features) if version == "v1" else INDICES_NAME
-    base = graph.constant("base", buffers["base"].numpy())
+    base = graph.fixed("base", buffers["base"].numpy())
     places = graph.add("Add", [indices, base], "places")
-    table = graph.constant("table", network.table.detach().numpy())
+    table = graph.fixed("table", network.table.detach().numpy())
     embedded = graph.add("Gather", [table, places], "embedded", axis=0)
     if version != "v1":
         owner = buffers["owner"].numpy()
         share = (np.arange(network.features)[:, None] == owner[None]).astype(np.float32)
-        embedded = graph.add("MatMul", [graph.constant("share", share), embedded], "pooled")
-    axes = graph.constant("axes", np.asarray([1], dtype=np.int64))
+        embedded = graph.add("MatMul", [graph.fixed("share", share), embedded], "pooled")
+    axes = graph.fixed("axes", np.asarray([1], dtype=np.int64))
     first = graph.add("Unsqueeze", [x, axes], "first")
     rows = graph.add("Concat", [first, embedded], "rows", axis=1)
     turned = graph.add("Transpose", [rows], "turned", perm=[0, 2, 1])
     flat = graph.add("Flatten", [graph.add("MatMul", [rows, turned], "all")], "flat", axis=1)
-    below = graph.constant("below", buffers["below"].numpy())
+    below = graph.fixed("below", buffers["below"].numpy())
     products = graph.add("Gather", [flat, below], "products", axis=1)
     joined = graph.add("Concat", [x, products], "joined", axis=1)
     hidden = graph.linear("top0", network.top[0], joined, "Relu")
@@ -117,26 +104,20 @@ def to_onnx(network: TinyDlrm, version: str) -> onnx.ModelProto:
     return _model(graph, version, network.features, len(buffers["owner"]))
 
 
-def _one_hot(graph: GraphWriter, features: int) -> str:
+def _one_hot(graph: Writer, features: int) -> str:
     """The one value of each category [n, 26] out of ``indices`` and ``offsets``, both [26, n]."""
     picked = graph.add("GatherElements", [INDICES_NAME, OFFSETS_NAME], "picked", axis=1)
     return graph.add("Transpose", [picked], "values", perm=[1, 0])
 
 
-def _model(graph: GraphWriter, version: str, features: int, columns: int) -> onnx.ModelProto:
-    info, whole = helper.make_tensor_value_info, TensorProto.INT64
-    inputs = [info(DENSE_NAME, TensorProto.FLOAT, ["N", 13])]
+def _model(graph: Writer, version: str, features: int, columns: int) -> onnx.ModelProto:
+    inputs = [value(DENSE_NAME, "float32", "N", 13)]
     if version == "v1":
-        inputs.append(info(OFFSETS_NAME, whole, [features, "N"]))
-        inputs.append(info(INDICES_NAME, whole, [features, "N"]))
+        inputs.append(value(OFFSETS_NAME, "int64", features, "N"))
+        inputs.append(value(INDICES_NAME, "int64", features, "N"))
     else:
-        inputs.append(info(INDICES_NAME, whole, ["N", columns]))
-    outputs = [info(OUTPUT_NAME, TensorProto.FLOAT, ["N", 1])]
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, f"dlrm_{version}_tiny", inputs, outputs, graph.weights),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="cmbench",
-    )
-    onnx.checker.check_model(model, full_check=True)
-    return model
+        inputs.append(value(INDICES_NAME, "int64", "N", columns))
+    outputs = [value(OUTPUT_NAME, "float32", "N", 1)]
+    name = f"dlrm_{version}_tiny"
+    made = graph.model(name, inputs, outputs, OPSET, IR_VERSION, producer_name="cmbench")
+    return checked(made)

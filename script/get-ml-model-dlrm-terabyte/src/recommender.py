@@ -9,31 +9,21 @@ last one in a sigmoid. Weights have the names of the published checkpoints.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from workshop import models
+from workshop.graph import Graph, Piece, value
 
 OPSET = 13
-IR_VERSION = 8
 DENSE = 13
 FEATURES = 26
-ALIGNMENT = 4096
-# Bytes that are copied or made at once.
-BLOCK = 1 << 26
 ACCURACY = {"v1": 80.25, "v2": 80.31}
-TARGET_SHARE = 0.99
-
-Array = npt.NDArray[np.float32]
-# A part of a weight: where it begins, and its numbers.
-Piece = tuple[tuple[int, ...], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,7 @@ class Source(Protocol):
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a weight; KeyError when there is none of this name."""
 
-    def pieces(self, name: str) -> Iterator[Piece]:
+    def pieces(self, name: str) -> Iterable[Piece]:
         """The parts of a weight, which cover it."""
 
 
@@ -133,59 +123,30 @@ def weight_bytes(size: Size) -> int:
     return 4 * sum(int(np.prod(shape)) for shape in shapes(size).values())
 
 
-class Graph:
-    """Nodes and weights in the making; small numbers stay in the graph, weights go to a file."""
+class Recommender(Graph):
+    """The network in the making; weights are appended to the file ``data``.
+
+    ``tell`` is called with the bytes of every piece that was written.
+    """
 
     def __init__(self, source: Source, data: Path, tell: Callable[[int], None]) -> None:
-        self._source, self._data, self._tell = source, data, tell
-        self._end = 0
-        data.write_bytes(b"")
-        self.nodes: list[Any] = []
-        self.weights: list[Any] = []
-
-    def constant(self, *values: int) -> str:
-        """Whole numbers within the graph."""
-        name = f"c{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(values, dtype=np.int64), name))
-        return name
+        super().__init__(constants="c", data=data)
+        self._source, self._tell = source, tell
 
     def weight(self, name: str) -> str:
         """Copy a weight to the file piece by piece."""
-        shape = self._source.shape(name)
-        begin = self._end + (-self._end % ALIGNMENT)
-        self._end = begin + 4 * int(np.prod(shape))
-        with self._data.open("r+b") as file:
-            file.truncate(self._end)
-        room = np.memmap(self._data, np.float32, "r+", begin, shape)
-        for places, piece in self._source.pieces(name):
-            part = tuple(slice(p, p + n) for p, n in zip(places, piece.shape, strict=True))
-            room[part] = piece
-            self._tell(piece.nbytes)
-        room.flush()
-        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
-        tensor.data_location = TensorProto.EXTERNAL
-        facts = {"location": self._data.name, "offset": begin, "length": self._end - begin}
-        for key, value in facts.items():
-            tensor.external_data.add(key=key, value=str(value))
-        self.weights.append(tensor)
-        return name
-
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one output."""
-        name = f"n{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
+        return self.stored(name, self._source.shape(name), self._source.pieces(name), self._tell)
 
     def linear(self, x: str, weight: str, bias: str) -> str:
         """A fully connected layer."""
         return self.op("Gemm", x, self.weight(weight), self.weight(bias), transB=1)
 
-    def turned(self, x: str, weight: str) -> str:
+    def bare(self, x: str, weight: str) -> str:
         """A linear layer without bias."""
         return self.op("Gemm", x, self.weight(weight), transB=1)
 
 
-def tower(graph: Graph, x: str, size: Size, part: str) -> str:
+def tower(graph: Recommender, x: str, size: Size, part: str) -> str:
     """An MLP; the last layer of the upper one has no ReLU."""
     names = [name for name, _ in layers(size, part)]
     for number, name in enumerate(names):
@@ -195,65 +156,54 @@ def tower(graph: Graph, x: str, size: Size, part: str) -> str:
     return x
 
 
-def looked_up(graph: Graph, size: Size) -> list[str]:
+def looked_up(graph: Recommender, size: Size) -> list[str]:
     """The summed rows [n, 1, width] of each category."""
     found, begin = [], 0
     for feature, many in enumerate(size.hot):
-        bounds = (graph.constant(begin), graph.constant(begin + many), graph.constant(1))
+        bounds = (graph.whole(begin), graph.whole(begin + many), graph.whole(1))
         columns = graph.op("Slice", "indices", *bounds)
         rows = graph.op("Gather", graph.weight(table(size, feature)), columns, axis=0)
         if many > 1:
-            rows = graph.op("ReduceSum", rows, graph.constant(1), keepdims=1)
+            rows = graph.op("ReduceSum", rows, graph.whole(1), keepdims=1)
         found.append(rows)
         begin += many
     return found
 
 
-def products(graph: Graph, x: str, rows: str, size: Size) -> str:
+def products(graph: Recommender, x: str, rows: str, size: Size) -> str:
     """The counts' vector, and all dot products [n, parts, parts] below the diagonal."""
     parts = len(size.rows) + 1
     dots = graph.op("MatMul", rows, graph.op("Transpose", rows, perm=[0, 2, 1]))
-    flat = graph.op("Reshape", dots, graph.constant(0, parts * parts))
+    flat = graph.op("Reshape", dots, graph.whole(0, parts * parts))
     below = [i * parts + j for i in range(parts) for j in range(i)]
-    return graph.op("Concat", x, graph.op("Gather", flat, graph.constant(*below), axis=1), axis=1)
+    return graph.op("Concat", x, graph.op("Gather", flat, graph.whole(*below), axis=1), axis=1)
 
 
-def crossed(graph: Graph, rows: str, size: Size) -> str:
+def crossed(graph: Recommender, rows: str, size: Size) -> str:
     """The cross network: x0 * (W V x + b) + x in each layer."""
-    first = x = graph.op("Reshape", rows, graph.constant(0, size.joined))
+    first = x = graph.op("Reshape", rows, graph.whole(0, size.joined))
     name = "inter_arch.crossnet"
     for layer in range(size.cross):
-        inner = graph.turned(x, f"{name}.V_kernels.{layer}")
+        inner = graph.bare(x, f"{name}.V_kernels.{layer}")
         outer = graph.linear(inner, f"{name}.W_kernels.{layer}", f"{name}.bias.{layer}")
         x = graph.op("Add", graph.op("Mul", first, outer), x)
     return x
 
 
-def build(graph: Graph, size: Size) -> Any:
+def build(graph: Recommender, size: Size) -> Any:
     """The whole network."""
     x = tower(graph, "dense_x", size, "bottom")
-    parts = [graph.op("Unsqueeze", x, graph.constant(1)), *looked_up(graph, size)]
+    parts = [graph.op("Unsqueeze", x, graph.whole(1)), *looked_up(graph, size)]
     rows = graph.op("Concat", *parts, axis=1)
     y = products(graph, x, rows, size) if size.version == "v1" else crossed(graph, rows, size)
     odds = tower(graph, y, size, "top")
-    graph.nodes.append(helper.make_node("Sigmoid", [odds], ["pred"]))
+    graph.op("Sigmoid", odds)
     inputs = [
-        helper.make_tensor_value_info("dense_x", TensorProto.FLOAT, ["N", DENSE]),
-        helper.make_tensor_value_info("indices", TensorProto.INT64, ["N", sum(size.hot)]),
+        value("dense_x", "float32", "N", DENSE),
+        value("indices", "int64", "N", sum(size.hot)),
     ]
-    pred = helper.make_tensor_value_info("pred", TensorProto.FLOAT, ["N", 1])
-    made = helper.make_graph(graph.nodes, f"dlrm_{size.version}", inputs, [pred], graph.weights)
-    opset = [helper.make_opsetid("", OPSET)]
-    return helper.make_model(made, opset_imports=opset, ir_version=IR_VERSION)
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
+    pred = value(graph.name_last("pred"), "float32", "N", 1)
+    return graph.model(f"dlrm_{size.version}", inputs, [pred], OPSET)
 
 
 def write(
@@ -265,27 +215,24 @@ def write(
     """
     path = out / f"dlrm_{size.version}.onnx"
     data = out / f"{path.name}.data"
-    path.write_bytes(build(Graph(source, data, tell), size).SerializeToString())
+    made = models.saved(path, build(Recommender(source, data, tell), size))
     onnx.checker.check_model(str(path))
     whole = {
-        "file": path.name,
-        "sha256": digest(path),
-        "bytes": path.stat().st_size,
-        "data": {"file": data.name, "sha256": digest(data), "bytes": data.stat().st_size},
+        **made,
+        "data": models.graph_facts(data),
         "precision": "fp32",
         "inputs": [
-            {"name": "dense_x", "dtype": "float32", "shape": [DENSE]},
-            {"name": "indices", "dtype": "int64", "shape": [sum(size.hot)]},
+            models.tensor("dense_x", DENSE),
+            models.tensor("indices", sum(size.hot), dtype="int64"),
         ],
-        "outputs": [{"name": "pred", "dtype": "float32", "shape": [1]}],
+        "outputs": [models.tensor("pred", 1)],
         "accuracy": accuracy(ACCURACY[size.version]),
         **facts,
         "options": {"layout": "pair-first", **facts.get("options", {})},
     }
-    (out / "model.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
+    models.write_facts(out, whole)
 
 
 def accuracy(reference: float) -> dict[str, Any]:
     """The figure that the rules refer to."""
-    target = round(reference * TARGET_SHARE, 6)
-    return {"metric": "AUC", "unit": "%", "reference": reference, "target": target}
+    return models.accuracy("AUC", "%", reference, digits=6)

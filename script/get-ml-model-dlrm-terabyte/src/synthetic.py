@@ -1,20 +1,19 @@
-"""Build DLRM with weights out of a seed: as fast as the trained one, and ignorant.
+"""Build DLRM with random weights: as fast as the trained one.
 
 With ``--most-rows`` tables have at most so many rows, and the model's facts say so.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import recommender
-from convert import progress
-from weights import blocks
+from workshop import program
+from workshop.graph import Piece, blocks
+from workshop.progress import Progress
 
 SEED = 7
 
@@ -30,7 +29,7 @@ class Random:
         """See ``recommender.Source``."""
         return self._shapes[name]
 
-    def pieces(self, name: str) -> Iterator[recommender.Piece]:
+    def pieces(self, name: str) -> Iterator[Piece]:
         """See ``recommender.Source``."""
         shape = self._shapes[name]
         scale = 0.1 if "emb" in name else 0.01 if len(shape) == 1 else shape[-1] ** -0.5
@@ -42,10 +41,9 @@ class Random:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the graph and model.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--version", choices=("v1", "v2"), required=True, help="of the DLRM")
     parser.add_argument("--most-rows", type=int, default=0, help="cap of each table; 0 for none")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     size = recommender.real(options.version)
     cap = options.most_rows or max(size.rows)
@@ -58,9 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
         "options": {"reduced": rows} if cut else {},
         "accuracy": recommender.accuracy(0.0),
     }
-    tell = progress(recommender.weight_bytes(capped))
-    recommender.write(Random(capped), capped, options.out, facts, tell)
-    print(f"{recommender.weight_bytes(capped)} bytes of weights without knowledge written")
+    told = Progress("writing weights", recommender.weight_bytes(capped), "B")
+    recommender.write(Random(capped), capped, options.out, facts, told.more)
+    print(f"{recommender.weight_bytes(capped)} bytes of random weights written")
     return 0
 
 

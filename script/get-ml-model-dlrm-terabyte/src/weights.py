@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import recommender
+from workshop.checkpoint import pytorch_weights
+from workshop.graph import Piece, blocks
+from workshop.program import ProgramError
 
 METADATA = ".snapshot_metadata"
 # How the checkpoint calls the whole model, below the number of a process.
@@ -21,31 +23,11 @@ WRAPPERS = re.compile(r"^(?:_dmp_wrapped_module\.|module\.|model\.)+")
 DTYPES = {"torch.float32": "<f4", "torch.float16": "<f2", "torch.float64": "<f8"}
 
 
-class WeightsError(Exception):
-    """The checkpoint is not one of this network."""
-
-
 class Saved:
     """A file of PyTorch with all weights in it (the first DLRM)."""
 
     def __init__(self, path: Path) -> None:
-        import torch
-
-        failure: Exception | None = None
-        found: Any = None
-        for mapped in (True, False):  # older files cannot be mapped: all of it is read then
-            try:
-                found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=mapped)
-                break
-            except Exception as error:  # whatever unpickling meets
-                failure = error
-        else:
-            reason = (str(failure).strip().splitlines() or ["no reason given"])[0]
-            raise WeightsError(f"{path} is no file of PyTorch's weights: {reason}")
-        state = found.get("state_dict", found) if isinstance(found, dict) else {}
-        self._arrays = {
-            str(name): value for name, value in state.items() if isinstance(value, torch.Tensor)
-        }
+        self._arrays = pytorch_weights(path)
 
     def names(self) -> set[str]:
         """All weights."""
@@ -55,7 +37,7 @@ class Saved:
         """See ``recommender.Source``."""
         return tuple(self._arrays[name].shape)
 
-    def pieces(self, name: str) -> Iterator[recommender.Piece]:
+    def pieces(self, name: str) -> Iterator[Piece]:
         """See ``recommender.Source``."""
         whole = self._arrays[name]
         for begin, end in blocks(tuple(whole.shape)):
@@ -88,7 +70,7 @@ class Snapshot:
             if name:
                 self._add(WRAPPERS.sub("", name), entry)
         if not self._shards:
-            raise WeightsError(f"{folder / METADATA} lists no weights of {MODEL}")
+            raise ProgramError(f"{folder / METADATA} lists no weights of {MODEL}")
         for name in self._shards:
             self._check(name)
 
@@ -108,10 +90,10 @@ class Snapshot:
         shards = self._shards[name].values()
         have = sum(int(np.prod(shard.shape)) for shard in shards)
         if have != int(np.prod(self.shape(name))):
-            raise WeightsError(f"{name} is not whole: {have} numbers of {self.shape(name)}")
+            raise ProgramError(f"{name} is not whole: {have} numbers of {self.shape(name)}")
         missing = [shard.file for shard in shards if not (self._folder / shard.file).is_file()]
         if missing:
-            raise WeightsError(f"{self._folder} lacks {missing[0]}, in which {name} lies")
+            raise ProgramError(f"{self._folder} lacks {missing[0]}, in which {name} lies")
 
     def names(self) -> set[str]:
         """All weights."""
@@ -122,14 +104,14 @@ class Snapshot:
         ends = [np.add(shard.places, shard.shape).tolist() for shard in self._shards[name].values()]
         return tuple(max(column) for column in zip(*ends, strict=True))
 
-    def pieces(self, name: str) -> Iterator[recommender.Piece]:
+    def pieces(self, name: str) -> Iterator[Piece]:
         """See ``recommender.Source``."""
         for shard in self._shards[name].values():
             path = self._folder / shard.file
             try:
                 numbers = np.memmap(path, DTYPES[shard.dtype], "r", shard.offset, shard.shape)
             except ValueError as error:
-                raise WeightsError(f"{path} is cut short: {name} should lie in it") from error
+                raise ProgramError(f"{path} is cut short: {name} should lie in it") from error
             for begin, end in blocks(shard.shape):
                 places = (shard.places[0] + begin, *shard.places[1:])
                 yield places, np.asarray(numbers[begin:end], dtype=np.float32)
@@ -137,7 +119,7 @@ class Snapshot:
 
 def _shard(tensor: dict[str, Any], places: tuple[int, ...]) -> Shard:
     if tensor["serializer"] != RAW or tensor["dtype"] not in DTYPES:
-        raise WeightsError(f"numbers as {tensor['serializer']} of {tensor['dtype']} are not read")
+        raise ProgramError(f"numbers as {tensor['serializer']} of {tensor['dtype']} are not read")
     begin = (tensor.get("byte_range") or [0])[0]
     return Shard(places, tuple(tensor["shape"]), tensor["location"], begin, tensor["dtype"])
 
@@ -146,12 +128,12 @@ def _manifest(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise WeightsError(f"cannot read {path}: {error.strerror}") from error
+        raise ProgramError(f"cannot read {path}: {error.strerror}") from error
     try:
         found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
         manifest: dict[str, Any] = found["manifest"]
     except (ValueError, KeyError, TypeError) as error:
-        raise WeightsError(f"{path} is no list of torchsnapshot: {error}") from error
+        raise ProgramError(f"{path} is no list of torchsnapshot: {error}") from error
     return manifest
 
 
@@ -163,10 +145,3 @@ def _yaml(text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
-
-
-def blocks(shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Begin and end of rows that are copied at once."""
-    row = 4 * int(np.prod(shape[1:], dtype=np.int64))
-    many = max(1, recommender.BLOCK // max(1, row))
-    return ((begin, min(begin + many, shape[0])) for begin in range(0, shape[0], many))

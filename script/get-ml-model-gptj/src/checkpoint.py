@@ -10,19 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from workshop.checkpoint import pytorch_weights
+from workshop.graph import Array
+from workshop.program import ProgramError
 
 CONFIG = "config.json"
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 SINGLES = ("model.safetensors", "pytorch_model.bin")
 # Masks that older versions of the library saved with the weights.
 NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
-
-Array = npt.NDArray[np.float32]
-
-
-class CheckpointError(Exception):
-    """The folder is not a checkpoint of the network."""
 
 
 class Checkpoint:
@@ -34,14 +30,14 @@ class Checkpoint:
         self._open: dict[str, dict[str, Callable[[], Array]]] = {}
 
     def array(self, name: str) -> Array:
-        """The weight as float32; raises CheckpointError when there is none."""
+        """The weight as float32; raises ProgramError when there is none."""
         if name not in self._place:
-            raise CheckpointError(f"{self.folder} has no {name}")
+            raise ProgramError(f"{self.folder} has no {name}")
         file = self._place[name]
         if file not in self._open:
             self._open[file] = _opened(self.folder / file)
         if name not in self._open[file]:
-            raise CheckpointError(f"{self.folder / file} has no {name}, though the index says so")
+            raise ProgramError(f"{self.folder / file} has no {name}, though the index says so")
         return self._open[file][name]()
 
     def names(self) -> set[str]:
@@ -53,7 +49,7 @@ class Checkpoint:
         try:
             found: dict[str, Any] = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"cannot read {self.folder / CONFIG}: {error}") from error
+            raise ProgramError(f"cannot read {self.folder / CONFIG}: {error}") from error
         return found
 
 
@@ -64,13 +60,13 @@ def _places(folder: Path) -> dict[str, str]:
             found = json.loads((folder / index).read_text(encoding="utf-8"))["weight_map"]
             missing = sorted({file for file in found.values() if not (folder / file).is_file()})
             if missing:
-                raise CheckpointError(f"{folder} lacks {', '.join(missing)}, which {index} names")
+                raise ProgramError(f"{folder} lacks {', '.join(missing)}, which {index} names")
             return dict(found)
     for single in SINGLES:
         if (folder / single).is_file():
             return dict.fromkeys(_opened(folder / single), single)
     names = ", ".join((*INDEXES, *SINGLES))
-    raise CheckpointError(f"{folder} has no weights: none of {names}")
+    raise ProgramError(f"{folder} has no weights: none of {names}")
 
 
 def _opened(path: Path) -> dict[str, Callable[[], Array]]:
@@ -84,7 +80,7 @@ def _safetensors(path: Path) -> dict[str, Callable[[], Array]]:
     try:
         file: Any = safe_open(path, framework="numpy")
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is no file of safetensors: {error}") from error
+        raise ProgramError(f"{path} is no file of safetensors: {error}") from error
 
     def read(name: str) -> Array:
         found: Array = file.get_tensor(name).astype(np.float32, copy=False)
@@ -99,17 +95,4 @@ def _numpy(tensor: Any) -> Array:
 
 
 def _pytorch(path: Path) -> dict[str, Callable[[], Array]]:
-    """Only numbers are read, no code in the file is run; newer files are mapped into memory."""
-    import torch
-
-    failure: Exception | None = None
-    for mapped in (True, False):
-        try:
-            found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=mapped)
-        except Exception as error:  # whatever unpickling meets
-            failure = error
-            continue
-        tensors = {n: v for n, v in found.items() if isinstance(v, torch.Tensor)}
-        return {name: partial(_numpy, value) for name, value in tensors.items()}
-    reason = (str(failure).strip().splitlines() or ["no reason given"])[0]
-    raise CheckpointError(f"{path} is no file of PyTorch's weights: {reason}")
+    return {name: partial(_numpy, value) for name, value in pytorch_weights(path).items()}

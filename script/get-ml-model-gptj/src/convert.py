@@ -8,13 +8,16 @@ written one at a time.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
 import decoder
-from checkpoint import Checkpoint, CheckpointError
+from checkpoint import Checkpoint
+from workshop import models, program
+from workshop.checkpoint import check_names, check_shape
+from workshop.graph import Array
+from workshop.program import ProgramError
 
 KEYS = {
     "vocabulary": "vocab_size",
@@ -29,14 +32,14 @@ END_OF_TEXT = 50256
 
 
 def size_of(config: dict[str, Any]) -> decoder.Size:
-    """The size that config.json speaks of; raises CheckpointError for another network."""
+    """The size that config.json speaks of; raises ProgramError for another network."""
     if config.get("model_type") != "gptj":
-        raise CheckpointError(f"config.json is of a {config.get('model_type')}, not of a gptj")
+        raise ProgramError(f"config.json is of a {config.get('model_type')}, not of a gptj")
     if config.get("activation_function", "gelu_new") != "gelu_new":
-        raise CheckpointError(f"activation {config['activation_function']} is not supported")
+        raise ProgramError(f"activation {config['activation_function']} is not supported")
     lacking = [key for key in KEYS.values() if key not in config]
     if lacking:
-        raise CheckpointError(f"config.json has no {', '.join(lacking)}")
+        raise ProgramError(f"config.json has no {', '.join(lacking)}")
     inner = config.get("n_inner") or 4 * config["n_embd"]
     return decoder.Size(inner=inner, **{name: config[key] for name, key in KEYS.items()})
 
@@ -46,20 +49,12 @@ class Checked:
 
     def __init__(self, source: Checkpoint, size: decoder.Size) -> None:
         self._source, self._shapes = source, decoder.shapes(size)
-        names = source.names()
-        lacking = sorted(set(self._shapes) - names)
-        unknown = sorted(names - set(self._shapes))
-        if lacking:
-            raise CheckpointError(f"no {lacking[0]} in it ({len(lacking)} weights are missing)")
-        if unknown:
-            raise CheckpointError(f"the network has no {unknown[0]} ({len(unknown)} are unknown)")
+        check_names(source.names(), self._shapes)
 
-    def array(self, name: str) -> decoder.Array:
+    def array(self, name: str) -> Array:
         """See ``decoder.Source``."""
         found = self._source.array(name)
-        if found.shape != self._shapes[name]:
-            expected = list(self._shapes[name])
-            raise CheckpointError(f"{name} is {list(found.shape)}, expected {expected}")
+        check_shape(name, found.shape, self._shapes[name])
         return found
 
 
@@ -70,11 +65,11 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
     size = size_of(config)
     real = decoder.Size(vocabulary=size.vocabulary)
     if size != real and not other_size:
-        raise CheckpointError(f"its size is not that of MLPerf's model: {size}")
-    other = {} if size == real else {"reduced": "another size than that of MLPerf's model"}
+        raise ProgramError(f"its size is not that of MLPerf's model: {size}")
+    other = {} if size == real else models.OTHER_SIZE
     end = int(config.get("eos_token_id", END_OF_TEXT))
     if not 0 <= end < size.vocabulary:
-        raise CheckpointError(f"eos_token_id {end} is none of {size.vocabulary} tokens")
+        raise ProgramError(f"eos_token_id {end} is none of {size.vocabulary} tokens")
     decoder.write(
         Checked(source, size),
         size,
@@ -91,18 +86,14 @@ def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
 
 def main(arguments: list[str] | None = None) -> int:
     """Convert as the command line asks."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--other-size", action="store_true", help="accept other widths")
-    options = parser.parse_args(arguments)
-    try:
-        size = convert(options.checkpoint, options.out, options.other_size)
-    except (OSError, ValueError, CheckpointError) as error:
-        print(f"convert: {options.checkpoint}: {error}", file=sys.stderr)
-        return 1
-    print(f"converted: {size}")
-    return 0
+    asked = parser.parse_args(arguments)
+    return program.run(
+        f"convert: {asked.checkpoint}",
+        lambda: f"converted: {convert(asked.checkpoint, asked.out, asked.other_size)}",
+    )
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""Build GPT-J with weights out of a seed: as fast as the trained one, and ignorant.
+"""Build GPT-J with random weights: as fast as the trained one.
 
 With fewer layers than the real one has, its name says so.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import decoder
 import numpy as np
+from workshop import models, program
+from workshop.graph import Array
 
 SEED = 7
 
@@ -23,7 +23,7 @@ class Random:
         self._shapes = decoder.shapes(size)
         self._generator = np.random.default_rng(SEED)
 
-    def array(self, name: str) -> decoder.Array:
+    def array(self, name: str) -> Array:
         """See ``decoder.Source``."""
         shape = self._shapes[name]
         if ".ln_" in name:
@@ -37,24 +37,22 @@ class Random:
 def main(arguments: list[str] | None = None) -> int:
     """Write the graph and model.json."""
     real = decoder.Size()
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--layers", type=int, default=real.layers, help="layers to build")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     if not 1 <= options.layers <= real.layers:
         parser.error(f"--layers: 1 to {real.layers}")
     size = replace(real, layers=options.layers)
-    nothing = {"metric": "ROUGE-1", "unit": "", "reference": 0.0, "target": 0.0}
     cut = size.layers < real.layers
     reduced = {"reduced": f"{size.layers} of {real.layers} layers"} if cut else {}
     end = 50256
     facts = {
         "name": f"gptj_synthetic_{size.layers}_layers" if cut else "gptj_synthetic",
         "options": {**decoder.options(end, end), **reduced},
-        "accuracy": nothing,
+        "accuracy": models.accuracy("ROUGE-1", ""),
     }
     decoder.write(Random(size), size, options.out, facts)
-    print(f"a GPT-J of {size.layers} layers without knowledge written")
+    print(f"a GPT-J of {size.layers} layers with random weights written")
     return 0
 
 

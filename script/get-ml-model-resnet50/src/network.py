@@ -8,15 +8,12 @@ PyTorch. Batch normalisation and the input scale are folded into the convolution
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import onnx
 import torch
-from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
+from workshop.graph import Graph, checked, value
+from workshop.layers import ConvNorm
 
 INPUT_NAME = "input_tensor:0"
 LABEL_NAME = "ArgMax:0"
@@ -27,32 +24,6 @@ WIDTHS = (16, 32, 48)
 INPUT_SCALE = 1.0 / 64.0
 OPSET = 11
 IR_VERSION = 6
-
-Weights = npt.NDArray[np.float32]
-
-
-class ConvNorm(nn.Module):
-    """A convolution without bias and its batch normalisation: one convolution when exported."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-        self.norm = nn.BatchNorm2d(outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map [n, inputs, h, w] to [n, outputs, h / stride, w / stride]."""
-        result: Tensor = self.norm(self.conv(x))
-        return result
-
-    def folded(self) -> tuple[Weights, Weights]:
-        """Kernel and bias of the one convolution that computes the same in inference."""
-        norm = self.norm
-        assert norm.running_var is not None
-        assert norm.running_mean is not None
-        scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
-        kernel = self.conv.weight * scale[:, None, None, None]
-        bias = norm.bias - norm.running_mean * scale
-        return kernel.detach().numpy().copy(), bias.detach().numpy().copy()
 
 
 class Block(nn.Module):
@@ -92,22 +63,8 @@ class TinyResNet(nn.Module):
         return scores
 
 
-@dataclass(slots=True)
-class GraphWriter:
-    """Collects the nodes and weights of one ONNX graph."""
-
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    weights: list[onnx.TensorProto] = field(default_factory=list)
-
-    def add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """Append a node and return the name of its output."""
-        self.nodes.append(helper.make_node(operator, inputs, [output], output, **attributes))
-        return output
-
-    def constant(self, name: str, values: Weights) -> str:
-        """Append a weight and return its name."""
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
-        return name
+class Writer(Graph):
+    """The graph of a trained network, its nodes named after the modules."""
 
     def convolution(self, name: str, module: ConvNorm, source: str, scale: float = 1.0) -> str:
         """Append a folded convolution of ``source`` times ``scale``; returns its output."""
@@ -115,17 +72,11 @@ class GraphWriter:
         size, stride = module.conv.kernel_size[0], module.conv.stride[0]
         inputs = [
             source,
-            self.constant(f"{name}/kernel", kernel * np.float32(scale)),
-            self.constant(f"{name}/bias", bias),
+            self.const(kernel * np.float32(scale), name=f"{name}/kernel"),
+            self.const(bias, name=f"{name}/bias"),
         ]
-        return self.add(
-            "Conv",
-            inputs,
-            name,
-            kernel_shape=[size] * 2,
-            strides=[stride] * 2,
-            pads=[size // 2] * 4,
-        )
+        shape = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
+        return self.add("Conv", inputs, name, **shape)
 
     def block(self, name: str, module: Block, source: str) -> str:
         """Append a residual block; returns its output."""
@@ -142,7 +93,7 @@ class GraphWriter:
 def to_onnx(network: TinyResNet) -> onnx.ModelProto:
     """The inference graph of a trained network, checked by ONNX."""
     network.eval()
-    graph = GraphWriter()
+    graph = Writer()
     x = graph.convolution("stem/conv", network.stem, INPUT_NAME, INPUT_SCALE)
     x = graph.add("Relu", [x], "stem/relu")
     for number, block in enumerate(network.blocks):
@@ -152,26 +103,15 @@ def to_onnx(network: TinyResNet) -> onnx.ModelProto:
     x = graph.add("Flatten", [x], "flat")
     head = [
         x,
-        graph.constant("head/weight", network.head.weight.detach().numpy()),
-        graph.constant("head/bias", network.head.bias.detach().numpy()),
+        graph.const(network.head.weight.detach().numpy(), name="head/weight"),
+        graph.const(network.head.bias.detach().numpy(), name="head/bias"),
     ]
     scores = graph.add("Gemm", head, "scores", transB=1)
     graph.add("Softmax", [scores], SCORES_NAME, axis=1)
     graph.add("ArgMax", [scores], LABEL_NAME, axis=1, keepdims=0)
-    return _model(graph)
-
-
-def _model(graph: GraphWriter) -> onnx.ModelProto:
-    images = helper.make_tensor_value_info(INPUT_NAME, TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
-    outputs = [
-        helper.make_tensor_value_info(LABEL_NAME, TensorProto.INT64, ["N"]),
-        helper.make_tensor_value_info(SCORES_NAME, TensorProto.FLOAT, ["N", CLASSES]),
-    ]
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, "resnet50_tiny", [images], outputs, graph.weights),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="cmbench",
+    images = value(INPUT_NAME, "float32", "N", 3, SIDE, SIDE)
+    outputs = [value(LABEL_NAME, "int64", "N"), value(SCORES_NAME, "float32", "N", CLASSES)]
+    made = graph.model(
+        "resnet50_tiny", [images], outputs, OPSET, IR_VERSION, producer_name="cmbench"
     )
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    return checked(made)

@@ -10,12 +10,8 @@ scores the 300 after them, again a contiguous block of other writers.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
 import sys
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +23,10 @@ import torch
 from network import CLASSES, INPUT_NAME, LABEL_NAME, SCORES_NAME, SIDE, TinyResNet, to_onnx
 from torch import Tensor
 from torch.nn import functional
+from workshop import files, models, training
 
 MODEL_FILE = "resnet50_tiny.onnx"
 VALIDATION_IMAGES = 300
-TARGET_SHARE = 0.99
 
 Samples = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
@@ -62,10 +58,7 @@ class Part:
 
 def load_part(folder: Path) -> Part:
     """Load arrays as preprocessing left them; raises ValueError when they were changed."""
-    facts = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-    for name, file in facts["files"].items():
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != file["sha256"]:
-            raise ValueError(f"{folder / name} does not have the sha256 noted in dataset.json")
+    facts = files.intact_facts(folder)
     return Part(np.load(folder / "samples.npy"), np.load(folder / "labels.npy"), facts)
 
 
@@ -89,30 +82,22 @@ def augment(
 
 def train(samples: Samples, labels: Labels, recipe: Recipe) -> TinyResNet:
     """Train on these samples in one thread; the same recipe and versions give the same weights."""
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    torch.manual_seed(recipe.seed)
+    training.seeded(recipe.seed, deterministic=True)
     generator = torch.Generator().manual_seed(recipe.seed)
     network = TinyResNet()
     images, classes = torch.from_numpy(samples), torch.from_numpy(labels) + 1
     background = images.amin(dim=(0, 2, 3), keepdim=True)
-    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=recipe.weight_decay)
-    steps = recipe.epochs * (len(images) // recipe.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.peak_rate, steps)
     network.train()
-    for _ in range(recipe.epochs):
-        order = torch.randperm(len(images), generator=generator)
-        for rows in order.split(recipe.batch):
-            if len(rows) < recipe.batch:
-                continue
-            batch = augment(images[rows], background, recipe, generator)
-            loss = functional.cross_entropy(
-                network(batch), classes[rows], label_smoothing=recipe.label_smoothing
-            )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+    losses = (
+        functional.cross_entropy(
+            network(augment(images[rows], background, recipe, generator)),
+            classes[rows],
+            label_smoothing=recipe.label_smoothing,
+        )
+        for rows in training.shuffled(len(images), recipe.batch, recipe.epochs, generator)
+    )
+    steps = recipe.epochs * (len(images) // recipe.batch)
+    training.fit(network.parameters(), losses, recipe, steps)
     return network
 
 
@@ -125,49 +110,6 @@ def count_right(model: onnx.ModelProto, part: Part) -> int:
     return int((np.asarray(found) - 1 == part.labels).sum())
 
 
-def describe(
-    model: bytes, right: dict[str, int], parts: dict[str, Part], recipe: Recipe, seconds: float
-) -> dict[str, Any]:
-    """What model.json says: first what a benchmark needs, then how the model came about."""
-    held_out = len(parts["held_out"].labels)
-    accuracy = 100.0 * right["held_out"] / held_out
-    return {
-        "name": "resnet50_tiny",
-        "file": MODEL_FILE,
-        "sha256": hashlib.sha256(model).hexdigest(),
-        "bytes": len(model),
-        "precision": "fp32",
-        "inputs": [{"name": INPUT_NAME, "dtype": "float32", "shape": [3, SIDE, SIDE]}],
-        "outputs": [
-            {"name": LABEL_NAME, "dtype": "int64", "shape": []},
-            {"name": SCORES_NAME, "dtype": "float32", "shape": [CLASSES]},
-        ],
-        "options": {"label_offset": 1},
-        "accuracy": {
-            "metric": "top-1",
-            "unit": "%",
-            "reference": round(accuracy, 4),
-            "target": round(accuracy * TARGET_SHARE, 4),
-        },
-        "training": {
-            "split": "contiguous blocks of writers; nothing was tuned on the held-out part",
-            "right": {name: f"{right[name]} of {len(part.labels)}" for name, part in parts.items()},
-            "data": {
-                name: {"name": part.facts["name"], **part.facts["files"]["samples.npy"]}
-                for name, part in parts.items()
-            },
-            "recipe": asdict(recipe),
-            "seconds": round(seconds, 1),
-            "made_with": {
-                "torch": torch.__version__,
-                "onnx": onnx.__version__,
-                "onnxruntime": onnxruntime.__version__,
-                "numpy": np.__version__,
-            },
-        },
-    }
-
-
 def validate(training: Part, recipe: Recipe) -> float:
     """Share of right labels in the last training images after training on those before them."""
     cut = len(training.labels) - VALIDATION_IMAGES
@@ -176,42 +118,47 @@ def validate(training: Part, recipe: Recipe) -> float:
     return count_right(to_onnx(network), rest) / VALIDATION_IMAGES
 
 
-def make(training: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
+def make(train_part: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
     """Train, score, and write the model and its facts into ``out``."""
-    started = time.monotonic()
-    model = to_onnx(train(training.samples, training.labels, recipe))
-    parts = {"training": training, "held_out": held_out}
+    watch = training.Stopwatch()
+    model = to_onnx(train(train_part.samples, train_part.labels, recipe))
+    parts = {"training": train_part, "held_out": held_out}
     right = {name: count_right(model, part) for name, part in parts.items()}
-    packed = model.SerializeToString(deterministic=True)
-    facts = describe(packed, right, parts, recipe, time.monotonic() - started)
-    (out / MODEL_FILE).write_bytes(packed)
-    (out / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    return facts
+    data = {
+        name: {"name": part.facts["name"], **part.facts["files"]["samples.npy"]}
+        for name, part in parts.items()
+    }
+    facts = {
+        "name": "resnet50_tiny",
+        **models.saved(out / MODEL_FILE, model, deterministic=True),
+        "precision": "fp32",
+        "inputs": [models.tensor(INPUT_NAME, 3, SIDE, SIDE)],
+        "outputs": [
+            models.tensor(LABEL_NAME, dtype="int64"),
+            models.tensor(SCORES_NAME, CLASSES),
+        ],
+        "options": {"label_offset": 1},
+        "accuracy": models.accuracy("top-1", "%", 100.0 * right["held_out"] / len(held_out.labels)),
+        "training": training.about(
+            recipe,
+            watch.seconds,
+            split="contiguous blocks of writers; nothing was tuned on the held-out part",
+            right={name: f"{right[name]} of {len(part.labels)}" for name, part in parts.items()},
+            data=data,
+        ),
+    }
+    return models.write_facts(out, facts)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--training", type=Path, required=True, help="arrays to train on")
-    parser.add_argument("--held-out", type=Path, help="arrays to score at the end")
-    parser.add_argument("--out", type=Path, help="folder to write into")
-    parser.add_argument("--seed", type=int, default=Recipe().seed)
-    parser.add_argument("--epochs", type=int, default=Recipe().epochs)
-    parser.add_argument("--validate", action="store_true", help="only report validation accuracy")
-    options = parser.parse_args(arguments)
+    options = training.options(arguments, __doc__, Recipe())
     recipe = Recipe(seed=options.seed, epochs=options.epochs)
-    training = load_part(options.training)
+    part = load_part(options.training)
     if options.validate:
-        print(f"validation accuracy {100 * validate(training, recipe):.2f} %")
+        print(f"validation accuracy {100 * validate(part, recipe):.2f} %")
         return 0
-    if options.out is None or options.held_out is None:
-        parser.error("--held-out and --out are required unless --validate is given")
-    facts = make(training, load_part(options.held_out), recipe, options.out)
-    accuracy = facts["accuracy"]
-    print(
-        f"held-out accuracy {accuracy['reference']:.2f} %, {facts['bytes']} bytes, "
-        f"{facts['training']['seconds']} s"
-    )
+    training.say(make(part, load_part(options.held_out), recipe, options.out))
     return 0
 
 

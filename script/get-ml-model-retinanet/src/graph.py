@@ -1,4 +1,4 @@
-"""An ONNX graph in the making, with weights out of a seed."""
+"""An ONNX graph of a detector in the making, with random weights."""
 
 from __future__ import annotations
 
@@ -6,54 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from onnx import TensorProto, helper, numpy_helper
+from workshop.graph import Array, Graph, value
 
 OPSET = 13
-IR_VERSION = 8
 
 
-class Graph:
-    """Nodes and weights; every method returns the name of what it computes.
+class Detector(Graph):
+    """A graph with what all detectors need; every method returns the name of what it computes.
 
     Names of outputs that the model must have are given at the end, with ``name``.
     """
 
     def __init__(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
-        self._nodes: list[Any] = []
-        self._weights: list[Any] = []
-
-    def const(self, values: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
-        """A constant."""
-        name = f"c{len(self._weights)}"
-        self._weights.append(numpy_helper.from_array(np.asarray(values, dtype=dtype), name))
-        return name
-
-    def whole(self, *values: int) -> str:
-        """A constant int64 [n], as shapes and axes are given."""
-        return self.const(values, np.int64)
-
-    def noise(self, *shape: int, scale: float) -> str:
-        """Weights that mean nothing."""
-        values = self._generator.standard_normal(shape, dtype=np.float32)
-        return self.const(values * np.float32(scale))
-
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one output."""
-        return self.ops(kind, *inputs, outputs=1, **attributes)[0]
-
-    def ops(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
-        """A node with several outputs."""
-        names = [
-            f"n{len(self._nodes)}_{k}" if k else f"n{len(self._nodes)}" for k in range(outputs)
-        ]
-        self._nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
-        return names
-
-    def name(self, x: str, wanted: str) -> None:
-        """Call ``x`` so for those who use the model."""
-        self._nodes.append(helper.make_node("Identity", [x], [wanted]))
+        super().__init__(seed, constants="c")
 
     def conv(
         self,
@@ -75,7 +40,7 @@ class Graph:
         """
         fan = into // groups * size * size
         weight = self.noise(out, into // groups, size, size, scale=(gain / fan) ** 0.5)
-        values = self._generator.standard_normal(out, dtype=np.float32) * np.float32(0.01)
+        values = self.random.standard_normal(out, dtype=np.float32) * np.float32(0.01)
         edges = size // 2 if pad is None else pad
         return self.op(
             "Conv",
@@ -89,31 +54,49 @@ class Graph:
         )
 
     def relu(self, x: str) -> str:
-        """Nothing below 0."""
+        """The rectifier."""
         return self.op("Relu", x)
 
     def shape(self, x: str, *sizes: int) -> str:
         """The same values otherwise laid out; 0 keeps a size, -1 is what is left."""
         return self.op("Reshape", x, self.whole(*sizes))
 
-    def cut(self, x: str, begin: int, end: int, axis: int) -> str:
-        """A part along one axis."""
-        return self.op("Slice", x, self.whole(begin), self.whole(end), self.whole(axis))
-
     def take(self, x: str, indices: str, axis: int = 0) -> str:
         """The chosen ones along one axis."""
         return self.op("Gather", x, indices, axis=axis)
 
-    def model(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def residual(self, x: str, y: str, sizes: tuple[int, int], stride: int) -> str:
+        """What a block has made, ``y``, and what came in, brought to its shape."""
+        if sizes[0] != sizes[1] or stride > 1:
+            x = self.conv(x, *sizes, 1, stride, gain=1.0)
+        return self.relu(self.op("Add", x, y))
+
+    def around(self, centres: str, sizes: str, axis: int) -> str:
+        """Bounding boxes as low and high corners from their centres and sizes."""
+        reach = self.op("Mul", sizes, self.const(0.5))
+        low, high = self.op("Sub", centres, reach), self.op("Add", centres, reach)
+        return self.op("Concat", low, high, axis=axis)
+
+    def decoded(self, moves: str, priors: Array, scales: tuple[float, float]) -> str:
+        """The bounding boxes [n, k, 4] of SSD: ``priors`` [k, 4] (centre, size), moved, stretched.
+
+        ``moves`` [n, k, 4] is what the network says; ``scales`` are those of both of its halves.
+        """
+        start = priors[None]
+        places, sizes = self.const(start[..., :2]), self.const(start[..., 2:])
+        move = self.op("Mul", self.cut(moves, 0, 2, 2), self.const(scales[0]))
+        stretch = self.op("Mul", self.cut(moves, 2, 4, 2), self.const(scales[1]))
+        centres = self.op("Add", self.op("Mul", move, sizes), places)
+        return self.around(centres, self.op("Mul", self.op("Exp", stretch), sizes), 2)
+
+    def suppressed(self, boxes: str, scores: str, most: int, overlap: float, least: float) -> str:
+        """Non-maximum suppression: indices [k, 3] of image, class and bounding box."""
+        limits = self.whole(most), self.const([overlap]), self.const([least])
+        return self.op("NonMaxSuppression", boxes, scores, *limits)
+
+    def detector(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """The finished model."""
-        made = helper.make_graph(self._nodes, name, inputs, outputs, self._weights)
-        opset = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(
-            made, opset_imports=opset, ir_version=IR_VERSION, producer_name="cmbench"
-        )
+        return self.model(name, inputs, outputs, OPSET, producer_name="cmbench")
 
 
-def tensor(name: str, dtype: str, *shape: int | str) -> Any:
-    """An input or output; a size without a number is a name."""
-    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "uint8": TensorProto.UINT8}
-    return helper.make_tensor_value_info(name, kinds[dtype], list(shape))
+__all__ = ["Array", "Detector", "value"]

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from graph import Graph, tensor
+from graph import Array, Detector, value
 
 SIDE, CLASSES = 800, 264
 # Blocks of each stage, the width of its grouped convolutions and that of its results.
@@ -30,21 +29,17 @@ SPREAD, BIAS = 1.0, -9.0
 LARGEST = float(np.log(1000 / 16))
 SEED = 11
 
-Array = npt.NDArray[np.float32]
 
-
-def block(graph: Graph, x: str, sizes: tuple[int, int, int], stride: int) -> str:
+def block(graph: Detector, x: str, sizes: tuple[int, int, int], stride: int) -> str:
     """A bottleneck with a grouped convolution: narrow, look around, widen, add what came in."""
     into, width, out = sizes
     y = graph.relu(graph.conv(x, into, width))
     y = graph.relu(graph.conv(y, width, width, 3, stride, groups=GROUPS))
     y = graph.conv(y, width, out, gain=0.2)
-    if into != out or stride > 1:
-        x = graph.conv(x, into, out, 1, stride, gain=1.0)
-    return graph.relu(graph.op("Add", x, y))
+    return graph.residual(x, y, (into, out), stride)
 
 
-def backbone(graph: Graph, x: str) -> list[str]:
+def backbone(graph: Detector, x: str) -> list[str]:
     """The results of the last three stages: 512, 1024 and 2048 deep, at 1/8, 1/16 and 1/32."""
     x = graph.relu(graph.conv(x, 3, 64, 7, 2))
     x = graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -58,7 +53,7 @@ def backbone(graph: Graph, x: str) -> list[str]:
     return found[1:]
 
 
-def pyramid(graph: Graph, stages: list[str]) -> list[str]:
+def pyramid(graph: Detector, stages: list[str]) -> list[str]:
     """Five levels, all 256 deep, each at half the size of the one before."""
     above: str | None = None
     levels: list[str] = []
@@ -86,7 +81,7 @@ def pyramid(graph: Graph, stages: list[str]) -> list[str]:
     return levels
 
 
-def head(graph: Graph, levels: list[str], out: int, gain: float, bias: float) -> list[str]:
+def head(graph: Detector, levels: list[str], out: int, gain: float, bias: float) -> list[str]:
     """Four convolutions and a last one on every level, with the same weights: [places, out]."""
     shared = Shared(graph)
     found = []
@@ -102,7 +97,7 @@ def head(graph: Graph, levels: list[str], out: int, gain: float, bias: float) ->
 class Shared:
     """Convolutions that are used several times with the same weights."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Detector) -> None:
         self._graph = graph
         self._made: dict[int, tuple[str, str]] = {}
 
@@ -133,7 +128,7 @@ def anchors(side: int) -> list[Array]:
     return found
 
 
-def best_of(graph: Graph, logits: str, offsets: str, boxes: Array) -> tuple[str, str, str]:
+def best_of(graph: Detector, logits: str, offsets: str, boxes: Array) -> tuple[str, str, str]:
     """Boxes [n, 4], scores [n] and labels [n] of the best candidates of a level."""
     scores = graph.op("Sigmoid", graph.shape(logits, -1))
     sure = graph.op("Greater", scores, graph.const(LEAST_SCORE))
@@ -149,7 +144,7 @@ def best_of(graph: Graph, logits: str, offsets: str, boxes: Array) -> tuple[str,
     return found, scores, labels
 
 
-def decode(graph: Graph, offsets: str, boxes: str) -> str:
+def decode(graph: Detector, offsets: str, boxes: str) -> str:
     """Boxes [n, 4] moved and stretched as the network says, inside of the picture."""
     half = graph.const(0.5)
     low, high = graph.cut(boxes, 0, 2, 1), graph.cut(boxes, 2, 4, 1)
@@ -165,19 +160,13 @@ def decode(graph: Graph, offsets: str, boxes: str) -> str:
     return graph.op("Clip", found, graph.const(0.0), graph.const(float(SIDE)))
 
 
-def keep(graph: Graph, boxes: str, scores: str, labels: str) -> None:
+def keep(graph: Detector, boxes: str, scores: str, labels: str) -> None:
     """Name the outputs: what is left when boxes of one class do not overlap too much."""
     # Each class is moved to a place of its own, where it meets no other.
     apart = graph.op("Mul", graph.op("Cast", labels, to=1), graph.const(SIDE + 1.0))
     moved = graph.op("Add", boxes, graph.shape(apart, -1, 1))
-    chosen = graph.op(
-        "NonMaxSuppression",
-        graph.shape(moved, 1, -1, 4),
-        graph.shape(scores, 1, 1, -1),
-        graph.whole(MOST),
-        graph.const([OVERLAP]),
-        graph.const([0.0]),
-    )
+    boxed, scored = graph.shape(moved, 1, -1, 4), graph.shape(scores, 1, 1, -1)
+    chosen = graph.suppressed(boxed, scored, MOST, OVERLAP, 0.0)
     chosen = graph.shape(graph.cut(chosen, 2, 3, 1), -1)
     for x, name in ((boxes, "boxes"), (scores, "scores"), (labels, "labels")):
         graph.name(graph.take(x, chosen), name)
@@ -185,7 +174,7 @@ def keep(graph: Graph, boxes: str, scores: str, labels: str) -> None:
 
 def build() -> Any:
     """The whole model, for one picture."""
-    graph = Graph(SEED)
+    graph = Detector(SEED)
     means = graph.const(np.asarray(MEANS).reshape(1, 3, 1, 1))
     deviations = graph.const(np.asarray(DEVIATIONS).reshape(1, 3, 1, 1))
     x = graph.op("Div", graph.op("Sub", "images", means), deviations)
@@ -198,8 +187,8 @@ def build() -> Any:
     )
     keep(graph, boxes, scores, labels)
     outputs = [
-        tensor("boxes", "float32", "found", 4),
-        tensor("labels", "int64", "found"),
-        tensor("scores", "float32", "found"),
+        value("boxes", "float32", "found", 4),
+        value("labels", "int64", "found"),
+        value("scores", "float32", "found"),
     ]
-    return graph.model("retinanet", [tensor("images", "float32", 1, 3, SIDE, SIDE)], outputs)
+    return graph.detector("retinanet", [value("images", "float32", 1, 3, SIDE, SIDE)], outputs)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from graph import Graph, tensor
+from graph import Array, Detector, value
 
 SIDE, CLASSES = 300, 91
 # Depth and stride of each pair of a convolution by channel and one of 1 x 1.
@@ -32,8 +31,6 @@ LEAST_SCORE, MOST, OVERLAP = 0.3, 100, 0.6
 SPREAD, BIAS = 64.0, -6.0
 SEED = 17
 
-Array = npt.NDArray[np.float32]
-
 
 def same(size: int, stride: int) -> list[int]:
     """Padding as TensorFlow does it: so much that the result has 1 / stride of the size."""
@@ -41,12 +38,12 @@ def same(size: int, stride: int) -> list[int]:
     return [total // 2, total // 2, total - total // 2, total - total // 2]
 
 
-def small(graph: Graph, x: str) -> str:
+def small(graph: Detector, x: str) -> str:
     """A rectifier that ends at 6."""
     return graph.op("Clip", x, graph.const(0.0), graph.const(6.0))
 
 
-def features(graph: Graph, x: str) -> list[tuple[str, int]]:
+def features(graph: Detector, x: str) -> list[tuple[str, int]]:
     """The six levels that boxes are looked for in, with their depths."""
     size = SIDE
     x = small(graph, graph.conv(x, 3, 32, 3, 2, pad=same(size, 2)))
@@ -86,7 +83,7 @@ def priors() -> Array:
     return np.concatenate(found).astype(np.float32)
 
 
-def predictions(graph: Graph, levels: list[tuple[str, int]]) -> tuple[str, str]:
+def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, str]:
     """Where boxes go [n, 1917, 4] and how much they are of each class [n, 1917, 91]."""
     moves: list[str] = []
     classes: list[str] = []
@@ -101,30 +98,16 @@ def predictions(graph: Graph, levels: list[tuple[str, int]]) -> tuple[str, str]:
     return graph.op("Concat", *moves, axis=1), graph.op("Concat", *classes, axis=1)
 
 
-def decode(graph: Graph, moves: str) -> str:
+def decode(graph: Detector, moves: str) -> str:
     """The boxes [n, 1917, 4]: top, left, bottom, right as shares, inside of the picture."""
-    start = priors()[None]
-    places, sizes = graph.const(start[..., :2]), graph.const(start[..., 2:])
-    move = graph.op("Mul", graph.cut(moves, 0, 2, 2), graph.const(MOVE))
-    stretch = graph.op("Mul", graph.cut(moves, 2, 4, 2), graph.const(STRETCH))
-    centres = graph.op("Add", graph.op("Mul", move, sizes), places)
-    reach = graph.op("Mul", graph.op("Mul", graph.op("Exp", stretch), sizes), graph.const(0.5))
-    low, high = graph.op("Sub", centres, reach), graph.op("Add", centres, reach)
-    found = graph.op("Concat", low, high, axis=2)
+    found = graph.decoded(moves, priors(), (MOVE, STRETCH))
     return graph.op("Clip", found, graph.const(0.0), graph.const(1.0))
 
 
-def keep(graph: Graph, boxes: str, scores: str) -> None:
+def keep(graph: Detector, boxes: str, scores: str) -> None:
     """Name the outputs: the best 100 boxes of each picture that do not overlap too much."""
     scores = graph.op("Transpose", graph.cut(scores, 1, CLASSES, 2), perm=[0, 2, 1])
-    chosen = graph.op(
-        "NonMaxSuppression",
-        boxes,
-        scores,
-        graph.whole(MOST),
-        graph.const([OVERLAP]),
-        graph.const([LEAST_SCORE]),
-    )
+    chosen = graph.suppressed(boxes, scores, MOST, OVERLAP, LEAST_SCORE)
     # The scores of the chosen ones in a table of zeros, whose best are the answer.
     table = graph.op("Mul", scores, graph.const(0.0))
     table = graph.op("ScatterND", table, chosen, graph.op("GatherND", scores, chosen))
@@ -147,17 +130,17 @@ def keep(graph: Graph, boxes: str, scores: str) -> None:
 
 def build() -> Any:
     """The whole model, for any number of pictures."""
-    graph = Graph(SEED)
+    graph = Detector(SEED)
     x = graph.op("Cast", "image_tensor:0", to=1)
     x = graph.op("Sub", graph.op("Mul", x, graph.const(2 / 255)), graph.const(1.0))
     x = graph.op("Transpose", x, perm=[0, 3, 1, 2])
     moves, classes = predictions(graph, features(graph, x))
     keep(graph, decode(graph, moves), graph.op("Sigmoid", classes))
     outputs = [
-        tensor("num_detections:0", "float32", "n"),
-        tensor("detection_boxes:0", "float32", "n", MOST, 4),
-        tensor("detection_scores:0", "float32", "n", MOST),
-        tensor("detection_classes:0", "float32", "n", MOST),
+        value("num_detections:0", "float32", "n"),
+        value("detection_boxes:0", "float32", "n", MOST, 4),
+        value("detection_scores:0", "float32", "n", MOST),
+        value("detection_classes:0", "float32", "n", MOST),
     ]
-    pictures = tensor("image_tensor:0", "uint8", "n", SIDE, SIDE, 3)
-    return graph.model("ssd_mobilenet", [pictures], outputs)
+    pictures = value("image_tensor:0", "uint8", "n", SIDE, SIDE, 3)
+    return graph.detector("ssd_mobilenet", [pictures], outputs)

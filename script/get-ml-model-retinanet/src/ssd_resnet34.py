@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from graph import Graph, tensor
+from graph import Array, Detector, value
 
 SIDE, CLASSES = 1200, 81
 STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 1))
@@ -26,19 +25,15 @@ LEAST_SCORE, BEST, OVERLAP = 0.05, 200, 0.5
 SPREAD, BACKGROUND = 0.25, 6.0
 SEED = 13
 
-Array = npt.NDArray[np.float32]
 
-
-def block(graph: Graph, x: str, into: int, out: int, stride: int) -> str:
+def block(graph: Detector, x: str, into: int, out: int, stride: int) -> str:
     """The basic block: look around twice, add what came in."""
     y = graph.relu(graph.conv(x, into, out, 3, stride))
     y = graph.conv(y, out, out, 3, gain=0.2)
-    if into != out or stride > 1:
-        x = graph.conv(x, into, out, 1, stride, gain=1.0)
-    return graph.relu(graph.op("Add", x, y))
+    return graph.residual(x, y, (into, out), stride)
 
 
-def features(graph: Graph, x: str) -> list[tuple[str, int]]:
+def features(graph: Detector, x: str) -> list[tuple[str, int]]:
     """The six levels that boxes are looked for in, with their depths."""
     x = graph.relu(graph.conv(x, 3, 64, 7, 2))
     x = graph.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -78,7 +73,7 @@ def priors() -> Array:
     return np.clip(boxes, 0, 1, out=boxes)
 
 
-def predictions(graph: Graph, levels: list[tuple[str, int]]) -> tuple[str, str]:
+def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, str]:
     """Where boxes go [1, 4, 15130] and how much they are of each class [1, 81, 15130]."""
     moves, classes = [], []
     for (x, into), (_, shapes) in zip(levels, LEVELS, strict=True):
@@ -91,31 +86,17 @@ def predictions(graph: Graph, levels: list[tuple[str, int]]) -> tuple[str, str]:
     return graph.op("Concat", *moves, axis=2), graph.op("Concat", *classes, axis=2)
 
 
-def decode(graph: Graph, moves: str) -> str:
+def decode(graph: Detector, moves: str) -> str:
     """The boxes [1, 15130, 4]: left, top, right, bottom as shares."""
-    start = priors()[None]
     moves = graph.op("Transpose", moves, perm=[0, 2, 1])
-    places, sizes = graph.const(start[..., :2]), graph.const(start[..., 2:])
-    move = graph.op("Mul", graph.cut(moves, 0, 2, 2), graph.const(MOVE))
-    stretch = graph.op("Mul", graph.cut(moves, 2, 4, 2), graph.const(STRETCH))
-    centres = graph.op("Add", graph.op("Mul", move, sizes), places)
-    reach = graph.op("Mul", graph.op("Mul", graph.op("Exp", stretch), sizes), graph.const(0.5))
-    low, high = graph.op("Sub", centres, reach), graph.op("Add", centres, reach)
-    return graph.op("Concat", low, high, axis=2)
+    return graph.decoded(moves, priors(), (MOVE, STRETCH))
 
 
-def keep(graph: Graph, boxes: str, scores: str) -> None:
+def keep(graph: Detector, boxes: str, scores: str) -> None:
     """Name the outputs: the best boxes of all classes that do not overlap too much."""
     # Without the background, which comes first.
     scores = graph.cut(scores, 1, CLASSES, 1)
-    chosen = graph.op(
-        "NonMaxSuppression",
-        boxes,
-        scores,
-        graph.whole(BEST),
-        graph.const([OVERLAP]),
-        graph.const([LEAST_SCORE]),
-    )
+    chosen = graph.suppressed(boxes, scores, BEST, OVERLAP, LEAST_SCORE)
     kept = graph.op("GatherND", scores, chosen)
     count = graph.op("Min", graph.op("Shape", kept), graph.whole(BEST))
     kept, order = graph.ops("TopK", kept, count, outputs=2, axis=0)
@@ -129,15 +110,15 @@ def keep(graph: Graph, boxes: str, scores: str) -> None:
 
 def build() -> Any:
     """The whole model, for one picture."""
-    graph = Graph(SEED)
+    graph = Detector(SEED)
     moves, classes = predictions(graph, features(graph, "image"))
     lead = np.zeros((1, CLASSES, 1), dtype=np.float32)
     lead[0, 0] = BACKGROUND
     scores = graph.op("Softmax", graph.op("Add", classes, graph.const(lead)), axis=1)
     keep(graph, decode(graph, moves), scores)
     outputs = [
-        tensor("bboxes", "float32", 1, "found", 4),
-        tensor("labels", "int64", 1, "found"),
-        tensor("scores", "float32", 1, "found"),
+        value("bboxes", "float32", 1, "found", 4),
+        value("labels", "int64", 1, "found"),
+        value("scores", "float32", 1, "found"),
     ]
-    return graph.model("ssd_resnet34", [tensor("image", "float32", 1, 3, SIDE, SIDE)], outputs)
+    return graph.detector("ssd_resnet34", [value("image", "float32", 1, 3, SIDE, SIDE)], outputs)

@@ -1,4 +1,4 @@
-"""Write a detector of real shape with weights out of a seed: as fast as the trained one.
+"""Write a detector of real shape with random weights: as fast as the trained one.
 
     synthetic.py --model retinanet|ssd-mobilenet|ssd-resnet34 --out DIR
 
@@ -9,15 +9,14 @@ get-preprocessed-dataset-openimages/src/synthetic.py give about as many candidat
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import retinanet
 import ssd_mobilenet
 import ssd_resnet34
+from workshop import models, program
 
 MODELS: dict[str, Callable[[], Any]] = {
     "retinanet": retinanet.build,
@@ -28,14 +27,12 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the model."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--model", choices=MODELS, required=True, help="which detector")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
-    data = MODELS[options.model]().SerializeToString()
     path = options.out / f"{options.model.replace('-', '_')}_synthetic.onnx"
-    path.write_bytes(data)
-    print(f"{path.name}: {len(data)} bytes written")
+    made = models.saved(path, MODELS[options.model]())
+    print(f"{path.name}: {made['bytes']} bytes written")
     return 0
 
 

@@ -10,24 +10,18 @@ Scores come from the benchmark's own code, the package mlperf_harness.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import json
 import sys
 import tempfile
-import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import torch
-from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.pipeline.inference import solvers
-from mlperf_harness.settings import ModelSpec, Shape
 from network import (
     CLASSES,
     DEVIATIONS,
@@ -43,9 +37,10 @@ from network import (
     to_onnx,
 )
 from torch import Tensor
+from workshop import files, models, training
+from workshop.judging import figure_of
 
 VALIDATION_PICTURES = 300
-TARGET_SHARE = 0.99
 # Where 256 steps are too coarse: what places boxes to a fraction of a pixel.
 KEEP_FLOAT = ("head/conv", "corners/strides")
 
@@ -77,10 +72,7 @@ class Part:
 
 def load_part(folder: Path) -> Part:
     """Load arrays as preprocessing left them; raises ValueError when they were changed."""
-    facts = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-    for name, file in facts["files"].items():
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != file["sha256"]:
-            raise ValueError(f"{folder / name} does not have the sha256 noted in dataset.json")
+    facts = files.intact_facts(folder)
     told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
     categories = tuple(each["id"] for each in told["categories"])
     samples = _normalised(np.load(folder / "samples.npy"), facts["input"])
@@ -178,33 +170,27 @@ def mirrored(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 def train(part: Part, recipe: Recipe) -> Detector:
     """Train in one thread; the same recipe and versions give the same weights."""
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    torch.manual_seed(recipe.seed)
+    training.seeded(recipe.seed, deterministic=True)
+    network = Detector()
+    network.train()
+    steps = recipe.epochs * (len(part.samples) // recipe.batch)
+    losses = losses_of(network, part, recipe)
+    training.fit(network.parameters(), losses, recipe, steps, clip=10.0)
+    return network
+
+
+def losses_of(network: Detector, part: Part, recipe: Recipe) -> Iterator[Tensor]:
+    """The loss of each batch; half of the batches, by chance, are mirrored."""
     generator = torch.Generator().manual_seed(recipe.seed)
-    network, images = Detector(), torch.from_numpy(part.samples)
+    images = torch.from_numpy(part.samples)
     straight = aims(part.boxes, len(images))
     turned = aims(mirrored(part.boxes), len(images))
-    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=recipe.weight_decay)
-    steps = recipe.epochs * (len(images) // recipe.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.peak_rate, steps)
-    network.train()
-    for _ in range(recipe.epochs):
-        order = torch.randperm(len(images), generator=generator)
-        for rows in order.split(recipe.batch):
-            if len(rows) < recipe.batch:
-                continue
-            turn = bool(torch.rand(1, generator=generator) < 0.5)
-            batch, aim = images[rows], turned if turn else straight
-            logits, reaches = network(batch.flip(3) if turn else batch)
-            wanted = Aims(aim.heat[rows], aim.reach[rows], aim.inside[rows])
-            loss = loss_of(logits, reaches, wanted, recipe)
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
-            optimizer.step()
-            schedule.step()
-    return network
+    for rows in training.shuffled(len(images), recipe.batch, recipe.epochs, generator):
+        turn = bool(torch.rand(1, generator=generator) < 0.5)
+        batch, aim = images[rows], turned if turn else straight
+        logits, reaches = network(batch.flip(3) if turn else batch)
+        wanted = Aims(aim.heat[rows], aim.reach[rows], aim.inside[rows])
+        yield loss_of(logits, reaches, wanted, recipe)
 
 
 def signature(name: str, form: Form) -> dict[str, Any]:
@@ -229,84 +215,44 @@ def signature(name: str, form: Form) -> dict[str, Any]:
     if name == "ssd-resnet34":
         options["classes"] = "position"
     return {
-        "inputs": [{"name": form.input, "dtype": dtype, "shape": shape}],
+        "inputs": [models.tensor(form.input, *shape, dtype=dtype)],
         "outputs": [
-            {"name": title, "dtype": about[what][0], "shape": about[what][1]}
+            models.tensor(title, *about[what][1], dtype=about[what][0])
             for what, title in form.outputs.items()
         ],
         "options": options,
     }
 
 
-def score(model: bytes, name: str, form: Form, dataset: Path) -> float:
-    """The mAP in percent that the benchmark finds on a preprocessed data set."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(model)
-        about = {"metric": "mAP", "unit": "%", "reference": 0.0, "target": 0.0}
-        digest = hashlib.sha256(model).hexdigest()
-        described = {"name": name, "path": str(path), "sha256": digest, "precision": "fp32"}
-        spec: ModelSpec = records.decode(
-            ModelSpec, {**described, **signature(name, form), "accuracy": about}
-        )
-        benchmark = benchmarks.create(name, dataset, spec)
-        backend = backends.create("onnxruntime", "cpu", "float32")
-        (solver,) = solvers(backend, spec, benchmark, Shape(1, 1, 1))
-        count = json.loads((dataset / "dataset.json").read_text(encoding="utf-8"))["count"]
-        answers = []
-        benchmark.load(range(count))
-        row, size = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
-        for index in range(count):
-            solver.solve([index], row, size)
-            answers.append(row.tobytes()[: size[0]])
-        return float(benchmark.accuracy(answers, np.arange(count)).value)
-
-
-def file_name(name: str) -> str:
-    """The file of a form's model."""
-    return f"{name.replace('-', '_')}_tiny.onnx"
-
-
-def make(name: str, training: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
-    """Train, score, and write the model and its facts into ``out``."""
-    started = time.monotonic()
-    form = forms(training.categories)[name]
-    network = train(training, recipe)
-    packed = to_onnx(network, form).SerializeToString(deterministic=True)
-    accuracy = score(packed, name, form, held_out.folder)
-    facts = {
-        "name": f"{name.replace('-', '_')}_tiny",
-        "file": file_name(name),
-        "sha256": hashlib.sha256(packed).hexdigest(),
-        "bytes": len(packed),
+def facts_of(model: onnx.ModelProto, name: str, form: Form, out: Path) -> dict[str, Any]:
+    """Write the model; returns what the benchmark needs to know of it."""
+    title = f"{name.replace('-', '_')}_tiny"
+    return {
+        "name": title,
+        **models.saved(out / f"{title}.onnx", model, deterministic=True),
         "precision": "fp32",
         **signature(name, form),
-        "keep_float": list(KEEP_FLOAT),
-        "accuracy": {
-            "metric": "mAP",
-            "unit": "%",
-            "reference": round(accuracy, 4),
-            "target": round(accuracy * TARGET_SHARE, 4),
-        },
-        "training": {
-            "split": "parts drawn from different seeds; nothing was tuned on the held-out part",
-            "data": {
-                part: {"name": data.facts["name"], **data.facts["files"]["samples.npy"]}
-                for part, data in (("training", training), ("held_out", held_out))
-            },
-            "recipe": asdict(recipe),
-            "seconds": round(time.monotonic() - started, 1),
-            "made_with": {
-                "torch": torch.__version__,
-                "onnx": onnx.__version__,
-                "onnxruntime": onnxruntime.__version__,
-                "numpy": np.__version__,
-            },
-        },
     }
-    (out / file_name(name)).write_bytes(packed)
-    (out / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    return facts
+
+
+def make(name: str, part: Part, held_out: Part, recipe: Recipe, out: Path) -> dict[str, Any]:
+    """Train, score, and write the model and its facts into ``out``."""
+    watch = training.Stopwatch()
+    form = forms(part.categories)[name]
+    facts = facts_of(to_onnx(train(part, recipe), form), name, form, out)
+    value = figure_of(name, facts, out, held_out.folder).value
+    data = {
+        what: {"name": each.facts["name"], **each.facts["files"]["samples.npy"]}
+        for what, each in (("training", part), ("held_out", held_out))
+    }
+    split = "parts drawn from different seeds; nothing was tuned on the held-out part"
+    whole = {
+        **facts,
+        "keep_float": list(KEEP_FLOAT),
+        "accuracy": models.accuracy("mAP", "%", float(value)),
+        "training": training.about(recipe, watch.seconds, split=split, data=data),
+    }
+    return models.write_facts(out, whole)
 
 
 def validate(name: str, part: Part, recipe: Recipe) -> float:
@@ -315,10 +261,11 @@ def validate(name: str, part: Part, recipe: Recipe) -> float:
     before = part.boxes[part.boxes[:, 0] < cut]
     first = Part(part.folder, part.samples[:cut], before, part.facts, part.categories)
     form = forms(part.categories)[name]
-    packed = to_onnx(train(first, recipe), form).SerializeToString(deterministic=True)
+    model = to_onnx(train(first, recipe), form)
     with tempfile.TemporaryDirectory() as folder:
-        _write_rest(part.folder, cut, Path(folder))
-        return score(packed, name, form, Path(folder))
+        out = Path(folder)
+        _write_rest(part.folder, cut, out)
+        return float(figure_of(name, facts_of(model, name, form, out), out, out).value)
 
 
 def _write_rest(folder: Path, cut: int, out: Path) -> None:
@@ -327,33 +274,18 @@ def _write_rest(folder: Path, cut: int, out: Path) -> None:
     told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
     told["images"] = told["images"][cut:]
     (out / "annotations.json").write_text(json.dumps(told), encoding="utf-8")
-    facts = json.dumps({"count": len(told["images"])})
-    (out / "dataset.json").write_text(facts, encoding="utf-8")
+    files.write_facts(out, {"count": len(told["images"])})
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--form", choices=forms(()), required=True, help="benchmark to train for")
-    parser.add_argument("--training", type=Path, required=True, help="arrays to train on")
-    parser.add_argument("--held-out", type=Path, help="arrays to score at the end")
-    parser.add_argument("--out", type=Path, help="folder to write into")
-    parser.add_argument("--seed", type=int, default=Recipe().seed)
-    parser.add_argument("--epochs", type=int, default=Recipe().epochs)
-    parser.add_argument("--validate", action="store_true", help="only report the validation mAP")
-    options = parser.parse_args(arguments)
+    options = training.options(arguments, __doc__, Recipe(), forms(()))
     recipe = Recipe(seed=options.seed, epochs=options.epochs)
-    training = load_part(options.training)
+    part = load_part(options.training)
     if options.validate:
-        print(f"validation mAP {validate(options.form, training, recipe):.2f} %")
+        print(f"validation mAP {validate(options.form, part, recipe):.2f} %")
         return 0
-    if options.out is None or options.held_out is None:
-        parser.error("--held-out and --out are required unless --validate is given")
-    facts = make(options.form, training, load_part(options.held_out), recipe, options.out)
-    print(
-        f"held-out mAP {facts['accuracy']['reference']:.2f} %, {facts['bytes']} bytes, "
-        f"{facts['training']['seconds']} s"
-    )
+    training.say(make(options.form, part, load_part(options.held_out), recipe, options.out))
     return 0
 
 

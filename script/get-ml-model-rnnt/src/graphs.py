@@ -8,24 +8,20 @@ graph, which is the same sum. (Facts: mlcommons/inference, speech_recognition/rn
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
+from workshop import models
+from workshop.graph import Array, Graph, checked, value
 
 LABELS = " abcdefghijklmnopqrstuvwxyz'"
 BLANK = len(LABELS)
 OPSET = 17
-IR_VERSION = 8
 REFERENCE_ACCURACY = 92.548
-TARGET_SHARE = 0.99
 ENCODER_FILE, STEP_FILE = "rnnt_encoder.onnx", "rnnt_step.onnx"
 BEFORE, AFTER = "encoder.pre_rnn.lstm", "encoder.post_rnn.lstm"
 PREDICTION = "prediction.dec_rnn.lstm"
@@ -34,7 +30,6 @@ JOIN, SCORES = "joint.net.0", "joint.net.last"
 # Row blocks of an LSTM's matrices: input, forget, cell, output in PyTorch; ONNX wants i, o, f, c.
 GATES = (0, 3, 1, 2)
 
-Array = npt.NDArray[np.float32]
 Weights = Mapping[str, Array]
 
 
@@ -80,36 +75,11 @@ def _memory(name: str, layers: int, into: int, width: int) -> dict[str, tuple[in
     return found
 
 
-class Graph:
-    """Nodes and weights in the making; every method returns the name of what it computes."""
+class Transducer(Graph):
+    """One of the two graphs in the making."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.weights: list[Any] = []
-
-    def constant(self, values: npt.NDArray[Any]) -> str:
-        """A weight or a number."""
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
-        return name
-
-    def numbers(self, *values: int) -> str:
-        """Whole numbers, for axes and places."""
-        return self.constant(np.asarray(values, dtype=np.int64))
-
-    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
-        """A node; the names of its outputs."""
-        names = [f"n{len(self.nodes)}_{number}" for number in range(outputs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
-        return names
-
-    def one(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one output."""
-        return self.op(kind, *inputs, **attributes)[0]
-
-    def name_output(self, value: str, name: str) -> None:
-        """Give a value the name of an output of the graph."""
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        super().__init__(first="_0")
 
     def memory(
         self, weights: Weights, name: str, layer: int, x: str, state: tuple[str, str] | None = None
@@ -119,13 +89,13 @@ class Graph:
         biases = [_gates(weights[f"{name}.bias_{kind}_l{layer}"]) for kind in ("ih", "hh")]
         inputs = [
             x,
-            self.constant(_gates(weights[f"{name}.weight_ih_l{layer}"])[None]),
-            self.constant(_gates(weights[f"{name}.weight_hh_l{layer}"])[None]),
-            self.constant(np.concatenate(biases)[None]),
+            self.const(_gates(weights[f"{name}.weight_ih_l{layer}"])[None]),
+            self.const(_gates(weights[f"{name}.weight_hh_l{layer}"])[None]),
+            self.const(np.concatenate(biases)[None]),
         ]
         inputs += ["", *state] if state else []
-        y, hidden, cell = self.op("LSTM", *inputs, outputs=3, hidden_size=width)
-        return self.one("Squeeze", y, self.numbers(1)), hidden, cell
+        y, hidden, cell = self.ops("LSTM", *inputs, outputs=3, hidden_size=width)
+        return self.op("Squeeze", y, self.whole(1)), hidden, cell
 
 
 def _gates(array: Array) -> Array:
@@ -140,58 +110,56 @@ def encoder_graph(weights: Weights, size: Size) -> Any:
     What the first layers give beyond an utterance's length is set to zero before the stacking, so
     that padding changes no state of a shorter utterance in the batch.
     """
-    graph = Graph()
-    x = graph.one("Transpose", "features", perm=[1, 0, 2])
+    graph = Transducer()
+    x = graph.op("Transpose", "features", perm=[1, 0, 2])
     for layer in range(size.before):
         x, _, _ = graph.memory(weights, BEFORE, layer, x)
-    x = graph.one("Mul", x, _real(graph, x))
+    x = graph.op("Mul", x, _real(graph, x))
     x = _stacked(graph, x, size.stack)
     for layer in range(size.after):
         x, _, _ = graph.memory(weights, AFTER, layer, x)
-    x = graph.one("Transpose", x, perm=[1, 0, 2])
+    x = graph.op("Transpose", x, perm=[1, 0, 2])
     own = weights[f"{JOIN}.weight"][:, : size.encoder]
-    x = graph.one("MatMul", x, graph.constant(own.T))
-    graph.name_output(graph.one("Add", x, graph.constant(weights[f"{JOIN}.bias"])), "states")
-    inputs = [
-        helper.make_tensor_value_info("features", TensorProto.FLOAT, ["N", "T", size.features]),
-        helper.make_tensor_value_info("lengths", TensorProto.INT64, ["N"]),
-    ]
-    states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["N", "S", size.joint])
+    x = graph.op("MatMul", x, graph.const(own.T))
+    graph.name(graph.op("Add", x, graph.const(weights[f"{JOIN}.bias"])), "states")
+    features = value("features", "float32", "N", "T", size.features)
+    inputs = [features, value("lengths", "int64", "N")]
+    states = value("states", "float32", "N", "S", size.joint)
     return _model(graph, "rnnt_encoder", inputs, [states])
 
 
-def _real(graph: Graph, x: str) -> str:
+def _real(graph: Transducer, x: str) -> str:
     """One where ``x`` [t, n, width] belongs to an utterance, zero where it is padding."""
-    frames = graph.one("Gather", graph.one("Shape", x), graph.numbers(0))
-    frames = graph.one("Squeeze", frames, graph.numbers(0))
-    zero = graph.constant(np.asarray(0, dtype=np.int64))
-    one = graph.constant(np.asarray(1, dtype=np.int64))
-    places = graph.one("Unsqueeze", graph.one("Range", zero, frames, one), graph.numbers(1))
-    lengths = graph.one("Unsqueeze", "lengths", graph.numbers(0))
-    real = graph.one("Cast", graph.one("Less", places, lengths), to=TensorProto.FLOAT)
-    return graph.one("Unsqueeze", real, graph.numbers(2))
+    frames = graph.op("Gather", graph.op("Shape", x), graph.whole(0))
+    frames = graph.op("Squeeze", frames, graph.whole(0))
+    zero = graph.whole(0)
+    one = graph.whole(1)
+    places = graph.op("Unsqueeze", graph.op("Range", zero, frames, one), graph.whole(1))
+    lengths = graph.op("Unsqueeze", "lengths", graph.whole(0))
+    real = graph.op("Cast", graph.op("Less", places, lengths), to=TensorProto.FLOAT)
+    return graph.op("Unsqueeze", real, graph.whole(2))
 
 
-def _stacked(graph: Graph, x: str, factor: int) -> str:
+def _stacked(graph: Transducer, x: str, factor: int) -> str:
     """Every ``factor`` frames of ``x`` [t, n, width] side by side, with zeros at the end."""
-    padding = graph.numbers(0, 0, 0, factor - 1, 0, 0)
-    padded = graph.one("Pad", x, padding, mode="constant")
+    padding = graph.whole(0, 0, 0, factor - 1, 0, 0)
+    padded = graph.op("Pad", x, padding, mode="constant")
     parts = []
     for place in range(factor):
         # The last part ends with the array; each before it one frame earlier.
         end = place + 1 - factor if place + 1 < factor else np.iinfo(np.int64).max
-        bounds = (graph.numbers(place), graph.numbers(end), graph.numbers(0))
-        parts.append(graph.one("Slice", padded, *bounds, graph.numbers(factor)))
-    return graph.one("Concat", *parts, axis=2)
+        bounds = (graph.whole(place), graph.whole(end), graph.whole(0))
+        parts.append(graph.op("Slice", padded, *bounds, graph.whole(factor)))
+    return graph.op("Concat", *parts, axis=2)
 
 
 def step_graph(weights: Weights, size: Size) -> Any:
     """One step of the decoder; the states of all layers lie side by side in one row."""
-    graph = Graph()
+    graph = Transducer()
     # At the beginning nothing was said: the reference feeds zeros then, here it is letter BLANK.
     table = np.concatenate([weights[LETTERS], np.zeros((1, size.prediction), np.float32)])
-    x = graph.one("Gather", graph.constant(table), "letter")
-    x = graph.one("Unsqueeze", x, graph.numbers(0))
+    x = graph.op("Gather", graph.const(table), "letter")
+    x = graph.op("Unsqueeze", x, graph.whole(0))
     hidden = _layers_of(graph, "hidden", size)
     cell = _layers_of(graph, "cell", size)
     after: list[tuple[str, str]] = []
@@ -200,48 +168,33 @@ def step_graph(weights: Weights, size: Size) -> Any:
         x, new_hidden, new_cell = graph.memory(weights, PREDICTION, layer, x, state)
         after.append((new_hidden, new_cell))
     text = weights[f"{JOIN}.weight"][:, size.encoder :]
-    y = graph.one("MatMul", graph.one("Squeeze", x, graph.numbers(0)), graph.constant(text.T))
-    y = graph.one("Relu", graph.one("Add", "state", y))
+    y = graph.op("MatMul", graph.op("Squeeze", x, graph.whole(0)), graph.const(text.T))
+    y = graph.op("Relu", graph.op("Add", "state", y))
     scores = (
-        graph.constant(weights[f"{SCORES}.weight"]),
-        graph.constant(weights[f"{SCORES}.bias"]),
+        graph.const(weights[f"{SCORES}.weight"]),
+        graph.const(weights[f"{SCORES}.bias"]),
     )
-    graph.name_output(graph.one("Gemm", y, *scores, transB=1), "scores")
+    graph.name(graph.op("Gemm", y, *scores, transB=1), "scores")
     for number, name in enumerate(("new_hidden", "new_cell")):
-        parts = [graph.one("Squeeze", each[number], graph.numbers(0)) for each in after]
-        graph.name_output(graph.one("Concat", *parts, axis=1), name)
+        parts = [graph.op("Squeeze", each[number], graph.whole(0)) for each in after]
+        graph.name(graph.op("Concat", *parts, axis=1), name)
     tensors = step_tensors(size)
     infos = {
-        key: [helper.make_tensor_value_info(t["name"], _kind(t), ["N", *t["shape"]]) for t in found]
+        key: [value(each["name"], each["dtype"], "N", *each["shape"]) for each in found]
         for key, found in tensors.items()
     }
     return _model(graph, "rnnt_step", infos["inputs"], infos["outputs"])
 
 
-def _kind(tensor: Mapping[str, Any]) -> int:
-    return int(TensorProto.INT64 if tensor["dtype"] == "int64" else TensorProto.FLOAT)
-
-
-def _layers_of(graph: Graph, name: str, size: Size) -> list[str]:
+def _layers_of(graph: Transducer, name: str, size: Size) -> list[str]:
     """The state of each layer [1, n, width] out of a row of all of them."""
-    bounds = graph.numbers(*[size.prediction] * size.prediction_layers)
-    parts = graph.op("Split", name, bounds, outputs=size.prediction_layers, axis=1)
-    return [graph.one("Unsqueeze", part, graph.numbers(0)) for part in parts]
+    bounds = graph.whole(*[size.prediction] * size.prediction_layers)
+    parts = graph.ops("Split", name, bounds, outputs=size.prediction_layers, axis=1)
+    return [graph.op("Unsqueeze", part, graph.whole(0)) for part in parts]
 
 
 def _model(graph: Graph, name: str, inputs: list[Any], outputs: list[Any]) -> Any:
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, name, inputs, outputs, graph.weights),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="cmbench",
-    )
-    onnx.checker.check_model(model, full_check=True)
-    return model
-
-
-def _tensor(name: str, *shape: int, dtype: str = "float32") -> dict[str, Any]:
-    return {"name": name, "dtype": dtype, "shape": list(shape)}
+    return checked(graph.model(name, inputs, outputs, OPSET, producer_name="cmbench"))
 
 
 def step_tensors(size: Size) -> dict[str, list[dict[str, Any]]]:
@@ -249,48 +202,45 @@ def step_tensors(size: Size) -> dict[str, list[dict[str, Any]]]:
     wide = size.prediction_layers * size.prediction
     return {
         "inputs": [
-            _tensor("state", size.joint),
-            _tensor("letter", dtype="int64"),
-            _tensor("hidden", wide),
-            _tensor("cell", wide),
+            models.tensor("state", size.joint),
+            models.tensor("letter", dtype="int64"),
+            models.tensor("hidden", wide),
+            models.tensor("cell", wide),
         ],
         "outputs": [
-            _tensor("scores", size.classes),
-            _tensor("new_hidden", wide),
-            _tensor("new_cell", wide),
+            models.tensor("scores", size.classes),
+            models.tensor("new_hidden", wide),
+            models.tensor("new_cell", wide),
         ],
     }
 
 
-OTHER = {"reduced": "another size than that of MLPerf's model"}
-
-
 def write(weights: Weights, size: Size, name: str, out: Path, **more: Any) -> None:
     """Write both graphs and model.json, to which ``more`` is added, into ``out``."""
-    files = {}
-    for file, model in (
-        (ENCODER_FILE, encoder_graph(weights, size)),
-        (STEP_FILE, step_graph(weights, size)),
-    ):
-        data = model.SerializeToString()
-        (out / file).write_bytes(data)
-        digest = hashlib.sha256(data).hexdigest()
-        files[file] = {"file": file, "sha256": digest, "bytes": len(data)}
     facts = {
         "name": name,
-        **files[ENCODER_FILE],
+        **models.saved(out / ENCODER_FILE, encoder_graph(weights, size)),
         "precision": "fp32",
-        "inputs": [_tensor("features", -1, size.features), _tensor("lengths", dtype="int64")],
-        "outputs": [_tensor("states", -1, size.joint)],
-        "parts": [{"name": "step", **files[STEP_FILE], **step_tensors(size)}],
+        "inputs": [
+            models.tensor("features", -1, size.features),
+            models.tensor("lengths", dtype="int64"),
+        ],
+        "outputs": [models.tensor("states", -1, size.joint)],
+        "parts": [
+            {
+                "name": "step",
+                **models.saved(out / STEP_FILE, step_graph(weights, size)),
+                **step_tensors(size),
+            }
+        ],
         "options": {
             "labels": LABELS,
             "blank": BLANK,
             "most_letters_per_frame": 30,
             "stride": size.stack,
             "style": "mlperf",
-            **({} if size == Size() else OTHER),
+            **({} if size == Size() else models.OTHER_SIZE),
         },
         **more,
     }
-    (out / "model.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    models.write_facts(out, facts)

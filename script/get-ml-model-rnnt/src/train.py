@@ -1,33 +1,31 @@
 """Train the tiny transducer on utterances spelled in tones and write it as two ONNX graphs.
 
-    train.py --speech DIR --harness DIR --held-out DIR --out DIR
+    train.py --held-out DIR --out DIR
 
-``--speech`` is the folder of tones.py, which makes training utterances with seeds of its own;
-``--harness`` that of the benchmark harness, whose features and decoding are used, so that the
-figure is the one that the benchmark finds. The held-out set serves only for that figure.
+Training utterances are made with a seed of their own; the features and the decoding are those of
+the benchmark harness, so that the figure is the one that the benchmark finds. The held-out set
+serves only for that figure. The modules of the data set and the harness must be on PYTHONPATH.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
 import sys
-import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
+import tones
 import torch
+from mlperf_harness.benchmarks.features import Extractor, FeatureSpec
 from network import LABELS, Encoder, Size, Step, transducer_loss
 from torch import Tensor
+from workshop import files, models, program, training
+from workshop.judging import figure_of
 
 TRAINING_SEED = 500
-TARGET_SHARE = 0.99
-OPSET = 17
+ENCODER_FILE, STEP_FILE = "rnnt_tiny_encoder.onnx", "rnnt_tiny_step.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,6 @@ class Recipe:
 
 def training_set(count: int) -> list[tuple[Tensor, Tensor]]:
     """Features and letters of freshly made utterances, the short ones first."""
-    import tones
-    from mlperf_harness.benchmarks.features import Extractor, FeatureSpec
-
     extractor = Extractor(FeatureSpec())
     found = []
     for utterance in tones.utterances(count, TRAINING_SEED):
@@ -71,159 +66,70 @@ def loss_of(encoder: Encoder, step: Step, batch: list[tuple[Tensor, Tensor]]) ->
 
 def train(recipe: Recipe) -> tuple[Encoder, Step]:
     """Train in one thread; batches hold utterances of about one length."""
-    torch.set_num_threads(1)
-    torch.manual_seed(recipe.seed)
+    training.seeded(recipe.seed)
     random = np.random.default_rng(recipe.seed)
     encoder, step = Encoder(Size()), Step(Size())
     data = training_set(recipe.utterances)
+
+    def losses() -> Iterator[Tensor]:
+        while True:
+            begin = int(random.integers(0, len(data) - recipe.batch + 1))
+            yield loss_of(encoder, step, data[begin : begin + recipe.batch])
+
     weights = [*encoder.parameters(), *step.parameters()]
-    optimizer = torch.optim.AdamW(weights, weight_decay=recipe.weight_decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.peak_rate, recipe.steps)
-    for number in range(recipe.steps):
-        begin = int(random.integers(0, len(data) - recipe.batch + 1))
-        loss = loss_of(encoder, step, data[begin : begin + recipe.batch])
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights, 5.0)
-        optimizer.step()
-        schedule.step()
-        if number % 100 == 99:
-            print(f"step {number + 1}: loss {loss.item():.4f}", flush=True)
+    training.fit(weights, losses(), recipe, recipe.steps, clip=5.0, say_every=100)
     return encoder.eval(), step.eval()
 
 
-def export(encoder: Encoder, step: Step, out: Path) -> None:
-    """Write both graphs."""
+def export(encoder: Encoder, step: Step, out: Path) -> dict[str, Any]:
+    """Write both graphs; returns what a benchmark needs to know of them."""
     size, batch = step.size, {0: "N"}
-    torch.onnx.export(
-        encoder,
-        (torch.zeros(2, 9, size.features),),
-        str(out / "rnnt_tiny_encoder.onnx"),
-        input_names=["features"],
-        output_names=["states"],
-        dynamic_axes={"features": {0: "N", 1: "T"}, "states": {0: "N", 1: "T"}},
-        opset_version=OPSET,
-        dynamo=False,
-    )
-    names = ["scores", "new_hidden", "new_cell"]
-    states = torch.zeros(2, size.prediction)
-    torch.onnx.export(
+    times = {0: "N", 1: "T"}
+    features = torch.zeros(2, 9, size.features)
+    training.export(encoder, [features], out / ENCODER_FILE, {"features": times}, {"states": times})
+    state = torch.zeros(2, size.prediction)
+    examples = [torch.zeros(2, size.joint), torch.zeros(2, dtype=torch.int64), state, state]
+    inputs, outputs = ["state", "letter", "hidden", "cell"], ["scores", "new_hidden", "new_cell"]
+    training.export(
         step,
-        (torch.zeros(2, size.joint), torch.zeros(2, dtype=torch.int64), states, states),
-        str(out / "rnnt_tiny_step.onnx"),
-        input_names=["state", "letter", "hidden", "cell"],
-        output_names=names,
-        dynamic_axes=dict.fromkeys(["state", "letter", "hidden", "cell", *names], batch),
-        opset_version=OPSET,
-        dynamo=False,
+        examples,
+        out / STEP_FILE,
+        dict.fromkeys(inputs, batch),
+        dict.fromkeys(outputs, batch),
     )
-
-
-def _tensor(name: str, *shape: int, dtype: str = "float32") -> dict[str, Any]:
-    return {"name": name, "dtype": dtype, "shape": list(shape)}
-
-
-def graph_facts(name: str, path: Path) -> dict[str, Any]:
-    """How model.json names a file."""
-    data = path.read_bytes()
-    facts = {"file": path.name, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-    return {"name": name, **facts}
-
-
-def describe(out: Path) -> dict[str, Any]:
-    """What a benchmark needs to know of the graphs."""
-    size = Size()
-    states = (_tensor("hidden", size.prediction), _tensor("cell", size.prediction))
-    step = {
-        **graph_facts("step", out / "rnnt_tiny_step.onnx"),
-        "inputs": [_tensor("state", size.joint), _tensor("letter", dtype="int64"), *states],
-        "outputs": [
-            _tensor("scores", len(LABELS) + 1),
-            _tensor("new_hidden", size.prediction),
-            _tensor("new_cell", size.prediction),
-        ],
+    states = models.tensors(["hidden", "cell"], size.prediction)
+    letter = models.tensor("letter", dtype="int64")
+    new_states = models.tensors(["new_hidden", "new_cell"], size.prediction)
+    part = {
+        "name": "step",
+        **models.graph_facts(out / STEP_FILE),
+        "inputs": [models.tensor("state", size.joint), letter, *states],
+        "outputs": [models.tensor("scores", len(LABELS) + 1), *new_states],
     }
     return {
-        **graph_facts("rnnt_tiny", out / "rnnt_tiny_encoder.onnx"),
+        "name": "rnnt_tiny",
+        **models.graph_facts(out / ENCODER_FILE),
         "precision": "fp32",
-        "inputs": [_tensor("features", -1, size.features)],
-        "outputs": [_tensor("states", -1, size.joint)],
-        "parts": [step],
+        "inputs": [models.tensor("features", -1, size.features)],
+        "outputs": [models.tensor("states", -1, size.joint)],
+        "parts": [part],
         "options": {"labels": LABELS, "blank": len(LABELS), "most_letters_per_frame": 30},
     }
 
 
-def held_out_accuracy(facts: dict[str, Any], out: Path, held_out: Path) -> float:
-    """100 - WER in percent, found by the benchmark itself with ONNX Runtime."""
-    from mlperf_harness import records
-    from mlperf_harness.backends import create as create_backend
-    from mlperf_harness.benchmarks import speech
-    from mlperf_harness.benchmarks.base import rules_of
-    from mlperf_harness.pipeline.inference import solvers
-    from mlperf_harness.settings import ModelSpec, Shape
-
-    accuracy = {"metric": "word accuracy", "unit": "%", "reference": 0, "target": 0}
-    keys = ("name", "sha256", "precision", "inputs", "outputs", "options")
-    parts = [{**part, "path": str(out / part["file"])} for part in facts["parts"]]
-    for part in parts:
-        del part["file"], part["bytes"]
-    plain = {**{key: facts[key] for key in keys}, "path": str(out / facts["file"])}
-    model = records.decode(ModelSpec, {**plain, "parts": parts, "accuracy": accuracy})
-    benchmark = speech.SpeechRecognition(held_out, model, rules_of("rnnt"))
-    (solver,) = solvers(
-        create_backend("onnxruntime", "cpu", "float32"), model, benchmark, Shape(1, 1, 32)
-    )
-    everything = np.arange(benchmark.sample_count)
-    benchmark.load(everything.tolist())
-    answers: list[bytes] = []
-    for begin in range(0, len(everything), 32):
-        part_of = everything[begin : begin + 32]
-        results, sizes = benchmark.result.rows(len(part_of)), np.zeros(len(part_of), np.int64)
-        solver.solve(part_of, results, sizes)
-        answers += [row.tobytes()[:size] for row, size in zip(results, sizes, strict=True)]
-    return benchmark.accuracy(answers, everything).value
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for name in ("--speech", "--harness", "--held-out", "--out"):
-        parser.add_argument(name, type=Path, required=True)
+    parser = program.parser(__doc__)
+    parser.add_argument("--held-out", type=Path, required=True, help="arrays to score at the end")
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     options = parser.parse_args(arguments)
-    sys.path[:0] = [str(options.speech), str(options.harness)]
-    recipe = Recipe(steps=options.steps)
-    started = time.monotonic()
-    export(*train(recipe), options.out)
-    facts = describe(options.out)
-    value = held_out_accuracy(facts, options.out, options.held_out)
-    seconds = round(time.monotonic() - started, 1)
-    data = json.loads((options.held_out / "dataset.json").read_text(encoding="utf-8"))
-    facts["accuracy"] = {
-        "metric": "word accuracy",
-        "unit": "%",
-        "reference": round(value, 4),
-        "target": round(value * TARGET_SHARE, 4),
-    }
-    facts["training"] = {
-        "split": "made with other seeds; nothing was tuned on the held-out part",
-        "held_out": {
-            "name": data["name"],
-            "utterances": data["count"],
-            **data["files"]["samples.npy"],
-        },
-        "recipe": asdict(recipe),
-        "seconds": seconds,
-        "made_with": {
-            "torch": torch.__version__,
-            "onnx": onnx.__version__,
-            "onnxruntime": onnxruntime.__version__,
-            "numpy": np.__version__,
-        },
-    }
-    text = json.dumps(facts, indent=2) + "\n"
-    (options.out / "model.json").write_text(text, encoding="utf-8")
-    print(f"held-out word accuracy {value:.2f} %, {seconds} s")
+    watch, recipe = training.Stopwatch(), Recipe(steps=options.steps)
+    facts = export(*train(recipe), options.out)
+    figure = figure_of("rnnt", facts, options.out, options.held_out, batch=32)
+    facts["accuracy"] = models.accuracy("word accuracy", "%", figure.value)
+    data = files.held_out(options.held_out, "samples.npy", utterances="count")
+    facts["training"] = training.about(recipe, watch.seconds, held_out=data)
+    training.say(models.write_facts(options.out, facts))
     return 0
 
 

@@ -133,14 +133,14 @@ def test_the_names_of_a_checkpoint_are_understood_and_its_size_is_found() -> Non
     assert set(again) == set(found)
     assert convert.size_of(again) == NARROW
     convert.check(again, NARROW, other_size=True)
-    with pytest.raises(convert.ConvertError, match=r"not that of MLPerf's model: Size\(feat"):
+    with pytest.raises(convert.ProgramError, match=r"not that of MLPerf's model: Size\(feat"):
         convert.check(again, NARROW, other_size=False)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encoder.post_rnn.lstm.bias_hh_l2": None}, "has no encoder.post_rnn.lstm.bias_hh_l2"),
+        ({"encoder.post_rnn.lstm.bias_hh_l2": None}, "no encoder.post_rnn.lstm.bias_hh_l2 in it"),
         ({"encoder.dense.weight": np.zeros(3)}, r"has no encoder.dense.weight \(1 are unknown\)"),
         ({"prediction.embed.weight": np.zeros((30, 7))}, r"is \[30, 7\], expected \[28, 7\]"),
         ({"joint_net.3.weight": None}, "no joint network of two layers"),
@@ -151,7 +151,7 @@ def test_a_weight_too_few_too_many_or_of_another_shape_is_named(
 ) -> None:
     state = {**as_in_a_checkpoint(weights()), **change}
     state = {name: value for name, value in state.items() if value is not None}
-    with pytest.raises(convert.ConvertError, match=message):
+    with pytest.raises(convert.ProgramError, match=message):
         found = convert.renamed(state)
         convert.check(found, convert.size_of(found), other_size=True)
 
@@ -162,9 +162,9 @@ def test_features_of_another_training_are_refused() -> None:
     ours = Extractor(FeatureSpec(style="mlperf"))
     convert.check_features({convert.FILTERS: ours.bank.T[None], convert.WINDOW: ours.window})
     plain = Extractor(FeatureSpec())
-    with pytest.raises(convert.ConvertError, match="fb has other numbers"):
+    with pytest.raises(convert.ProgramError, match="fb has other numbers"):
         convert.check_features({convert.FILTERS: plain.bank.T[None]})
-    with pytest.raises(convert.ConvertError, match=r"fb is \[64, 257\], expected \[80, 257\]"):
+    with pytest.raises(convert.ProgramError, match=r"fb is \[64, 257\], expected \[80, 257\]"):
         convert.check_features({convert.FILTERS: plain.bank.T[None, :64]})
 
 
@@ -198,7 +198,7 @@ def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
     from mlperf_harness.settings import ModelSpec, Shape
 
     path = checkpoint(tmp_path / "rnnt.pt", zipped=zipped)
-    words = ["--checkpoint", str(path), "--harness", str(lab.HARNESS), "--out", str(tmp_path)]
+    words = ["--checkpoint", str(path), "--out", str(tmp_path)]
     assert convert.main([*words, "--other-size"]) == 0
     facts = json.loads((tmp_path / "model.json").read_text())
     assert facts["accuracy"]["target"] == 91.62252
@@ -223,9 +223,9 @@ def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
 def test_what_is_no_checkpoint_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "rnnt.pt"
     broken.write_bytes(b"<html>not found</html>")
-    words = ["--checkpoint", str(broken), "--harness", str(lab.HARNESS), "--out", str(tmp_path)]
+    words = ["--checkpoint", str(broken), "--out", str(tmp_path)]
     assert convert.main(words) == 1
-    assert f"convert: {broken} is no checkpoint of PyTorch" in capsys.readouterr().err
+    assert f"convert: {broken} is no file of PyTorch's weights" in capsys.readouterr().err
     assert not (tmp_path / "model.json").exists()
 
 
