@@ -9,10 +9,6 @@ from typing import Any
 from cmind.automation import Automation
 
 THING = "cache"
-VERBS = (
-    *("show", "search", "delete", "why", "pin", "unpin", "verify", "gc", "du"),
-    *("export", "bundle", "import", "help"),
-)
 
 _AUTOMATION_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -35,4 +31,4 @@ class CAutomation(Automation):
         except ModuleNotFoundError as missing:
             fix = f"{sys.executable} -m pip install {missing.name}"
             return {"return": 1, "error": f"{missing} (needed by {__file__}): try {fix}"}
-        return adapter.answer(THING, VERBS, self, i)
+        return adapter.answer(THING, self, i)

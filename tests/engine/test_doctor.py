@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cmbench import doctor
-from cmbench.cli.verbs.doctor import doctor_text
 from cmbench.doctor import INFO, LOOK, OK, STOP, Finding, Machine
 from cmbench.lib.probe import ProbeResult
+from cmbench.render.doctor import doctor_text
 from lab import Lab
 
 DEBIAN = "ID=debian\nVERSION_ID=12\n"

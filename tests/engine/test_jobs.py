@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -400,16 +400,17 @@ class Step(SimpleNamespace):
 
 def test_several_running_steps_in_one_view() -> None:
     pytest.importorskip("rich")
+    from cmbench.api.events import Event, Step
     from cmbench.render.progress import Live
 
     view = Live(io.StringIO())
-    top = Step(parent=None, label="app")
-    below = [Step(parent=top, label=f"get-{'long-' * 20}{name}") for name in "ab"]
-    inner = Step(parent=below[0], label="get-inner")
-    for depth, frame in ((0, top), (1, below[0]), (1, below[1]), (2, inner)):
-        view.started(cast(Any, frame), depth)
-    view.progress({"label": "Building", "done": 1, "total": 4, "unit": "MB"})
-    view.progress({"label": "Testing", "done": 1, "total": 2})
+    top = Step("app", depth=0, number=1)
+    below = [Step(f"get-{'long-' * 20}{n}", depth=1, number=n, caller=1) for n in (2, 3)]
+    inner = Step("get-inner", depth=2, number=4, caller=2)
+    for step in (top, *below, inner):
+        view(Event("started", step=step))
+    view(Event("progress", data={"label": "Building", "done": 1, "total": 4, "unit": "MB"}))
+    view(Event("progress", data={"label": "Testing", "done": 1, "total": 2}))
     shown = [str(row) for row in view._picture().renderables]
     assert [line[12:].strip()[:9] for line in shown[:4]] == [
         "app",
@@ -420,7 +421,7 @@ def test_several_running_steps_in_one_view() -> None:
     assert "25% Building 1 MB of 4 MB" in shown[4]
     assert "50% Testing" in shown[5]
     assert max(map(len, shown)) < 80
-    view.left(cast(Any, inner))
+    view(Event("left", step=inner))
     assert len(view._picture().renderables) == 3
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cmbench.index.select import choose, parse_tags
-from cmbench.session.session import Session
+from cmbench.session.call import Call
+from cmbench.session.workspace import Workspace
 from lab import Lab
 
 META = {"automation_alias": "script", "automation_uid": "5b4e0237da074764"}
@@ -90,10 +91,12 @@ def test_a_fork_with_the_same_alias_is_another_repository(
     repos = two.cmind().repos.lst
     repos[1] = SimpleNamespace(path_with_prefix=str(fork), meta=repos[0].meta)
     cmind = SimpleNamespace(repos_path=str(two.home), repos=SimpleNamespace(lst=repos))
-    first = Session(cmind, {"tags": "get,x"}, write=False)
-    assert first.script()[1].path == str(two.repo / "script/get-x")
+    first = Call(Workspace.of_cmind(cmind, write=False), {"tags": "get,x"})
+    assert first.request().script.path == str(two.repo / "script/get-x")
     monkeypatch.chdir(fork)
-    second = Session(cmind, {"tags": "get,x"}, write=False)
-    caller = second.script()[1]
+    second = Call(Workspace.of_cmind(cmind, write=False), {"tags": "get,x"})
+    caller = second.request().script
     assert caller.path == str(fork / "script/get-x")
-    assert choose(second.index, parse_tags("get,y"), "", caller).path == str(fork / "script/get-y")
+    assert choose(second.workspace.index, parse_tags("get,y"), "", caller).path == str(
+        fork / "script/get-y"
+    )

@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 
 from cmbench.cli import adapter
-from cmbench.cli.dispatch import VERBS
-from cmbench.cli.usage import LIKE_RUN, USAGE, flags_of_verb, verbs
+from cmbench.cli.commands import VERBS, flags_of_verb, usage_of
 from lab import Lab
 
 ENGINE_WORDS = {"find": "search", "rm": "delete"}
-EACH = [
-    (thing, verb)
-    for thing, words in verbs().items()
-    for verb in words
-    if verb != "help" and (thing, verb) not in {("script", word) for word in LIKE_RUN}
-]
+EACH = [(v.thing, v.word) for v in VERBS if v.word != "help" and not v.of_scripts]
 
 
 @pytest.mark.parametrize(("thing", "verb"), EACH)
@@ -35,23 +29,21 @@ def test_a_command_takes_the_flags_that_its_help_names(thing: str, verb: str, la
 
 
 def test_help_of_one_verb_tells_its_flags(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [verb for thing, verb in VERBS if thing == "cache"]
-
     class Automation:
         cmind = lab.cmind()
 
     Automation.cmind.cfg = {"action_substitutions": {"rm": "delete", "find": "search"}}
     for word, wanted in (("gc", "--max-size=20GB"), ("rm", "--force"), ("bundle", "--output=FILE")):
         i = {"action": word, "automation": "cache", "out": "con", "h": True}
-        assert adapter.answer("cache", words, Automation(), i)["return"] == 0
+        assert adapter.answer("cache", Automation(), i)["return"] == 0
         text = capsys.readouterr().out
         assert wanted in text
         assert f"cm {word} cache" in text
         assert "cm du cache" not in text
         assert max(map(len, text.splitlines())) <= 80
     i = {"action": "help", "automation": "cache", "out": "con"}
-    adapter.answer("cache", words, Automation(), i)
-    assert len(capsys.readouterr().out.splitlines()) == len(USAGE["cache"])
+    adapter.answer("cache", Automation(), i)
+    assert len(capsys.readouterr().out.splitlines()) == len(usage_of("cache"))
 
 
 def test_scripts_as_json(lab: Lab) -> None:

@@ -15,17 +15,17 @@ import jsonschema
 import pytest
 import yaml
 
+from cmbench.api.author import plan_problems, run_call
 from cmbench.author import docs
 from cmbench.author.author_session import Workbench
 from cmbench.author.detection import read_cases, run_case
 from cmbench.author.lint import choose_checks, lint
 from cmbench.author.lint_files import REGISTRY
+from cmbench.cli.commands import verb_of, verbs
 from cmbench.cli.completion import complete
-from cmbench.cli.dispatch import VERBS, handle
-from cmbench.cli.usage import verbs
-from cmbench.cli.verbs.author import plan_problems
-from cmbench.cli.verbs.run import run_script
+from cmbench.cli.dispatch import handle
 from cmbench.format.schema import KEY_ORDER, META_SCHEMA, meta_schema, meta_schema_text
+from cmbench.session.workspace import Workspace
 from support import ROOT, project_files
 
 SCRIPTS = sorted(
@@ -46,10 +46,8 @@ each_case = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
     """All scripts of this checkout, with an empty cache."""
-    repository = SimpleNamespace(path_with_prefix=str(ROOT), meta={"alias": "cmbench"})
     home = str(tmp_path_factory.mktemp("home"))
-    cmind = SimpleNamespace(repos_path=home, repos=SimpleNamespace(lst=[repository]))
-    return Workbench(cmind, {"path": str(ROOT)})
+    return Workbench(Workspace.open(home, [str(ROOT)]), path=str(ROOT))
 
 
 @each_script
@@ -71,7 +69,7 @@ def test_its_meta_fits_the_published_schema(path: Path) -> None:
 
 @each_case
 def test_its_detection_tests_hold(path: Path, case: dict[str, Any]) -> None:
-    assert run_case(str(path), case, run_script).problems == ()
+    assert run_case(str(path), case, run_call).problems == ()
 
 
 @each_script
@@ -111,19 +109,19 @@ def test_a_stale_page_and_a_new_fault_are_found(bench: Workbench, tmp_path: Path
     shutil.copytree(ROOT / "script/detect-os", copy)
     text = (copy / "meta.yaml").read_text()
     (copy / "meta.yaml").write_text(text + "\nnew_env_kyes: []\n")
-    changed = Workbench(bench.session.cmind, {"path": str(copy)})
+    changed = Workbench(bench.as_written, path=str(copy))
     faults = lint(str(copy), changed.index, choose_checks(REGISTRY))
     assert [(f.number, f.line) for f in faults] == [("CMB101", len(text.splitlines()) + 2)]
     (copy / "meta.yaml").write_text(text.replace("- info", "- news"))
-    changed = Workbench(bench.session.cmind, {"path": str(copy)})
+    changed = Workbench(bench.as_written, path=str(copy))
     page = docs.readme(next(changed.scripts()), changed.index)
     assert docs.stale({str(copy / "README.md"): page})
 
 
 def test_every_verb_of_the_help_is_one_that_works(bench: Workbench) -> None:
     names = {"find": "search", "rm": "delete"}
-    known = {(thing, names.get(verb, verb)) for thing, words in verbs().items() for verb in words}
-    assert known <= set(VERBS)
+    known = [(thing, names.get(word, word)) for thing, words in verbs().items() for word in words]
+    assert all(verb_of(thing, word) for thing, word in known)
     assert "script" in complete("cm lint ", verbs(), bench.index)
 
 

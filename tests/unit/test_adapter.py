@@ -27,10 +27,7 @@ class Automation(Base):
         self.cmind = SimpleNamespace(cfg=config, output=output)
 
     def any(self, i: dict[str, Any]) -> dict[str, Any]:
-        return adapter.answer("script", VERBS, self, i)
-
-
-VERBS = ("run", "search", "help")
+        return adapter.answer("script", self, i)
 
 
 @pytest.fixture

@@ -94,6 +94,23 @@ def test_harness_code_imports_nothing_of_the_engine() -> None:
     assert not wrong, "another interpreter runs this code: " + ", ".join(wrong)
 
 
+def test_nothing_below_the_command_line_prints() -> None:
+    rooms = (ENGINE / "cli", ENGINE / "render")
+    # A question of a script, and the log of a foreign dialect, go to standard error as they come.
+    asks = {"run/step.py", "run/mlc_modules.py"}
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in sorted(ENGINE.rglob("*.py"))
+        if not any(path.is_relative_to(room) for room in rooms)
+        and path.relative_to(ENGINE).as_posix() not in asks
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("print", "input")
+    ]
+    assert not found, "return a value or tell an event: " + ", ".join(found)
+
+
 def test_the_command_line_starts_without_heavy_modules() -> None:
     code = (
         "import sys; import cmbench.cli.dispatch;"

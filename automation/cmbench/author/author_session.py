@@ -3,60 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import DIALECTS
 from cmbench.format.meta import META_FILES
-from cmbench.format.model import Script
+from cmbench.format.model import Script, Tags
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import choose
-from cmbench.session import request as requests_in
-from cmbench.session.session import Session
-
-_COMMON = {"tags", "path", "out", "json", "quiet", "silent", "verbose", "help"}
+from cmbench.session.workspace import Workspace
 
 
 class Workbench:
     """The scripts that an author's command is about, and an index that knows them and the rest.
 
-    They are named by tags, by alias or by ``--path`` (a script directory or a repository). Without
+    They are named by tags, by alias or by ``path`` (a script directory or a repository). Without
     a name they are all scripts of the repository that holds the current directory.
+    ``as_written`` is the workspace as their author sees it: the files as they are, faults and all.
     """
 
-    def __init__(self, cmind: Any, i: Mapping[str, Any], flags: Iterable[str] = ()) -> None:
-        self.session = Session(cmind, i, write=False)
-        self.flags = self.session.flags
-        refuse_unknown(self.flags, {*_COMMON, *flags})
-        self.index = self.session.index
-        self.paths = [os.path.realpath(path) for path in self._paths()]
-        # What an author is told is about the files as they are, faults and all.
-        self.index = Index(_lenient(self.session.repositories, self.paths), os.devnull, write=False)
-
-    def _paths(self) -> list[str]:
-        tags, uid = requests_in.tags_of(self.session.i)
-        path = str(self.flags.get("path") or "")
-        if uid or tags.wanted:
-            if not path:
-                return [choose(self.index, tags, uid).path]
-            raise Error("bad-value", "tags and --path name scripts in two ways", hint="give one")
-        place = os.path.realpath(os.path.expanduser(path)) if path else os.getcwd()
-        if _is_script(place):
-            return [place]
-        root = repository_above(place)
-        found = sorted(scripts_in(root)) if root else []
-        if not found:
-            raise Error(
-                "bad-value",
-                f"{place} is neither a script nor a repository of scripts",
-                hint="name one: by its tags, by its alias, or by --path=DIR",
-            )
-        return found
-
-    def words(self, path: str) -> tuple[str, ...]:
-        """Env words of a script's native programs."""
-        return self.index.content(path).words
+    def __init__(
+        self, workspace: Workspace, tags: Tags | None = None, name: str = "", path: str = ""
+    ) -> None:
+        chosen = _chosen(workspace.index, tags or Tags(), name, path)
+        self.paths = [os.path.realpath(path) for path in chosen]
+        self.as_written = workspace.with_index(
+            Index(_lenient(workspace.repositories, self.paths), os.devnull, write=False)
+        )
+        self.index = self.as_written.index
 
     def scripts(self) -> Iterator[Script]:
         """The typed scripts; raises ``Error`` for one that cannot be read."""
@@ -74,12 +48,24 @@ class Workbench:
         return found
 
 
-def refuse_unknown(flags: Mapping[str, Any], known: set[str]) -> None:
-    """Raise ``Error`` for a flag that a command does not know."""
-    for name in flags:
-        if name not in known:
-            hint = did_you_mean(name, known) or "its flags: put --help behind the command"
-            raise Error("unknown-flag", f"this command knows no flag --{name}", hint=hint)
+def _chosen(index: Index, tags: Tags, name: str, path: str) -> list[str]:
+    """The directories of the scripts that are meant."""
+    if name or tags.wanted:
+        if not path:
+            return [choose(index, tags, name).path]
+        raise Error("bad-value", "tags and --path name scripts in two ways", hint="give one")
+    place = os.path.realpath(os.path.expanduser(path)) if path else os.getcwd()
+    if _is_script(place):
+        return [place]
+    root = repository_above(place)
+    found = sorted(scripts_in(root)) if root else []
+    if not found:
+        raise Error(
+            "bad-value",
+            f"{place} is neither a script nor a repository of scripts",
+            hint="name one: by its tags, by its alias, or by --path=DIR",
+        )
+    return found
 
 
 def _is_script(path: str) -> bool:
@@ -125,9 +111,9 @@ def _lenient(repositories: Iterable[Repository], paths: Iterable[str]) -> list[R
     return list(found.values())
 
 
-def repository_to_write(session: Session, name: str) -> str:
+def repository_to_write(workspace: Workspace, name: str) -> str:
     """Where a new script goes: the repository ``name``, else the one we are in, else ``local``."""
-    known = {r.alias: r.path for r in session.repositories}
+    known = {r.alias: r.path for r in workspace.repositories}
     if name:
         if name not in known:
             hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import META_FILES, load_yaml, read_meta
 from cmbench.format.model import PHASES
+from cmbench.index.scripts import Repository
 from cmbench.lib.text_files import read_or_empty
+from cmbench.session.workspace import Workspace
 
 FILE = "detection_test.yaml"
 CASE_KEYS: Mapping[str, str] = {
@@ -47,8 +48,25 @@ _BASICS = (
     *("tr", "true", "uname", "uniq", "wc", "xargs"),
 )
 
-Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
-"""The verb ``run``: cmind and its dictionary in, a CM return dictionary out; raises ``Error``."""
+
+class Ended(Protocol):
+    """What is asked of a finished run."""
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """The env keys that it gave back."""
+
+    @property
+    def version(self) -> str:
+        """The version that it found."""
+
+    @property
+    def log(self) -> str:
+        """The path of its log."""
+
+
+Run = Callable[[Workspace, Mapping[str, Any]], Ended]
+"""Runs what flags, in the words of the command line, ask for; raises ``Error``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +96,7 @@ def read_cases(directory: str) -> list[dict[str, Any]]:
 
 
 def run_case(directory: str, case: Mapping[str, Any], run: Run) -> Result:
-    """Run one case of the script in ``directory`` with the verb ``run``."""
+    """Run one case of the script in ``directory``."""
     with tempfile.TemporaryDirectory(prefix="cmbench-test-") as scratch:
         here = os.path.realpath(scratch)
         world = _World(here, os.path.basename(directory), _placed(case, here))
@@ -143,7 +161,7 @@ class _World:
     def problems(self, run: Run) -> list[str]:
         wanted = str(self.case.get("error") or "")
         try:
-            answer = run(self._cmind(), self._call())
+            ended = run(self._workspace(), self._call())
         except Error as error:
             text = error.render() + "\n" + read_or_empty(error.log)
             if error.code != wanted:
@@ -151,27 +169,23 @@ class _World:
             return self._unsaid(text)
         if wanted:
             return [f"it should have failed with {wanted} and did not"]
-        log = read_or_empty(os.path.join(os.path.dirname(answer["record"]), "log.txt"))
-        return self._differences(answer) + self._unsaid(log)
+        return self._differences(ended) + self._unsaid(read_or_empty(ended.log))
 
-    def _cmind(self) -> Any:
-        repository = SimpleNamespace(path_with_prefix=self.repository, meta={"alias": "test"})
-        return SimpleNamespace(
-            repos_path=os.path.join(self.here, ".home"), repos=SimpleNamespace(lst=[repository])
-        )
+    def _workspace(self) -> Workspace:
+        return Workspace(os.path.join(self.here, ".home"), [Repository("test", self.repository)])
 
     def _call(self) -> dict[str, Any]:
         call = {"artifact": self.alias, "silent": True, "tags": self.case.get("variations") or ""}
         given = {key: str(value) for key, value in (self.case.get("given") or {}).items()}
         return {**call, "env": given, **(self.case.get("flags") or {})}
 
-    def _differences(self, answer: Mapping[str, Any]) -> list[str]:
+    def _differences(self, ended: Ended) -> list[str]:
         expect = self.case.get("expect") or {}
         found = []
-        if "version" in expect and not _like(answer.get("version"), expect["version"]):
-            found.append(f"version is {answer.get('version')!r}, not {expect['version']!r}")
+        if "version" in expect and not _like(ended.version, expect["version"]):
+            found.append(f"version is {ended.version!r}, not {expect['version']!r}")
         for key, value in (expect.get("env") or {}).items():
-            got = answer["new_env"].get(key)
+            got = ended.env.get(key)
             if not _like(got, value):
                 found.append(f"{key} is {got!r}, not {value!r}")
         return found

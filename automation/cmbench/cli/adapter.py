@@ -10,21 +10,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cmbench.cli import commands
+from cmbench.cli.commands import Verb
 from cmbench.errors import Error, did_you_mean
 
-_OF_A_SCRIPT = {("script", verb) for verb in ("run", "plan", "show")}
 
-
-def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any]) -> dict[str, Any]:
+def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     """Answer one request.
 
-    ``thing`` is the automation's alias and ``verbs`` are the verbs that the engine handles for it.
-    ``automation`` is the cmind object that got the request: verbs that only its base class knows
-    (``add``, ``load`` ...) stay cmind's. Returns a CM return dict; raises nothing of its own.
+    ``thing`` is the automation's alias. ``automation`` is the cmind object that got the request:
+    verbs that only its base class knows (``load`` ...) stay cmind's. Returns a CM return dict;
+    raises nothing of its own.
     """
     cmind = automation.cmind
     word = str(i.get("action", ""))
@@ -33,14 +33,14 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
     asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
     if asks_help:
         i["help"] = True
-        # A verb that runs scripts tells of the one that is named, and docker of itself.
-        named = i.get("tags") or i.get("artifact")
-        if verb in verbs and verb != "docker" and not (named and (thing, verb) in _OF_A_SCRIPT):
+        own = _declared(thing, verb)
+        named = bool(i.get("tags") or i.get("artifact"))
+        if own is not None and own.own_help not in ("always", "named" if named else "always"):
             i["help_of"], verb = verb, "help"
     # The newer command `cmx` adds its own settings; they concern nobody behind this line.
     i.pop("control", None)
 
-    if verb in verbs:
+    if _declared(thing, verb) is not None:
         from cmbench.cli import dispatch as cli
 
         if "cmd" in i:
@@ -52,9 +52,9 @@ def answer(thing: str, verbs: Sequence[str], automation: Any, i: dict[str, Any])
     else:
         inherited = _inherited(automation, verb)
         if inherited is not None and not asks_help:
-            own: dict[str, Any] = inherited(i)
-            return own
-        result = _refuse(thing, word, verbs, i)
+            answered: dict[str, Any] = inherited(i)
+            return answered
+        result = _refuse(thing, word, i)
 
     if asks_help:
         result["skip_delayed_help"] = True
@@ -121,8 +121,12 @@ def _inherited(automation: Any, verb: str) -> Any:
     return getattr(super(type(automation), automation), verb, None)
 
 
-def _refuse(thing: str, word: str, verbs: Sequence[str], i: dict[str, Any]) -> dict[str, Any]:
-    guess = did_you_mean(word, verbs)
+def _declared(thing: str, word: str) -> Verb | None:
+    return next((v for v in commands.VERBS if v.thing == thing and word in v.words), None)
+
+
+def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
+    guess = did_you_mean(word, commands.words_of(thing))
     error = Error(
         "unknown-verb",
         f'"cm {word} {thing}" is not a command',

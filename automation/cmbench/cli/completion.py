@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cmbench.author.scaffold import KINDS
-from cmbench.cli.usage import flags_of_verb
+from cmbench.cli import commands
 from cmbench.errors import Error
 from cmbench.format.model import InputSpec
 from cmbench.index.scripts import Index, Row
 from cmbench.index.select import parse_tags
-from cmbench.session.request import FLAGS
 
 LINE = "CMBENCH_LINE"
 """The variable in which the shell hands over the line."""
@@ -145,8 +144,9 @@ def _inputs(line: _Line, index: Index) -> Mapping[str, InputSpec]:
 
 
 def _flags(line: _Line, index: Index) -> list[str]:
-    known = flags_of_verb(line.thing, line.verb)
-    if known is not FLAGS:
+    verb = commands.verb_of(line.thing, line.verb)
+    known = verb.told if verb is not None else {}
+    if verb is None or not verb.of_scripts:
         # What stands behind the "=" is an example.
         return [f"--{name}{equals}" for name, equals, _ in (f.partition("=") for f in known)]
     flags = [f"--{name}" if name in _SWITCHES else f"--{name}=" for name in known]

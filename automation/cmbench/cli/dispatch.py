@@ -1,64 +1,24 @@
-"""The verbs: cmind's dictionary in, a CM return dictionary out.
-
-A new verb is a function ``(cmind, i) -> Answer`` in a module of ``cmbench.cli.verbs`` and a line in
-``VERBS``; the adapter in ``automation/<thing>/module.py`` lists the words that reach it.
-"""
+"""From cmind's dictionary to a verb; from its reply to the console and a CM return dictionary."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
+from cmbench.cli.commands import verb_of
+from cmbench.cli.reply import Answer, Command, refuse_unknown
 from cmbench.errors import Error, internal
-from cmbench.session.session import Answer, output_fails
-
-VERBS: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("script", "run"): ("run", "run_script"),
-    ("script", "plan"): ("plan", "plan_script"),
-    ("script", "search"): ("find", "find_script"),
-    ("script", "show"): ("find", "show_script"),
-    ("script", "add"): ("author", "add_script"),
-    ("script", "lint"): ("author", "lint_script"),
-    ("script", "test"): ("author", "test_script"),
-    ("script", "doc"): ("author", "doc_script"),
-    ("script", "complete"): ("complete", "complete_script"),
-    ("script", "diff"): ("replay", "diff_script"),
-    ("script", "replay"): ("replay", "replay_script"),
-    ("script", "doctor"): ("doctor", "doctor_script"),
-    ("script", "log"): ("log", "log_script"),
-    ("script", "docker"): ("container", "docker_script"),
-    ("script", "help"): ("help", "help_script"),
-    ("cache", "show"): ("cache", "show_cache"),
-    ("cache", "search"): ("cache", "show_cache"),
-    ("cache", "delete"): ("cache", "remove_cache"),
-    ("cache", "pin"): ("cache", "pin_cache"),
-    ("cache", "unpin"): ("cache", "unpin_cache"),
-    ("cache", "why"): ("cache", "why_cache"),
-    ("cache", "verify"): ("upkeep", "verify_cache"),
-    ("cache", "gc"): ("upkeep", "gc_cache"),
-    ("cache", "du"): ("upkeep", "du_cache"),
-    ("cache", "export"): ("bundle", "export_cache"),
-    ("cache", "bundle"): ("bundle", "export_cache"),
-    ("cache", "import"): ("bundle", "import_cache"),
-    ("cache", "help"): ("help", "help_cache"),
-}
-"""(thing, verb) to (module in ``cmbench.cli.verbs``, function)."""
+from cmbench.session.workspace import Workspace
 
 
-def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
+def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     """Do ``cm <verb> <thing>``; failures are printed here and returned with their exit code."""
     console = i.get("out") == "con"
     try:
         _check_call(cmind, i)
-        module, function = VERBS[thing, verb]
-        do = getattr(import_module(f"cmbench.cli.verbs.{module}"), function)
-        answer: Answer = do(cmind, i)
-        if console:
-            print(end="", flush=True)
-        return answer
+        return _do(thing, word, cmind, i)
     except Error as error:
         if i.get("debug"):
             import traceback
@@ -72,7 +32,7 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
         _print_no_more()
         return {"return": 0}
     except OSError as problem:
-        if console and output_fails():
+        if console and _output_fails():
             _print_no_more()
             return _failure(_cannot_print(problem), console)
         from cmbench.cache.store import disk_error
@@ -82,6 +42,31 @@ def handle(thing: str, verb: str, cmind: Any, i: dict[str, Any]) -> Answer:
         if i.get("debug"):
             raise
         return _failure(internal(problem), console)
+
+
+def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
+    verb = verb_of(thing, word)
+    assert verb is not None
+    write = verb.writes and not (verb.only_looks and i.get(verb.only_looks))
+    command = Command(thing, Workspace.of_cmind(cmind, write), i)
+    if verb.accepted is not None:
+        refuse_unknown(command.flags, verb.accepted)
+    reply = verb.function()(command)
+    if command.console:
+        shown = reply.shown(command.as_json)
+        print(shown or "", end="" if shown is None else "\n", flush=True)
+    if reply.error is not None:
+        raise reply.error
+    return {"return": 0, **reply.answer}
+
+
+def _output_fails() -> bool:
+    """Whether it is standard output that an ``OSError`` came from: it still cannot be written."""
+    try:
+        print(end="", flush=True)
+    except OSError:
+        return True
+    return False
 
 
 def _print_no_more() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.format.model import InputSpec, Script
-from cmbench.index.scripts import Row
-from cmbench.lib.text_files import size_text
 from cmbench.session.request import FLAGS
 
 if TYPE_CHECKING:
-    from cmbench.cache.cache_entry import Entry
+    from cmbench.api.scripts import FoundScript
 
 WIDTH = 80
 
@@ -37,16 +34,16 @@ def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     return "\n".join([*lines, f"record: {record}"])
 
 
-def scripts_text(rows: Sequence[Row], titles: Sequence[str]) -> str:
+def scripts_text(found: Sequence[FoundScript]) -> str:
     """Scripts with their tags and what they are for; whose they are, if not all of one."""
     blocks = []
-    several = len({row.repo for row in rows}) > 1
-    for row, title in zip(rows, titles, strict=True):
-        name = f"{row.alias} ({row.repo})" if several else row.alias
-        lines = [name + (f": {title}" if title else "")]
-        lines.append("  tags " + ",".join(sorted(row.tags)))
-        if row.variations:
-            shown = ", ".join("_" + v for v in sorted(row.variations))
+    several = len({script.repository for script in found}) > 1
+    for script in found:
+        name = f"{script.alias} ({script.repository})" if several else script.alias
+        lines = [name + (f": {script.title}" if script.title else "")]
+        lines.append("  tags " + ",".join(script.tags))
+        if script.variations:
+            shown = ", ".join("_" + v for v in script.variations)
             lines += textwrap.wrap(
                 f"variations {shown}", WIDTH, initial_indent="  ", subsequent_indent="    "
             )
@@ -116,33 +113,3 @@ def _variation_lines(script: Script) -> list[str]:
         prefix = f"{group}: " if group else ""
         lines += _wrapped(prefix + ", ".join(names))
     return lines
-
-
-def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequence[str] = ()) -> str:
-    """Cache entries as a table with tags and paths below each row."""
-    if not entries:
-        return "no cache entry matches"
-    lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
-    notes = marks or [""] * len(entries)
-    for entry, last, note in zip(entries, used, notes, strict=True):
-        lines.append(
-            f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
-            f"{age(entry.created):>11}{age(last):>11}"
-        )
-        extra = [t for t in entry.tags if t.startswith(("_", "name-"))]
-        if extra:
-            lines += _wrapped(" ".join(extra), 4)
-        lines.append("    " + entry.path + (f"  ({note})" if note else ""))
-    total = size_text(sum(entry.size for entry in entries))
-    noun = "entry" if len(entries) == 1 else "entries"
-    lines.append(f"{len(entries)} {noun}, {total}")
-    return "\n".join(lines)
-
-
-def age(since: float) -> str:
-    """``3 min ago``."""
-    seconds = max(0.0, time.time() - since)
-    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.0f} {name} ago"
-    return f"{seconds / 86400:.0f} d ago"

@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from cmbench.api.planning import Explanation
 from cmbench.lib.text_files import size_text
-from cmbench.plan.explain import Notes, Origin, acquires_for
+from cmbench.plan.explain import Origin, acquires_for
 from cmbench.plan.node import Node, Plan, walk
 from cmbench.plan.tree import TAGS_FROM
 
@@ -180,21 +181,21 @@ def _bounded(known: str, totals: Mapping[str, Any], key: str, incomplete: bool) 
 # ---------------------------------------------------------------- where a value is from
 
 
-def origins_text(key: str, notes: Notes) -> str:
-    """Each step that sets or passes on ``key``, in the order of the run, and who reads it."""
-    title = ", in the order of the run:" if notes.origins else ": nothing sets it"
-    lines = [f"{key}{title}"]
+def origins_text(found: Explanation) -> str:
+    """Each step that sets or passes on a value, in the order of the run, and who reads it."""
+    title = ", in the order of the run:" if found.origins else ": nothing sets it"
+    lines = [f"{found.key}{title}"]
     step = -1
-    for origin in notes.origins:
+    for origin in found.origins:
         lead = "  " * (origin.depth + 1)
         if step != origin.number:
             lines.append(lead + origin.step)
             step = origin.number
         lines += _origin_lines(origin, lead + "  ")
-    for value, steps in notes.readers.items():
+    for value, steps in found.readers.items():
         shown = "is not set" if value == "not set" else f"is {value}"
         lines += _wrapped(f"{shown} for {', '.join(steps)}")
-    ways = [f"--{name}=VALUE" for name in notes.inputs] or [f"--env.{key}=VALUE"]
+    ways = [f"--{name}=VALUE" for name in found.inputs] or [f"--env.{found.key}=VALUE"]
     return "\n".join([*lines, f"to set it: {' or '.join(ways)}"])
 
 

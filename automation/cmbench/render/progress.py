@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import IO, Any
 
+from cmbench.api.events import Event, Step
+from cmbench.format.model import RunOptions
 from cmbench.lib.text_files import size_text
-from cmbench.plan.resolved_step import Frame
-from cmbench.run.step import Reporter, StepEnd
 
 _WIDTH = 80
 
 
 class Silent:
-    """Says nothing but what the requested script prints for its user."""
+    """Shows events: nothing but what the requested script says, for whom it waits, and warnings.
+
+    ``faults``: also what is wrong with the metas of scripts.
+    """
 
     watches = False
 
-    def __init__(self, out: IO[str] | None, verbose: bool = False) -> None:
+    def __init__(self, out: IO[str] | None, warns: bool = False, faults: bool = False) -> None:
         self._out = out
-        self._verbose = verbose
+        self._warns = warns
+        self._faults = faults
 
-    def begin(self, total: int) -> None:
-        """Nothing is shown."""
-
-    def started(self, frame: Frame, depth: int) -> None:
-        """Nothing is shown."""
-
-    def left(self, frame: Frame) -> None:
-        """Nothing is shown."""
-
-    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
-        """Nothing is shown."""
-
-    def progress(self, data: Mapping[str, Any]) -> None:
-        """Nothing is shown."""
-
-    def output(self, line: str) -> None:
-        """Show a step's own output if it was asked for."""
-        if self._verbose:
-            self.say(line)
+    def __call__(self, event: Event) -> None:
+        """Show an event of a kind that this view knows."""
+        show = getattr(self, event.kind, None)
+        if show is not None:
+            show(event)
 
     def say(self, line: str) -> None:
-        """Show a line of the requested script."""
+        """Show a line."""
         if self._out is None:
             return
         try:
@@ -53,48 +43,51 @@ class Silent:
             # Nobody reads any more (``| head``), or it is full; the run itself goes on.
             self._out = None
 
-    def note(self, text: str) -> None:
-        """Nothing is shown."""
+    def output(self, event: Event) -> None:
+        """Show a line of a step."""
+        self.say(event.text)
 
-    def waiting(self, text: str) -> None:
-        """Show why nothing happens: it may be so for an hour."""
-        self.say(text)
+    said = output
+    waiting = output
 
-    def end(self) -> None:
-        """Nothing to tidy."""
+    def warning(self, event: Event) -> None:
+        """Show what is not as it should be, away from the results."""
+        if self._warns:
+            print(event.text, file=sys.stderr)
+
+    def faults(self, event: Event) -> None:
+        """Show what is wrong with a script of somebody else."""
+        if self._faults:
+            self.warning(event)
 
 
 class Plain(Silent):
     """One line per finished step that did something, and one every ten seconds of long work."""
 
     watches = True
+    _last_progress = 0.0
 
-    def __init__(self, out: IO[str], verbose: bool = False) -> None:
-        super().__init__(out, verbose)
-        self._total = 0
-        self._last_progress = 0.0
-
-    def begin(self, total: int) -> None:
-        self._total = total
-
-    def started(self, frame: Frame, depth: int) -> None:
+    def started(self, event: Event) -> None:
+        """Progress is shown ten seconds after the start."""
         self._last_progress = time.monotonic()
 
-    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
-        if end.status != "fact":
-            self.say(step_line(frame, depth, end))
+    def finished(self, event: Event) -> None:
+        """Show the line of a step."""
+        if event.step is not None and event.step.status != "fact":
+            self.say(step_line(event.step))
 
-    def progress(self, data: Mapping[str, Any]) -> None:
+    def progress(self, event: Event) -> None:
+        """Show progress, not too often."""
         now = time.monotonic()
         if now - self._last_progress >= 10:
             self._last_progress = now
-            self.say("          ... " + progress_text(data))
+            self.say("          ... " + progress_text(event.data))
 
-    def note(self, text: str) -> None:
-        self.say("          " + text)
+    def note(self, event: Event) -> None:
+        """Show a note below the steps."""
+        self.say("          " + event.text)
 
-    def waiting(self, text: str) -> None:
-        self.note(text)
+    waiting = note
 
 
 class Live(Silent):
@@ -102,9 +95,9 @@ class Live(Silent):
 
     watches = True
 
-    def __init__(self, out: IO[str], verbose: bool = False) -> None:
-        super().__init__(out, verbose)
-        self._open: dict[Frame, tuple[int, float]] = {}
+    def __init__(self, out: IO[str], warns: bool = False, faults: bool = False) -> None:
+        super().__init__(out, warns, faults)
+        self._open: dict[int, tuple[Step, float]] = {}
         self._progress: dict[str, str] = {}
         self._note = ""
         from rich.console import Console
@@ -120,48 +113,56 @@ class Live(Silent):
             redirect_stderr=False,
         )
 
-    def begin(self, total: int) -> None:
+    def began(self, event: Event) -> None:
+        """Begin to draw."""
         self._area.start()
 
-    def started(self, frame: Frame, depth: int) -> None:
-        self._open = {**self._open, frame: (depth, time.monotonic())}
+    def started(self, event: Event) -> None:
+        """Add a running step."""
+        if event.step is not None:
+            self._open = {**self._open, event.step.number: (event.step, time.monotonic())}
 
-    def left(self, frame: Frame) -> None:
-        self._open = {key: row for key, row in self._open.items() if key is not frame}
-        self._progress = {}
+    def left(self, event: Event) -> None:
+        """Take away a step that runs no more."""
+        if event.step is not None:
+            gone = event.step.number
+            self._open = {key: row for key, row in self._open.items() if key != gone}
+            self._progress = {}
 
-    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+    def finished(self, event: Event) -> None:
+        """Let the line of a step scroll by."""
         self._note = ""
-        if end.status != "fact":
-            self.say(step_line(frame, depth, end, self._console.width))
+        if event.step is not None and event.step.status != "fact":
+            self.say(step_line(event.step, self._console.width))
 
-    def progress(self, data: Mapping[str, Any]) -> None:
-        self._progress = {
-            **self._progress,
-            str(data.get("label", "")): progress_text(data, bar=True),
-        }
+    def progress(self, event: Event) -> None:
+        """Keep the newest progress of each label."""
+        label = str(event.data.get("label", ""))
+        self._progress = {**self._progress, label: progress_text(event.data, bar=True)}
 
     def say(self, line: str) -> None:
+        """Let a line scroll by."""
         self._console.print(line, markup=False, soft_wrap=True)
 
-    def note(self, text: str) -> None:
-        self._note = text
+    def note(self, event: Event) -> None:
+        """Show a note below the running steps."""
+        self._note = event.text
 
-    def waiting(self, text: str) -> None:
-        self.note(text)
+    waiting = note
 
-    def end(self) -> None:
+    def ended(self, event: Event) -> None:
+        """Leave the terminal as it was found."""
         self._area.stop()
 
     def _picture(self) -> Any:
         from rich.console import Group
         from rich.text import Text
 
-        now, running = time.monotonic(), self._open
+        now = time.monotonic()
         width = self._console.width - 1
         rows: list[Any] = [
-            Text(f"{now - since:8.1f} s  {'  ' * depth}{frame.label}"[:width])
-            for frame, (depth, since) in ((step, running[step]) for step in _as_tree(running))
+            Text(f"{now - since:8.1f} s  {'  ' * step.depth}{step.label}"[:width])
+            for step, since in _as_tree(self._open.values())
         ]
         rows += [Text(f"            {text}"[:width]) for text in self._progress.values()]
         if self._note:
@@ -169,38 +170,37 @@ class Live(Silent):
         return Group(*rows)
 
 
-def _as_tree(frames: Iterable[Frame], below: Frame | None = None) -> Iterator[Frame]:
+def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[tuple[Step, float]]:
     """Running steps, each below the one that it works for."""
-    for frame in frames:
-        if frame.parent is below:
-            yield frame
-            yield from _as_tree(frames, frame)
+    for step, since in rows:
+        if step.caller == below:
+            yield step, since
+            yield from _as_tree(rows, step.number)
 
 
-def choose_reporter(out: str, quiet: bool, silent: bool, verbose: bool) -> Reporter:
-    """The reporter for ``--out``, ``--quiet``, ``-s`` and ``-v`` on this standard output."""
-    if out != "con":
-        return Silent(sys.stderr if out == "json" and verbose else None, verbose)
-    if silent:
-        return Silent(None)
-    if quiet:
-        return Silent(sys.stdout, verbose)
+def screen(console: bool, options: RunOptions) -> Silent:
+    """The view for ``--out``, ``--quiet``, ``-s`` and ``-v`` on this standard output."""
+    if options.out == "json" or not console:
+        return Silent(sys.stderr if options.out == "json" and options.verbose else None)
+    if options.silent:
+        return Silent(None, warns=True)
+    if options.quiet:
+        return Silent(sys.stdout, warns=True)
     if sys.stdout is not None and sys.stdout.isatty():
         try:
-            return Live(sys.stdout, verbose)
+            return Live(sys.stdout, warns=True, faults=True)
         except ImportError:
             pass
-    return Plain(sys.stdout, verbose) if sys.stdout else Silent(None)
+    return Plain(sys.stdout, True, True) if sys.stdout else Silent(None, True, True)
 
 
-def step_line(frame: Frame, depth: int, end: StepEnd, width: int = _WIDTH) -> str:
+def step_line(step: Step, width: int = _WIDTH) -> str:
     """``  made    2.1 s    get-generic-python-lib,_package.numpy 2.4.6`` in at most ``width``."""
-    version = end.outcome.version if end.outcome else ""
-    word = {"done": "ok", "cached": "cached", "failed": "FAILED"}[end.status]
-    seconds = "" if end.status == "cached" else f"{end.seconds:.1f} s"
-    line = f"{word:<7}{seconds:>8}  {'  ' * depth}{frame.label}"
-    if version and version not in frame.label:
-        line += f" ({version})"
+    word = {"done": "ok", "cached": "cached", "failed": "FAILED"}[step.status]
+    seconds = "" if step.status == "cached" else f"{step.seconds:.1f} s"
+    line = f"{word:<7}{seconds:>8}  {'  ' * step.depth}{step.label}"
+    if step.version and step.version not in step.label:
+        line += f" ({step.version})"
     return line if len(line) <= width else line[: width - 3] + "..."
 
 

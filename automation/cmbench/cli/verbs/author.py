@@ -1,53 +1,40 @@
-"""What authors of scripts call: ``cm add``, ``lint``, ``test``, ``doc`` and ``complete script``."""
+"""What authors of scripts call: ``cm add``, ``lint``, ``test`` and ``doc script``."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sized
+from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
-from cmbench.author.author_session import Workbench, refuse_unknown, repository_to_write, scripts_in
+from cmbench.api import author
+from cmbench.author.author_session import Workbench
+from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
-from cmbench.format.model import Script
-from cmbench.session import request as requests_in
-from cmbench.session.session import OWN_ALIAS, Answer, Session
 
 
-def lint_script(cmind: Any, i: dict[str, Any]) -> Answer:
-    """``cm lint script``: the faults of scripts; ``--fix`` corrects what is safe to correct.
+def _bench(command: Command) -> Workbench:
+    tags, name = command.query()
+    return Workbench(command.workspace, tags, name, str(command.flags.get("path") or ""))
 
-    What is found in a foreign dialect is a warning, and the house style is not asked of it, unless
-    ``--strict`` says that this is its author.
-    """
-    from cmbench.author import lint
-    from cmbench.author.lint_files import REGISTRY
 
-    bench = Workbench(cmind, i, ("fix", "only", "skip", "strict"))
-    only, skip = (str(bench.flags.get(key) or "") for key in ("only", "skip"))
-    every = lint.choose_checks(REGISTRY, only, skip)
-    checks: set[str] = set()
-    faults: list[lint.Fault] = []
-    fixed: list[str] = []
-    for path in bench.paths:
-        foreign = lint.is_foreign(path) and not is_true(bench.flags.get("strict") or "")
-        chosen = [item for item in every if only or not (foreign and item.house)]
-        checks.update(item.number for item in chosen)
-        if bench.flags.get("fix") and lint.fix(path, bench.index, chosen):
-            fixed.append(path)
-        found = lint.lint(path, bench.index, chosen)
-        faults += [replace(fault, binding=not foreign) for fault in found]
-    errors = [fault for fault in faults if fault.binding]
-    warnings = len(faults) - len(errors)
-    count = f"{_count(bench.paths, 'script')}, {len(checks)} checks, {_count(errors, 'fault')}"
+def lint_script(command: Command) -> Reply:
+    """``cm lint script``: the faults of scripts; ``--fix`` corrects what is safe to correct."""
+    flags = command.flags
+    only, skip = (str(flags.get(key) or "") for key in ("only", "skip"))
+    choice = author.Choice(only, skip, is_true(flags.get("strict") or ""))
+    found = author.lint(_bench(command), choice, bool(flags.get("fix")))
+    errors = [fault for fault in found.faults if fault.binding]
+    warnings = len(found.faults) - len(errors)
+    count = f"{_count(found.scripts, 'script')}, {found.checks} checks, {_count(errors, 'fault')}"
     if warnings:
         count += f", {_counted(warnings, 'warning')}"
-    lines = [f"{_shown(path)}: meta.yaml corrected" for path in fixed]
-    lines += [str(fault).replace(fault.path, _shown(fault.path), 1) for fault in faults]
-    answer = {"faults": [asdict(fault) for fault in faults], "fixed": fixed}
-    return _answer(bench, answer, [*lines, count], count if errors else "")
+    lines = [f"{_shown(path)}: meta.yaml corrected" for path in found.fixed]
+    lines += [str(fault).replace(fault.path, _shown(fault.path), 1) for fault in found.faults]
+    answer = {"faults": [asdict(fault) for fault in found.faults], "fixed": list(found.fixed)}
+    return _reply(answer, [*lines, count], count if errors else "")
 
 
 def _shown(path: str) -> str:
@@ -64,104 +51,46 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _answer(bench: Workbench, answer: dict[str, Any], lines: Iterable[str], failed: str) -> Answer:
-    """Print and return the end of a command; ``failed`` says what failed, if anything."""
-    if bench.session.i.get("out") == "con":
-        print(json.dumps(answer, indent=1) if bench.flags.get("json") else "\n".join(lines))
-    return {"return": 1, "error": failed, **answer} if failed else {"return": 0, **answer}
+def _reply(answer: dict[str, Any], lines: Iterable[str], failed: str) -> Reply:
+    """The end of a command; ``failed`` says what failed, if anything."""
+    status = {"error": failed, "return": 1} if failed else {}
+    return Reply({**status, **answer}, "\n".join(lines), answer)
 
 
-def doc_script(cmind: Any, i: dict[str, Any]) -> Answer:
+def doc_script(command: Command) -> Reply:
     """``cm doc script``: write the generated documentation, or ``--check`` it."""
-    from cmbench.author import docs
-
-    bench = Workbench(cmind, i, ("check",))
-    pages: dict[str, str] = {}
-    for root, scripts in bench.by_repository().items():
-        pages |= {os.path.join(s.path, "README.md"): docs.readme(s, bench.index) for s in scripts}
-        if len(scripts) == len(scripts_in(root)):
-            pages |= docs.repository_pages(root, scripts, _is_own(root))
-    stale = docs.stale(pages)
-    if bench.flags.get("check"):
-        lines = [f"{_shown(path)}: not up to date: cm doc script" for path in stale]
-        lines.append(f"{_count(pages, 'file')}, {len(stale)} not up to date")
-        return _answer(bench, {"stale": stale}, lines, lines[-1] if stale else "")
-    _write({path: pages[path] for path in stale})
-    lines = [f"{_shown(path)}: written" for path in stale]
-    lines.append(f"{_count(pages, 'file')}, {len(stale)} written")
-    return _answer(bench, {"written": stale}, lines, "")
+    only_check = bool(command.flags.get("check"))
+    found = author.document(_bench(command), only_check)
+    state, key = ("not up to date", "stale") if only_check else ("written", "written")
+    end = ": cm doc script" if only_check else ""
+    lines = [f"{_shown(path)}: {state}{end}" for path in found.stale]
+    lines.append(f"{_count(found.pages, 'file')}, {len(found.stale)} {state}")
+    failed = lines[-1] if only_check and found.stale else ""
+    return _reply({key: list(found.stale)}, lines, failed)
 
 
-def _write(files: Mapping[str, str]) -> None:
-    for path, text in files.items():
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(text)
-
-
-def _is_own(root: str) -> bool:
-    try:
-        with open(os.path.join(root, "cmr.yaml"), encoding="utf-8") as stream:
-            return f"alias: {OWN_ALIAS}\n" in stream.read()
-    except OSError:
-        return False
-
-
-def test_script(cmind: Any, i: dict[str, Any]) -> Answer:
+def test_script(command: Command) -> Reply:
     """``cm test script``: plan every variation, run every case of ``detection_test.yaml``."""
-    from cmbench.author.detection import read_cases, run_case
-    from cmbench.cli.verbs.run import run_script
-
-    bench = Workbench(cmind, i)
+    bench = _bench(command)
+    tested = author.test(bench)
     lines: list[str] = []
-    tested: list[dict[str, Any]] = []
-    for script in bench.scripts():
-        problems = list(plan_problems(bench, script))
-        results = [run_case(script.path, case, run_script) for case in read_cases(script.path)]
-        variations = _count(script.variations, "variation")
-        outcomes = [(f"plans with its defaults and each of {variations}", problems)]
-        outcomes += [(result.name, list(result.problems)) for result in results]
-        lines.append(script.alias)
-        for name, found in outcomes:
-            lines.append(f"  {'FAIL' if found else 'ok  '} {name}")
-            lines += [f"         {line}" for text in found for line in text.splitlines()]
-            tested.append({"script": script.alias, "test": name, "problems": found})
-    failed = sum(bool(item["problems"]) for item in tested)
+    for alias, items in groupby(tested, lambda item: item.script):
+        lines.append(alias)
+        for item in items:
+            lines.append(f"  {'FAIL' if item.problems else 'ok  '} {item.test}")
+            lines += [f"         {line}" for text in item.problems for line in text.splitlines()]
+    failed = sum(bool(item.problems) for item in tested)
     lines.append(f"{_count(bench.paths, 'script')}, {_count(tested, 'test')}, {failed} failed")
-    return _answer(bench, {"tests": tested}, lines, lines[-1] if failed else "")
+    answer = [{**asdict(item), "problems": list(item.problems)} for item in tested]
+    return _reply({"tests": answer}, lines, lines[-1] if failed else "")
 
 
-def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
-    """Why a script cannot be planned with its defaults or with one of its variations."""
-    from cmbench.plan.resolve import Resolver
-    from cmbench.plan.tree import Planner
-    from cmbench.render.progress import Silent
-    from cmbench.run.scheduler import FactTeller
-    from cmbench.run.step import StepRunner
-
-    session = bench.session
-    words = lambda path: bench.index.content(path).words  # noqa: E731
-    facts = FactTeller(
-        StepRunner(Silent(None), None, True, False, session.cmind, words), os.devnull
-    )
-    facts.resolver = resolver = Resolver(bench.index, session.store, facts)
-    for name in ["", *script.variations]:
-        asked = "_" + name.replace("#", "1").replace(",", ",_") if name else ""
-        tags, _ = requests_in.tags_of({"tags": asked})
-        try:
-            Planner(resolver, facts).plan(requests_in.request_of({}, tags, script.uid, script))
-        except Error as error:
-            yield f"{asked or 'defaults'}: {error.render()}"
-
-
-def add_script(cmind: Any, i: dict[str, Any]) -> Answer:
+def add_script(command: Command) -> Reply:
     """``cm add script``: a new script that passes the linter and its own tests at once."""
-    from cmbench.author import docs, scaffold
-    from cmbench.format.schema import META_SCHEMA, meta_schema_text
+    from cmbench.author import scaffold
 
-    session = Session(cmind, i, write=False)
-    refuse_unknown(session.flags, {"tags", "name", "kind", "repo", "url", "sha256", "out", "json"})
-    repo, _, alias = str(i.get("artifact") or "").rpartition(":")
+    flags = {key: str(value or "") for key, value in command.flags.items()}
+    repo, _, alias = "".join(command.names[:1]).rpartition(":")
     if not alias:
         raise Error(
             "bad-value",
@@ -169,20 +98,10 @@ def add_script(cmind: Any, i: dict[str, Any]) -> Answer:
             hint="name it <verb>-<thing>:\ncm add script get-cmake --kind=detect",
             context=[f"--kind={kind}: {text}" for kind, text in scaffold.KINDS.items()],
         )
-    root = repository_to_write(session, str(session.flags.get("repo") or repo))
-    text = {key: str(session.flags.get(key) or "") for key in ("name", "url", "sha256")}
-    tags = tuple(t for t in str(session.flags.get("tags") or "").split(",") if t)
-    kind = str(session.flags.get("kind") or "detect")
-    written = scaffold.create(root, scaffold.Wish(alias, kind, tags, **text))
-    schema = os.path.join(root, META_SCHEMA)
-    if not os.path.exists(schema):
-        _write({schema: meta_schema_text()})
-        written.append(schema)
-    bench = Workbench(cmind, {"path": os.path.dirname(written[0])})
-    _write(
-        {os.path.join(s.path, "README.md"): docs.readme(s, bench.index) for s in bench.scripts()}
-    )
-    if i.get("out") == "con":
-        print("\n".join(f"{_shown(path)}: written" for path in written))
-        print(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")
-    return {"return": 0, "path": os.path.dirname(written[0]), "files": written}
+    text = {key: flags.get(key, "") for key in ("name", "url", "sha256")}
+    tags = tuple(t for t in flags.get("tags", "").split(",") if t)
+    wish = scaffold.Wish(alias, flags.get("kind") or "detect", tags, **text)
+    written = author.add(command.workspace, wish, flags.get("repo") or repo)
+    lines = [f"{_shown(path)}: written" for path in written]
+    lines.append(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")
+    return Reply({"path": os.path.dirname(written[0]), "files": written}, "\n".join(lines))

@@ -4,152 +4,84 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.cache import retention as housekeeping
-from cmbench.cache.store import Entry
-from cmbench.cli.verbs.cache import check_flags, chosen, count, tell
+from cmbench.api import cache
+from cmbench.cache import retention
+from cmbench.cli.reply import Command, Reply
+from cmbench.cli.results import entries_of
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
-from cmbench.lib.text_files import size_text
-from cmbench.session.session import Answer, Session
-
-_SHOWN = 10
+from cmbench.render.cache import SHOWN, checked_text, count, disposal_text, usage_text
 
 
-def verify_cache(cmind: Any, i: dict[str, Any]) -> Answer:
+def verify_cache(command: Command) -> Reply:
     """``cm verify cache``: compare payloads with what was recorded when they were published."""
-    session = Session(cmind, i, write=False)
-    results = [_verified(session, entry) for entry in chosen(session)]
-    bad = [item for item in results if item["faults"]]
+    results = cache.verify(command.workspace, entries_of(command))
+    bad = [item for item in results if item.faults]
     total = f"{count(len(results), 'entry', 'entries')} checked, {len(bad)} damaged"
-    tell(session, lambda: "\n".join([*map(_verdict, results), total]), results)
+    found = [_data(item) for item in results]
+    text = "\n".join([*map(checked_text, results), total])
     if not bad:
-        return {"return": 0, "list": results}
+        return Reply({"list": found}, text, found)
+    hint = "remove what is damaged; it is made again when needed: "
     error = Error(
         "cache-damaged",
         f"{count(len(bad), 'entry is', 'entries are')} not as published",
-        hint=f"remove what is damaged; it is made again when needed: cm rm cache {bad[0]['uid']}",
-        context=[f"{item['path']}: {item['faults'][0]}" for item in bad[:_SHOWN]],
+        hint=f"{hint}cm rm cache {bad[0].entry.uid}",
+        context=[f"{item.entry.path}: {item.faults[0]}" for item in bad[:SHOWN]],
     )
-    raise error
+    return Reply({}, text, found, error)
 
 
-def _verified(session: Session, entry: Entry) -> dict[str, Any]:
-    from cmbench.cache.cache_entry import damage
-    from cmbench.cache.inventory import check
-
-    found = check(entry, session.store.files(entry))
-    why = damage(entry)
-    faults = list(found.faults)
-    if why and not faults:
-        faults = [why]
+def _data(item: cache.Checked) -> dict[str, Any]:
     return {
-        "uid": entry.uid,
-        "script": entry.script,
-        "path": entry.path,
-        "files": found.files,
-        "read": found.read,
-        "added": found.added,
-        "recorded": found.recorded,
-        "faults": faults,
+        "uid": item.entry.uid,
+        "script": item.entry.script,
+        "path": item.entry.path,
+        "files": item.files,
+        "read": item.read,
+        "added": item.added,
+        "recorded": item.recorded,
+        "faults": list(item.faults),
     }
 
 
-def _verdict(item: dict[str, Any]) -> str:
-    name = f"{item['script']}_{item['uid']}"
-    if item["faults"]:
-        more = len(item["faults"]) - _SHOWN
-        lines = [f"DAMAGED {name}", *(f"    {fault}" for fault in item["faults"][:_SHOWN])]
-        return "\n".join(lines + ([f"    and {more} more"] if more > 0 else []))
-    if not item["recorded"]:
-        return f"unknown {name}: no record of its files"
-    if not item["files"]:
-        return f"ok      {name}: no files"
-    rest = item["files"] - item["read"]
-    parts = [
-        f"{count(item['read'], 'file', 'files')} read and compared" if item["read"] else "",
-        f"{count(rest, 'file', 'files')} compared by size and time" if rest else "",
-        f"{item['added']} added since" if item["added"] else "",
-    ]
-    return f"ok      {name}: {', '.join(part for part in parts if part)}"
-
-
-def gc_cache(cmind: Any, i: dict[str, Any]) -> Answer:
+def gc_cache(command: Command) -> Reply:
     """``cm gc cache``: remove what is not needed; shows it only, unless ``--yes`` is given."""
-    session = Session(cmind, i, write=False)
-    check_flags(session, ("max_size", "older_than", "keep_runs", "yes", "y", "dry_run"))
-    rules = _rules(session)
-    act = not is_true(session.flags.get("dry_run", False)) and any(
-        is_true(session.flags.get(name, False)) for name in ("yes", "y", "force")
+    rules = _rules(command)
+    act = not is_true(command.flags.get("dry_run", False)) and any(
+        is_true(command.flags.get(name, False)) for name in ("yes", "y", "force")
     )
-    store = session.store
-    if act:
-        store.sweep()
-        with store.lock("housekeeping", lambda who: print(f"waiting for {who}")):
-            disposal = housekeeping.choose(store, session.root, rules)
-            housekeeping.dispose(store, disposal)
-    else:
-        disposal = housekeeping.choose(store, session.root, rules)
-    answer: Answer = {
-        "return": 0,
+    disposal = cache.collect(command.workspace, rules, act, lambda who: print(f"waiting for {who}"))
+    answer = {
         "removed" if act else "would_remove": [entry.uid for entry in disposal.entries],
         "litter": [item.path for item in disposal.litter],
         "kept": dict(disposal.held),
         "freed": disposal.freed,
         "left": disposal.left,
     }
-    tell(session, lambda: "\n".join(_disposal_lines(disposal, rules, act)), answer)
-    return answer
+    return Reply(answer, lambda: disposal_text(disposal, rules, act), {"return": 0, **answer})
 
 
-def _rules(session: Session) -> housekeeping.Rules:
+def _rules(command: Command) -> retention.Rules:
     texts = {}
     for name in ("max_size", "older_than", "keep_runs"):
-        value = session.flags.get(name, "")
+        value = command.flags.get(name, "")
         if isinstance(value, bool):
             flag = name.replace("_", "-")
             raise Error("bad-value", f"--{flag} needs a value", hint="such as 20GB or 30d")
         texts[name] = str(value)
-    return housekeeping.Rules(
-        max_size=housekeeping.bytes_of(texts["max_size"]) if texts["max_size"] else None,
-        older_than=housekeeping.seconds_of(texts["older_than"]) if texts["older_than"] else None,
-        keep_runs=housekeeping.seconds_of(texts["keep_runs"] or "7d"),
+    return retention.Rules(
+        max_size=retention.bytes_of(texts["max_size"]) if texts["max_size"] else None,
+        older_than=retention.seconds_of(texts["older_than"]) if texts["older_than"] else None,
+        keep_runs=retention.seconds_of(texts["keep_runs"] or "7d"),
     )
 
 
-def _disposal_lines(
-    disposal: housekeeping.Disposal, rules: housekeeping.Rules, act: bool
-) -> list[str]:
-    lines = [
-        f"{size_text(disposal.sizes[entry.uid]):>10}  {entry.script}_{entry.uid}"
-        for entry in disposal.entries
-    ]
-    lines += [f"{size_text(item.size):>10}  {item.path} ({item.why})" for item in disposal.litter]
-    total = len(disposal.entries) + len(disposal.litter)
-    done = "removed" if act else "would be removed"
-    lines.append(f"{count(total, 'item', 'items')}, {size_text(disposal.freed)}, {done}")
-    lines.append(f"{size_text(disposal.left)} of entries {'are' if act else 'would be'} left")
-    if rules.max_size is not None and disposal.left > rules.max_size:
-        lines.append(
-            f"more than {size_text(rules.max_size)}: the rest is pinned, in use, or was used by a "
-            "run of late (--keep-runs)"
-        )
-    if total and not act:
-        lines.append("nothing was removed; add --yes to do it")
-    return lines
-
-
-def du_cache(cmind: Any, i: dict[str, Any]) -> Answer:
+def du_cache(command: Command) -> Reply:
     """``cm du cache``: what uses the disk, by script."""
-    session = Session(cmind, i, write=False)
-    check_flags(session)
-    rows = housekeeping.usage(session.store, session.root)
-    total = sum(size for _, _, size in rows)
-    shared = session.store.shared
-    lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in rows]
-    lines.append(f"{size_text(total):>10}  in all, in {session.root}")
-    if shared is not None:
-        size = housekeeping.directory_size(shared.place("store"))
-        lines.append(f"{size_text(size):>10}  more in the shared cache {shared.root}")
-    answer: Answer = {"return": 0, "total": total, "parts": [list(row) for row in rows]}
-    tell(session, lambda: "\n".join(lines), answer)
-    return answer
+    workspace = command.workspace
+    found = cache.usage(workspace)
+    shared = workspace.store.shared.root if workspace.store.shared is not None else ""
+    answer = {"total": found.total, "parts": [list(row) for row in found.parts]}
+    text = usage_text(found, workspace.root, shared)
+    return Reply(answer, text, {"return": 0, **answer})

@@ -1,0 +1,68 @@
+"""cmbench from Python: typed values in, typed values out; nothing is printed.
+
+A ``Workspace`` is a CM home. ``request`` makes a checked request of words of the command line;
+``plan``, ``explain`` and ``run`` take it. Every failure is a ``cmbench.errors.Error``. The modules
+``cache``, ``author`` and ``containers`` hold what belongs to the commands about those.
+``docs/reference/python-api.md`` shows all of it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cmbench.api.events import Event, OnEvent, Step
+    from cmbench.api.planning import Explanation, Planned, explain, plan
+    from cmbench.api.repeating import diff, log, recall, record, replay
+    from cmbench.api.running import Ran, run
+    from cmbench.api.scripts import FoundScript, find, show
+    from cmbench.run.executor import Executor, Job, JobHandle, JobState
+    from cmbench.session.call import RunRequest, request
+    from cmbench.session.workspace import Workspace
+
+__all__ = [
+    "Event",
+    "Executor",
+    "Explanation",
+    "FoundScript",
+    "Job",
+    "JobHandle",
+    "JobState",
+    "OnEvent",
+    "Planned",
+    "Ran",
+    "RunRequest",
+    "Step",
+    "Workspace",
+    "diff",
+    "explain",
+    "find",
+    "log",
+    "plan",
+    "recall",
+    "record",
+    "replay",
+    "request",
+    "run",
+    "show",
+]
+
+_PLACES = {
+    "api.events": ("Event", "OnEvent", "Step"),
+    "api.planning": ("Explanation", "Planned", "explain", "plan"),
+    "api.repeating": ("diff", "log", "recall", "record", "replay"),
+    "api.running": ("Ran", "run"),
+    "api.scripts": ("FoundScript", "find", "show"),
+    "run.executor": ("Executor", "Job", "JobHandle", "JobState"),
+    "session.call": ("RunRequest", "request"),
+    "session.workspace": ("Workspace",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: a program that only plans loads no runner."""
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"cmbench.{place}"), name)
+    raise AttributeError(f"cmbench.api has no {name}")

@@ -1,0 +1,164 @@
+"""What authors of scripts do: begin one, lint it, test it, write its documentation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cmbench.api.resolving import make_plan, make_resolver, silent_facts
+from cmbench.api.running import Ran, run
+from cmbench.author.author_session import Workbench, repository_to_write, scripts_in
+from cmbench.errors import Error
+from cmbench.format.model import Script
+from cmbench.session import request as requests_in
+from cmbench.session.call import Call
+from cmbench.session.workspace import OWN_ALIAS, Workspace
+
+if TYPE_CHECKING:
+    from cmbench.author.lint import Fault
+    from cmbench.author.scaffold import Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What the linter found: ``faults`` that do not bind are warnings; ``fixed`` are scripts."""
+
+    scripts: Sequence[str]
+    checks: int
+    faults: Sequence[Fault]
+    fixed: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """The generated pages by path, and those that were not up to date."""
+
+    pages: Mapping[str, str]
+    stale: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """One test of a script; it has passed where there are no problems."""
+
+    script: str
+    test: str
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which checks of the linter are made; ``strict`` holds other dialects to all of them."""
+
+    only: str = ""
+    skip: str = ""
+    strict: bool = False
+
+
+def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> Linted:
+    """The faults of scripts; ``fix`` corrects what is safe to correct.
+
+    What is found in a foreign dialect is a warning, and the house style is not asked of it, unless
+    ``choice.strict`` says that this is its author.
+    """
+    from cmbench.author import lint as linter
+    from cmbench.author.lint_files import REGISTRY
+
+    choice = choice or Choice()
+    every = linter.choose_checks(REGISTRY, choice.only, choice.skip)
+    checks: set[str] = set()
+    faults: list[Fault] = []
+    fixed: list[str] = []
+    for path in bench.paths:
+        foreign = linter.is_foreign(path) and not choice.strict
+        chosen = [item for item in every if choice.only or not (foreign and item.house)]
+        checks.update(item.number for item in chosen)
+        if fix and linter.fix(path, bench.index, chosen):
+            fixed.append(path)
+        found = linter.lint(path, bench.index, chosen)
+        faults += [replace(fault, binding=not foreign) for fault in found]
+    return Linted(bench.paths, len(checks), faults, fixed)
+
+
+def document(bench: Workbench, only_check: bool = False) -> Documented:
+    """Write the generated documentation of scripts where it is not up to date."""
+    from cmbench.author import docs
+
+    pages: dict[str, str] = {}
+    for root, scripts in bench.by_repository().items():
+        pages |= {os.path.join(s.path, "README.md"): docs.readme(s, bench.index) for s in scripts}
+        if len(scripts) == len(scripts_in(root)):
+            pages |= docs.repository_pages(root, scripts, _is_own(root))
+    stale = docs.stale(pages)
+    if not only_check:
+        _write({path: pages[path] for path in stale})
+    return Documented(pages, stale)
+
+
+def _write(files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+def _is_own(root: str) -> bool:
+    try:
+        with open(os.path.join(root, "cmr.yaml"), encoding="utf-8") as stream:
+            return f"alias: {OWN_ALIAS}\n" in stream.read()
+    except OSError:
+        return False
+
+
+def test(bench: Workbench) -> list[Tested]:
+    """Plan every variation of scripts, and run every case of their ``detection_test.yaml``."""
+    from cmbench.author.detection import read_cases, run_case
+
+    tested: list[Tested] = []
+    for script in bench.scripts():
+        count = len(script.variations)
+        plans = f"plans with its defaults and each of {count} variation{'' if count == 1 else 's'}"
+        tested.append(Tested(script.alias, plans, list(plan_problems(bench, script))))
+        for case in read_cases(script.path):
+            result = run_case(script.path, case, run_call)
+            tested.append(Tested(script.alias, result.name, result.problems))
+    return tested
+
+
+def run_call(workspace: Workspace, given: Mapping[str, Any]) -> Ran:
+    """Run what ``given`` asks for in the words of the command line."""
+    return run(Call(workspace, given).request())
+
+
+def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
+    """Why a script cannot be planned with its defaults or with one of its variations."""
+    facts = silent_facts(bench.as_written)
+    resolver = make_resolver(bench.as_written, facts)
+    for name in ["", *script.variations]:
+        asked = "_" + name.replace("#", "1").replace(",", ",_") if name else ""
+        tags, _ = requests_in.tags_of({"tags": asked})
+        request = requests_in.request_of({}, tags, script.uid, script)
+        try:
+            make_plan(bench.as_written, request, facts, resolver)
+        except Error as error:
+            yield f"{asked or 'defaults'}: {error.render()}"
+
+
+def add(workspace: Workspace, wish: Wish, repository: str = "") -> list[str]:
+    """A new script that passes the linter and its own tests at once; the files written."""
+    from cmbench.author import docs, scaffold
+    from cmbench.format.schema import META_SCHEMA, meta_schema_text
+
+    root = repository_to_write(workspace, repository)
+    written = scaffold.create(root, wish)
+    schema = os.path.join(root, META_SCHEMA)
+    if not os.path.exists(schema):
+        _write({schema: meta_schema_text()})
+        written.append(schema)
+    bench = Workbench(workspace, path=os.path.dirname(written[0]))
+    _write(
+        {os.path.join(s.path, "README.md"): docs.readme(s, bench.index) for s in bench.scripts()}
+    )
+    return written

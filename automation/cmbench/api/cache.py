@@ -1,0 +1,278 @@
+"""The cache: its entries, why they answer or not, their upkeep, and their way to other machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cmbench.api.resolving import make_plan, make_resolver, silent_facts
+from cmbench.cache import retention
+from cmbench.cache.store import Entry
+from cmbench.errors import Error
+from cmbench.format.model import Tags
+from cmbench.index.select import parse_tags
+from cmbench.plan.node import Node
+from cmbench.plan.resolve import Resolver
+from cmbench.session.call import RunRequest
+from cmbench.session.workspace import Workspace
+
+if TYPE_CHECKING:
+    from cmbench.cache.bundle import Imported
+
+_SHORTEST = 4
+"""Digits of a uid that name an entry."""
+
+Say = Callable[[str], None]
+
+
+def _nothing(text: str) -> None:
+    """For whoever does not want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed; ``pinned`` and ``shared`` entries that were named are still there."""
+
+    entries: Sequence[Entry]
+    pinned: Sequence[Entry]
+    shared: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An entry compared with what was recorded when it was published.
+
+    ``files`` are its files, ``read`` those compared by content, ``added`` those that came since;
+    ``recorded`` is false where nothing is known of them.
+    """
+
+    entry: Entry
+    files: int
+    read: int
+    added: int
+    recorded: bool
+    faults: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """What made an entry and who uses it.
+
+    ``why_not`` says why it does not answer a call now, empty if it does. ``needs`` is what it
+    depends on: ``key``, ``script`` and ``why_not``. ``used_by`` are entries, ``runs`` their ids.
+    """
+
+    entry: Entry
+    why_not: str
+    needs: Sequence[Mapping[str, str]]
+    used_by: Sequence[Entry]
+    runs: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What the cache would answer to a call: the root of its plan, and how near entries differ."""
+
+    node: Node
+    misses: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What uses the disk: ``parts`` of name, number of items and bytes; ``shared`` in bytes."""
+
+    parts: Sequence[tuple[str, int, int]]
+    shared: int | None
+
+    @property
+    def total(self) -> int:
+        """All parts together, in bytes."""
+        return sum(size for _, _, size in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What an archive has brought; ``unsound`` are names of entries and why they do not answer."""
+
+    imported: Imported
+    unsound: Mapping[str, str]
+
+
+def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[Entry]:
+    """The complete entries with all ``tags``; ``name`` is a script, an entry, the start of its uid.
+
+    Without either they are all.
+    """
+    asked = parse_tags(tags) if isinstance(tags, str) else tags
+    wanted = {*asked.wanted, *("_" + v for v in asked.variations)}
+    unwanted = {*asked.unwanted, *("_" + v for v in asked.unwanted_variations)}
+    return [
+        entry
+        for entry in workspace.store.entries()
+        if wanted <= set(entry.tags)
+        and not unwanted & set(entry.tags)
+        and (not name or _is_named(entry, name))
+    ]
+
+
+def _is_named(entry: Entry, word: str) -> bool:
+    names = (entry.key, entry.uid, entry.script, os.path.basename(entry.path))
+    return word in names or (len(word) >= _SHORTEST and entry.uid.startswith(word))
+
+
+def summary(workspace: Workspace, entry: Entry) -> dict[str, Any]:
+    """All that is known of an entry, as JSON holds it: last use, pinned, shared."""
+    return {**asdict(entry), **retention.summary(entry, workspace.store)}
+
+
+def removable(workspace: Workspace, found: Sequence[Entry]) -> Removed:
+    """What ``remove`` would remove of the entries ``found``."""
+    pinned = workspace.store.pinned()
+    own = [entry for entry in found if workspace.store.owns(entry)]
+    return Removed(
+        entries=[entry for entry in own if entry.uid not in pinned],
+        pinned=[entry for entry in own if entry.uid in pinned],
+        shared=[entry for entry in found if not workspace.store.owns(entry)],
+    )
+
+
+def remove(workspace: Workspace, found: Sequence[Entry]) -> Removed:
+    """Remove entries that are neither pinned nor in a shared cache."""
+    removed = removable(workspace, found)
+    for entry in removed.entries:
+        workspace.store.remove(entry)
+    return removed
+
+
+def pin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
+    """Keep entries from ``collect``, ``remove`` and from being replaced; those that are pinned now.
+
+    Raises ``bad-value`` where all are in a shared cache.
+    """
+    own = [entry for entry in found if workspace.store.owns(entry)]
+    if not own:
+        raise Error("bad-value", "the shared cache is for reading only; nothing to pin there")
+    for entry in own:
+        workspace.store.pin(entry)
+    return own
+
+
+def unpin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
+    """Let go of pinned entries; those that were."""
+    pinned = workspace.store.pinned()
+    freed = [entry for entry in found if entry.uid in pinned]
+    for entry in freed:
+        workspace.store.unpin(entry.uid)
+    return freed
+
+
+def resolver_of(workspace: Workspace) -> Resolver:
+    """A resolver that can say whether entries are sound here and now."""
+    facts = silent_facts(workspace)
+    facts.resolver = resolver = Resolver(workspace.index, workspace.store, facts)
+    return resolver
+
+
+def why(workspace: Workspace, found: Sequence[Entry]) -> list[Reasons]:
+    """What made each entry, what it depends on, who uses it, and whether it answers now."""
+    resolver = resolver_of(workspace)
+    return [_reasons(workspace, entry, resolver) for entry in found]
+
+
+def _reasons(workspace: Workspace, entry: Entry, resolver: Resolver) -> Reasons:
+    store = workspace.store
+    needs = []
+    for key in entry.deps:
+        needed = store.entry(key)
+        why_not = resolver.unsound(needed) if needed is not None else "gone"
+        script = needed.script if needed is not None else ""
+        needs.append({"key": key, "script": script, "why_not": why_not})
+    return Reasons(
+        entry,
+        resolver.unsound(entry),
+        needs,
+        retention.users_of(store, entry),
+        retention.runs_with(workspace.root, entry),
+    )
+
+
+def foresee(request: RunRequest) -> Foreseen:
+    """What the cache would answer to ``request``, and how the nearest entries differ."""
+    from cmbench.plan.explain import Notes
+
+    facts = silent_facts(request.workspace)
+    resolver = make_resolver(request.workspace, facts)
+    notes = Notes(resolver)
+    root = make_plan(request.workspace, request.request, facts, resolver, notes).root
+    return Foreseen(root, list(root.detail.misses))
+
+
+def verify(workspace: Workspace, found: Sequence[Entry]) -> list[Checked]:
+    """Compare the files of entries with what was recorded when they were published."""
+    return [_checked(workspace, entry) for entry in found]
+
+
+def _checked(workspace: Workspace, entry: Entry) -> Checked:
+    from cmbench.cache.cache_entry import damage
+    from cmbench.cache.inventory import check
+
+    found = check(entry, workspace.store.files(entry))
+    damaged = damage(entry)
+    faults = list(found.faults) or ([damaged] if damaged else [])
+    return Checked(entry, found.files, found.read, found.added, found.recorded, faults)
+
+
+def collect(
+    workspace: Workspace, rules: retention.Rules, act: bool = False, waiting: Say = _nothing
+) -> retention.Disposal:
+    """What ``rules`` let go of; removes it if ``act`` is true.
+
+    ``waiting`` is told for whom it waits.
+    """
+    store = workspace.store
+    if not act:
+        return retention.choose(store, workspace.root, rules)
+    store.sweep()
+    with store.lock("housekeeping", waiting):
+        disposal = retention.choose(store, workspace.root, rules)
+        retention.dispose(store, disposal)
+    return disposal
+
+
+def usage(workspace: Workspace) -> Usage:
+    """What uses the disk, by script."""
+    shared = workspace.store.shared
+    size = retention.directory_size(shared.place("store")) if shared is not None else None
+    return Usage(retention.usage(workspace.store, workspace.root), size)
+
+
+def export(workspace: Workspace, found: Sequence[Entry], target: str) -> list[Entry]:
+    """Write entries, and all that they depend on, as the archive ``target``; what is in it.
+
+    Raises ``cache-damaged`` for an entry that does not answer even here.
+    """
+    from cmbench.cache import bundle
+
+    resolver = resolver_of(workspace)
+    for entry in found:
+        why_not = resolver.unsound(entry)
+        if why_not:
+            raise Error(
+                "cache-damaged",
+                f"{entry.script}_{entry.uid} does not answer even here: {why_not}",
+                hint="make it again, or name others: cm show cache",
+            )
+    return bundle.export(workspace.store, found, target)
+
+
+def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> Brought:
+    """Bring the entries of an archive to the same place below this home, checked."""
+    from cmbench.cache import bundle
+
+    workspace.store.sweep()
+    found = bundle.import_archive(workspace.store, path, waiting)
+    resolver = resolver_of(workspace)
+    unsound = {os.path.basename(e.path): why for e in found.made if (why := resolver.unsound(e))}
+    return Brought(found, unsound)

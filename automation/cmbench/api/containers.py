@@ -1,0 +1,151 @@
+"""A run in a container: what it takes, designed from the plan, and its doing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
+from cmbench.api.running import interruptible
+from cmbench.container import launch
+from cmbench.container import options as options_in
+from cmbench.container.design import Design, World, design
+from cmbench.container.engines import Engine, find_engine, results_owner
+from cmbench.errors import Error
+from cmbench.index.select import choose, refuse_ambiguity
+from cmbench.session.call import Call, RunRequest
+
+Say = Callable[[str], None]
+
+
+def split(call: Call) -> tuple[dict[str, Any], RunRequest]:
+    """The flags of containers in ``call``, and the request that its others make."""
+    call.take_extra_flags()
+    index = call.workspace.index
+    tags, uid = call.query()
+    refuse_ambiguity(index, tags, uid)
+    script = index.script(choose(index, tags, uid).path)
+    own, others = options_in.split_flags(call.flags, script.inputs)
+    others.pop("print", None)
+    return own, call.request_of(script, others)
+
+
+def design_container(
+    request: RunRequest, own: Mapping[str, Any], only_look: bool = False
+) -> Design:
+    """The image for the plan of ``request`` and the container for its command; makes nothing.
+
+    ``own`` are the flags of containers. With ``only_look`` no engine needs to be there. Raises
+    ``no-engine``, and ``bad-value`` for what cannot be.
+    """
+    workspace = request.workspace
+    facts = silent_facts(workspace)
+    resolver = make_resolver(workspace, facts, open_lock(request))
+    plan = make_plan(workspace, request.request, facts, resolver)
+    options = options_in.options(own, options_in.declared(plan.frame))
+    skip = {"artifact", "artifacts"} - set(request.script.inputs)
+    world = World(
+        root=workspace.root,
+        store=workspace.store,
+        repositories=workspace.repositories,
+        environ=os.environ,
+        tags=str(request.request.tags),
+        uid=request.request.uid,
+        flags={key: value for key, value in request.flags.items() if key not in skip},
+        current=os.getcwd(),
+        offline=request.options.offline,
+    )
+    engine = _engine(options.engine, only_look)
+    return design(engine, options, plan, request.request, world)
+
+
+def _engine(asked: str, only_look: bool) -> Engine:
+    try:
+        return find_engine(asked, os.environ)
+    except Error as error:
+        if not only_look or error.code != "no-engine":
+            raise
+        name = {"singularity": "apptainer"}.get(asked, asked) or "docker"
+        return Engine(name, name, "(cannot be used here)", owner=results_owner(os.environ))
+
+
+def run_container(
+    request: RunRequest,
+    made: Design,
+    *,
+    attached: bool = False,
+    say: Say | None = None,
+    build_output: Say | None = None,
+) -> list[str]:
+    """Make the image of ``made`` where it is not there yet, and run its command in a container.
+
+    ``attached`` gives the container the terminal of this process; else the lines of its output are
+    returned. ``say`` is told what is done, ``build_output`` the lines of the build. Raises
+    ``image-failed`` and ``container-failed``.
+    """
+    if made.job.interactive and not sys.stdin.isatty():
+        raise Error(
+            "bad-value",
+            "--docker_it needs a terminal, and there is none",
+            hint="leave it out: the command runs and its output is shown",
+        )
+    with interruptible():
+        try:
+            _prepare(request, made)
+            _build(made, say or _nothing, build_output or _nothing)
+        finally:
+            launch.hand_over(os.path.dirname(made.job.file), made.engine.owner)
+        lines: list[str] = []
+        keep = None if attached else lines.append
+        status = launch.run(made.engine, made.job, keep, made.environ)
+    if status != 0:
+        raise _failed(made, status, lines)
+    return lines
+
+
+def _nothing(line: str) -> None:
+    """For whoever does not want to see the line."""
+
+
+def _prepare(request: RunRequest, made: Design) -> None:
+    owner = made.engine.owner
+    launch.own_folder(made.home, owner)
+    launch.register(os.path.join(made.home, "CM"), made.registered, owner)
+    for folder in made.folders.make:
+        launch.own_folder(folder, owner)
+    launch.write_files(made.job, made.text)
+    if made.baked:
+        launch.bake(request.workspace.store, made.baked, made.job.context)
+
+
+def _build(made: Design, say: Say, output: Say) -> None:
+    if not made.job.rebuild and launch.is_built(made.engine, made.job):
+        say("the image is there already\n")
+        return
+    log = os.path.join(os.path.dirname(made.job.file), "build.log")
+    say(f"building the image; what the engine says goes to\n  {log}")
+    seconds = launch.build(made.engine, made.job, log, output)
+    say(f"the image was built in {seconds:.0f} s\n")
+
+
+def _failed(made: Design, status: int, lines: list[str]) -> Error:
+    name = made.engine.name
+    context = lines[-8:]
+    if status in (125, 126, 127):
+        other = "buildah" if name == "podman" else "podman"
+        return Error(
+            "container-failed",
+            f"{name} could not start the container (exit status {status})",
+            hint=launch.cause_of("\n".join(lines))
+            or f"its own message says why; or try another engine: --docker_engine={other}",
+            context=context,
+        )
+    return Error(
+        "container-failed",
+        f"the command in the container ended with status {status}",
+        hint="its own message says why; --docker_it opens a shell in the container after the run",
+        context=context,
+        exit_code=status if 0 < status < 256 else 1,
+    )

@@ -1,0 +1,119 @@
+"""What happens during a run, as values: one event for each thing that a page or a log can show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from cmbench.plan.resolved_step import Frame
+from cmbench.run.step import StepEnd
+from cmbench.values import immutable
+
+
+@immutable(frozen=True, slots=True, eq=True, repr=True)
+class Step:
+    """A step of a run; ``number`` names it while it runs, ``caller`` is that of who needs it.
+
+    ``status`` (``done``, ``cached``, ``fact``, ``failed``) and what follows are known at its end.
+    """
+
+    label: str
+    depth: int
+    number: int
+    caller: int = 0
+    status: str = ""
+    seconds: float = 0.0
+    version: str = ""
+    why: str = ""
+    error: str = ""
+
+
+@immutable(frozen=True, slots=True, eq=True, repr=True)
+class Event:
+    """One thing that happened; ``kind`` is one of these.
+
+    ``began`` (``data``: ``total``, about how many steps there are) and ``ended``; ``started``,
+    ``left`` (it runs no more) and ``finished`` (its turn in the order of the plan has come) of
+    ``step``; ``progress`` (``data``: ``label``, ``done``, ``total``, ``unit``); ``output``, a line
+    of a step, under ``verbose``; ``said``, a line of the requested script for its user; ``note``;
+    ``waiting``, for whom; ``warning``, and ``faults``, which can be left out where little is to be
+    shown.
+    """
+
+    kind: str
+    text: str = ""
+    step: Step | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+OnEvent = Callable[[Event], None]
+
+
+class Teller:
+    """Hands what a run reports to ``on_event``, as events; ``failed`` is what that has raised."""
+
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._on_event = on_event
+        self.failed: BaseException | None = None
+        self.watches = on_event is not None and bool(getattr(on_event, "watches", True))
+
+    def tell(self, kind: str, text: str = "", step: Step | None = None, **data: Any) -> None:
+        """Hand on one event."""
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(Event(kind, text, step, data))
+        except BaseException as problem:
+            self.failed = problem
+            raise
+
+    def begin(self, total: int) -> None:
+        """A run of about ``total`` steps starts."""
+        self.tell("began", total=total)
+
+    def started(self, frame: Frame, depth: int) -> None:
+        """A step has started."""
+        self.tell("started", step=_step(frame, depth))
+
+    def left(self, frame: Frame) -> None:
+        """A step does not run any more."""
+        self.tell("left", step=_step(frame, 0))
+
+    def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
+        """A step has ended."""
+        self.tell("finished", step=_step(frame, depth, end))
+
+    def progress(self, data: Mapping[str, Any]) -> None:
+        """A long piece of work moved on."""
+        self.tell("progress", **data)
+
+    def output(self, line: str) -> None:
+        """A line of a step's own output."""
+        self.tell("output", line)
+
+    def say(self, line: str) -> None:
+        """A line of the requested script for its user."""
+        self.tell("said", line)
+
+    def note(self, text: str) -> None:
+        """Something a user should know."""
+        self.tell("note", text)
+
+    def waiting(self, text: str) -> None:
+        """Whom the run waits for."""
+        self.tell("waiting", text)
+
+    def end(self) -> None:
+        """The run is over."""
+        self.tell("ended")
+
+
+def _step(frame: Frame, depth: int, end: StepEnd | None = None) -> Step:
+    caller = id(frame.parent) if frame.parent is not None else 0
+    if end is None:
+        return Step(frame.label, depth, id(frame), caller)
+    version = end.outcome.version if end.outcome else ""
+    return Step(
+        frame.label, depth, id(frame), caller, end.status, end.seconds, version, end.why, end.error
+    )

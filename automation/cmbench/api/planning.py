@@ -1,0 +1,104 @@
+"""Plans: what a request would do, found without running anything; where a value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
+from cmbench.plan.node import Plan, sure, walk
+from cmbench.session.call import RunRequest
+
+if TYPE_CHECKING:
+    from cmbench.plan.explain import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where the value of the env key ``key`` comes from.
+
+    ``origins`` are the places that set it, in the order of the run, ``readers`` the steps that read
+    it, by value, and ``inputs`` the flags that set it.
+    """
+
+    key: str
+    origins: Sequence[Origin]
+    readers: Mapping[str, Sequence[str]]
+    inputs: Sequence[str]
+
+    def data(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        origins = [asdict(origin) for origin in self.origins]
+        return {
+            "key": self.key,
+            "origins": [{k: v for k, v in o.items() if k != "number"} for o in origins],
+            "readers": self.readers,
+            "inputs": self.inputs,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The tree of steps of ``request`` as things are now.
+
+    ``totals`` are the sums of downloads (bytes), disk (bytes) and time (seconds). ``warnings`` are
+    for whoever asked.
+    """
+
+    request: RunRequest
+    plan: Plan
+    totals: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+    explanation: Explanation | None = None
+
+    def data(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        from cmbench.plan.explain import node_data
+
+        return {
+            "root": node_data(self.plan.root),
+            "steps": self.plan.steps,
+            "hits": self.plan.hits,
+            "seconds": self.plan.seconds,
+            "totals": self.totals,
+        }
+
+
+def plan(request: RunRequest, explain: str = "") -> Planned:
+    """What a run of ``request`` would do; runs nothing and writes nothing but the index.
+
+    ``explain`` names an env key or an input, whose value is then explained. Raises ``Error`` where
+    something that is sure to be needed is not there.
+    """
+    from cmbench.plan.explain import Notes, key_of
+    from cmbench.plan.names import unused
+    from cmbench.plan.requirements import total
+
+    script, facts = request.script, silent_facts(request.workspace)
+    blocks = [script.settings, *(v.settings for v in script.variations.values())]
+    key = key_of(explain, blocks)
+    resolver = make_resolver(request.workspace, facts, open_lock(request))
+    notes = Notes(resolver, key)
+    made = make_plan(request.workspace, request.request, facts, resolver, notes)
+    nodes = list(walk(made.root))
+    found, certain = ([node.detail.needs for node in some] for some in (nodes, sure(made.root)))
+    # What is decided on the way may have the names.
+    decided = all(node.script for node in nodes)
+    return Planned(
+        request,
+        made,
+        total(found, certain, request.workspace.root),
+        tuple(unused(request.request, resolver.names)) if decided else (),
+        Explanation(key, notes.found(), notes.readers, notes.inputs) if key else None,
+    )
+
+
+def explain(request: RunRequest, key: str) -> Explanation:
+    """Where the value of ``key`` comes from in a run of ``request``.
+
+    Raises ``bad-value`` where no step of its plan sets or reads it.
+    """
+    found = plan(request, key).explanation
+    assert found is not None
+    return found

@@ -1,0 +1,188 @@
+"""Recorded runs: what they printed, how two differ, and one once more."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cmbench.api.events import OnEvent
+from cmbench.api.resolving import open_lock
+from cmbench.api.running import Ran, run_locked
+from cmbench.errors import Error
+from cmbench.record import find_record, load_record
+from cmbench.repeat.lockfile import lock_data, lock_from
+from cmbench.repeat.replay import differences, flags_to_repeat, obstacles
+from cmbench.run.executor import Executor
+from cmbench.session.call import Call, RunRequest
+from cmbench.session.workspace import Workspace
+
+_TROUBLE = re.compile(
+    r"\b(error|errors|warning|warn|fatal|failed|failure|traceback|exception|denied|killed)\b"
+    r"|\b[A-Z]\w+(Error|Exception|Warning)\b|not found|no such file",
+    re.IGNORECASE,
+)
+
+_LISTED = 12
+"""So many steps a message lists at most."""
+
+_END = re.compile(r"== .*: \w+ in [\d.]+ s")
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A recorded run that is to be repeated, and what of it cannot be as it was."""
+
+    workspace: Workspace
+    record: Mapping[str, Any]
+    obstacles: Sequence[str]
+    flags: Mapping[str, Any]
+
+    def request(self) -> RunRequest:
+        """The recorded call; changes the current directory to that of the run, where it is left."""
+        folder = self.record.get("directory", "")
+        if folder and os.path.isdir(folder):
+            os.chdir(folder)
+        return Call(self.workspace, self.flags).request()
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A repeated run: what could not be as it was, and what differs in the results."""
+
+    ran: Ran
+    obstacles: Sequence[str]
+    differences: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two records, and what differs between them by section."""
+
+    one: Mapping[str, Any]
+    other: Mapping[str, Any]
+    differences: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """The wanted lines of the log at ``path``."""
+
+    path: str
+    lines: Sequence[str]
+
+
+def record(workspace: Workspace, run: str = "last") -> dict[str, Any]:
+    """The record of a run, named by its id, the path of its record, or ``last``."""
+    return load_record(find_record(workspace.root, run))
+
+
+def diff(workspace: Workspace, one: str, other: str) -> Compared:
+    """What differs between two recorded runs."""
+    first, second = record(workspace, one), record(workspace, other)
+    return Compared(first, second, differences(first, second))
+
+
+def recall(
+    workspace: Workspace, run: str = "last", flags: Mapping[str, Any] | None = None
+) -> Recalled:
+    """What it takes to repeat a recorded run; ``flags`` change it."""
+    old = record(workspace, run)
+    given = {key: value for key, value in (flags or {}).items() if key != "out"}
+    call = {**flags_to_repeat(old, given), "out": (flags or {}).get("out")}
+    return Recalled(workspace, old, obstacles(old, workspace.index, workspace.repositories), call)
+
+
+def replay(
+    recalled: Recalled,
+    request: RunRequest | None = None,
+    *,
+    executor: Executor | None = None,
+    on_event: OnEvent | None = None,
+) -> Replayed:
+    """Repeat a run with the versions that it had; ``request`` is what ``recalled`` makes.
+
+    A call with ``lock`` obeys its lock again, and refuses what the lock refuses.
+    """
+    request = request or recalled.request()
+    old, workspace = recalled.record, recalled.workspace
+    data = lock_data(old, workspace.index, workspace.store)
+    lock = open_lock(request) or lock_from(data, f"the record {old['run']}", strict=False)
+    ran = run_locked(request, lock, executor, on_event)
+    return Replayed(ran, recalled.obstacles, differences(old, load_record(ran.record)))
+
+
+def log(
+    workspace: Workspace, run: str = "last", step: str = "", only_trouble: bool = False
+) -> LogLines:
+    """What a run has printed; ``step`` is a text in the names of the wanted steps.
+
+    ``only_trouble`` leaves the lines that look like trouble, with their numbers.
+    """
+    path = _log_of(workspace.root, run)
+    lines = list(_chosen(path, step, only_trouble))
+    if step and not lines:
+        _refuse_unknown_step(path, step)
+    return LogLines(path, lines)
+
+
+def _refuse_unknown_step(path: str, step: str) -> None:
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        chains = [chain for chain, _ in _by_step(text.rstrip("\n") for text in stream)]
+    names = list(dict.fromkeys(chain[-1] for chain in chains if chain))
+    if not any(step in name for name in names):
+        raise Error(
+            "entry-not-found",
+            f'no step of this run has "{step}" in its name',
+            context=names[-_LISTED:],
+            hint="its last steps stand above",
+        )
+
+
+def _log_of(root: str, word: str) -> str:
+    """The log of a run; one that was killed has a log and no record."""
+    runs = os.path.join(root, "runs")
+    if word == "last":
+        names = sorted(os.listdir(runs), reverse=True) if os.path.isdir(runs) else []
+        found = [n for n in names if os.path.isfile(os.path.join(runs, n, "log.txt"))]
+        if not found:
+            raise Error("entry-not-found", f"there was no run yet: nothing is in {runs}")
+        return os.path.join(runs, found[0], "log.txt")
+    for place in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
+        if os.path.basename(place) == "log.txt" and os.path.isfile(place):
+            return os.path.abspath(place)
+    path = os.path.join(os.path.dirname(find_record(root, word)), "log.txt")
+    if not os.path.isfile(path):
+        raise Error("entry-not-found", f"{path} is gone")
+    return path
+
+
+def _chosen(path: str, step: str, only_trouble: bool) -> Iterator[str]:
+    """The wanted lines of a log; trouble stands below the name of its step."""
+    told: tuple[str, ...] = ()
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        lines = [text.rstrip("\n") for text in stream]
+    for number, (chain, line) in enumerate(_by_step(lines), 1):
+        if not any(step in name for name in chain[-1:] or [""]):
+            continue
+        if not only_trouble:
+            yield line
+        elif _TROUBLE.search(line):
+            if chain != told:
+                yield f"== {' > '.join(chain)}"
+            told = chain
+            yield f"{number}: {line}"
+
+
+def _by_step(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each line with the chain of steps that it belongs to; after a step its caller goes on."""
+    chain: tuple[str, ...] = ()
+    for line in lines:
+        ended = _END.fullmatch(line)
+        if line.startswith("== ") and not ended:
+            chain = tuple(line.removeprefix("== ").split(" > "))
+        yield chain, line
+        if ended:
+            chain = chain[:-1]

@@ -1,0 +1,72 @@
+"""What planning and running share: a resolver, the lock that it obeys, the plan of a request."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cmbench.api.events import Teller
+from cmbench.errors import Error
+from cmbench.format.model import Request
+from cmbench.plan.resolve import Resolver
+from cmbench.run.scheduler import FactTeller
+from cmbench.run.step import StepRunner
+from cmbench.session.call import RunRequest
+from cmbench.session.workspace import Workspace
+
+if TYPE_CHECKING:
+    from cmbench.plan.node import Plan
+    from cmbench.plan.tree import Watcher
+    from cmbench.repeat.lockfile import Lock
+
+
+def silent_facts(workspace: Workspace) -> FactTeller:
+    """What tells of this machine while something is only looked at."""
+    runner = StepRunner(Teller(None), None, True, False, workspace.cmind, workspace.words)
+    return FactTeller(runner, os.devnull)
+
+
+def open_lock(request: RunRequest) -> Lock | None:
+    """The lock that a run must obey; ``None`` where there is none, or none yet."""
+    path = request.flags.get("lock")
+    if not path:
+        return None
+    if path is True:
+        raise Error("bad-value", "--lock needs a file", hint="write --lock=FILE")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(str(path)))):
+        raise Error("bad-value", f"--lock={path}: there is no such folder", hint="make it first")
+    if not os.path.exists(str(path)):
+        return None
+    from cmbench.repeat.lockfile import check_lock, read_lock
+
+    lock = read_lock(str(path))
+    check_lock(lock, request.workspace.index, request.workspace.repositories)
+    return lock
+
+
+def make_resolver(workspace: Workspace, facts: FactTeller, lock: Lock | None = None) -> Resolver:
+    """A resolver for a plan, of the cache as it is now, that obeys ``lock``, where there is one."""
+    store = workspace.store.as_it_is_now()
+    if lock is None:
+        return Resolver(workspace.index, store, facts)
+    from cmbench.repeat.lockfile import LockedResolver
+
+    return LockedResolver(workspace.index, store, facts, lock)
+
+
+def make_plan(
+    workspace: Workspace,
+    request: Request,
+    facts: FactTeller,
+    resolver: Resolver,
+    watcher: Watcher | None = None,
+) -> Plan:
+    """The plan of ``request``; ``facts`` may run the scripts that tell of this machine."""
+    from cmbench.plan.tree import Planner
+
+    facts.resolver = resolver
+    try:
+        return Planner(resolver, facts, watcher).plan(request)
+    finally:
+        # By now the files of every script that is known to run have been read.
+        workspace.index.save()

@@ -1,0 +1,274 @@
+"""A run: from the checked request to the record."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from cmbench.api.events import OnEvent, Teller
+from cmbench.api.resolving import make_plan, make_resolver, open_lock
+from cmbench.errors import Error, internal
+from cmbench.format.model import Outcome
+from cmbench.plan.names import unused
+from cmbench.plan.resolve import Resolver
+from cmbench.record import new_run_directory
+from cmbench.run.log import RunLog
+from cmbench.run.recorder import Recorder
+from cmbench.run.scheduler import FactTeller, Scheduler
+from cmbench.run.step import Reporter, StepRunner
+from cmbench.session.call import RunRequest
+from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.api.planning import Planned
+    from cmbench.plan.node import Plan
+    from cmbench.repeat.lockfile import Lock
+    from cmbench.run.executor import Executor
+    from cmbench.run.parallel import Together
+    from cmbench.run.prefetch import Prefetcher, Wish
+    from cmbench.run.workers import Crew
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Ran:
+    """A finished run: what the script gives back, its steps as the record has them, its files.
+
+    ``locked`` is what the lock file holds now, where the run has written one.
+    """
+
+    request: RunRequest
+    outcome: Outcome
+    steps: Sequence[Mapping[str, Any]]
+    record: str
+    log: str
+    locked: Mapping[str, Any] | None = None
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """The env keys that the script gives back."""
+        return self.outcome.new_env
+
+    @property
+    def version(self) -> str:
+        """The version of what the script found or made."""
+        return self.outcome.version
+
+
+def run(
+    request: RunRequest | Planned,
+    *,
+    executor: Executor | None = None,
+    on_event: OnEvent | None = None,
+) -> Ran:
+    """Run ``request``, or that of a plan, and all it needs.
+
+    ``executor`` runs the native programs of its steps, this machine if it is not given, and
+    ``on_event`` is told what happens. In the main thread SIGTERM and SIGHUP end a run the way
+    Ctrl-C does. Raises ``Error``, with the chain of steps, the log and the record.
+    """
+    asked = request if isinstance(request, RunRequest) else request.request
+    return run_locked(asked, open_lock(asked), executor, on_event)
+
+
+def run_locked(
+    request: RunRequest, lock: Lock | None, executor: Executor | None, on_event: OnEvent | None
+) -> Ran:
+    """As ``run``, with the versions of ``lock``."""
+    request.workspace.store.sweep()
+    return _Run(request, lock, executor, Teller(on_event)).go()
+
+
+class _Run:
+    """One run from plan to record."""
+
+    def __init__(
+        self, request: RunRequest, lock: Lock | None, executor: Executor | None, teller: Teller
+    ) -> None:
+        self._request = request
+        self._workspace = request.workspace
+        self._lock = lock
+        self._executor = executor
+        self._teller = teller
+        self._prefetcher: Prefetcher | None = None
+        self._directory = new_run_directory(self._workspace.root)
+        self._log = RunLog(os.path.join(self._directory, "log.txt"))
+        self._recorder = Recorder(self._directory, self._log, request.command, request.asked)
+
+    def go(self) -> Ran:
+        error: Error | None = None
+        locked = None
+        try:
+            with interruptible(), self._workspace.store.running(self._directory):
+                outcome = self._execute()
+        except BaseException as problem:
+            error = self._failure(problem)
+            if error is None or error is problem:
+                raise
+            raise error from (None if error.code == "interrupted" else problem)
+        finally:
+            self._end(error)
+            locked = self._keep_lock(error)
+            if error is not None:
+                error.log = self._log.path
+                error.record = self._recorder.path
+        steps = self._recorder.steps
+        return Ran(self._request, outcome, steps, self._recorder.path, self._log.path, locked)
+
+    def _failure(self, problem: BaseException) -> Error | None:
+        """What the record says and the caller gets; ``None`` for what is not the run's affair."""
+        if isinstance(problem, Error):
+            error = _with_known_cause(problem, self._log.path)
+            if problem.__cause__ is not None:
+                import traceback
+
+                for line in traceback.format_exception(problem.__cause__):
+                    self._log.line(line.rstrip())
+            return error
+        if isinstance(problem, KeyboardInterrupt):
+            return Error("interrupted", "stopped by the user; what was finished is kept")
+        # All is done; only whoever listens has failed, such as a reader who left.
+        told = problem is self._teller.failed or isinstance(problem, BrokenPipeError)
+        if told or self._request.options.debug or not isinstance(problem, Exception):
+            return None
+        return internal(problem)
+
+    def _end(self, error: Error | None) -> None:
+        if self._prefetcher is not None:
+            self._prefetcher.stop()
+        self._teller.end()
+        self._tell_faults()
+        self._log.close()
+        self._recorder.write(self._workspace.repositories, error)
+        self._workspace.index.save()
+
+    def _tell_faults(self) -> None:
+        """Tell once per script what is wrong with the metas of other people that were used."""
+        used = {step["script_uid"] for step in self._recorder.steps}
+        for row in self._workspace.index.rows().values():
+            if row.faults and row.uid in used:
+                text = f"warning: {row.path}: {'; '.join(row.faults)}"
+                self._log.line(text)
+                self._teller.tell("faults", text)
+
+    def _execute(self) -> Outcome:
+        runner, crew = self._runner()
+        facts = FactTeller(runner, self._directory)
+        facts.resolver = resolver = make_resolver(self._workspace, facts, self._lock)
+        plan = self._foresee(facts, resolver)
+        self._teller.begin(plan.steps if plan else 1)
+        runner.downloads = self._workspace.store.place("ahead")
+        runner.command = self._recorder.command
+        resolver.begin(self._workspace.store)
+        together = self._together(crew, facts, resolver) if crew is not None else None
+        reporters: list[Reporter] = [self._teller, self._recorder]
+        scheduler = Scheduler(
+            resolver, runner, facts, reporters, self._directory, together, self._prefetcher
+        )
+        outcome = scheduler.run(self._request.request, plan)[1]
+        for text in unused(self._request.request, resolver.names):
+            self._teller.tell("warning", text)
+        if self._lock is not None:
+            from cmbench.repeat.lockfile import check_result
+
+            check_result(self._lock, self._recorder.steps)
+        return outcome
+
+    def _runner(self) -> tuple[StepRunner, Crew | None]:
+        options, workspace = self._request.options, self._workspace
+        crew = None
+        if options.jobs > 1:
+            from cmbench.run.workers import Crew
+
+            crew = Crew(options.jobs)
+        runner = StepRunner(
+            self._teller,
+            self._log,
+            options.quiet,
+            options.verbose,
+            workspace.cmind,
+            workspace.words,
+            options.offline,
+            crew,
+            self._executor,
+        )
+        return runner, crew
+
+    def _together(self, crew: Crew, facts: FactTeller, other: Resolver) -> Together:
+        from cmbench.run.forecast import Forecaster
+        from cmbench.run.parallel import Together
+
+        resolver = make_resolver(self._workspace, facts, self._lock)
+        resolver.share(other)
+        resolver.begin(self._workspace.store)
+        return Together(crew, Forecaster(resolver, facts), self._teller)
+
+    def _foresee(self, facts: FactTeller, resolver: Resolver) -> Plan | None:
+        """The plan, where there is more than one step; refuses what cannot be resolved."""
+        script, options = self._request.script, self._request.options
+        blocks = [script.settings, *(v.settings for v in script.variations.values())]
+        if not any(block.deps for block in blocks):
+            return None
+        plan = make_plan(self._workspace, self._request.request, facts, resolver)
+        if options.prefetch and not options.offline:
+            from cmbench.run.prefetch import certain
+
+            self._prefetch(certain(plan.root))
+        return plan
+
+    def _prefetch(self, wishes: list[Wish]) -> None:
+        """Begin the downloads that are sure to be wanted, unless there is nothing to gain."""
+        if not wishes:
+            return
+        from cmbench.run.prefetch import Prefetcher
+
+        folder = self._workspace.store.place("ahead")
+        self._prefetcher = Prefetcher(folder, wishes, lambda text: self._log.line(f"-- {text}"))
+        self._prefetcher.start()
+
+    def _keep_lock(self, error: Error | None) -> Mapping[str, Any] | None:
+        """Write the lock that ``--lock`` asks for, once the run has succeeded."""
+        path = self._request.flags.get("lock")
+        obeyed = self._lock is not None and self._lock.strict
+        if error is not None or not path or obeyed:
+            return None
+        from cmbench.record import load_record
+        from cmbench.repeat.lockfile import lock_data, locked_files, write_lock
+
+        record = load_record(self._recorder.path)
+        data = lock_data(record, self._workspace.index, self._workspace.store)
+        write_lock(str(path), {**data, "files": locked_files(data, self._workspace.index)})
+        return data
+
+
+def _with_known_cause(error: Error, log: str) -> Error:
+    """Put the remedy of a known cause in front of a hint that only says how to look further."""
+    vague = not error.hint or error.hint.startswith(("repeat this step", "correct the script"))
+    # A module that customize.py lacks is the script's fault, not that of the user's Python.
+    own = "ModuleNotFoundError" in error.message
+    codes = ("script-failed", "customize-failed", "customize-crashed")
+    if vague and not own and error.code in codes:
+        from cmbench.lib.causes import remedy, remedy_in_log
+
+        found = remedy("\n".join((error.message, *error.context))) or remedy_in_log(log)
+        error.hint = "\n".join(part for part in (found, error.hint) if part)
+    return error
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a run the way Ctrl-C does."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    with suppress(ValueError):
+        before = {s: signal.signal(s, stop) for s in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

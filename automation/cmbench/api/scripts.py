@@ -1,0 +1,83 @@
+"""The scripts of a workspace: those that fit a query, and what one of them is for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from cmbench.errors import Error
+from cmbench.format.model import Script, Tags
+from cmbench.index.scripts import Index, Row
+from cmbench.index.select import choose, parse_tags
+from cmbench.session.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class FoundScript:
+    """A script that was found: its names, where it is, what it is for."""
+
+    alias: str
+    uid: str
+    path: str
+    repository: str
+    tags: tuple[str, ...]
+    variations: tuple[str, ...]
+    title: str
+
+
+def find(
+    workspace: Workspace, tags: str | Tags = "", name: str = "", words: str = ""
+) -> list[FoundScript]:
+    """Scripts with these tags, of this name, or else those in which all ``words`` occur.
+
+    Raises ``script-not-found`` where there is none.
+    """
+    asked = parse_tags(tags) if isinstance(tags, str) else tags
+    index = workspace.index
+    rows = index.by_uid(name) if name else index.find(asked)
+    rows = [row for row in rows if all(row.accepts(v) for v in asked.variations)]
+    rows = rows or _speaking_of(index, words)
+    if not rows:
+        choose(index, asked, name)
+    return [
+        FoundScript(
+            alias=row.alias,
+            uid=row.uid,
+            path=row.path,
+            repository=row.repo,
+            tags=tuple(sorted(row.tags)),
+            variations=tuple(sorted(row.variations)),
+            title=_title(index, row),
+        )
+        for row in rows
+    ]
+
+
+def show(workspace: Workspace, tags: str | Tags = "", name: str = "") -> Script:
+    """The one script that the tags or the name choose; raises ``script-not-found``."""
+    asked = parse_tags(tags) if isinstance(tags, str) else tags
+    return workspace.index.script(choose(workspace.index, asked, name).path)
+
+
+def _speaking_of(index: Index, text: str) -> list[Row]:
+    """Scripts in whose name, tags or title all words are, ``*`` standing for anything."""
+    patterns = [f"*{word}*" for word in re.split(r"[\s,]+", text.lower()) if word]
+    if not patterns:
+        return []
+    return [
+        row
+        for row in index.rows().values()
+        if all(
+            fnmatchcase(" ".join((row.alias, *row.tags, row.title)).lower(), p) for p in patterns
+        )
+    ]
+
+
+def _title(index: Index, row: Row) -> str:
+    if not row.faults:
+        return row.title
+    try:
+        return index.script(row.path).title
+    except Error as error:
+        return error.message

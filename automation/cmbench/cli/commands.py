@@ -1,0 +1,384 @@
+"""The commands: each is declared here, once.
+
+Dispatch, ``cm help``, ``--help``, the shell's completion and cmind's adapter read it from here. A
+new verb is a ``Verb`` in ``VERBS`` and a function that takes a ``Command`` and returns a ``Reply``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import field
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from cmbench.session.request import FLAGS
+from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from cmbench.cli.reply import Command, Reply
+
+Flags = Mapping[str, str]
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Verb:
+    """One command.
+
+    ``word`` is what users write, ``cmind`` the words by which cmind asks for it, where they differ.
+    ``does`` is ``module:function``; a module without a dot is one of ``cmbench.cli.verbs``.
+    ``usage`` are command lines with what they are for. ``flags`` are those that help tells of, with
+    ``name=VALUE`` for one that takes a value; ``takes`` are the others that it accepts, and without
+    it the verb itself refuses flags. ``of_scripts``: it takes the flags of runs and the inputs of
+    the script. ``own_help``: ``--help`` is answered by the verb, ``always`` or where a script is
+    ``named``. ``writes``: it keeps the index up to date, but not under the flag ``only_looks``.
+    """
+
+    thing: str
+    word: str
+    does: str
+    usage: tuple[tuple[str, str], ...] = ()
+    flags: Flags | Callable[[], Flags] = field(default_factory=dict)
+    takes: Collection[str] | None = None
+    cmind: tuple[str, ...] = ()
+    of_scripts: bool = False
+    own_help: str = ""
+    writes: bool = False
+    only_looks: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words by which cmind asks for it."""
+        return self.cmind or (self.word,)
+
+    @property
+    def told(self) -> Flags:
+        """What its flags do."""
+        return self.flags() if callable(self.flags) else self.flags
+
+    @property
+    def accepted(self) -> set[str] | None:
+        """Names of the flags that it knows; ``None`` where the verb itself looks."""
+        if self.takes is None:
+            return None
+        return {*self.takes, *(f.partition("=")[0].replace("-", "_") for f in self.told)}
+
+    def function(self) -> Callable[[Command], Reply]:
+        """What does it."""
+        place, _, name = self.does.partition(":")
+        module = import_module(place if "." in place else f"cmbench.cli.verbs.{place}")
+        found: Callable[[Command], Reply] = getattr(module, name)
+        return found
+
+
+def _new_script() -> Flags:
+    from cmbench.author.scaffold import KINDS
+
+    return {
+        "kind=KIND": "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items()),
+        "name=TEXT": "what it is for, in one line",
+        "tags=TAGS": "its tags, where those of its name do not do",
+        "repo=NAME": "the repository that gets it; else the one you are in",
+        "url=URL": "of what it downloads",
+        "sha256=HEX": "of that file",
+    }
+
+
+_OUTPUT = ("out", "json", "quiet", "silent", "verbose")
+_LOOK = ("tags", *_OUTPUT, "debug", "help")
+_OF_AUTHORS = ("tags", "path", *_OUTPUT, "help")
+OF_ENTRIES = ("tags", *_OUTPUT, "force", "all", "debug")
+"""Flags of every command about cache entries."""
+
+_JSON = {"json": "print the result as JSON"}
+_WHICH = {
+    "tags=TAGS": "only those with these tags; words that are no flags do as well",
+    **_JSON,
+}
+_ENTRIES = {"tags=TAGS": "entries with these tags; an id or a script's name does as well"}
+_NAMED = {**_ENTRIES, "all": "all entries", **_JSON}
+_AUTHOR = {
+    "tags=TAGS": "the script with these tags; its name does as well",
+    "path=DIR": "a script, or all of a repository; else all of the one you are in",
+    **_JSON,
+}
+_ARCHIVE = {
+    **_ENTRIES,
+    "all": "all entries",
+    "output=FILE": "the archive: .tar.gz, or .tar, which is faster",
+    **_JSON,
+}
+
+VERBS: tuple[Verb, ...] = (
+    Verb("script", "help", "help:show_usage"),
+    Verb(
+        "script",
+        "run",
+        "run:run_script",
+        (
+            ("cm run script --tags=detect,os", "run a script and all it needs"),
+            ('cm run script "detect os"', "the same, shorter"),
+            ("cm run script --tags=detect,os --help", "its inputs, variations and flags"),
+        ),
+        FLAGS,
+        of_scripts=True,
+        own_help="named",
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "plan",
+        "plan:plan_script",
+        (("cm plan script --tags=detect,os", "what a run would do; runs nothing"),),
+        FLAGS,
+        of_scripts=True,
+        own_help="named",
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "docker",
+        "container:docker_script",
+        (("cm docker script --tags=detect,os", "the same run in a container (--print)"),),
+        FLAGS,
+        of_scripts=True,
+        own_help="always",
+        writes=True,
+        only_looks="print",
+    ),
+    Verb(
+        "script",
+        "doctor",
+        "doctor:doctor_script",
+        (("cm doctor script", "look at the machine before you start"),),
+        _JSON,
+    ),
+    Verb(
+        "script",
+        "replay",
+        "replay:replay_script",
+        (("cm replay script last", "repeat a recorded run"),),
+        FLAGS,
+        of_scripts=True,
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "log",
+        "log:log_script",
+        (("cm log script last [--errors]", "what a run printed, whole or the trouble"),),
+        {
+            "errors": "only the lines that look like trouble, with their numbers",
+            "step=TEXT": "only of the steps with this text in their names",
+        },
+        takes=("out", "quiet", "verbose", "silent"),
+    ),
+    Verb(
+        "script",
+        "diff",
+        "replay:diff_script",
+        (("cm diff script <record> <record>", "what differs between two runs"),),
+        _JSON,
+    ),
+    Verb(
+        "script",
+        "find",
+        "find:find_script",
+        (("cm find script --tags=get", "the scripts with these tags"),),
+        _WHICH,
+        takes=_LOOK,
+        cmind=("search",),
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "show",
+        "find:show_script",
+        (("cm show script --tags=detect,os", "what a script is for"),),
+        {"tags=TAGS": "the script with these tags; its name does as well", **_JSON},
+        takes=_LOOK,
+        own_help="named",
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "add",
+        "author:add_script",
+        (("cm add script get-cmake --kind=detect", "begin a new script"),),
+        _new_script,
+        takes=("out", "json"),
+    ),
+    Verb(
+        "script",
+        "lint",
+        "author:lint_script",
+        (("cm lint script get-python3 [--fix]", "its faults; without a name, of all"),),
+        {
+            "fix": "correct what is safe to correct",
+            "only=CMB101,...": "only these checks",
+            "skip=CMB101,...": "all but these checks",
+            "strict": "hold scripts of other dialects to all checks too",
+            **_AUTHOR,
+        },
+        takes=_OF_AUTHORS,
+    ),
+    Verb(
+        "script",
+        "test",
+        "author:test_script",
+        (("cm test script get-python3", "plan and try what it detects"),),
+        _AUTHOR,
+        takes=_OF_AUTHORS,
+    ),
+    Verb(
+        "script",
+        "complete",
+        "complete:complete_script",
+        (("cm complete script --shell=bash", "completion, for eval in ~/.bashrc"),),
+        {"shell=SHELL": "bash or zsh"},
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "doc",
+        "author:doc_script",
+        (("cm doc script get-python3 [--check]", "write what comes from its meta"),),
+        {"check": "write nothing; fail where a page is out of date", **_AUTHOR},
+        takes=_OF_AUTHORS,
+    ),
+    Verb("cache", "help", "help:show_usage"),
+    Verb(
+        "cache",
+        "show",
+        "cache:show_cache",
+        (("cm show cache [--tags=get,python3]", "what is kept, its size and last use"),),
+        {**_ENTRIES, **_JSON},
+        takes=OF_ENTRIES,
+        cmind=("show", "search"),
+    ),
+    Verb(
+        "cache",
+        "rm",
+        "cache:remove_cache",
+        (("cm rm cache --tags=get,python3 [-f]", "remove entries; -f does not ask"),),
+        {**_ENTRIES, "all": "all entries", "force": "do not ask (-f)", **_JSON},
+        takes=OF_ENTRIES,
+        cmind=("delete",),
+    ),
+    Verb(
+        "cache",
+        "why",
+        "cache:why_cache",
+        (("cm why cache --tags=get,python3", "what made it, what it read, is it sound"),),
+        {
+            **_ENTRIES,
+            "all": "all entries",
+            "INPUT=VALUE": "an input of the script: about a call that was not made yet",
+            **_JSON,
+        },
+    ),
+    Verb(
+        "cache",
+        "verify",
+        "upkeep:verify_cache",
+        (("cm verify cache [--tags=...]", "are its files as published?"),),
+        {**_ENTRIES, **_JSON},
+        takes=OF_ENTRIES,
+    ),
+    Verb(
+        "cache",
+        "pin",
+        "cache:pin_cache",
+        (("cm pin cache <id>", "keep an entry whatever happens"),),
+        _NAMED,
+        takes=OF_ENTRIES,
+    ),
+    Verb(
+        "cache",
+        "unpin",
+        "cache:unpin_cache",
+        (("cm unpin cache <id>", "let go of it"),),
+        _NAMED,
+        takes=OF_ENTRIES,
+    ),
+    Verb(
+        "cache",
+        "du",
+        "upkeep:du_cache",
+        (("cm du cache", "what uses the disk, by script"),),
+        _JSON,
+        takes=OF_ENTRIES,
+    ),
+    Verb(
+        "cache",
+        "gc",
+        "upkeep:gc_cache",
+        (
+            ("cm gc cache --max-size=20GB [--yes]", "make room; without --yes only shows"),
+            ("cm gc cache --older-than=30d [--yes]", "what was not used for so long"),
+        ),
+        {
+            "max-size=20GB": "remove what was used least recently until no more is left",
+            "older-than=30d": "remove what was not used for so long",
+            "keep-runs=7d": "keep what runs of this time have used; 7d by default",
+            "dry-run": "only show what would be removed, as without --yes",
+            "yes": "remove it",
+            **_JSON,
+        },
+        takes=(*OF_ENTRIES, "y"),
+    ),
+    Verb(
+        "cache",
+        "export",
+        "bundle:export_cache",
+        (("cm export cache --tags=... --output=F", "entries and their needs, in a file"),),
+        _ARCHIVE,
+        takes=OF_ENTRIES,
+    ),
+    Verb(
+        "cache",
+        "bundle",
+        "bundle:export_cache",
+        (("cm bundle cache --tags=... --output=F", "the same"),),
+        _ARCHIVE,
+        takes=OF_ENTRIES,
+    ),
+    Verb(
+        "cache",
+        "import",
+        "bundle:import_cache",
+        (("cm import cache --input=F", "bring them into this cache, checked"),),
+        {"input=FILE": "the archive", **_JSON},
+        takes=OF_ENTRIES,
+    ),
+)
+
+
+def verb_of(thing: str, word: str) -> Verb | None:
+    """The verb that users or cmind call ``word``."""
+    known = [verb for verb in VERBS if verb.thing == thing]
+    by_cmind = (verb for verb in known if word in verb.words)
+    return next(by_cmind, None) or next((v for v in known if v.word == word), None)
+
+
+def words_of(thing: str) -> list[str]:
+    """The words by which cmind asks for the verbs of ``thing``."""
+    return [word for verb in VERBS if verb.thing == thing for word in verb.words]
+
+
+def verbs() -> dict[str, list[str]]:
+    """The verbs of each thing, as users write them."""
+    found: dict[str, list[str]] = {}
+    for verb in VERBS:
+        found.setdefault(verb.thing, []).append(verb.word)
+    return found
+
+
+def usage_of(thing: str) -> list[tuple[str, str]]:
+    """The command lines of ``thing`` with what they are for."""
+    return [line for verb in VERBS if verb.thing == thing for line in verb.usage]
+
+
+def flags_of_verb(thing: str, word: str) -> Flags:
+    """What the flags of one verb do; a flag that takes a value is written ``name=VALUE``."""
+    verb = verb_of(thing, word)
+    return verb.told if verb is not None else {}

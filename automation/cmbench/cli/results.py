@@ -1,0 +1,81 @@
+"""What several verbs hand back: the answer of a run, the help of a script, entries by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cmbench.cli.reply import Answer, Command, Reply
+from cmbench.errors import Error
+from cmbench.format.model import Script
+from cmbench.session.call import RunRequest
+
+if TYPE_CHECKING:
+    from cmbench.api.running import Ran
+    from cmbench.cache.store import Entry
+
+
+def request_of(command: Command) -> RunRequest:
+    """The checked request of a command; what should be known of it is told on the console."""
+    request = command.request()
+    warn(command, request.warnings)
+    return request
+
+
+def warn(command: Command, texts: Iterable[str]) -> None:
+    """Tell what should be known, away from the results."""
+    if command.console:
+        for text in texts:
+            print(text, file=sys.stderr)
+
+
+def answer_of(ran: Ran) -> Answer:
+    """The answer of a run."""
+    outcome = ran.outcome
+    return {
+        "env": dict(outcome.new_env),
+        "new_env": dict(outcome.new_env),
+        "state": dict(outcome.new_state),
+        "new_state": dict(outcome.new_state),
+        "deps": [step["step"] for step in ran.steps[:-1]],
+        "version": outcome.version,
+        "entry": outcome.entry,
+        "cached": outcome.cached,
+        "record": ran.record,
+    }
+
+
+def script_help(script: Script) -> Reply:
+    """What one script is for, its inputs and variations."""
+    from cmbench.render.listing import help_text
+
+    return Reply({"meta": dict(script.meta), "path": script.path}, lambda: help_text(script))
+
+
+def entries_of(command: Command) -> list[Entry]:
+    """The entries that a command names; all, where it names none."""
+    from cmbench.api import cache
+
+    tags, name = command.query()
+    return cache.entries(command.workspace, tags, name)
+
+
+def names_entries(command: Command) -> bool:
+    """Whether a command says which entries it is about."""
+    tags, name = command.query()
+    return bool(name or str(tags) or command.flags.get("all"))
+
+
+def named_entries(command: Command, verb: str) -> list[Entry]:
+    """The entries that a command must name; raises where it names none or none is found."""
+    if not names_entries(command):
+        raise Error(
+            "bad-value",
+            "no entry is named",
+            hint=f"name one by its tags or its id: cm {verb} cache --tags=get,python3",
+        )
+    entries = entries_of(command)
+    if not entries:
+        raise Error("entry-not-found", "no cache entry matches", hint="see them: cm show cache")
+    return entries

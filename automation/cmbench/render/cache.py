@@ -1,0 +1,167 @@
+"""Cache entries as text for a terminal of 80 columns: what is kept, why, and what became of it."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cmbench.api.cache import Brought, Checked, Usage
+from cmbench.cache.cache_entry import Entry
+from cmbench.cache.retention import Disposal, Rules
+from cmbench.format.env import MISSING
+from cmbench.lib.text_files import size_text
+from cmbench.plan.resolve import shown_value
+
+WIDTH = 80
+SHOWN = 10
+"""So many faults of an entry are shown."""
+
+
+def count(number: int, one: str, many: str) -> str:
+    """``1 entry``, ``2 entries``."""
+    return f"{number} {one if number == 1 else many}"
+
+
+def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequence[str] = ()) -> str:
+    """Cache entries as a table with tags and paths below each row."""
+    if not entries:
+        return "no cache entry matches"
+    lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
+    notes = marks or [""] * len(entries)
+    for entry, last, note in zip(entries, used, notes, strict=True):
+        lines.append(
+            f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
+            f"{age(entry.created):>11}{age(last):>11}"
+        )
+        extra = [t for t in entry.tags if t.startswith(("_", "name-"))]
+        if extra:
+            lines += textwrap.wrap(
+                " ".join(extra), WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
+            )
+        lines.append("    " + entry.path + (f"  ({note})" if note else ""))
+    total = size_text(sum(entry.size for entry in entries))
+    noun = "entry" if len(entries) == 1 else "entries"
+    lines.append(f"{len(entries)} {noun}, {total}")
+    return "\n".join(lines)
+
+
+def age(since: float) -> str:
+    """``3 min ago``."""
+    seconds = max(0.0, time.time() - since)
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name} ago"
+    return f"{seconds / 86400:.0f} d ago"
+
+
+_SETTINGS = ("const:", "laid:")
+
+
+def _lines_of(words: list[str]) -> list[str]:
+    return textwrap.wrap(", ".join(words), 76, break_long_words=False, break_on_hyphens=False)
+
+
+def why_text(data: Mapping[str, Any]) -> str:
+    """What made an entry, what it read, what it depends on and who uses it."""
+    state = "sound: it answers a call with these values" if data["sound"] else data["why_not"]
+    label = ",".join([data["script"], *("_" + name for name in data["variations"])])
+    marks = [word for word in ("pinned", "shared", "imported") if data[word]]
+    lines = [
+        f"{label} {data['version']}".rstrip() + (f" ({', '.join(marks)})" if marks else ""),
+        f"  now:       {state}",
+        f"  path:      {data['path']}",
+        f"  made:      {age(data['created'])} in {data['seconds']:.1f} s by the run {data['run']}",
+        f"  last used: {age(data['last_used'])}",
+    ]
+    reads = sorted(data["reads"].items())
+    values = [f"{key} = {shown_value(value)}" for key, value in reads if value not in ("", MISSING)]
+    # What settings had nothing to say about tells a reader nothing.
+    unset = [key for key, value in reads if value == MISSING and not key.startswith(_SETTINGS)]
+    values += [
+        f"{k} = {shown_value(v)}" for facts in data["facts"].values() for k, v in facts.items()
+    ]
+    deps = [
+        f"{item['script'] or item['key']}" + (f": {item['why_not']}" if item["why_not"] else "")
+        for item in data["made_with"]
+    ]
+    sections = (
+        ("it read", values),
+        ("it read, and found not set", _lines_of(unset)),
+        ("it relies on", [item["path"] for item in data["relies_on"]]),
+        ("it was made with", deps),
+        ("made with it", data["used_by"]),
+        ("used by the runs", data["used_by_runs"]),
+    )
+    for title, items in sections:
+        if items:
+            lines += [f"  {title}:", *(f"    {item}" for item in items)]
+    return "\n".join(lines)
+
+
+def checked_text(item: Checked) -> str:
+    """Whether the files of an entry are as published, and what of them was compared."""
+    name = f"{item.entry.script}_{item.entry.uid}"
+    if item.faults:
+        more = len(item.faults) - SHOWN
+        lines = [f"DAMAGED {name}", *(f"    {fault}" for fault in item.faults[:SHOWN])]
+        return "\n".join(lines + ([f"    and {more} more"] if more > 0 else []))
+    if not item.recorded:
+        return f"unknown {name}: no record of its files"
+    if not item.files:
+        return f"ok      {name}: no files"
+    rest = item.files - item.read
+    parts = [
+        f"{count(item.read, 'file', 'files')} read and compared" if item.read else "",
+        f"{count(rest, 'file', 'files')} compared by size and time" if rest else "",
+        f"{item.added} added since" if item.added else "",
+    ]
+    return f"ok      {name}: {', '.join(part for part in parts if part)}"
+
+
+def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
+    """What was removed, or would be, and what is left."""
+    lines = [
+        f"{size_text(disposal.sizes[entry.uid]):>10}  {entry.script}_{entry.uid}"
+        for entry in disposal.entries
+    ]
+    lines += [f"{size_text(item.size):>10}  {item.path} ({item.why})" for item in disposal.litter]
+    total = len(disposal.entries) + len(disposal.litter)
+    done = "removed" if act else "would be removed"
+    lines.append(f"{count(total, 'item', 'items')}, {size_text(disposal.freed)}, {done}")
+    lines.append(f"{size_text(disposal.left)} of entries {'are' if act else 'would be'} left")
+    if rules.max_size is not None and disposal.left > rules.max_size:
+        lines.append(
+            f"more than {size_text(rules.max_size)}: the rest is pinned, in use, or was used by a "
+            "run of late (--keep-runs)"
+        )
+    if total and not act:
+        lines.append("nothing was removed; add --yes to do it")
+    return "\n".join(lines)
+
+
+def usage_text(found: Usage, root: str, shared: str) -> str:
+    """What uses the disk below ``root``, and beside it in the cache ``shared``."""
+    lines = [f"{size_text(s):>10}  {n:>5}  {what}" for what, n, s in found.parts]
+    lines.append(f"{size_text(found.total):>10}  in all, in {root}")
+    if found.shared is not None:
+        lines.append(f"{size_text(found.shared):>10}  more in the shared cache {shared}")
+    return "\n".join(lines)
+
+
+def imported_text(brought: Brought) -> str:
+    """What an archive has brought, and what was refused."""
+    found, stale = brought.imported, brought.unsound
+    names = [os.path.basename(entry.path) for entry in found.made]
+    lines = [
+        f"imported {name}" + (f"; does not answer here: {stale[name]}" if name in stale else "")
+        for name in names
+    ]
+    lines += [f"refused  {folder}: {why}" for folder, why in found.refused.items()]
+    lines.append(
+        f"{count(len(found.made), 'entry', 'entries')} imported, {len(found.present)} were here, "
+        f"{len(found.refused)} refused"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""A container before it is made, for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from cmbench.container import options as options_in
+from cmbench.container.design import Design
+from cmbench.container.engines import Job, build_command, run_commands, shown_environment
+from cmbench.format.env import mask_word
+
+WIDTH = 80
+
+
+def commands(made: Design) -> list[list[str]]:
+    """The commands of the engine: the build, and those of the run."""
+    return [build_command(made.engine, made.job), *run_commands(made.engine, made.job)]
+
+
+def summary(made: Design) -> str:
+    """The engine, the image, the mounts and the command, as told before it begins."""
+    job, engine = made.job, made.engine
+    rows = [("engine", f"{engine.name} {engine.version}"), ("image", job.image)]
+    rows += [("base", made.base), ("user", engine.user)]
+    lines = [f"{title:<9}{text}" for title, text in rows]
+    for number, mount in enumerate(job.mounts):
+        lines += _mount_lines("mounts" if number == 0 else "", mount)
+    lines.append(f"{'folder':<9}{job.work}")
+    if _rights(job):
+        lines += _wrapped("also", ", ".join(_rights(job)))
+    if job.handed:
+        lines += _wrapped("handed on", ", ".join(job.handed))
+    lines.append(f"{'command':<9}{_shell(job.command)}")
+    for note in made.notes:
+        lines += _wrapped("note", note)
+    return "\n".join([*lines, ""])
+
+
+def _rights(job: Job) -> list[str]:
+    """What else of this machine the container is given."""
+    found = ["all privileges"] if job.privileged else []
+    found += [f"GPUs: {job.gpus}"] if job.gpus else []
+    found += [f"device {device}" for device in job.devices]
+    found += [f"port {port}" for port in job.ports]
+    found += [f"network {job.network}"] if job.network else []
+    return [*found, *([shlex.join(job.extra)] if job.extra else [])]
+
+
+def _mount_lines(title: str, mount: Any) -> Iterable[str]:
+    place = mount.target
+    why = mount.why if mount.source == place else f"{mount.why}: {mount.source}"
+    line = f"{title:<9}{mount.mode} {place}"
+    if len(line) + len(why) + 4 <= WIDTH:
+        yield f"{line}  ({why})"
+        return
+    yield line
+    yield f"{'':<12}({why})"
+
+
+def _wrapped(title: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"{title:<9}" if len(title) < 9 else title + " ",
+        subsequent_indent=" " * 9,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def printed(made: Design) -> str:
+    """All that would be made and run."""
+    front = shown_environment(made.engine, made.job)
+    lines = []
+    for number, words in enumerate(commands(made)):
+        text = _shell(words)
+        lines.append(" ".join([*front, text]) if front and number == 1 else text)
+    return "\n".join(
+        [
+            summary(made),
+            f"-- {made.job.file}",
+            made.text,
+            "-- commands; nothing was written and nothing was started",
+            *lines,
+        ]
+    )
+
+
+def _shell(words: Iterable[str]) -> str:
+    """Words as a shell would be given them, without secrets."""
+    return shlex.join(mask_word(word) for word in words)
+
+
+def help_text() -> str:
+    """The flags of containers."""
+    flags = [("--print", "only show the Containerfile, the mounts, the commands")]
+    flags += [(f"--docker_{name}", text) for name, text in options_in.FLAGS.items()]
+    lines = ["cm docker script --tags=... [the flags of cm run script]", ""]
+    for name, text in flags:
+        lines += textwrap.wrap(
+            text,
+            WIDTH,
+            initial_indent=f"  {name:<28}",
+            subsequent_indent=" " * 30,
+            break_long_words=False,
+        )
+    return "\n".join([*lines, "", "--engine and --base_image may be written without docker_."])

@@ -1,0 +1,39 @@
+"""What the doctor has found, for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from cmbench.doctor import INFO, LOOK, STOP, Finding
+
+WIDTH = 80
+
+
+def doctor_text(found: Sequence[Finding]) -> str:
+    """The findings, one a line, each with its remedy, and how many there are of each kind."""
+    lines = [line for finding in found for line in _lines(finding)]
+    counts = [
+        (sum(f.state == STOP for f in found), "to mend before anything runs"),
+        (sum(f.state == LOOK for f in found), "to look at"),
+    ]
+    words = [f"{number} {text}" for number, text in counts if number]
+    return "\n".join([*lines, "", ", ".join(words) or "nothing is in the way"])
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    state = "" if finding.state == INFO else finding.state
+    head = f"{state:<6}{finding.area:<11} "
+    yield from textwrap.wrap(
+        finding.text,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    if finding.remedy:
+        lead = " " * len(head) + "next: "
+        whole = lead + finding.remedy
+        # A command stays on one line: it is there to be copied.
+        yield whole

@@ -1,0 +1,60 @@
+"""The end of a run, and of a repeated one, as text."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cmbench.api.running import Ran
+from cmbench.render.listing import closing_text
+
+
+def end_text(ran: Ran, answer: Mapping[str, Any]) -> str | None:
+    """What a run has given and made; ``answer`` under ``--json``; ``None`` if nothing is wanted."""
+    lines: list[str] = []
+    if ran.request.flags.get("json"):
+        lines.append(json.dumps(answer, indent=2, default=str))
+    if not ran.request.options.silent:
+        lines += _result_lines(ran)
+        if ran.locked is not None:
+            lines.append(_locked(str(ran.request.flags["lock"]), ran.locked))
+    return "\n".join(lines) if lines else None
+
+
+def _result_lines(ran: Ran) -> Iterator[str]:
+    script, quiet = ran.request.script, ran.request.options.quiet
+    if script.host_facts:
+        yield "\n".join(f"{key}={value}" for key, value in ran.env.items())
+        return
+    if not quiet:
+        for key, title in script.print_env_at_the_end.items():
+            if key in ran.env:
+                yield f"{title}: {ran.env[key]}"
+    if not quiet or len(ran.steps) > 1:
+        yield closing_text(ran.steps, ran.record)
+
+
+def _locked(path: str, data: Mapping[str, Any]) -> str:
+    counts = [
+        f"{len(data[name])} {word}{'' if len(data[name]) == 1 else 's'}"
+        for name, word in (("scripts", "script"), ("versions", "version"), ("downloads", "file"))
+        if data[name] or word != "file"
+    ]
+    return f"locked: {path} ({', '.join(counts)})"
+
+
+def repeated_text(changed: Mapping[str, Any], run: str, path: str) -> str:
+    """Which values of a repeated run differ, or that none does."""
+    values = [
+        f"{place.rpartition(' > ')[2]}: {name}"
+        for place, step in changed.get("steps", {}).items()
+        for name in step
+        if name.startswith(("version", "gave ", "error"))
+    ]
+    if not values:
+        return f"every step gave what it gave in {run}"
+    count = f"{len(values)} {'value' if len(values) == 1 else 'values'}"
+    last = os.path.basename(os.path.dirname(path))
+    return f"{count} differ from {run}; see them:\ncm diff script {run} {last}"

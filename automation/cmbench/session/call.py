@@ -1,0 +1,156 @@
+"""A call in the words of the command line, and the checked request that it becomes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.format.model import Request, RunOptions, Script, Tags
+from cmbench.index.scripts import Row
+from cmbench.index.select import candidates, refuse_ambiguity
+from cmbench.session import request as requests_in
+from cmbench.session.workspace import Workspace
+from cmbench.values import immutable
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class RunRequest:
+    """One script with all that was asked of it, checked: what can be planned and run.
+
+    ``flags`` are those of the command line, without their dashes; a record keeps them. ``command``
+    is the line that was typed, if one was. ``warnings`` are for whoever asked.
+    """
+
+    workspace: Workspace
+    request: Request
+    script: Script
+    flags: Mapping[str, Any]
+    options: RunOptions
+    command: Sequence[str]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The call as data, for the record: all that is needed to make it again."""
+        uid = {"artifact": self.request.uid} if self.request.uid else {}
+        others = {key: v for key, v in self.flags.items() if key not in ("tags", "out")}
+        return {"tags": str(self.request.tags), **uid, **others}
+
+
+class Call:
+    """What a user asks for: a name or tags, and flags; of a script, of cache entries or of runs."""
+
+    def __init__(self, workspace: Workspace, given: Mapping[str, Any]) -> None:
+        self.workspace = workspace
+        self.flags = requests_in.flags_of(given)
+        everywhere = requests_in.extra_flags(os.environ)
+        self.options = requests_in.options_of({**self.flags, **everywhere}, given.get("cmd") or ())
+        self._given = given
+
+    @property
+    def names(self) -> list[str]:
+        """The words that are no flags."""
+        words = [self._given.get("artifact"), *(self._given.get("artifacts") or ())]
+        return [str(word) for word in words if word]
+
+    def query(self) -> tuple[Tags, str]:
+        """The tags, and the name of a script or of a cache entry; raises ``bad-value``."""
+        return requests_in.tags_of(self._given)
+
+    def take_extra_flags(self) -> None:
+        """Lay the flags that the user wants for every run over those of this call, which is one."""
+        self.flags = _laid_over(self.flags, requests_in.extra_flags(os.environ))
+
+    def request(self) -> RunRequest:
+        """The requested script and the checked request; raises ``Error`` where there is none."""
+        self.take_extra_flags()
+        index = self.workspace.index
+        tags, uid = self.query()
+        if not (uid or tags.wanted):
+            _refuse_misspelt_tags(self.flags)
+        refuse_ambiguity(index, tags, uid)
+        rows = candidates(index, tags, uid)
+        script = index.script(rows[0].path)
+        found = self.request_of(script, self.flags, tuple(_other_repositories(rows)))
+        request = found.request
+        if (request.ad or request.adr) and script.dialect.inputs_bind:
+            from cmbench.plan.names import refuse_unknown
+
+            refuse_unknown(request, index)
+        return found
+
+    def request_of(
+        self, script: Script, flags: Mapping[str, Any], warnings: tuple[str, ...] = ()
+    ) -> RunRequest:
+        """The request that ``flags`` make of ``script``, whatever it was named by."""
+        tags, uid = self.query()
+        request = requests_in.request_of(flags, tags, uid, script)
+        unknown = requests_in.unknown_inputs(request.inputs, script)
+        texts = [f"warning: {script.alias} knows no flag --{k}; {v}" for k, v in unknown.items()]
+        return RunRequest(
+            workspace=self.workspace,
+            request=request,
+            script=script,
+            flags=flags,
+            options=self.options,
+            command=_command(self._given.get("cmd"), flags),
+            warnings=(*warnings, *texts),
+        )
+
+
+def request(workspace: Workspace, name: str = "", *, tags: str = "", **flags: Any) -> RunRequest:
+    """The checked request for one script: by its name or words, or by ``tags`` with variations.
+
+    ``flags`` are those of the command line with ``_`` for ``-``: inputs of the script,
+    ``version_min="3.9"``, ``env={"KEY": "value"}``, ``adr={"python": {"version": "3.11"}}``,
+    ``jobs=4``, ``offline=True``. Raises ``Error``: ``script-not-found``, ``unknown-flag``,
+    ``bad-value`` and others.
+    """
+    return Call(workspace, {"artifact": name, "tags": tags, **flags}).request()
+
+
+def _other_repositories(rows: Sequence[Row]) -> Iterator[str]:
+    """Whose script is taken, where several repositories have one that fits."""
+    names = list(dict.fromkeys(row.repo for row in rows))
+    if len(names) > 1:
+        places = ", ".join(names[1:])
+        yield f"note: {names[0]}'s script is taken; also in: {places} (cd there to take theirs)"
+
+
+def _command(words: Any, flags: Mapping[str, Any]) -> Sequence[str]:
+    if words:
+        # cmind takes the first two words away from the list that it hands over.
+        return ["cm", "run", "script", *map(str, words)] if isinstance(words, list) else [words]
+    return ["cm", "run", "script", *(f"--{k}={v}" for k, v in _plain(flags).items())]
+
+
+def _plain(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags as they stand on a command line: ``env.KEY`` in the place of nested dictionaries."""
+    found: dict[str, Any] = {}
+    for key, value in flags.items():
+        if isinstance(value, Mapping):
+            found.update({f"{key}.{name}": v for name, v in _plain(value).items()})
+        elif isinstance(value, str | int | float | bool) and key != "out":
+            found[key] = value
+    return found
+
+
+def _refuse_misspelt_tags(flags: Iterable[str]) -> None:
+    for name in flags:
+        hint = did_you_mean(name, ["tags"]) if name != "tags" else ""
+        if hint:
+            raise Error("unknown-flag", f"there is no flag --{name}", hint=hint)
+
+
+def _laid_over(flags: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, groups such as ``adr`` one within the other; ``more`` wins."""
+    found = dict(flags)
+    for name, value in more.items():
+        below = found.get(name)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            found[name] = _laid_over(below, value)
+        else:
+            found[name] = value
+    return found

@@ -1,0 +1,142 @@
+"""What every command works with: the user's repositories, the index of scripts, the cache."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cmbench.errors import Error
+from cmbench.index.scripts import Index, Repository
+
+if TYPE_CHECKING:
+    from cmbench.cache.store import Store
+
+OWN_ALIAS = "cmbench"
+
+
+class Workspace:
+    """A CM home: its repositories, the index of their scripts, its cache and its records.
+
+    ``root`` is the folder of cmbench in the home. ``write`` lets the index be kept up to date, as
+    far as the disk allows. ``cmind`` is what scripts reach as ``automation.cmind``.
+    """
+
+    def __init__(
+        self, home: str, repositories: Iterable[Repository], cmind: Any = None, write: bool = True
+    ) -> None:
+        self.cmind = cmind or _Deferred(home)
+        self.root = os.path.join(home, "cmbench")
+        self.repositories = list(repositories)
+        self.index = Index(self.repositories, os.path.join(self.root, "index.db"), write)
+        self._shared = _shared(self.root)
+        self._store: Store | None = None
+
+    @classmethod
+    def open(cls, home: str = "", repositories: Iterable[str] = ()) -> Workspace:
+        """The CM home at ``home``, else that of ``CM_REPOS``, else ``~/CM``.
+
+        With ``repositories``, folders, it knows those and nothing is asked of cmind; else those
+        that are registered there.
+        """
+        home = home or os.environ.get("CM_REPOS", "").strip() or os.path.expanduser("~/CM")
+        home = os.path.abspath(home)
+        paths = [os.path.abspath(path) for path in repositories]
+        pairs = [(_alias(path), path) for path in paths] or _registered(home)
+        return cls(home, _named_apart(pairs))
+
+    @classmethod
+    def of_cmind(cls, cmind: Any, write: bool) -> Workspace:
+        """The home and the repositories that the running ``cm`` has."""
+        pairs = [_of_cmind(repo) for repo in cmind.repos.lst]
+        return cls(cmind.repos_path, _named_apart(pairs), cmind, write)
+
+    @property
+    def store(self) -> Store:
+        """The user's cache, which a look at scripts has no need of."""
+        if self._store is None:
+            from cmbench.cache.store import Store
+
+            self._store = Store(self.root, self._shared)
+        return self._store
+
+    def with_index(self, index: Index) -> Workspace:
+        """The same home, seen with another index."""
+        other = copy.copy(self)
+        other.index = index
+        return other
+
+    def words(self, path: str) -> tuple[str, ...]:
+        """Env words of a script's native programs."""
+        return self.index.content(path).words
+
+
+class _Deferred:
+    """cmind, once a script asks for it: importing it takes longer than a small run."""
+
+    def __init__(self, home: str) -> None:
+        self.repos_path = home
+
+    def __getattr__(self, name: str) -> Any:
+        from cmind.core import CM
+
+        made = CM(repos_path=self.repos_path)
+        self.__dict__.update(access=made.access, cfg=made.cfg)
+        return getattr(made, name)
+
+
+def _shared(own: str) -> str:
+    """The folder of a store to read from besides ``own``, named by ``CMBENCH_SHARED``."""
+    path = os.environ.get("CMBENCH_SHARED", "")
+    if not path:
+        return ""
+    from cmbench.cache.store import FORMAT
+
+    if not os.path.isdir(os.path.join(path, f"v{FORMAT}")):
+        raise Error(
+            "bad-value",
+            f"CMBENCH_SHARED={path} holds no cache of cmbench",
+            hint="name the folder cmbench of a CM home: export CMBENCH_SHARED=/path/CM/cmbench",
+        )
+    if os.path.realpath(path) == os.path.realpath(own):
+        return ""
+    return os.path.abspath(path)
+
+
+def _registered(home: str) -> list[tuple[str, str]]:
+    """Alias and path of each repository that cmind knows in ``home``; raises ``bad-value``."""
+    from cmind.core import CM
+    from cmind.repos import Repos
+
+    cm = CM(repos_path=home)
+    found = Repos(path=home, cfg=cm.cfg, path_to_internal_repo=cm.path_to_cmind_repo)
+    answer = found.load()
+    if answer["return"]:
+        raise Error("bad-value", f"{home} is no home of cm: {answer['error']}")
+    return [_of_cmind(repo) for repo in found.lst]
+
+
+def _of_cmind(repo: Any) -> tuple[str, str]:
+    path = str(repo.path_with_prefix)
+    return str(repo.meta.get("alias", path)), path
+
+
+def _alias(path: str) -> str:
+    """The name that a repository gives itself, else that of its folder."""
+    from cmbench.format.meta import load_yaml
+
+    mark = os.path.join(path, "cmr.yaml")
+    if not os.path.isfile(mark):
+        return os.path.basename(path)
+    with open(mark, encoding="utf-8") as stream:
+        return str(load_yaml(stream.read(), mark).get("alias") or os.path.basename(path))
+
+
+def _named_apart(registered: Iterable[tuple[str, str]]) -> Iterator[Repository]:
+    """The repositories, under names that differ: a fork has the alias of its origin."""
+    taken: set[str] = set()
+    for alias, path in registered:
+        name = f"{alias} at {path}" if alias in taken else alias
+        taken.add(name)
+        yield Repository(alias=name, path=path, own=alias == OWN_ALIAS)
