@@ -29,7 +29,7 @@ from mlperf_harness.backends.base import Array, Feeds, Predictor, empty_batch
 from mlperf_harness.benchmarks.base import Benchmark
 from mlperf_harness.pipeline.batcher import cut
 from mlperf_harness.settings import MAIN, GraphSpec, ModelSpec, Overrides, Shape
-from mlperf_harness.tuning.layout_probe import batch_sizes, layouts
+from mlperf_harness.tuning.layout_probe import batch_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +178,11 @@ def measure_bare(case: Case, shape: Shape, seconds: float, latency: bool) -> Bar
 def roofline_shape(case: Case, seconds: float) -> Shape:
     """The best of a small grid of layouts and batch sizes for the plain loop."""
     cores = host.usable_cores()
+    backend = backends.create(case.backend, "cpu", case.precision)
     grid = [
         Shape(workers, threads, batch)
-        for workers, threads in layouts(cores, Overrides())
-        for batch in batch_sizes(Overrides(batch_size=min(32, case.samples)))
+        for workers, threads in backend.layouts(cores)
+        for batch in batch_sizes(Overrides(batch_size=min(32, case.samples)), backend.largest_batch)
     ]
     measured = [measure_bare(case, shape, seconds, latency=False) for shape in grid]
     return max(measured, key=lambda found: found.value).shape

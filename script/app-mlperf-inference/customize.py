@@ -118,6 +118,7 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "attempts": int(env.get("CM_MLPERF_MAX_ATTEMPTS") or ATTEMPTS),
         "answer": os.path.join(folder, "results.json"),
         "overrides": overrides(env),
+        **backend_options(env),
     }
 
 
@@ -209,6 +210,18 @@ def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the engine says of this run: the command, and those that get each part alone."""
     told: Mapping[str, Any] = i.get("run_script_input", {}).get("run_state", {})
     return told
+
+
+def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The backend's own options, ``name=value,name=value``; nothing where there are none."""
+    words = [word for word in str(env.get("CM_MLPERF_BACKEND_OPTIONS") or "").split(",") if word]
+    pairs = [word.partition("=") for word in words]
+    wrong = next((name for name, equals, _ in pairs if not (name and equals)), None)
+    if wrong is not None:
+        hint = "give name=value, several with commas between them"
+        raise Error("bad-value", f"--backend_options: {wrong} has no value", hint=hint)
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    return {"backend_options": found} if found else {}
 
 
 def overrides(env: Mapping[str, Any]) -> dict[str, float]:

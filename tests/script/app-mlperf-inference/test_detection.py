@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mlperf_harness import backends, benchmarks, records
-from mlperf_harness.backends.base import check_signature, empty_batch
+from mlperf_harness.backends.base import Predictor, check_signature, empty_batch
 from mlperf_harness.benchmarks import average_precision, detection
 from mlperf_harness.benchmarks.average_precision import Detections
 from mlperf_harness.errors import HarnessError
@@ -180,7 +180,7 @@ def plain(told: dict[str, Any], found: list[Any]) -> float:
     return float(judged.stats[0])
 
 
-class Fixed:
+class Fixed(Predictor):
     """A model that finds what it was told to, in whatever it sees."""
 
     def __init__(self, *outputs: Any) -> None:

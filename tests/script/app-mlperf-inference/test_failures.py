@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
+from mlperf_harness.session import preparation
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
+from mlperf_harness.tuning import tune
 
 import benchmark_lab as lab
 from support import HANG_S, run, wait_for
@@ -139,12 +141,12 @@ def test_a_run_that_fails_is_kept_apart_and_named(
 ) -> None:
     results = tmp_path / "results"
     measured = lab.settings(results, scenarios=["Offline"])
-    session = sessions.Session(records.decode(SessionSettings, measured))
-    found = session._tune(results)
+    asked = records.decode(SessionSettings, measured)
+    found = tune.tune(preparation.request(asked, asked.model, {}))
     # A busy machine may find single samples to be the best batch, which this model can do.
     batches_of_8 = replace(found.offline, shape=replace(found.offline.shape, batch=8))
     calibrated = replace(found, offline=batches_of_8)
-    monkeypatch.setattr(sessions.Session, "_tune", lambda *_: calibrated)
+    monkeypatch.setattr(preparation, "tune", lambda *_: calibrated)
     message = fails(results, scenarios=["Offline"], model=fixed_batch_model(tmp_path))
     assert message.startswith("Offline performance failed: running the model: ")
     kept = Path(message.rpartition(" ")[2])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_harness import host
+from mlperf_harness import backends, host
 from mlperf_harness.measuring import detail_log
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verdict import QSL_SEEDS, judge, more_queries
@@ -342,12 +342,13 @@ def test_other_targets_are_not_tried_where_they_cannot_help() -> None:
 def test_layouts_use_the_cores(
     cores: int, given_shape: Overrides, wanted: list[tuple[int, int]]
 ) -> None:
-    assert layout_probe.layouts(cores, given_shape) == wanted
+    backend = backends.create("null", "cpu", "float32")
+    assert backend.layouts(cores, given_shape.num_workers, given_shape.threads) == wanted
 
 
 @given(st.integers(1, 5000))
 def test_batch_sizes_end_at_the_users_largest(largest: int) -> None:
-    sizes = layout_probe.batch_sizes(Overrides(batch_size=largest))
+    sizes = layout_probe.batch_sizes(Overrides(batch_size=largest), 64)
     assert sizes[-1] == largest
     assert sizes == sorted(set(sizes))
     assert sizes[0] == 1

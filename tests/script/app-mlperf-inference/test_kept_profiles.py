@@ -17,7 +17,7 @@ from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
 
 import benchmark_lab as lab
 
-PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540)
+PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540, 300_000_000)
 
 
 def settings(folder: Path, **changes: Any) -> SessionSettings:
@@ -34,12 +34,17 @@ def calibration() -> SpeedProfile:
     return SpeedProfile(2, 540, point, point, streams, 0.015, {}, (point,), {}, 1.0)
 
 
+def mark_of(wanted: SessionSettings, data: str = "data", probe: Probe = PROBE) -> dict[str, str]:
+    """The fingerprint of a profile for the session's own model."""
+    return kept.fingerprint(wanted, data, probe, wanted.model)
+
+
 def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None:
     wanted = settings(tmp_path)
-    path = kept.place(wanted)
+    path = kept.place(wanted, wanted.model)
     assert path is not None
     assert path.name == "resnet50-tiny.json"
-    mark = kept.fingerprint(wanted, "data", PROBE)
+    mark = mark_of(wanted)
     assert kept.find(path, mark) is None
     kept.keep(path, mark, calibration())
     found = kept.find(path, mark)
@@ -51,7 +56,8 @@ def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None
 
 
 def test_nothing_is_kept_without_a_folder_for_it(tmp_path: Path) -> None:
-    assert kept.place(settings(tmp_path) and replace(settings(tmp_path), sut_dir="")) is None
+    nowhere = replace(settings(tmp_path), sut_dir="")
+    assert kept.place(nowhere, nowhere.model) is None
     kept.keep(None, {}, calibration())
     kept.forget(None)
     assert kept.find(None, {}) is None
@@ -61,22 +67,24 @@ def test_whatever_speed_depends_on_makes_it_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = settings(tmp_path)
-    mark = kept.fingerprint(wanted, "data", PROBE)
+    mark = mark_of(wanted)
     others = [
-        kept.fingerprint(wanted, "other", PROBE),
-        kept.fingerprint(wanted, "data", replace(PROBE, versions={"numpy": "3"})),
-        kept.fingerprint(replace(wanted, model=replace(wanted.model, sha256="0")), "data", PROBE),
-        kept.fingerprint(replace(wanted, overrides=Overrides(threads=7)), "data", PROBE),
+        mark_of(wanted, "other"),
+        mark_of(wanted, probe=replace(PROBE, versions={"numpy": "3"})),
+        mark_of(replace(wanted, model=replace(wanted.model, sha256="0"))),
+        mark_of(replace(wanted, overrides=Overrides(threads=7))),
+        mark_of(replace(wanted, backend_options={"protocol": "grpc"})),
+        mark_of(wanted, probe=replace(PROBE, device_facts={"name": "a card"})),
     ]
     machine = host.facts()
     for change in ({"cpu_model": "other"}, {"cores_usable": 99}, {"memory_bytes": 1}):
         changed = replace(machine, **change)  # type: ignore[arg-type]
         monkeypatch.setattr(host, "facts", lambda changed=changed: changed)
-        others.append(kept.fingerprint(wanted, "data", PROBE))
+        others.append(mark_of(wanted))
     assert all(other != mark for other in others)
     monkeypatch.setattr(host, "facts", lambda: machine)
     longer = replace(wanted.overrides, min_duration=900)
-    same = kept.fingerprint(replace(wanted, overrides=longer), "data", PROBE)
+    same = mark_of(replace(wanted, overrides=longer))
     assert same == mark
 
 
@@ -102,10 +110,10 @@ def test_a_busy_machine_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_large_answers_keep_batches_small() -> None:
-    assert layout_probe.batch_sizes(Overrides())[-1] == 64
-    assert layout_probe.batch_sizes(Overrides(), 1 << 20)[-1] == 16
-    assert layout_probe.batch_sizes(Overrides(), 1 << 30) == [1]
-    assert layout_probe.batch_sizes(Overrides(batch_size=3), 1 << 30)[-1] == 3
+    assert layout_probe.batch_sizes(Overrides(), 64)[-1] == 64
+    assert layout_probe.batch_sizes(Overrides(), 64, 1 << 20)[-1] == 16
+    assert layout_probe.batch_sizes(Overrides(), 64, 1 << 30) == [1]
+    assert layout_probe.batch_sizes(Overrides(batch_size=3), 64, 1 << 30)[-1] == 3
 
 
 @pytest.mark.parametrize(

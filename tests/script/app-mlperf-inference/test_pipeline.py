@@ -110,14 +110,14 @@ def test_samples_come_out_as_they_were_asked_for(loaded: list[int], data: st.Dat
     store = SampleStore(SOURCE)
     store.load(loaded)
     asked = data.draw(st.lists(st.sampled_from(loaded), min_size=1, max_size=8))
-    reader = SampleReader(store, 8, (2,), SOURCE.dtype)
+    reader = SampleReader(store, np.empty((8, 2), SOURCE.dtype))
     np.testing.assert_array_equal(reader.read(asked), SOURCE[asked])
 
 
 def test_samples_in_loaded_order_are_not_copied() -> None:
     store = SampleStore(SOURCE)
     store.load([5, 3, 9, 1])
-    reader = SampleReader(store, 4, (2,), SOURCE.dtype)
+    reader = SampleReader(store, np.empty((4, 2), SOURCE.dtype))
     assert np.shares_memory(reader.read([3, 9, 1]), store.loaded)
     assert not np.shares_memory(reader.read([9, 3]), store.loaded)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mlperf_harness import backends, benchmarks, records
+from mlperf_harness.backends.base import Predictor
 from mlperf_harness.benchmarks import segmentation
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
@@ -49,7 +50,7 @@ def spec(channels: int, window: Sequence[int], classes: int, **options: Any) -> 
     return records.decode(ModelSpec, facts)
 
 
-class Mixing:
+class Mixing(Predictor):
     """Scores that depend on each voxel and on where it lies in the window."""
 
     def __init__(self, channels: int, window: Sequence[int], classes: int) -> None:

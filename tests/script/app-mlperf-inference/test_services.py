@@ -179,7 +179,7 @@ def test_rates_are_those_between_looks() -> None:
 
 def check(folder: Path, seed: int = SEED, count: int = 50_000, **changes: Any) -> tuple[str, ...]:
     asked = settings(folder, **{"form": "", "overrides": {"min_duration": None}, **changes})
-    probe = Probe({"loadgen": "6.0.17"}, seed, count)
+    probe = Probe({"loadgen": "6.0.17"}, seed, count, 300_000_000)
     return precheck.check(asked, rules.benchmark("resnet50"), probe, folder / "root")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_harness import host, records, rules
+from mlperf_harness import backends, host, records, rules
 from mlperf_harness.benchmarks.base import Result
 from mlperf_harness.benchmarks.repeated import Repeated
 from mlperf_harness.errors import HarnessError
@@ -89,7 +89,7 @@ def made(
     monkeypatch.setattr(tune, "measure_together", together)
     monkeypatch.setattr(layout_probe.memory, "model_bytes", lambda _model: 0)
     request: Any = SimpleNamespace(overrides=given, model=None)
-    stand: Any = layout_probe.LayoutProbe(request, work, None)  # type: ignore[arg-type]
+    stand: Any = layout_probe.LayoutProbe(request, work, backends.create("null", "cpu", "float32"))  # type: ignore[arg-type]
     streams = (SINGLE_STREAM, MULTI_STREAM)
     return tune._measure(stand, cores, streams, told.append), told
 
@@ -214,8 +214,8 @@ def test_one_late_query_of_a_few_is_looked_at_again(
         return Latency(Shape(1, threads, 1), 1 / threads, tail)
 
     monkeypatch.setattr(tune, "_opened_latency", opened)
-    given: Any = SimpleNamespace(given=Overrides())
-    found = tune._stream_latency(given, MULTI_STREAM, 2)
+    bench: Any = SimpleNamespace(stream_threads=lambda _cores: (2, 1))
+    found = tune._stream_latency(bench, MULTI_STREAM, 2)
     assert found.shape.threads == chosen
 
 
@@ -292,7 +292,7 @@ def test_a_benchmark_without_multi_stream_is_not_measured_for_it() -> None:
 def test_a_scenario_that_the_rules_never_had_is_refused(tmp_path: Path) -> None:
     asked = lab.settings(tmp_path, benchmark="gptj-99", scenarios=["MultiStream", "Offline"])
     settings = records.decode(SessionSettings, asked)
-    probe = Probe({"loadgen": "6.0.17"}, rules.qsl_seeds()["6.1"], 10)
+    probe = Probe({"loadgen": "6.0.17"}, rules.qsl_seeds()["6.1"], 10, 300_000_000)
     with pytest.raises(HarnessError, match="gptj-99 has no MultiStream") as caught:
         precheck.check(settings, rules.benchmark("gptj-99"), probe, tmp_path)
     assert "SingleStream, Server, Offline" in caught.value.advice
@@ -400,12 +400,12 @@ def test_whoever_tries_something_heavy_is_told_how_to_try_less() -> None:
         benchmark="3d-unet-99", overrides=Overrides(), style="test", attempts=1
     )
     run = ("Offline", "performance")
-    seconds, text = estimate.in_words(settings, calibration(100.0), [run])
+    seconds, text = estimate.in_words(settings, lambda _: calibration(100.0), [run])
     assert seconds == pytest.approx(4400, abs=2)
     assert text.startswith("1 run to make, about 73 min; shorter: --performance_sample_count=N")
-    assert "shorter" not in estimate.in_words(settings, calibration(10.0), [run, run])[1]
+    assert "shorter" not in estimate.in_words(settings, lambda _: calibration(10.0), [run, run])[1]
     accuracy = ("Offline", "accuracy")
-    assert "shorter" not in estimate.in_words(settings, calibration(100.0), [accuracy])[1]
+    assert "shorter" not in estimate.in_words(settings, lambda _: calibration(100.0), [accuracy])[1]
 
 
 def test_a_server_run_that_cannot_be_in_time_is_not_made_longer() -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from .words import CatalogError
+
+Plain = str | int | float | bool
+YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +25,26 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """A setting of one backend; values have the type of ``default``, and are of ``choices``."""
+
+    default: Plain
+    help: str
+    choices: tuple[Plain, ...] = ()
+
+    def value(self, given: Plain) -> Plain:
+        """The value that ``given`` means, which may be its text; raises ValueError for another."""
+        kind = type(self.default)
+        if isinstance(given, str) and kind is bool:
+            found: Plain = YES_NO.get(given.lower(), given)
+        else:
+            found = kind(given)
+        if type(found) is not kind or (self.choices and found not in self.choices):
+            raise ValueError(given)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSpec:
     """One backend of the harness.
 
@@ -30,6 +56,10 @@ class BackendSpec:
         packages: What has to be installed.
         model_tag: The variation of a model script whose files it opens.
         refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
+        options: Its own settings, by name (``--backend_options=name=value``).
+        builds: Whether it turns the model into a file of its own before it can open it.
+        service: ``module:function`` of what must run beside it for a whole session, such as a
+            server: a context manager that takes a ``Setup`` and gives further options.
         public: Whether users may choose it; tests have one that computes nothing.
     """
 
@@ -41,8 +71,39 @@ class BackendSpec:
     packages: tuple[Package, ...] = ()
     model_tag: str = "_onnx"
     refuses: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
+    builds: bool = False
+    service: str = ""
     public: bool = True
 
     def computes(self, device: str, precision: str) -> bool:
         """Whether it can compute on a device in a number format."""
         return device in self.devices and precision in self.precisions
+
+    def check(self, device: str, precision: str) -> None:
+        """Raise CatalogError where it does not know the device or the precision."""
+        for kind, value, known in (
+            ("device", device, self.devices),
+            ("precision", precision, self.precisions),
+        ):
+            if value not in known:
+                raise CatalogError(
+                    f"{self.name} has no {kind} {value}; there are: {', '.join(known)}"
+                )
+
+    def chosen(self, given: Mapping[str, Plain]) -> dict[str, Plain]:
+        """``given`` options as values of their types; raises CatalogError for what it has not."""
+        return {name: self._value(name, value) for name, value in given.items()}
+
+    def _value(self, name: str, given: Plain) -> Plain:
+        option = self.options.get(name)
+        if option is None:
+            near = difflib.get_close_matches(name, self.options, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            known = ", ".join(self.options) or "none"
+            raise CatalogError(f"{self.name} has no option {name}, only: {known}{meant}")
+        try:
+            return option.value(given)
+        except ValueError as error:
+            wanted = ", ".join(map(str, option.choices)) or type(option.default).__name__
+            raise CatalogError(f"{self.name}: {name}={given} is none of: {wanted}") from error

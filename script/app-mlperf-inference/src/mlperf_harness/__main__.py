@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import HarnessError, tell
 
-PROGRAMS = ("session", "probe", "tune", "run", "compare", "quantize")
+PROGRAMS = ("session", "probe", "build", "tune", "run", "compare", "quantize")
 USAGE = f"usage: python -m mlperf_harness {'|'.join(PROGRAMS)} CONFIG.json"
 
 

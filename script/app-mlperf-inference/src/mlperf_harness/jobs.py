@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .settings import FLOAT32, ModelSpec, Overrides
+from .settings import FLOAT32, ModelSpec, Options, Overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,18 @@ class Request:
     dataset: str
     overrides: Overrides
     precision: str = FLOAT32
+    backend_options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What must be known before anything is measured: libraries, LoadGen's seed, samples."""
+    """What must be known before anything is measured: libraries, LoadGen's seed, samples.
+
+    ``library_bytes`` and ``device_facts`` are the backend's, see ``backends.base.Backend``.
+    """
 
     versions: dict[str, str]
     qsl_seed: int
     sample_count: int
+    library_bytes: int
+    device_facts: dict[str, str] = field(default_factory=dict)

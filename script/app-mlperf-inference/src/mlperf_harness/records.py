@@ -18,6 +18,9 @@ from .errors import HarnessError
 
 T = TypeVar("T")
 
+# Metadata of a field that is written only where it holds something.
+WHEN_GIVEN = {"when_given": True}
+
 
 def decode(cls: type[T], data: object, where: str = "") -> T:
     """Build the dataclass ``cls`` from parsed JSON; raises HarnessError naming the bad place."""
@@ -39,23 +42,34 @@ def decode(cls: type[T], data: object, where: str = "") -> T:
 
 
 def _value(hint: Any, value: object, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
     if hint is Any:
         return value
     if origin in (Union, types.UnionType):
-        inner = next(argument for argument in arguments if argument is not type(None))
-        return None if value is None else _value(inner, value, where)
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise HarnessError(f"{where}: expected a list, found {value!r}")
-        return tuple(_value(arguments[0], item, f"{where}[{n}]") for n, item in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, Mapping):
-            raise HarnessError(f"{where}: expected an object, found {value!r}")
-        return {str(k): _value(arguments[1], item, f"{where}.{k}") for k, item in value.items()}
+        return _one_of(get_args(hint), value, where)
+    if origin is tuple or origin is dict:
+        return _many(origin, get_args(hint), value, where)
     if dataclasses.is_dataclass(hint):
         return decode(hint, value, where)  # type: ignore[arg-type]
     return _scalar(hint, value, where)
+
+
+def _one_of(hints: tuple[Any, ...], value: object, where: str) -> Any:
+    """The value as one of several plain types, or as the only one that is not None."""
+    if type(value) in hints:
+        return value
+    inner = [hint for hint in hints if hint is not types.NoneType]
+    return _value(inner[0], value, where)
+
+
+def _many(origin: type, hints: tuple[Any, ...], value: object, where: str) -> Any:
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise HarnessError(f"{where}: expected an object, found {value!r}")
+        return {str(k): _value(hints[1], item, f"{where}.{k}") for k, item in value.items()}
+    if not isinstance(value, list | tuple):
+        raise HarnessError(f"{where}: expected a list, found {value!r}")
+    return tuple(_value(hints[0], item, f"{where}[{n}]") for n, item in enumerate(value))
 
 
 def _scalar(hint: Any, value: object, where: str) -> Any:
@@ -69,7 +83,11 @@ def _scalar(hint: Any, value: object, where: str) -> Any:
 def encode(record: Any) -> Any:
     """A dataclass, or containers of dataclasses, as plain JSON values."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        return {f.name: encode(getattr(record, f.name)) for f in dataclasses.fields(record)}
+        return {
+            each.name: encode(getattr(record, each.name))
+            for each in dataclasses.fields(record)
+            if getattr(record, each.name) or not each.metadata.get("when_given")
+        }
     if isinstance(record, Mapping):
         return {str(key): encode(value) for key, value in record.items()}
     if isinstance(record, list | tuple):

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import mlperf_catalog
+
 from .errors import HarnessError
+from .records import WHEN_GIVEN
 
 SINGLE_STREAM = "SingleStream"
 MULTI_STREAM = "MultiStream"
@@ -29,7 +32,9 @@ DEFAULT_MODES = (PERFORMANCE, ACCURACY)
 MULTI_STREAM_SAMPLES = 8
 
 FLOAT32 = "float32"
-PRECISIONS = (FLOAT32, "bfloat16", "int8")
+
+# Options of a backend by name.
+Options = dict[str, str | int | float | bool]
 
 # The name of a model's first graph.
 MAIN = "main"
@@ -157,7 +162,8 @@ class SessionSettings:
     ``reuse`` keeps VALID runs of the same settings that the results hold already. ``sut_dir`` is
     the folder of measured targets, "" for none. An INVALID run is made ``attempts`` times at most.
     ``answer`` is a file for a second copy of results.json, at a place that the caller knows
-    beforehand.
+    beforehand. ``backend_options`` are what the user gave, without defaults. ``scenario_models``
+    are other files of the model for some scenarios, such as engines for other batches.
     """
 
     benchmark: str
@@ -181,6 +187,8 @@ class SessionSettings:
     precision: str = FLOAT32
     overrides: Overrides = field(default_factory=Overrides)
     provenance: Provenance = field(default_factory=Provenance)
+    backend_options: Options = field(default_factory=dict, metadata=WHEN_GIVEN)
+    scenario_models: dict[str, ModelSpec] = field(default_factory=dict, metadata=WHEN_GIVEN)
 
     def __post_init__(self) -> None:
         for name, values, known in (
@@ -188,18 +196,38 @@ class SessionSettings:
             ("modes", self.modes, MODES),
             ("style", (self.style,), tuple(STYLES)),
             ("division", (self.division,), ("closed", "open")),
-            ("precision", (self.precision,), PRECISIONS),
+            ("precision", (self.precision,), _precisions()),
+            ("scenario_models", tuple(self.scenario_models) or SCENARIOS, SCENARIOS),
         ):
             wrong = [value for value in values if value not in known]
             if wrong or not values:
                 found = wrong[0] if wrong else "nothing"
                 raise HarnessError(f"{name}: expected one of {', '.join(known)}; found {found}")
 
+    def model_of(self, scenario: str) -> ModelSpec:
+        """The model that a scenario is measured with."""
+        return self.scenario_models.get(scenario, self.model)
+
     def sut(self, backend_version: str) -> str:
         """The name of the system under test: machine, implementation, device, backend."""
         machine = re.sub(r"[^A-Za-z0-9._]+", "_", self.hw_name) or "machine"
         version = f"-v{backend_version}" if backend_version else ""
         return f"{machine}-{IMPLEMENTATION}-{self.device}-{self.backend}{version}-default_config"
+
+
+def _precisions() -> tuple[str, ...]:
+    """What any backend computes in."""
+    known = (each for spec in mlperf_catalog.backends().values() for each in spec.precisions)
+    return tuple(dict.fromkeys(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a backend is made for; ``options`` holds every option that its specification has."""
+
+    device: str
+    precision: str
+    options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +276,7 @@ class RunSettings:
     service_times: dict[str, float] = field(default_factory=dict)
     precision: str = FLOAT32
     audit: str = ""
+    backend_options: Options = field(default_factory=dict)
 
 
 def user_conf(

@@ -7,8 +7,8 @@ SPECS = (
         name="null",
         title="nothing is computed",
         module="null:Null",
-        devices=("cpu",),
-        precisions=("float32",),
+        devices=("cpu", "cuda"),
+        precisions=("float32", "bfloat16", "int8"),
         public=False,
     ),
 )

@@ -1,32 +1,83 @@
-"""The registered backends; a new one is one module and one line here."""
+"""The backends: what the catalogue says of each, and the class behind it."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import mlperf_catalog
+from mlperf_catalog import BackendSpec, CatalogError, plugins
 
 from ..errors import HarnessError
-from .base import Backend
+from ..settings import Options, Setup
 
-# Name to "module:class": a backend's libraries are imported only when it is used.
-BACKENDS = {
-    "onnxruntime": "onnx_runtime:OnnxRuntime",
-    "openvino": "open_vino:OpenVino",
-    "pytorch": "py_torch:PyTorch",
-    "null": "null:Null",
-}
+if TYPE_CHECKING:
+    from .base import Backend
 
 
-def create(name: str, device: str, precision: str) -> Backend:
-    """The backend ``name`` on ``device``, computing in ``precision`` where it has a choice.
+def create(name: str, device: str, precision: str, options: Options | None = None) -> Backend:
+    """The backend ``name`` on ``device``, computing in ``precision``, with its own ``options``.
 
-    Raises HarnessError when that does not exist here.
+    Raises HarnessError when there is no such backend, or when it does not have or cannot use
+    the device, the precision or an option here. Its libraries are imported only now.
     """
-    if name not in BACKENDS:
-        raise HarnessError(f"no backend {name}; there are: {', '.join(BACKENDS)}")
-    module, _, attribute = BACKENDS[name].partition(":")
+    spec, setup = _setup(name, device, precision, options or {})
+    backend: Backend = _found(spec.module, name)(setup)
+    return backend
+
+
+def service(
+    name: str, device: str, precision: str, options: Options
+) -> AbstractContextManager[Mapping[str, Any]]:
+    """What must run beside the backend for a whole session; it gives the options of its runs.
+
+    For most backends that is nothing, and nothing of theirs is imported.
+    """
+    spec, setup = _setup(name, device, precision, options)
+    if not spec.service:
+        return nullcontext({})
+    started: AbstractContextManager[Mapping[str, Any]] = _found(spec.service, name)(setup)
+    return started
+
+
+def builds(name: str) -> bool:
+    """Whether the backend opens a file that ``Backend.build`` has to make first."""
+    return _spec(name).builds
+
+
+def _spec(name: str) -> BackendSpec:
     try:
-        make = getattr(importlib.import_module(f".{module}", __name__), attribute)
+        return mlperf_catalog.backend(name)
+    except CatalogError as error:
+        raise HarnessError(str(error)) from error
+
+
+def chosen(name: str, options: Options) -> Options:
+    """``options`` as values of their types; raises HarnessError for one that there is not."""
+    spec = _spec(name)
+    try:
+        return spec.chosen(options)
+    except CatalogError as error:
+        raise HarnessError(str(error)) from error
+
+
+def _setup(name: str, device: str, precision: str, options: Options) -> tuple[BackendSpec, Setup]:
+    spec = _spec(name)
+    try:
+        spec.check(device, precision)
+    except CatalogError as error:
+        raise HarnessError(str(error)) from error
+    defaults = {key: option.default for key, option in spec.options.items()}
+    return spec, Setup(device, precision, {**defaults, **chosen(name, options)})
+
+
+def _found(place: str, name: str) -> Any:
+    """``module:attribute`` of the user's own folder, or of this package."""
+    module, _, attribute = place.partition(":")
+    try:
+        own = plugins.module(module)
+        return getattr(own or importlib.import_module(f".{module}", __name__), attribute)
     except ImportError as error:
         raise HarnessError(f"backend {name} cannot be used: {error}") from error
-    backend: Backend = make(device, precision)
-    return backend

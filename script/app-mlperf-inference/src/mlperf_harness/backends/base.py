@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import OTHER_MODEL, HarnessError
-from ..settings import GraphSpec, TensorSpec
+from ..settings import GraphSpec, Setup, TensorSpec
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]
+# Workers, and threads of each.
+Layout = tuple[int, int]
 
 
-class Predictor(Protocol):
-    """One caller's way to the model; used by one thread at a time.
+class Predictor(ABC):
+    """One worker's way to the model: one request in flight, used by one thread at a time.
 
     Samples of different lengths, such as texts, are best filled up to a multiple of
     ``length_step``: fewer shapes are met, and wide registers are full.
@@ -24,24 +28,85 @@ class Predictor(Protocol):
 
     length_step: int = 8
 
+    @abstractmethod
     def predict(self, feeds: Feeds) -> Sequence[Array]:
-        """The asked outputs for a batch; the arrays belong to the caller."""
+        """The asked outputs of a batch, valid until the next call.
+
+        ``feeds`` holds each input as [batch, *shape]. An input may lie in memory that ``buffer``
+        gave, or anywhere else: then a backend that needs its own memory copies it.
+        """
+
+    def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """Memory in which inputs are gathered, as the backend wants it (page-locked, shared).
+
+        It is written only while no ``predict`` is going on.
+        """
+        return np.empty(tuple(shape), dtype)
 
 
-class Backend(Protocol):
-    """A runtime on a device."""
+class Backend(ABC):
+    """A runtime on a device. All but ``open`` and ``versions`` have defaults for a processor.
 
+    ``largest_batch`` is the most samples of a batch that are worth trying. ``library_bytes`` is
+    what a process takes beside weights and samples: Python, the libraries, LoadGen and buffers
+    (measured on Linux, as the most that a process had, with models of 0.1 and 1.3 GB).
+    """
+
+    largest_batch = 64
+    library_bytes = 300_000_000
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    @abstractmethod
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
-    ) -> list[Predictor]:
-        """One predictor for each of ``callers``, with ``threads`` threads each.
+    ) -> Sequence[Predictor]:
+        """One predictor for each of ``callers`` workers, with ``threads`` threads each.
 
         Raises HarnessError when the model cannot be opened, has another signature than its
         specification says, or would not run on the asked device.
         """
 
+    @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions of the libraries that do the work."""
+        """Versions of the libraries, drivers and servers that do the work, by name."""
+
+    def device_facts(self) -> dict[str, str]:
+        """What tells the device from others: name, driver, abilities; nothing that changes.
+
+        Facts of the host stand in every result anyway: the CPU backends add none.
+        """
+        return {}
+
+    def build(self, graph: GraphSpec, folder: Path) -> GraphSpec:
+        """Make in ``folder`` what ``open`` takes for ``graph``: an engine, a compiled model.
+
+        Called once, before anything is measured, where the specification says ``builds``.
+        Raises HarnessError when the model cannot be built.
+        """
+        return graph
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """The layouts to try on so many cores; ``workers`` and ``threads`` are what is fixed."""
+        if workers and threads:
+            return [(workers, threads)]
+        if threads:
+            return [(max(1, cores // threads), threads)]
+        if workers:
+            return [(workers, max(1, cores // workers))]
+        counts = [1, cores] if cores < 8 else [1, 2, 4, cores]
+        return [(max(1, cores // count), count) for count in dict.fromkeys(counts)]
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """The numbers of threads to try for one query at a time, the largest first."""
+        return (cores, 1) if cores > 1 else (1,)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """How often the weights lie in host memory: workers of one thread share them."""
+        return workers if threads > 1 else 1
 
 
 def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[TensorSpec]) -> None:

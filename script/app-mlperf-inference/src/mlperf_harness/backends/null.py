@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..settings import GraphSpec, TensorSpec
-from .base import Array, Feeds, Predictor, empty_batch
+from .base import Array, Backend, Feeds, Predictor, empty_batch
 
 
 class NullPredictor(Predictor):
@@ -23,16 +23,12 @@ class NullPredictor(Predictor):
         return [zeros[:count] for zeros in self._zeros]
 
 
-class Null:
+class Null(Backend):
     """The null backend; it runs on any device because it never touches one."""
-
-    def __init__(self, device: str, precision: str) -> None:
-        self.device = device
-        self.precision = precision
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
-    ) -> list[Predictor]:
+    ) -> Sequence[Predictor]:
         """See ``base.Backend``; the model file is not read."""
         wanted = [next(t for t in graph.outputs if t.name == name) for name in outputs]
         return [NullPredictor(wanted) for _ in range(callers)]

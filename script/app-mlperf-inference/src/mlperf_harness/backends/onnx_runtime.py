@@ -9,15 +9,13 @@ from typing import Any
 import onnxruntime
 
 from ..errors import OTHER_MODEL, HarnessError
-from ..settings import GraphSpec, TensorSpec
-from .base import Array, Feeds, Predictor, check_signature
+from ..settings import GraphSpec, Setup, TensorSpec
+from .base import Array, Backend, Feeds, Predictor, check_signature
 from .onnx_file import graph_alone
 
 # Where the weights lie that a model in memory names.
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-# The graph says what is computed; there is no other float format on a CPU.
-PRECISIONS = ("float32", "int8")
 DTYPES = {
     "tensor(float)": "float32",
     "tensor(int64)": "int64",
@@ -39,27 +37,22 @@ class OnnxPredictor(Predictor):
         return results
 
 
-class OnnxRuntime:
-    """The ``onnxruntime`` backend."""
+class OnnxRuntime(Backend):
+    """The ``onnxruntime`` backend; the graph says what is computed."""
 
-    def __init__(self, device: str, precision: str) -> None:
-        if device not in PROVIDERS:
-            known = ", ".join(PROVIDERS)
-            raise HarnessError(f"onnxruntime has no device {device}; there are: {known}")
-        if precision not in PRECISIONS:
-            known = ", ".join(PRECISIONS)
-            raise HarnessError(f"onnxruntime has no precision {precision}; there are: {known}")
-        self._provider = PROVIDERS[device]
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._provider = PROVIDERS[setup.device]
         available = onnxruntime.get_available_providers()
         if self._provider not in available:
-            more = "; install onnxruntime-gpu in its place" if device == "cuda" else ""
+            more = "; install onnxruntime-gpu in its place" if setup.device == "cuda" else ""
             raise HarnessError(
                 f"this onnxruntime has no {self._provider}; it has {', '.join(available)}{more}"
             )
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
-    ) -> list[Predictor]:
+    ) -> Sequence[Predictor]:
         """See ``base.Backend``. Callers with one thread share one session and its weights."""
         sessions = [
             self._session(graph.path, threads) for _ in range(callers if threads > 1 else 1)

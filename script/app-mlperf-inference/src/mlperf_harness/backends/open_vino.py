@@ -13,9 +13,9 @@ import openvino
 from openvino import properties
 
 from ..errors import OTHER_MODEL, HarnessError
-from ..settings import GraphSpec, TensorSpec
+from ..settings import GraphSpec, Setup, TensorSpec
 from . import footprint
-from .base import Array, Feeds, Predictor, check_signature
+from .base import Array, Backend, Feeds, Predictor, check_signature
 from .footprint import Mapped
 from .int8_signed import sign
 from .onnx_file import NotOnnxError, graph_alone
@@ -65,19 +65,15 @@ class OpenVinoPredictor(Predictor):
         return found
 
 
-class OpenVino:
+class OpenVino(Backend):
     """The ``openvino`` backend."""
 
-    def __init__(self, device: str, precision: str) -> None:
-        if device not in DEVICES:
-            raise HarnessError(f"openvino has no device {device}; there are: {', '.join(DEVICES)}")
-        if precision not in COMPUTES:
-            known = ", ".join(COMPUTES)
-            raise HarnessError(f"openvino has no precision {precision}; there are: {known}")
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         self._core = _core()
-        self._device = DEVICES[device]
-        self._precision = self._computes(precision)
-        self._integers = precision == "int8"
+        self._device = DEVICES[setup.device]
+        self._precision = self._computes(setup.precision)
+        self._integers = setup.precision == "int8"
 
     def _computes(self, precision: str) -> str:
         """The plugin's name of the precision; what this processor cannot do is refused."""
@@ -93,7 +89,7 @@ class OpenVino:
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
-    ) -> list[Predictor]:
+    ) -> Sequence[Predictor]:
         """See ``base.Backend``. Callers with one thread share one model with a stream for each."""
         file = str(Path(graph.path).resolve())
         before = footprint.mapped([file])

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 
 from ..errors import OTHER_MODEL, HarnessError
-from ..settings import GraphSpec, TensorSpec
-from .base import Array, Feeds, Predictor, check_signature
+from ..settings import GraphSpec, Setup, TensorSpec
+from .base import Array, Backend, Feeds, Predictor, check_signature
 from .onnx_file import graph_alone, weight_beside
 
-DEVICES = ("cpu", "cuda")
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -72,26 +71,24 @@ class TorchPredictor(Predictor):
         return torch.autocast(self._device, dtype=self._dtype)
 
 
-class PyTorch:
-    """The ``pytorch`` backend."""
+class PyTorch(Backend):
+    """The ``pytorch`` backend; its libraries alone take 700 MB."""
 
-    def __init__(self, device: str, precision: str) -> None:
-        if device not in DEVICES:
-            raise HarnessError(f"pytorch has no device {device}; there are: {', '.join(DEVICES)}")
-        if precision not in DTYPES:
-            known = ", ".join(DTYPES)
-            raise HarnessError(f"pytorch has no precision {precision} here; there are: {known}")
-        if device == "cuda" and not torch.cuda.is_available():
+    library_bytes = 1_000_000_000
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        if setup.device == "cuda" and not torch.cuda.is_available():
             raise HarnessError(
                 f"this PyTorch ({torch.__version__}) sees no CUDA device: install a CUDA build of "
                 "it and the NVIDIA driver, or use --device=cpu"
             )
-        self._device = device
-        self._dtype = DTYPES[precision]
+        self._device = setup.device
+        self._dtype = DTYPES[setup.precision]
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
-    ) -> list[Predictor]:
+    ) -> Sequence[Predictor]:
         """See ``base.Backend``. All callers share the weights."""
         is_onnx = Path(graph.path).suffix == ".onnx"
         opened = _from_onnx(graph, outputs) if is_onnx else _from_torchscript(graph)

@@ -150,8 +150,9 @@ class ObjectDetection:
         """See ``base.Benchmark``."""
         shape, dtype = self._samples.shape[1:], self._samples.dtype
         capacity = min(capacity, self.format.images_per_call or capacity)
-        reader = SampleReader(self._store, capacity, shape, dtype)
-        return Solver(predictors[MAIN], reader, self._input_name, self.format)
+        predictor = predictors[MAIN]
+        reader = SampleReader(self._store, predictor.buffer((capacity, *shape), dtype))
+        return Solver(predictor, reader, self._input_name, self.format)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Mean average precision in percent; see ``base.Benchmark``.

@@ -59,8 +59,9 @@ class ImageClassification:
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
         """See ``base.Benchmark``."""
         shape, dtype = self._samples.shape[1:], self._samples.dtype
-        inputs = ImageInputs(self._input_name, SampleReader(self._store, capacity, shape, dtype))
-        return OneCall(inputs, predictors[MAIN], self.postprocess)
+        predictor = predictors[MAIN]
+        reader = SampleReader(self._store, predictor.buffer((capacity, *shape), dtype))
+        return OneCall(ImageInputs(self._input_name, reader), predictor, self.postprocess)
 
     def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
         """Labels from the first output; see ``base.OneCall``."""

@@ -23,13 +23,17 @@ NO_LOGIT = -10_000.0
 
 
 class QuestionInputs:
-    """Feeds the three inputs, cut to the longest sample of the batch, to a multiple of ``step``."""
+    """Feeds the three inputs, cut to the longest sample of the batch.
 
-    def __init__(self, benchmark: QuestionAnswering, capacity: int, step: int) -> None:
+    That length is filled up to a multiple of what ``predictor`` likes.
+    """
+
+    def __init__(self, benchmark: QuestionAnswering, capacity: int, predictor: Predictor) -> None:
         self._benchmark = benchmark
-        self._step = step
+        self._step = predictor.length_step
         self._buffers = [
-            np.empty(capacity * benchmark.length, dtype=np.int64) for _ in benchmark.input_names
+            predictor.buffer((capacity * benchmark.length,), np.int64)
+            for _ in benchmark.input_names
         ]
 
     def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
@@ -100,8 +104,7 @@ class QuestionAnswering:
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
         """See ``base.Benchmark``."""
         predictor = predictors[MAIN]
-        inputs = QuestionInputs(self, capacity, predictor.length_step)
-        return OneCall(inputs, predictor, self.postprocess)
+        return OneCall(QuestionInputs(self, capacity, predictor), predictor, self.postprocess)
 
     def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
         """Both logits side by side, padding filled up; see ``base.OneCall``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,13 +82,14 @@ def _never_loaded(index: int) -> IndexError:
 
 
 class SampleReader:
-    """Reads batches from a store: a view where the rows are in order, else a gathered copy."""
+    """Reads batches from a store: a view where the rows are in order, else a gathered copy.
 
-    def __init__(
-        self, store: SampleStore, capacity: int, sample_shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
+    ``buffer`` [capacity, *sample_shape] is where the copies are made.
+    """
+
+    def __init__(self, store: SampleStore, buffer: Array) -> None:
         self._store = store
-        self._buffer = np.empty((capacity, *sample_shape), dtype=dtype)
+        self._buffer = buffer
 
     def read(self, indices: Sequence[int] | Array) -> Array:
         """The samples as [n, *sample_shape], valid until the next call."""

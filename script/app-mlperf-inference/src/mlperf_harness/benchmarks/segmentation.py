@@ -65,7 +65,7 @@ class Slider:
         self._predictor = predictor
         self._weights = window_weights(benchmark.window)
         shape = (benchmark.windows_per_call, benchmark.channels, *benchmark.window)
-        self._batch = np.empty(shape, dtype=np.float32)
+        self._batch = predictor.buffer(shape, np.float32)
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``base.Solver``."""

@@ -72,7 +72,7 @@ def execute(run: RunSettings) -> Outcome:
     settings that LoadGen refuses.
     """
     benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
-    backend = backends.create(run.backend, run.device, run.precision)
+    backend = backends.create(run.backend, run.device, run.precision, run.backend_options)
     workers = run.shape.workers if run.scenario not in STREAMS else 1
     shape = Shape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()

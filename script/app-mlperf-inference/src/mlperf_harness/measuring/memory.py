@@ -17,18 +17,12 @@ CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-# What a run takes beside weights and samples: Python, the libraries, LoadGen and the buffers.
-# Measured on Linux, as the most that a process had, with models of 0.1 and 1.3 GB.
-REST_BYTES = 300_000_000
-# Whose libraries alone take 700 MB.
-MORE_BYTES = {"pytorch": 1_000_000_000}
-
-
 def check(settings: SessionSettings, found: BenchmarkRules | None, probe: Probe) -> None:
     """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
-    model = model_bytes(settings.model)
+    models = (settings.model, *settings.scenario_models.values())
+    model = max(map(model_bytes, models))
     count, samples = loaded(settings, found, probe)
-    rest = MORE_BYTES.get(settings.backend, REST_BYTES)
+    rest = probe.library_bytes
     needed = model + samples + rest
     free, whose = available()
     if free is not None and free < needed:

@@ -22,7 +22,9 @@ def probe(request: Request, config: Path) -> Probe:
         benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
     except OSError as error:
         raise HarnessError(f"the data cannot be read: {error}", DAMAGED) from error
-    backend = backends.create(request.backend, request.device, request.precision)
+    backend = backends.create(
+        request.backend, request.device, request.precision, request.backend_options
+    )
     empty = config.with_name("user.conf")
     empty.write_text("", encoding="utf-8")
     settings = mlperf_loadgen.TestSettings()
@@ -33,4 +35,6 @@ def probe(request: Request, config: Path) -> Probe:
         versions={**backend.versions(), **library_versions()},
         qsl_seed=int(settings.qsl_rng_seed),
         sample_count=benchmark.sample_count,
+        library_bytes=backend.library_bytes,
+        device_facts=backend.device_facts(),
     )

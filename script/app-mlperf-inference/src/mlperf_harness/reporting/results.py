@@ -16,7 +16,7 @@ from ..errors import HarnessError
 from ..host import HostFacts
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import Fault
-from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Shape, Targets
+from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Shape, Targets
 from ..tuning.search import Try
 
 RESULT_FILE = "result.json"
@@ -245,6 +245,7 @@ class Results:
 
     results.json tells of all that its folder holds, the answer to a call of what that asked for.
     ``call`` is the one that wrote them; what it has not made was measured before.
+    ``scenario_models`` has the digest of a model for each scenario that has one of its own.
     """
 
     format: int
@@ -272,6 +273,9 @@ class Results:
     precision: str = FLOAT32
     call: Call | None = None
     others: tuple[OtherRun, ...] = ()
+    backend_options: Options = field(default_factory=dict, metadata=records.WHEN_GIVEN)
+    device_facts: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
+    scenario_models: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
 
     def is_new(self, scenario: str, mode: str) -> bool:
         """Whether the call itself made a run."""

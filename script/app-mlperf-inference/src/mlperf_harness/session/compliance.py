@@ -73,7 +73,7 @@ def measure(context: Context, scenario: str, test: str) -> str:
             reference=speed.reference if speed else None,
             unit=metric.unit,
             seconds=time.monotonic() - began,
-            circumstances=context.circumstances(tested.outcome_versions, tested.seen),
+            circumstances=context.circumstances(scenario, tested.outcome_versions, tested.seen),
         )
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, test)
@@ -119,7 +119,7 @@ def _run(
     if test == "TEST01":
         content = _answers(context, scenario, logs / ANSWERS, folder)
     if test == "TEST06":
-        options = context.settings.model.options
+        options = context.settings.model_of(scenario).options
         end, dtype = int(options.get("end_token", 2)), str(options.get("token_dtype", "int32"))
         content = verify.tokens(logs / ANSWERS, scenario, dtype, end)
         return Tested(None, content, outcome.versions, seen)
@@ -142,7 +142,7 @@ def _answers(context: Context, scenario: str, log: Path, folder: Path) -> Check:
         return check
     settings = context.settings
     request = Comparison(
-        settings.benchmark, settings.dataset, settings.model, str(submitted), str(log)
+        settings.benchmark, settings.dataset, settings.model_of(scenario), str(submitted), str(log)
     )
     place = folder / "compare"
     place.mkdir()

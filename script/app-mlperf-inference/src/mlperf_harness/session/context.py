@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from ..settings import (
     PERFORMANCE,
     SERVER,
     STREAMS,
+    ModelSpec,
+    Options,
     RunSettings,
     SessionSettings,
     Shape,
@@ -42,7 +44,12 @@ def now() -> str:
 
 @dataclass(slots=True)
 class Context:
-    """One session; ``profile`` is there once something is to be measured."""
+    """One session.
+
+    ``run_options`` are the backend's options for runs: those of the user, and what its service
+    adds. By the digest of a model, ``profiles`` and ``built`` are there once something is to be
+    measured, the second only where the backend builds.
+    """
 
     settings: SessionSettings
     rules: BenchmarkRules | None
@@ -51,13 +58,17 @@ class Context:
     store: Store | None
     probe: Probe
     dataset: Mapping[str, Any]
-    measured: SpeedProfile | None = None
+    run_options: Options = field(default_factory=dict)
+    profiles: dict[str, SpeedProfile] = field(default_factory=dict)
+    built: dict[str, ModelSpec] = field(default_factory=dict)
 
-    @property
-    def profile(self) -> SpeedProfile:
-        """The speed profile; asking for it before it was made is a defect."""
-        assert self.measured is not None
-        return self.measured
+    def profile(self, scenario: str) -> SpeedProfile:
+        """The speed profile of a scenario's model; asking before it was made is a defect."""
+        return self.profiles[self.settings.model_of(scenario).digest()]
+
+    def opened(self, model: ModelSpec) -> ModelSpec:
+        """The files that the backend opens for a model."""
+        return self.built.get(model.digest(), model)
 
     def stored(self, scenario: str) -> float | None:
         """The target that find-performance has stored for a scenario."""
@@ -67,12 +78,12 @@ class Context:
         self, scenario: str, mode: str, aim: Targets, folder: Path, audit: str = ""
     ) -> RunSettings:
         """Settings of one LoadGen run in its private folder."""
-        settings, profile = self.settings, self.profile
+        settings, profile = self.settings, self.profile(scenario)
         return RunSettings(
             benchmark=settings.benchmark,
             backend=settings.backend,
             device=settings.device,
-            model=settings.model,
+            model=self.opened(settings.model_of(scenario)),
             dataset=settings.dataset,
             scenario=scenario,
             mode=mode,
@@ -84,6 +95,7 @@ class Context:
             service_times=profile.service_times if scenario == SERVER else {},
             precision=settings.precision,
             audit=audit,
+            backend_options=self.run_options,
         )
 
     def launch(
@@ -105,19 +117,22 @@ class Context:
         finally:
             self.launcher.monitor = None
 
-    @property
-    def configuration(self) -> dict[str, str]:
-        """What must be equal in all runs that make up one result."""
+    def configuration(self, scenario: str) -> dict[str, str]:
+        """What must be equal in all runs that make up the result of a scenario."""
         settings = self.settings
         return {
-            "model": settings.model.digest(),
+            "model": settings.model_of(scenario).digest(),
             "precision": settings.precision,
             "data": self.dataset["sha256"],
             "round": settings.round,
             **self.probe.versions,
+            **{f"device {name}": fact for name, fact in self.probe.device_facts.items()},
+            **{f"option {name}": str(value) for name, value in settings.backend_options.items()},
         }
 
-    def circumstances(self, versions: dict[str, str], seen: Telemetry) -> Circumstances:
+    def circumstances(
+        self, scenario: str, versions: dict[str, str], seen: Telemetry
+    ) -> Circumstances:
         """What surrounded a run that has just ended."""
         return Circumstances(
             measured_at=now(),
@@ -126,7 +141,7 @@ class Context:
             load_after=seen.load_after,
             command=self.settings.provenance.command,
             telemetry=seen,
-            configuration=self.configuration,
+            configuration=self.configuration(scenario),
         )
 
     def fingerprint(self, scenario: str, mode: str) -> str:
@@ -137,15 +152,22 @@ class Context:
             "backend": settings.backend,
             "device": settings.device,
             "precision": settings.precision,
-            "model": settings.model.digest(),
+            "model": settings.model_of(scenario).digest(),
             "dataset": self.dataset["sha256"],
             "scenario": scenario,
             "mode": mode,
             "style": settings.style,
             "overrides": _overrides(settings, mode),
             "versions": self.probe.versions,
+            **_given("device_facts", self.probe.device_facts),
+            **_given("backend_options", settings.backend_options),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _given(name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Nothing where there is nothing: fingerprints of earlier versions stay."""
+    return {name: facts} if facts else {}
 
 
 # What changes how answers come about. The rest only says how fast and how long.

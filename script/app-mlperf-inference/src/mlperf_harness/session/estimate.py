@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .. import rules
@@ -113,10 +113,10 @@ def _search(profile: SpeedProfile) -> float:
 
 
 def in_words(
-    settings: SessionSettings, profile: SpeedProfile, runs: Sequence[Run]
+    settings: SessionSettings, profile: Callable[[str], SpeedProfile], runs: Sequence[Run]
 ) -> tuple[float, str]:
     """Seconds of all runs together, and a line about them with the budget for INVALID ones."""
-    parts = [seconds(settings, profile, *run) for run in runs]
+    parts = [seconds(settings, profile(scenario), scenario, mode) for scenario, mode in runs]
     again = sum(
         part * (settings.attempts - 1)
         for part, (_, mode) in zip(parts, runs, strict=True)

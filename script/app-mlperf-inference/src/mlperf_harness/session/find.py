@@ -63,7 +63,7 @@ def measure(context: Context, scenario: str) -> None:
         faults=tuple(_faults(context, found)),
         stored=stored,
         seconds=time.monotonic() - began,
-        circumstances=context.circumstances(context.probe.versions, monitor.finish()),
+        circumstances=context.circumstances(scenario, context.probe.versions, monitor.finish()),
     )
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         records.write(folder / RESULT_FILE, result)
@@ -98,13 +98,13 @@ def _plain(context: Context, scenario: str) -> Found:
     short = _short(context, FIND_MS)
     given = context.settings.overrides
     aim: Targets | None = targets.initial(
-        context.profile, replace(given, min_duration=short), scenario, PERFORMANCE, "test"
+        context.profile(scenario), replace(given, min_duration=short), scenario, PERFORMANCE, "test"
     )
     log = DetailLog({})
     for _ in range(context.settings.attempts):
         if aim is None:
             break
-        log = _try(context, scenario, aim, least_queries(context.profile, scenario))
+        log = _try(context, scenario, aim, least_queries(context.profile(scenario), scenario))
         aim = targets.adjusted(aim, log, scenario)
     if scenario in STREAMS:
         median = log.latencies().get("50.00") or log.milliseconds("result_mean_latency_ns")
@@ -124,7 +124,7 @@ def least_queries(profile: SpeedProfile, scenario: str) -> int:
 
 def _server(context: Context) -> Found:
     """The highest rate in time, from the tuned one."""
-    profile = context.profile
+    profile = context.profile(SERVER)
     if targets.hopeless(profile, SERVER):
         say(
             f"Server: one batch alone takes {1000 * profile.server.batch_s:.1f} ms, the limit "
@@ -141,7 +141,7 @@ def _server(context: Context) -> Found:
 
 
 def _attempts(context: Context) -> Callable[[float, str], Try]:
-    limit_ms = 1000 * context.profile.server_limit_s
+    limit_ms = 1000 * context.profile(SERVER).server_limit_s
 
     def attempt(qps: float, purpose: str) -> Try:
         # Whoever asks for short runs gets them, and a rougher figure.

@@ -58,7 +58,7 @@ def others(context: Context) -> tuple[OtherRun, ...]:
             scenario=scenario,
             mode=mode,
             measured_at=run.circumstances.measured_at,
-            differs=_differences(run.circumstances.configuration, context.configuration),
+            differs=_differences(run.circumstances.configuration, context.configuration(scenario)),
             command=run.circumstances.command,
         )
         for scenario in SCENARIOS
@@ -122,7 +122,7 @@ def _runs(context: Context, scenario: str) -> Iterator[tuple[str, Run]]:
 def _mine(context: Context, run: Run, scenario: str, mode: str) -> bool:
     """Whether a run is of the asked configuration, whatever targets and durations it was given."""
     told = run.circumstances.configuration
-    return told == context.configuration if told else _same(context, run, scenario, mode)
+    return told == context.configuration(scenario) if told else _same(context, run, scenario, mode)
 
 
 def _same(context: Context, run: Run, scenario: str, mode: str) -> bool:

@@ -47,7 +47,7 @@ def measure(context: Context, scenario: str) -> None:
     """Run until LoadGen says VALID, or other targets would not help, or the attempts are used."""
     settings = context.settings
     first = targets.initial(
-        context.profile,
+        context.profile(scenario),
         settings.overrides,
         scenario,
         PERFORMANCE,
@@ -66,7 +66,7 @@ def measure(context: Context, scenario: str) -> None:
             _say_attempt(made, scenario, again=aim is not None)
             if aim is not None:
                 # What the profile told was wrong: the next session measures again.
-                kept.forget(kept.place(settings))
+                kept.forget(kept.place(settings, settings.model_of(scenario)))
                 context.tree.keep_attempt(folder, scenario, PERFORMANCE, number)
             else:
                 _publish(context, made, attempts, folder)
@@ -78,7 +78,7 @@ def attempt(context: Context, scenario: str, aim: Targets, folder: Path, number:
     run = context.run_settings(scenario, PERFORMANCE, aim, folder)
     outcome, seen = context.launch(run, folder, PERFORMANCE, number)
     log = detail_log.read(folder / DETAIL)
-    verdict = report.verdict_of(log, context.profile, scenario, context.settings.round)
+    verdict = report.verdict_of(log, context.profile(scenario), scenario, context.settings.round)
     judged = Attempt(
         number=number,
         validity=report.validity(log, verdict),
@@ -94,7 +94,7 @@ def _next_aim(context: Context, made: Made) -> Targets | None:
     """Other targets to try, unless the run is fine, fixed by the user, or beyond help."""
     run, settings = made.run, context.settings
     fixed = targets.fixed_by_user(settings.overrides, run.scenario) is not None
-    beyond = targets.hopeless(context.profile, run.scenario)
+    beyond = targets.hopeless(context.profile(run.scenario), run.scenario)
     if made.verdict.valid or fixed or beyond or made.attempt.number >= settings.attempts:
         return None
     better = targets.adjusted(run.targets, made.log, run.scenario)
@@ -103,7 +103,7 @@ def _next_aim(context: Context, made: Made) -> Targets | None:
 
 def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: Path) -> None:
     scenario, settings = made.run.scenario, context.settings
-    around = context.circumstances(made.outcome.versions, made.seen)
+    around = context.circumstances(scenario, made.outcome.versions, made.seen)
     fingerprint = context.fingerprint(scenario, PERFORMANCE)
     result = report.performance_result(made.run, made.log, tuple(attempts), around, fingerprint)
     records.write(folder / RESULT_FILE, result)
@@ -116,7 +116,7 @@ def measure_accuracy(context: Context, scenario: str) -> None:
     """Every sample once, and the metric of the benchmark over the answers."""
     settings = context.settings
     given = settings.overrides
-    aim = targets.initial(context.profile, given, scenario, ACCURACY, settings.style)
+    aim = targets.initial(context.profile(scenario), given, scenario, ACCURACY, settings.style)
     began = time.monotonic()
     with private_folder(context.tree.scenario(scenario), ACCURACY) as folder:
         run = context.run_settings(scenario, ACCURACY, aim, folder)
@@ -125,7 +125,7 @@ def measure_accuracy(context: Context, scenario: str) -> None:
         assert figure is not None  # an accuracy run without a figure reports a failure
         write_accuracy_text(folder, figure.line)
         log = detail_log.read(folder / "mlperf_log_detail.txt")
-        around = context.circumstances(outcome.versions, seen)
+        around = context.circumstances(scenario, outcome.versions, seen)
         fingerprint = context.fingerprint(scenario, ACCURACY)
         result = report.accuracy_result(
             run, log, figure, time.monotonic() - began, around, fingerprint

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import digests, host, records, rules
+from .. import backends, digests, host, records, rules
 from ..errors import DAMAGED, HarnessError
-from ..jobs import Probe, Request
 from ..measuring import memory
 from ..reporting import documents, report
-from ..reporting.results import ComplianceResult, Results, Tree, private_folder, sweep
+from ..reporting.results import ComplianceResult, Results, Tree
 from ..rules import BenchmarkRules
 from ..settings import (
     ACCURACY,
@@ -21,20 +21,15 @@ from ..settings import (
     FIND,
     PERFORMANCE,
     README,
-    SINGLE_STREAM,
+    Options,
     SessionSettings,
 )
-from ..tuning import kept
-from ..tuning.profile import SpeedProfile
 from ..tuning.store import open_store
-from ..wording import cores_in_words, figures
-from . import compliance, estimate, find, inventory, performance, precheck, process
+from . import compliance, estimate, find, inventory, performance, precheck, preparation, process
 from .context import Context, now
 from .launch import Launcher, Schedule, say
 
 FORMAT = 2
-PROBE_S = 1.0
-TUNING_S = 4.0
 
 
 def main(config: Path) -> int:
@@ -59,7 +54,8 @@ class Session:
     """The state of one call."""
 
     def __init__(self, settings: SessionSettings) -> None:
-        self._settings = settings
+        given = backends.chosen(settings.backend, settings.backend_options)
+        self._settings = settings = replace(settings, backend_options=given)
         self._launcher = Launcher()
         self._dataset = _dataset_facts(Path(settings.dataset))
         known = settings.benchmark in rules.names()
@@ -71,9 +67,19 @@ class Session:
 
         The answer is about what was asked; the documents tell of all that the folder holds.
         """
+        with self._service() as more:
+            return self._run({**self._settings.backend_options, **more})
+
+    def _service(self) -> AbstractContextManager[Mapping[str, Any]]:
+        """What must run beside the backend all the time, such as a server."""
+        settings = self._settings
+        options = settings.backend_options
+        return backends.service(settings.backend, settings.device, settings.precision, options)
+
+    def _run(self, options: Options) -> Results:
         started, began = time.monotonic(), now()
         settings, results_dir = self._settings, Path(self._settings.results_dir)
-        probe = self._probe(results_dir)
+        probe = preparation.probe(self._launcher, settings, options)
         sut = settings.sut(probe.versions.get(settings.backend, ""))
         tree = Tree(results_dir, settings.style, sut, settings.benchmark)
         notes = list(precheck.check(settings, self._rules, probe, tree.root))
@@ -81,8 +87,16 @@ class Session:
             say(f"note: {note}")
         memory.check(settings, self._rules, probe)
         tree.prepare()
-        store = open_store(settings)
-        context = Context(settings, self._rules, self._launcher, tree, store, probe, self._dataset)
+        context = Context(
+            settings=settings,
+            rules=self._rules,
+            launcher=self._launcher,
+            tree=tree,
+            store=open_store(settings),
+            probe=probe,
+            dataset=self._dataset,
+            run_options=options,
+        )
         pending = self._pending(context)
 
         def whole() -> Results:
@@ -90,9 +104,7 @@ class Session:
             return replace(held, call=inventory.call(settings, held.results, pending, began))
 
         if pending:
-            notes += self._make(
-                context, pending, results_dir, lambda: documents.show_so_far(tree, whole())
-            )
+            notes += self._make(context, pending, lambda: documents.show_so_far(tree, whole()))
         found = whole()
         asked = _only_asked(context, found)
         documents.write(tree, asked, found, settings)
@@ -116,74 +128,36 @@ class Session:
         return [(scenario, mode) for scenario in self._settings.scenarios for mode in modes]
 
     def _make(
-        self,
-        context: Context,
-        pending: Sequence[tuple[str, str]],
-        results_dir: Path,
-        show: Callable[[], None],
+        self, context: Context, pending: Sequence[tuple[str, str]], show: Callable[[], None]
     ) -> list[str]:
         """Make the runs; the answer says which could not be made, and why."""
         not_made = []
-        profile = context.measured = self._profile(context, results_dir)
-        total, text = estimate.in_words(self._settings, profile, pending)
+        self._prepare(context, [scenario for scenario, _ in pending])
+        total, text = estimate.in_words(self._settings, context.profile, pending)
         say(text)
         schedule = self._launcher.schedule = Schedule(total)
         for scenario, mode in pending:
             show()
             context.tree.forget_attempts(scenario, mode)
-            seconds = estimate.seconds(self._settings, profile, scenario, mode)
+            seconds = estimate.seconds(self._settings, context.profile(scenario), scenario, mode)
             schedule.run_s = 0.0 if mode == FIND else seconds
             if reason := _measure(context, scenario, mode):
                 not_made.append(reason)
             schedule.done_s += seconds
         return not_made
 
-    def _request(self) -> Request:
-        settings = self._settings
-        return Request(
-            settings.benchmark,
-            settings.backend,
-            settings.device,
-            settings.model,
-            settings.dataset,
-            settings.overrides,
-            settings.precision,
-        )
-
-    def _probe(self, results_dir: Path) -> Probe:
-        sweep(results_dir.glob(".probe.*"))
-        with private_folder(results_dir, "probe") as folder:
-            self._launcher.execute("probe", folder, self._request(), "looking", PROBE_S)
-            return records.read(Probe, folder / "outcome.json")
-
-    def _profile(self, context: Context, results_dir: Path) -> SpeedProfile:
-        """The one that is kept from an earlier call on the same machine, or a new one."""
-        path = kept.place(self._settings)
-        digest = self._dataset["sha256"]
-        wanted = kept.fingerprint(self._settings, digest, context.probe)
-        earlier = kept.find(path, wanted) if self._settings.reuse else None
-        if earlier is not None:
-            day = earlier.measured_at[:16].replace("T", " ")
-            say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
-            return earlier.calibration
-        idle = kept.idle()
-        found = self._tune(results_dir)
-        if idle:
-            kept.keep(path, wanted, found)
-        say(_in_words(found) + ("" if idle else "; not kept, the machine was busy"))
-        return found
-
-    def _tune(self, results_dir: Path) -> SpeedProfile:
-        for name in ("tune", "calibrate"):  # the second is what earlier versions called it
-            sweep(results_dir.glob(f".{name}.*"))
-        with private_folder(results_dir, "tune") as folder:
-            request = self._request()
-            self._launcher.execute("tune", folder, request, "tuning", TUNING_S)
-            return records.read(SpeedProfile, folder / "outcome.json")
+    def _prepare(self, context: Context, scenarios: Sequence[str]) -> None:
+        """Build and tune each model that these scenarios are measured with."""
+        models = {model.digest(): model for model in map(self._settings.model_of, scenarios)}
+        for digest, model in models.items():
+            if backends.builds(self._settings.backend):
+                context.built[digest] = preparation.built(context, model)
+            context.profiles[digest] = preparation.profile(context, model)
 
     def _collect(self, context: Context, sut: str, notes: Sequence[str], seconds: float) -> Results:
         """All that the folder holds of this configuration."""
         settings, model = self._settings, self._settings.model
+        others = settings.scenario_models
         results = inventory.whole(context)
         return Results(
             format=FORMAT,
@@ -205,7 +179,7 @@ class Session:
             dataset=self._dataset,
             host=host.facts(),
             versions=context.probe.versions,
-            calibration=records.encode(context.measured) if context.measured else {},
+            calibration=records.encode(next(iter(context.profiles.values()), {})),
             results=results,
             problems=tuple(report.problems(results, settings.division, settings.precision)),
             folder=str(context.tree.root.resolve()),
@@ -215,6 +189,9 @@ class Session:
             sut_file=str(context.store.path) if context.store else "",
             precision=settings.precision,
             others=inventory.others(context),
+            backend_options=settings.backend_options,
+            device_facts=context.probe.device_facts,
+            scenario_models={name: each.digest() for name, each in others.items()},
         )
 
 
@@ -223,17 +200,6 @@ def _only_asked(context: Context, whole: Results) -> Results:
     results = inventory.asked(context)
     broken = tuple(report.problems(results, whole.division, whole.precision))
     return replace(whole, results=results, modes=context.settings.modes, problems=broken)
-
-
-def _in_words(found: SpeedProfile) -> str:
-    best, each = found.offline, found.streams[SINGLE_STREAM].median_s
-    latency = f"{each:.3g} s" if each >= 1 else f"{1000 * each:.3g} ms"
-    return (
-        f"tuned on {cores_in_words(found.cores)}: "
-        f"{figures(best.samples_per_s)} samples/s "
-        f"({best.shape.workers} x {best.shape.threads} threads, batch {best.shape.batch}), "
-        f"{latency} a sample"
-    )
 
 
 def _measure(context: Context, scenario: str, mode: str) -> str:
@@ -286,7 +252,8 @@ def _dataset_facts(folder: Path) -> dict[str, Any]:
 
 
 def _check_model(settings: SessionSettings) -> None:
-    for graph in settings.model.graphs():
+    models = (settings.model, *settings.scenario_models.values())
+    for graph in (graph for model in models for graph in model.graphs()):
         try:
             found = digests.sha256(Path(graph.path))
         except OSError as error:

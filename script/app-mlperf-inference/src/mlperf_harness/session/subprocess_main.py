@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import records
 from ..errors import HarnessError, tell
 from ..jobs import Compared, Comparison, Outcome, Probe, Request
-from ..settings import RunSettings
+from ..settings import ModelSpec, RunSettings
 from ..tuning.profile import SpeedProfile
 from . import launch
 
@@ -45,6 +45,12 @@ def _probe(config: Path) -> Probe:
     return probe.probe(records.read(Request, config), config)
 
 
+def _build(config: Path) -> ModelSpec:
+    from ..measuring import build
+
+    return build.build(records.read(Request, config), config.parent)
+
+
 def _compare(config: Path) -> Compared:
     from ..measuring import compare
 
@@ -59,6 +65,7 @@ def _run(config: Path) -> Outcome:
 
 PROGRAMS: dict[str, Callable[[Path], object]] = {
     "probe": _probe,
+    "build": _build,
     "tune": _tune,
     "run": _run,
     "compare": _compare,

@@ -15,7 +15,7 @@ from typing import Any
 from .. import host, records
 from ..errors import HarnessError
 from ..jobs import Probe
-from ..settings import SessionSettings
+from ..settings import ModelSpec, SessionSettings
 from .profile import SpeedProfile
 from .store import open_store
 
@@ -37,7 +37,9 @@ class Kept:
     calibration: SpeedProfile
 
 
-def fingerprint(settings: SessionSettings, dataset: str, probe: Probe) -> dict[str, str]:
+def fingerprint(
+    settings: SessionSettings, dataset: str, probe: Probe, model: ModelSpec
+) -> dict[str, str]:
     """Everything that the speed depends on, in words; ``dataset`` is the hash of its facts."""
     machine = host.facts()
     given: dict[str, Any] = records.encode(settings.overrides)
@@ -49,10 +51,12 @@ def fingerprint(settings: SessionSettings, dataset: str, probe: Probe) -> dict[s
         "system": machine.system,
         "python": machine.python,
         "device": settings.device,
-        "model": settings.model.digest(),
+        "model": model.digest(),
         "dataset": dataset,
         "versions": json.dumps(probe.versions, sort_keys=True),
         "options": json.dumps({key: given[key] for key in SHAPING}, sort_keys=True),
+        **{f"device {name}": fact for name, fact in probe.device_facts.items()},
+        **{f"option {name}": str(value) for name, value in settings.backend_options.items()},
     }
 
 
@@ -62,13 +66,14 @@ def idle() -> bool:
     return load is None or load <= BUSY_SHARE * host.usable_cores()
 
 
-def place(settings: SessionSettings) -> Path | None:
+def place(settings: SessionSettings, model: ModelSpec) -> Path | None:
     """The file of this model on this system; None when no folder for such files is given."""
     store = open_store(settings)
     if store is None:
         return None
     folder = store.path.with_suffix("").with_name(f"{store.path.stem}-calibrations")
-    return folder / f"{store.key}.json"
+    own = "" if model == settings.model else f"-{model.digest()[:12]}"
+    return folder / f"{store.key}{own}.json"
 
 
 def find(path: Path | None, wanted: dict[str, str]) -> Kept | None:

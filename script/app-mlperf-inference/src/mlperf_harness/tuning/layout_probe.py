@@ -19,7 +19,6 @@ from ..pipeline.inference import solvers
 from ..settings import Overrides, Shape
 from ..wording import megabytes
 
-LARGEST_BATCH = 64
 ANSWERS = 1 << 24
 SAMPLES = 256
 
@@ -28,30 +27,13 @@ SAMPLES = 256
 LONG_S = 3.0
 
 
-def layouts(cores: int, given: Overrides) -> list[tuple[int, int]]:
-    """Pairs of workers and threads to try that use all cores, or just what the user fixed."""
-    if given.num_workers and given.threads:
-        return [(given.num_workers, given.threads)]
-    if given.threads:
-        return [(max(1, cores // given.threads), given.threads)]
-    if given.num_workers:
-        return [(given.num_workers, max(1, cores // given.num_workers))]
-    threads = [1, cores] if cores < 8 else [1, 2, 4, cores]
-    return [(max(1, cores // count), count) for count in dict.fromkeys(threads)]
-
-
-def copies(workers: int, threads: int) -> int:
-    """How often the weights lie in memory: callers of one thread share them."""
-    return workers if threads > 1 else 1
-
-
-def batch_sizes(given: Overrides, answer_bytes: int = 1, most: int = LARGEST_BATCH) -> list[int]:
+def batch_sizes(given: Overrides, most: int, answer_bytes: int = 1) -> list[int]:
     """The batch sizes to try: powers of two up to the user's largest, and that one.
 
-    Where an answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS``;
-    ``most`` samples fit into memory while they are computed.
+    ``most`` is the largest batch that the backend takes and that fits into memory. Where an
+    answer is large (a labelled volume), the answers of a batch stay below ``ANSWERS`` bytes.
     """
-    largest = given.batch_size or max(1, min(LARGEST_BATCH, most, ANSWERS // answer_bytes))
+    largest = given.batch_size or max(1, min(most, ANSWERS // answer_bytes))
     sizes = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
     return [*sizes, largest]
 
@@ -73,7 +55,13 @@ class LayoutProbe:
 
     def layouts(self, cores: int) -> list[tuple[int, int]]:
         """The layouts to try."""
-        return self.fitting(layouts(cores, self.given))
+        given = self.given
+        return self.fitting(self._backend.layouts(cores, given.num_workers, given.threads))
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """The numbers of threads to try for one query at a time, the largest first."""
+        fixed = self.given.threads
+        return (fixed,) if fixed else self._backend.stream_threads(cores)
 
     def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """The layouts that fit into memory with a sample for each caller; else one caller.
@@ -86,7 +74,7 @@ class LayoutProbe:
         some = [
             (workers, threads)
             for workers, threads in wanted
-            if copies(workers, threads) * self.model_bytes + workers * self._work_bytes < free
+            if self._weights(workers, threads) + workers * self._work_bytes < free
         ]
         asked = self.given.num_workers or 1
         if asked > 1 and not some:
@@ -100,15 +88,20 @@ class LayoutProbe:
 
     def most(self, workers: int, threads: int) -> int:
         """How many samples each caller can compute at once without running out of memory."""
+        largest = self._backend.largest_batch
         if self._free is None or not self._work_bytes:
-            return LARGEST_BATCH
-        left = self._free - copies(workers, threads) * self.model_bytes
-        return max(1, left // (workers * self._work_bytes))
+            return largest
+        left = self._free - self._weights(workers, threads)
+        return max(1, min(largest, left // (workers * self._work_bytes)))
+
+    def _weights(self, workers: int, threads: int) -> int:
+        """Bytes of host memory that the weights take in a layout."""
+        return self._backend.copies(workers, threads) * self.model_bytes
 
     def batch_sizes(self, workers: int, threads: int) -> list[int]:
         """The batch sizes to try in a layout."""
         row_bytes = self.benchmark.result.row_bytes
-        return batch_sizes(self.given, row_bytes, self.most(workers, threads))
+        return batch_sizes(self.given, self.most(workers, threads), row_bytes)
 
     def open(
         self, workers: int, threads: int, capacity: int, order: Sequence[int] | None = None

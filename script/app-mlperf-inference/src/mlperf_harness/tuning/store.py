@@ -67,6 +67,7 @@ def open_store(settings: SessionSettings) -> Store | None:
     machine = re.sub(r"[^A-Za-z0-9._]+", "_", settings.hw_name) or "machine"
     name = f"{IMPLEMENTATION}-{settings.device}-{settings.backend}-{settings.precision}.yaml"
     key = f"{settings.benchmark}-{settings.form}" if settings.form else settings.benchmark
+    key += "".join(f"+{name}={value}" for name, value in sorted(settings.backend_options.items()))
     return Store(Path(settings.sut_dir) / machine / name, key)
 
 

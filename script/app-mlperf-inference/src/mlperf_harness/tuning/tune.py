@@ -53,7 +53,9 @@ def tune(request: Request, foretell: Foretell = lambda seconds: None) -> SpeedPr
     """
     started = time.perf_counter()
     benchmark = benchmarks.create(request.benchmark, Path(request.dataset), request.model)
-    backend = backends.create(request.backend, request.device, request.precision)
+    backend = backends.create(
+        request.backend, request.device, request.precision, request.backend_options
+    )
     bench = LayoutProbe(request, benchmark, backend)
     cores = host.usable_cores()
     measured = _measure(bench, cores, streams_of(request.benchmark), foretell)
@@ -106,7 +108,7 @@ def _measure(
     bench: LayoutProbe, cores: int, streams: tuple[str, ...], foretell: Foretell
 ) -> Measured:
     costs = Costs(bench)
-    seen, alone = _first(bench, costs, bench.given.threads or cores)
+    seen, alone = _first(bench, costs, bench.stream_threads(cores)[0])
     if alone is None:
         few = slow_models.SlowModel(bench, costs, seen, foretell)
         points = few.points(cores)
@@ -153,27 +155,28 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Poi
 def _stream_latency(
     bench: LayoutProbe, scenario: str, cores: int, known: Latency | None = None
 ) -> Latency:
-    """The latency of one query with one thread or with all cores.
+    """The latency of one query with the number of threads that answers it best.
 
-    ``known`` is that with all cores, where it was measured before. A query that takes long is
-    computed by all cores without asking: beside such work they wait little for each other.
+    ``known`` is that with the most threads, where it was measured before. A query that takes long
+    is computed by them without asking: beside such work they wait little for each other.
     """
-    given = bench.given
-    most = given.threads or cores
-    all_cores = known or _opened_latency(bench, scenario, most, LATENCY_S)
-    if most == 1 or given.threads or all_cores.median_s > LONG_S:
-        return all_cores
-    one = _opened_latency(bench, scenario, 1, LATENCY_S)
-    if _better(all_cores.median_s, one.median_s) != _better(all_cores.tail_s, one.tail_s):
-        # One late query of a few may be bad luck.
-        all_cores = _opened_latency(bench, scenario, most, DOUBT_S)
-        one = _opened_latency(bench, scenario, 1, DOUBT_S)
-    both = _better(all_cores.median_s, one.median_s) and _better(all_cores.tail_s, one.tail_s)
-    return all_cores if both else one
+    most, *fewer = bench.stream_threads(cores)
+    found = known or _opened_latency(bench, scenario, most, LATENCY_S)
+    if found.median_s > LONG_S:
+        return found
+    for threads in fewer:
+        few = _opened_latency(bench, scenario, threads, LATENCY_S)
+        if _better(found.median_s, few.median_s) != _better(found.tail_s, few.tail_s):
+            # One late query of a few may be bad luck.
+            found = _opened_latency(bench, scenario, found.shape.threads, DOUBT_S)
+            few = _opened_latency(bench, scenario, threads, DOUBT_S)
+        if not (_better(found.median_s, few.median_s) and _better(found.tail_s, few.tail_s)):
+            found = few
+    return found
 
 
-def _better(seconds: float, of_one_thread: float) -> bool:
-    return seconds < THREAD_GAIN * of_one_thread
+def _better(seconds: float, of_fewer_threads: float) -> bool:
+    return seconds < THREAD_GAIN * of_fewer_threads
 
 
 def _opened_latency(bench: LayoutProbe, scenario: str, threads: int, seconds: float) -> Latency:

@@ -1,0 +1,209 @@
+"""A backend of somebody's own: what it says of itself, and what is done with that."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlperf_harness import backends, records
+from mlperf_harness.errors import HarnessError
+from mlperf_harness.session import session as sessions
+from mlperf_harness.settings import SessionSettings
+
+import benchmark_lab as lab
+
+SPEC = """
+from mlperf_catalog import BackendSpec
+from mlperf_catalog.backend import Option
+
+SPECS = [
+    BackendSpec(
+        name="card",
+        title="a card that is none",
+        module="card_backend:Card",
+        devices=("card",),
+        options={
+            "lanes": Option(2, "requests in flight at most"),
+            "protocol": Option("http", "how it is asked", ("http", "grpc")),
+            "graphs": Option(False, "whether batches are captured"),
+            "server": Option("", "where it listens"),
+        },
+        builds=True,
+        service="card_backend:serve",
+    )
+]
+"""
+
+BACKEND = """
+import mmap
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from mlperf_harness import backends
+from mlperf_harness.backends.base import Backend, Predictor
+
+NOTES = Path(__file__).with_name("notes.txt")
+
+
+def note(text):
+    with NOTES.open("a") as file:
+        file.write(text + "\\n")
+
+
+@contextmanager
+def serve(setup):
+    note(f"server up for {setup.options['protocol']}")
+    try:
+        yield {"server": "localhost:1"}
+    finally:
+        note("server down")
+
+
+class Mine(Predictor):
+    def __init__(self, inner):
+        self.inner = inner
+        self.room = mmap.mmap(-1, 1 << 20)
+
+    def buffer(self, shape, dtype):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return np.frombuffer(self.room, np.uint8, size).view(dtype).reshape(shape)
+
+    def predict(self, feeds):
+        return self.inner.predict(feeds)
+
+
+class Card(Backend):
+    largest_batch = 4
+    library_bytes = 1000
+
+    def open(self, graph, outputs, callers, threads):
+        assert self.setup.options["server"] == "localhost:1", "each run is told of the server"
+        assert (callers, threads) in self.layouts(8)
+        assert Path(graph.path).name == "engine.onnx", "what was built is opened"
+        inner = backends.create("onnxruntime", "cpu", "float32")
+        return [Mine(each) for each in inner.open(graph, outputs, callers, threads)]
+
+    def versions(self):
+        return {"card": "3.1"}
+
+    def device_facts(self):
+        return {"name": "card of a test", "driver": "7"}
+
+    def build(self, graph, folder):
+        note(f"build {Path(graph.path).name}")
+        shutil.copyfile(graph.path, folder / "engine.onnx")
+        return replace(graph, path=str(folder / "engine.onnx"))
+
+    def layouts(self, cores, workers=None, threads=None):
+        most = workers or self.setup.options["lanes"]
+        return [(count, 1) for count in range(1, most + 1)]
+
+    def stream_threads(self, cores):
+        return (1,)
+
+    def copies(self, workers, threads):
+        return 0
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the specification and the module of a backend."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "card_spec.py").write_text(SPEC, encoding="utf-8")
+    (folder / "card_backend.py").write_text(BACKEND, encoding="utf-8")
+    monkeypatch.setenv("CM_MLPERF_PLUGINS", str(folder))
+    return folder
+
+
+def session(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    """The results of a session with that backend, which keeps what it learns of the system."""
+    given = {"backend": "card", "device": "card", "sut_dir": str(tmp_path / "sut")}
+    free = {"threads": None, "num_workers": None, "batch_size": None}
+    asked = lab.settings(tmp_path / "results", overrides=free, **given, **changes)
+    results = sessions.Session(records.decode(SessionSettings, asked)).run()
+    path = Path(results.folder) / "results.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_backend_in_one_module_is_measured(plugins: Path, tmp_path: Path) -> None:
+    options = {"protocol": "grpc", "lanes": "3"}
+    found = session(tmp_path, scenarios=["Offline"], backend_options=options)
+    assert found["backend_options"] == {"protocol": "grpc", "lanes": 3}
+    assert found["device_facts"] == {"name": "card of a test", "driver": "7"}
+    (result,) = found["results"]
+    assert result["accuracy_reached"]
+    shapes = [point["shape"] for point in found["calibration"]["points"]]
+    assert {(shape["workers"], shape["threads"]) for shape in shapes} == {(1, 1), (2, 1), (3, 1)}
+    assert max(shape["batch"] for shape in shapes) == 4
+    told = result["performance_run"]["circumstances"]["configuration"]
+    assert told["option protocol"] == "grpc"
+    assert told["device driver"] == "7"
+    assert "server" not in str(told), "where a server listens changes from call to call"
+    notes = (plugins / "notes.txt").read_text(encoding="utf-8").splitlines()
+    assert notes == ["server up for grpc", "build resnet50_tiny.onnx", "server down"]
+
+
+def test_a_model_is_built_and_tuned_once_for_equal_options(plugins: Path, tmp_path: Path) -> None:
+    for protocol in ("http", "http", "grpc"):
+        options = {"protocol": protocol}
+        session(tmp_path, scenarios=["Offline"], backend_options=options, reuse=True)
+    notes = (plugins / "notes.txt").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("build") for line in notes) == 2
+    assert notes[-1] == "server down"
+
+
+def test_a_scenario_may_have_a_file_of_its_own(plugins: Path, tmp_path: Path) -> None:
+    original = Path(lab.model()["path"])
+    other = tmp_path / "for_streams.onnx"
+    # Another file of the same model: a message may hold a field twice, and the last one counts.
+    other.write_bytes(original.read_bytes() + b"\x28\x00")
+    own = lab.model(path=str(other), sha256=hashlib.sha256(other.read_bytes()).hexdigest())
+    found = session(
+        tmp_path,
+        scenarios=["Offline", "SingleStream"],
+        modes=["performance"],
+        scenario_models={"SingleStream": own},
+    )
+    assert found["scenario_models"] == {"SingleStream": own["sha256"]}
+    models = {
+        each["scenario"]: each["performance_run"]["circumstances"]["configuration"]["model"]
+        for each in found["results"]
+    }
+    assert models == {"SingleStream": own["sha256"], "Offline": found["model"]["sha256"]}
+    notes = (plugins / "notes.txt").read_text(encoding="utf-8").splitlines()
+    built = {line for line in notes if line.startswith("build")}
+    assert built == {"build resnet50_tiny.onnx", "build for_streams.onnx"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"protocl": "http"}, "card has no option protocl, .*; did you mean protocol"),
+        ({"protocol": "smoke"}, "card: protocol=smoke is none of: http, grpc"),
+        ({"lanes": "many"}, "card: lanes=many is none of: int"),
+        ({"graphs": "perhaps"}, "card: graphs=perhaps is none of: bool"),
+    ],
+)
+def test_an_unknown_option_is_refused(options: dict[str, str], message: str, plugins: Path) -> None:
+    with pytest.raises(HarnessError, match=message):
+        backends.create("card", "card", "float32", options)  # type: ignore[arg-type]
+
+
+def test_options_have_defaults_and_types(plugins: Path) -> None:
+    made = backends.create("card", "card", "float32", {"graphs": "yes"})
+    assert made.setup.options == {"lanes": 2, "protocol": "http", "graphs": True, "server": ""}
+
+
+def test_nothing_is_written_of_options_that_nobody_gave(tmp_path: Path) -> None:
+    asked = records.decode(SessionSettings, lab.settings(tmp_path))
+    assert not {"backend_options", "scenario_models"} & set(records.encode(asked))
