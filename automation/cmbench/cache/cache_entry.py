@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from cmbench.values import immutable
@@ -20,7 +20,7 @@ _SEAL_DIGITS = 24
 _ENCODER = json.JSONEncoder(sort_keys=True, default=repr)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Reliance:
     """A file outside the entry that must still be there and unchanged."""
 

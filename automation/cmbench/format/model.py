@@ -9,7 +9,7 @@ from a finished step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cmbench.format.dialect import CM, Dialect
@@ -33,7 +33,7 @@ class Condition:
     rules: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class VersionRange:
     """What a caller accepts; empty strings mean no bound."""
 
@@ -184,7 +184,7 @@ class Script:
     dialect: Dialect = CM
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Tags:
     """A parsed tag query: ``get,python3,_lto,-virtual,-_debug``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from cmbench.format.meta import META_FILES
 from cmbench.values import immutable
@@ -12,6 +13,7 @@ from cmbench.values import immutable
 _IGNORED = re.compile(
     r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
 )
+_NAME = attrgetter("name")
 _SHORT = 16
 """Digits of a digest that tell the versions of one file apart."""
 _SHELL_WORD = re.compile(rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)")
@@ -38,7 +40,7 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
     while pending:
         prefix = pending.pop()
         with os.scandir(f"{path}/{prefix}") as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
+            for entry in sorted(entries, key=_NAME):
                 name = prefix + entry.name
                 if _IGNORED.search(name):
                     continue

@@ -6,9 +6,11 @@ that hangs on one is shown with its question. What the cache already answers is 
 
 from __future__ import annotations
 
+import gc
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -115,7 +117,8 @@ class Planner:
     def plan(self, request: Request) -> Plan:
         """The plan for ``request``; raises ``Error`` for whatever cannot be resolved."""
         started = time.perf_counter()
-        root = self._step(request, None, "", "")
+        with _no_collection():
+            root = self._step(request, None, "", "")
         nodes = list(walk(root))
         return Plan(
             root=root,
@@ -298,6 +301,18 @@ class Planner:
             env.promise(rest, frame.script.alias)
             return None
         return None if when else new
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """A plan keeps all that it makes: looking for garbage again and again would find none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _view(frame: Frame) -> Frame:
