@@ -107,7 +107,7 @@ def test_help_is_ours_alone(home: Home) -> None:
     assert "cm lint script" not in of_one
 
 
-def test_failure_is_told_once_and_keeps_its_status(home: Home) -> None:
+def test_failure_is_reported_once_and_keeps_its_status(home: Home) -> None:
     done = home.cm("run", "script", "--tags=no,such,script")
     assert done.status == 16
     assert "error [script-not-found]" in done.stderr

@@ -113,7 +113,7 @@ def test_outside_of_every_repository_it_says_where_scripts_may_go(
 # ---------------------------------------------------------------- lint
 
 
-def test_lint_tells_faults_and_corrects_what_it_can(here: Lab) -> None:
+def test_lint_reports_faults_and_corrects_what_it_can(here: Lab) -> None:
     path = here.script("get-x", cache=True, category="c", name="x", new_env_key=[])
     found = here.call("lint", artifact="get-x")
     assert found.answer["return"] == 1

@@ -74,7 +74,7 @@ def forget_runs(lab: Lab, days: float = 100) -> None:
 # ---------------------------------------------------------------- show, why, pins
 
 
-def test_show_tells_size_age_last_use_and_pins(world: Lab) -> None:
+def test_show_reports_size_age_last_use_and_pins(world: Lab) -> None:
     used_days_ago(world, "get-base", 40)
     assert world.call("pin", "cache", tags="get,base").answer["pinned"]
     shown = world.call("show", "cache", tags="get,base")

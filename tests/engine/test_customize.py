@@ -416,7 +416,7 @@ def preprocess(i):
     ],
 )
 @pytest.mark.parametrize("env", [{"X": "4"}, {"X": "Off"}, {"X": ""}, {}, {"X": "<<<GAP>>>"}])
-def test_a_hook_is_told_of_those_dependencies_that_the_run_has_taken(
+def test_a_hook_sees_the_dependencies_that_the_run_has_taken(
     lab: Lab, conditions: dict[str, Any], env: dict[str, str]
 ) -> None:
     lab.script("get-part")

@@ -240,7 +240,7 @@ def misses(lab: Lab, tags: str, **flags: Any) -> list[str]:
     return found
 
 
-def test_every_difference_to_an_entry_is_told(lab: Lab) -> None:
+def test_every_difference_to_an_entry_is_reported(lab: Lab) -> None:
     read = (
         "def preprocess(i):\n    e = i['env']\n    e.get('A'), e.get('B')\n    return {'return': 0}"
     )

@@ -110,7 +110,7 @@ def test_yaml_that_does_not_parse_names_file_line_and_column(lab: Lab) -> None:
     assert "not valid YAML" in text
 
 
-def test_a_failing_hook_tells_its_own_line_and_the_chain(lab: Lab) -> None:
+def test_a_failing_hook_reports_its_own_line_and_the_chain(lab: Lab) -> None:
     lab.script("c-bad", customize="def preprocess(i):\n    return {}['gone']\n")
     lab.script("p-mid", deps=[{"tags": "c,bad"}])
     lab.script("p-top", deps=[{"tags": "p,mid"}])
@@ -321,7 +321,7 @@ def test_a_known_cause_leaves_the_way_to_repeat_the_step(lab: Lab) -> None:
     assert "repeat this step alone:\n          bash " in text
 
 
-def test_a_program_tells_what_to_do_next_by_itself(lab: Lab) -> None:
+def test_a_program_reports_what_to_do_next_by_itself(lab: Lab) -> None:
     lab.script(
         "build-x", run="echo 'zlib.h: No such file or directory'\necho 'next: eat'\nexit 1\n"
     )
@@ -330,7 +330,7 @@ def test_a_program_tells_what_to_do_next_by_itself(lab: Lab) -> None:
     assert "next: eat" not in text
 
 
-def test_a_cause_is_told_within_the_width_of_a_terminal(lab: Lab) -> None:
+def test_a_cause_is_reported_within_the_width_of_a_terminal(lab: Lab) -> None:
     lab.script("c-bad", run="echo " + "word " * 40 + "\nexit 1\n")
     text = refused(lab.run("c,bad"), "script-failed", "    word word")
     assert all(len(line) <= 80 or "/" in line for line in text.splitlines())
@@ -348,7 +348,7 @@ def test_an_update_for_a_name_that_no_script_has_is_refused(lab: Lab) -> None:
     refused(other, "unknown-flag", "there are: leaf")
 
 
-def test_an_update_that_reaches_nothing_is_told(lab: Lab) -> None:
+def test_an_update_that_reaches_nothing_is_reported(lab: Lab) -> None:
     lab.script("c-leaf", cache=True)
     lab.script("p-top", deps=[{"tags": "c,leaf", "names": ["leaf"]}])
     lab.script("p-side", deps=[{"tags": "c,leaf", "names": ["leaf2"]}])

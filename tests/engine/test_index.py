@@ -166,7 +166,7 @@ def test_look_ups_agree_however_many_there_were(two: Lab) -> None:
         assert [[row.alias for row in looked.find(parse_tags(t))] for t in queries] == first
 
 
-def test_a_fault_of_our_own_script_is_told_in_the_place_of_its_name(two: Lab) -> None:
+def test_a_fault_of_our_own_script_is_reported_in_the_place_of_its_name(two: Lab) -> None:
     two.script("bad", name="A name", nonsense=1)
     assert "bad: A name" in two.call("search", tags="bad").out
     result = two.call("search", own=True, tags="bad")

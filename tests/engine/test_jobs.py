@@ -252,7 +252,7 @@ def test_a_read_that_nobody_could_foresee_is_set_right(lab: Lab) -> None:
     assert reads == ["a"]
 
 
-def test_what_was_made_before_a_second_try_is_told_as_made(lab: Lab) -> None:
+def test_what_was_made_before_a_second_try_is_reported_as_made(lab: Lab) -> None:
     native(lab, "a", 0.4)
     native(lab, "x", 0.05)
     deps = [{"tags": "get,x"}]
@@ -278,7 +278,7 @@ def test_a_failure_leaves_what_the_serial_run_leaves(lab: Lab) -> None:
     assert os.listdir(lab.store.place("store")) == []
 
 
-def test_of_two_failures_the_first_in_order_is_told(lab: Lab) -> None:
+def test_of_two_failures_the_first_in_order_is_reported(lab: Lab) -> None:
     native(lab, "a", 0.4, more="exit 3")
     native(lab, "b", 0.0, more="exit 4")
     app(lab, "a", "b")
@@ -425,7 +425,7 @@ def test_several_running_steps_in_one_view() -> None:
     assert len(view._picture().renderables) == 3
 
 
-def test_lines_of_steps_beside_each_other_can_be_told_apart(lab: Lab) -> None:
+def test_lines_of_parallel_steps_can_be_distinguished(lab: Lab) -> None:
     for name in "ab":
         native(lab, name, 0.1, more=f"echo hello from {name}")
     app(lab, "a", "b")

@@ -66,7 +66,7 @@ def test_what_is_not_there_is_said(ran: Lab) -> None:
     assert "there was no run yet" in ran.call("log").err
 
 
-def test_a_step_that_was_not_run_is_refused_and_the_steps_are_told(ran: Lab) -> None:
+def test_a_step_that_was_not_run_is_refused_and_the_steps_are_reported(ran: Lab) -> None:
     refused = ran.call("log", step="tol")
     assert refused.answer["code"] == "entry-not-found"
     assert refused.answer["context"] == ("run-top", "get-tool")

@@ -143,7 +143,7 @@ def test_what_another_value_was_asked_for_is_not_made_above(lab: Lab) -> None:
     assert [node["cached"] for node in children] == ["miss", "miss", "above", "above"]
 
 
-def test_tags_that_only_a_run_can_tell(lab: Lab) -> None:
+def test_tags_that_are_known_at_run_time_only(lab: Lab) -> None:
     lab.script(
         "get-x",
         new_env_keys=["KIND"],
@@ -176,7 +176,7 @@ OWN_TAGS = {
 
 @pytest.mark.parametrize("default", [{}, {"WANTED": ""}], ids=["not set", "empty"])
 @pytest.mark.parametrize("entry", OWN_TAGS.values(), ids=OWN_TAGS)
-def test_tags_that_the_steps_own_code_is_going_to_tell(
+def test_tags_that_the_steps_own_code_will_set(
     lab: Lab, entry: dict[str, Any], default: dict[str, str]
 ) -> None:
     lab.script("get-x", variations={"v.#": {}, "big": {}, "1": {}})

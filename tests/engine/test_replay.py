@@ -216,7 +216,7 @@ def test_steps_in_one_run_only_and_failures(app: Lab) -> None:
     assert "  status: done -> failed" in text
 
 
-def test_what_one_run_reused_is_told_in_one_line(app: Lab) -> None:
+def test_what_one_run_reused_is_reported_in_one_line(app: Lab) -> None:
     app.script("make-x", cache=True, deps=[{"tags": "get,tool"}])
     app.script("use-x", deps=[{"tags": "make,x"}])
     found, text = difference(app, app.run("use,x"), app.run("use,x"))

@@ -28,7 +28,7 @@ def test_a_command_takes_the_flags_that_its_help_names(thing: str, verb: str, la
     assert answer.get("code") in ("unknown-flag", "bad-value"), answer
 
 
-def test_help_of_one_verb_tells_its_flags(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_one_verb_reports_its_flags(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     class Automation:
         cmind = lab.cmind()
 
@@ -54,7 +54,7 @@ def test_scripts_as_json(lab: Lab) -> None:
     assert shown["meta"]["name"] == "the x"
 
 
-def test_a_misspelt_tags_is_told(lab: Lab) -> None:
+def test_a_misspelt_tags_is_reported(lab: Lab) -> None:
     lab.script("get-x")
     result = lab.call("run", tag="get,x")
     assert result.answer["code"] == "unknown-flag"

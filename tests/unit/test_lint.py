@@ -233,7 +233,7 @@ def test_a_script_without_a_fault(tmp_path: Path) -> None:
         (shell("set -e\n\nrm $X_FILE\n"), "run.sh", 3, '"$X_FILE"'),
     ],
 )
-def test_a_fault_is_told_with_its_line(
+def test_a_fault_is_reported_with_its_line(
     example: Example, name: str, line: int, text: str, tmp_path: Path
 ) -> None:
     (fault,) = faults(tmp_path, example)

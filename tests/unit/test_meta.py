@@ -34,7 +34,7 @@ def test_whatever_a_meta_holds_is_checked_without_a_crash(meta: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "just text", "a: [", "\0", "1: 2"])
-def test_odd_files_are_told_by_name(tmp_path: Path, text: str) -> None:
+def test_odd_files_are_reported_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.yaml").write_text(text)
     if text == "1: 2":
         assert read_meta(str(tmp_path)) == {1: 2}

@@ -108,7 +108,7 @@ def test_a_second_interruption_does_not_wait_and_leaves_nothing(
     assert orphans.find(str(tmp_path)) == []
 
 
-def test_an_env_that_is_too_large_is_told_by_its_longest_value() -> None:
+def test_an_env_that_is_too_large_is_reported_by_its_longest_value() -> None:
     environment = {**os.environ, "CM_LIST": "x" * 300_000}
     with pytest.raises(Error, match="Argument list too long") as found:
         process.run_process(["true"], "/", environment, print)

@@ -25,7 +25,7 @@ def keys(test: str) -> dict[str, str]:
     return {key: value for key, _, value in (line.partition(" = ") for line in lines)}
 
 
-def test_loadgen_is_told_what_the_rules_say() -> None:
+def test_loadgen_gets_the_settings_of_the_rules() -> None:
     assert keys("TEST01") == {
         "*.*.mode": "2",
         "*.*.accuracy_log_rng_seed": "720381539243781796",

@@ -68,7 +68,7 @@ def scene(folder: Path, **options: Any) -> Any:
     return benchmarks.create("retinanet", folder, records.decode(ModelSpec, facts))
 
 
-def test_what_is_logged_is_in_shares_of_the_picture_top_before_left(tmp_path: Path) -> None:
+def test_what_is_logged_is_in_shares_of_the_image_top_before_left(tmp_path: Path) -> None:
     benchmark = scene(tmp_path)
     # Exactly the two objects, worked out by hand: 10/100, 20/200, 60/100, 120/200 and so on.
     first, second = row(0, 0.1, 0.1, 0.6, 0.6, 0.9, 3), row(1, 0.25, 0.2, 0.75, 0.8, 0.8, 9)
@@ -105,7 +105,7 @@ def test_answers_of_another_kind_are_refused(tmp_path: Path) -> None:
         average_precision.mean_average_precision({**SCENE, "annotations": []}, SCENE["images"], [])
 
 
-def test_a_picture_counts_as_often_as_it_is_asked(tmp_path: Path) -> None:
+def test_an_image_counts_as_often_as_it_is_asked(tmp_path: Path) -> None:
     benchmark = scene(tmp_path)
     right, wrong = row(0, 0.1, 0.1, 0.6, 0.6, 0.9, 3), row(0, 0.8, 0.8, 0.9, 0.9, 0.8, 3)
     same = benchmark.accuracy([right] * 3, np.zeros(3, dtype=int))
@@ -202,7 +202,7 @@ def solved(benchmark: Any, fixed: Fixed, count: int) -> list[np.ndarray]:
     ]
 
 
-def test_boxes_in_pixels_of_one_picture_become_shares(tmp_path: Path) -> None:
+def test_boxes_in_pixels_of_one_image_become_shares(tmp_path: Path) -> None:
     benchmark = scene(tmp_path, extent=[100, 200])
     boxes = np.asarray([[20, 10, 120, 60], [0, 0, 200, 100], [1, 1, 2, 2]], dtype=np.float32)
     scores = np.asarray([0.9, 0.06, 0.04], dtype=np.float32)
@@ -234,7 +234,7 @@ def test_only_as_many_boxes_count_as_the_model_says(tmp_path: Path) -> None:
     np.testing.assert_allclose(first[0, 1:5], [0.1, 0.2, 0.3, 0.4])
 
 
-def test_a_model_that_answers_for_another_number_of_pictures_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_answers_for_another_number_of_images_is_refused(tmp_path: Path) -> None:
     benchmark = scene(tmp_path, images_per_call=0)
     fixed = Fixed(np.zeros((3, 4)), np.zeros(3), np.zeros(3))
     with pytest.raises(HarnessError, match="answered 2 pictures with boxes"):

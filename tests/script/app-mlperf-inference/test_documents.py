@@ -53,7 +53,7 @@ def test_the_answer_is_about_what_was_asked(calls: dict[str, Any]) -> None:
     assert asked.problems == ()
 
 
-def test_results_json_tells_of_the_whole_folder(calls: dict[str, Any]) -> None:
+def test_results_json_shows_the_whole_folder(calls: dict[str, Any]) -> None:
     found = told(calls)
     assert [each.scenario for each in found.results] == ["SingleStream", "Offline"]
     stream, offline = found.results
@@ -79,7 +79,7 @@ def test_the_table_marks_what_an_earlier_call_measured(calls: dict[str, Any]) ->
     )
 
 
-def test_the_page_tells_of_both_and_when_they_were_measured(calls: dict[str, Any]) -> None:
+def test_the_page_shows_both_and_when_they_were_measured(calls: dict[str, Any]) -> None:
     text = page(calls)
     for scenario in ("Offline", "SingleStream"):
         assert f"<h2>{scenario}</h2>" in text
@@ -109,7 +109,7 @@ def other_model(tmp_path: Path) -> dict[str, Any]:
     return {**spec, "path": str(path), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def test_runs_of_another_model_are_told_apart(
+def test_runs_of_another_model_are_kept_apart(
     calls: dict[str, Any], other_model: dict[str, Any]
 ) -> None:
     changes = {"scenarios": ["Offline"], "modes": ["readme"], "model": other_model}

@@ -335,7 +335,7 @@ def test_a_wrong_configuration_is_one_line(tmp_path: Path) -> None:
         ("2048000", signal.SIGSEGV, "perhaps out of memory: its limit is 2000 MiB (ulimit -v)"),
     ],
 )
-def test_a_process_that_ends_by_a_signal_is_told_what_that_may_mean(
+def test_a_process_that_ends_by_a_signal_is_explained(
     limit: str, number: signal.Signals, told: str, tmp_path: Path
 ) -> None:
     program = (

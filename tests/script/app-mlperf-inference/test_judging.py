@@ -65,7 +65,7 @@ def test_a_missing_log_is_unfinished(tmp_path: Path) -> None:
     assert [fault.rule for fault in verdict.faults] == ["unfinished"]
 
 
-def test_a_run_too_short_for_early_stopping_still_tells_its_latency() -> None:
+def test_a_run_too_short_for_early_stopping_still_reports_its_latency() -> None:
     percentiles = {
         "result_90.00_percentile_latency_ns": 2_000_000,
         "result_99.00_percentile_per_query_latency_ns": 3_000_000,
@@ -79,7 +79,7 @@ def test_a_run_too_short_for_early_stopping_still_tells_its_latency() -> None:
 # ---------------------------------------------------------------- verdicts
 
 
-def test_valid_is_loadgens_own_word() -> None:
+def test_valid_is_what_loadgen_says() -> None:
     assert judge(log_of(result_validity="VALID"), "Offline", "6.1").valid
 
 

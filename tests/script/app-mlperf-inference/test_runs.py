@@ -186,7 +186,7 @@ def test_a_target_that_the_user_fixed_is_kept_and_the_verdict_explained(tmp_path
     assert "INVALID" in (Path(results.folder) / "summary.txt").read_text(encoding="utf-8")
 
 
-def test_an_overloaded_server_is_told_its_latency(tmp_path: Path) -> None:
+def test_an_overloaded_server_run_reports_its_latency(tmp_path: Path) -> None:
     results = measure(
         tmp_path,
         scenarios=["Server"],

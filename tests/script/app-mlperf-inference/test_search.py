@@ -163,6 +163,6 @@ def test_the_allowed_share_is_that_of_early_stopping(queries: int, late: int) ->
     assert queries * find.allowed_share(queries) == pytest.approx(late, abs=1.5)
 
 
-def test_a_latency_of_seconds_is_told_without_an_exponent() -> None:
+def test_a_latency_of_seconds_is_reported_without_an_exponent() -> None:
     tried = Try(116.1, 0.778, 0.0088, 9000, 2251.3, 79.0, "confirm")
     assert "77.80 % late, p99 2251 ms of 130: too late" in find._in_words(tried, 130)

@@ -213,7 +213,7 @@ def test_a_left_over_audit_file_stops_before_it_starts(tmp_path: Path) -> None:
         check(tmp_path)
 
 
-def test_small_forms_are_told_and_go_on(tmp_path: Path) -> None:
+def test_small_forms_are_reported_and_go_on(tmp_path: Path) -> None:
     notes = check(tmp_path, style="valid", form="tiny", count=540, scenarios=["Offline"])
     (note,) = notes
     assert note.startswith("540 samples would be loaded, round 6.1 asks for 1024")

@@ -105,7 +105,7 @@ def test_a_sample_of_minutes_is_run_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert told[-1] >= 300.0
 
 
-def test_the_cheapest_sample_tells_of_the_mean_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cheapest_sample_predicts_the_mean_one(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(Clock(), [800.0, 40.0, 360.0])
     measured, _ = made(monkeypatch, work, Overrides())
     assert {tuple(indices) for _, indices in work.clock.calls} == {(1,)}
@@ -298,7 +298,7 @@ def test_a_scenario_that_the_rules_never_had_is_refused(tmp_path: Path) -> None:
     assert "SingleStream, Server, Offline" in caught.value.advice
 
 
-def test_a_repeated_benchmark_tells_how_much_memory_it_takes() -> None:
+def test_a_repeated_benchmark_reports_how_much_memory_it_takes() -> None:
     work: Any = Work(Clock(), [1.0])
     work.outputs, work.rules, work.work_bytes = {}, None, 77
     assert Repeated(work, 3).work_bytes == 77
@@ -331,7 +331,7 @@ def calibration(seconds: float) -> SpeedProfile:
         ("ssd-resnet34", {"server_target_qps": 50.0}, ("Server", "performance"), 501 * 100),
     ],
 )
-def test_long_runs_are_foretold(
+def test_long_runs_are_forecast(
     benchmark: str, changes: dict[str, Any], run: tuple[str, str], expected: float
 ) -> None:
     given = Overrides(**{key: changes[key] for key in changes if key != "style"})
@@ -395,7 +395,7 @@ def test_server_warms_up_with_batches_of_all_sizes_while_that_is_quick(
     assert taken == sizes
 
 
-def test_whoever_tries_something_heavy_is_told_how_to_try_less() -> None:
+def test_a_slow_model_comes_with_advice_how_to_try_less() -> None:
     settings: Any = SimpleNamespace(
         benchmark="3d-unet-99", overrides=Overrides(), style="test", attempts=1
     )
@@ -438,7 +438,7 @@ def test_finding_takes_few_queries_of_a_heavy_model() -> None:
     assert find.least_queries(calibration(6.0), "SingleStream") == 10
 
 
-def test_what_is_foretold_reaches_whoever_watches(tmp_path: Path) -> None:
+def test_the_forecast_reaches_whoever_watches(tmp_path: Path) -> None:
     assert launch.foretold(tmp_path) == 0
     launch.foretell(tmp_path, 90.0)
     assert launch.foretold(tmp_path) == 90

@@ -13,7 +13,7 @@ import pytest
 from steps import Step
 
 
-def test_it_tells_what_uname_tells(tmp_path: Path) -> None:
+def test_it_reports_what_uname_reports(tmp_path: Path) -> None:
     step = Step("detect-os", tmp_path / "cwd", {})
     step.call("preprocess")
     uname = os.uname()

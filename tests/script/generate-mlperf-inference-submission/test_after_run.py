@@ -39,7 +39,7 @@ def logs(results: Results, scenario: str, mode: str) -> Path:
     return Path(results.folder) / scenario.lower() / run
 
 
-def test_short_tiny_runs_are_told_as_such_in_one_line(results: Results) -> None:
+def test_short_tiny_runs_are_reported_as_such_in_one_line(results: Results) -> None:
     verdict = after_run.check(results)
     assert verdict.faults == ()
     (line,) = after_run.lines(verdict, results)
@@ -82,7 +82,7 @@ def copied(results: Results) -> None:
         (copied, "accuracy.scenario", "offline"),
     ],
 )
-def test_a_broken_rule_is_told_with_its_place_and_mend(
+def test_a_broken_rule_is_reported_with_its_place_and_mend(
     results: Results, spoil: Callable[[Results], None], rule: str, scenario: str
 ) -> None:
     spoil(results)
@@ -95,7 +95,7 @@ def test_a_broken_rule_is_told_with_its_place_and_mend(
         assert text in told
 
 
-def test_the_harness_tells_its_own_findings_alone(results: Results) -> None:
+def test_the_harness_reports_its_own_findings_alone(results: Results) -> None:
     invalid(results)
     seeds(results)
     fault = Fault("minimum duration", "too short", "set --offline_target_qps")

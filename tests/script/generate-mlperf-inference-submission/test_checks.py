@@ -213,7 +213,7 @@ def test_the_form_of_a_result_is_its_nature(tmp_path: Path) -> None:
     assert (finding.rule, finding.severity) == ("result.form", "nature")
 
 
-def test_an_inferred_result_is_told(tmp_path: Path) -> None:
+def test_an_inferred_result_is_reported(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     place = mutations.place(tree)
     for one, other in (
@@ -236,7 +236,7 @@ def test_the_limit_of_a_server(tmp_path: Path) -> None:
     assert broken(checks.check(tree)) == {"performance.latency", "compliance.speed"}
 
 
-def test_fields_are_texts_and_questions_are_told(tmp_path: Path) -> None:
+def test_fields_are_texts_and_questions_are_reported(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     system = mutations.place(tree).system
     mutations.field(system, "cooling", "N/A")

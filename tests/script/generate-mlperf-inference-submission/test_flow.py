@@ -61,7 +61,7 @@ def test_the_same_bytes_again(request_: steps.Request) -> None:
         assert everything(request_.submission_dir) == first
 
 
-def test_the_report_tells_the_results(request_: steps.Request) -> None:
+def test_the_report_reports_the_results(request_: steps.Request) -> None:
     answer = steps.generate(request_)
     folder = steps.report_folder(request_.submission_dir)
     rows = list(csv.DictReader((folder / "summary.csv").open(encoding="utf-8")))
@@ -353,7 +353,7 @@ def test_interrupted_runs_and_the_command_that_finishes_them(
     assert "resnet50 is left out" in note
 
 
-def test_a_missing_scenario_is_told_with_the_command_that_makes_it(
+def test_a_missing_scenario_is_reported_with_the_command_that_makes_it(
     request_: steps.Request,
 ) -> None:
     answer = steps.generate(replace(request_, division="closed"))

@@ -149,7 +149,7 @@ def test_others_were_faster(
     assert "closed/Tester/calibration.md" in found
 
 
-def test_a_hook_that_refuses_is_told(tree: lab.Tree, remote: Path) -> None:
+def test_a_hook_that_refuses_is_reported(tree: lab.Tree, remote: Path) -> None:
     hook = remote / "hooks" / "pre-receive"
     lab.put(hook, "#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
     hook.chmod(0o755)

@@ -107,7 +107,9 @@ def test_the_older_files_of_a_tokenizer_give_the_same_prompts(tmp_path: Path) ->
     assert files == [given] == [str(tmp_path / "tokenizer.json")]
 
 
-def test_what_is_no_tokenizer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_tokenizer_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("tokenizers")
     (tmp_path / "tokenizer.json").write_text("[]")
     (tmp_path / "cnn_eval.json").write_text("[]")

@@ -25,7 +25,7 @@ def test_both_data_sets_are_fetched_in_the_same_way() -> None:
         assert len(texts) == 1
 
 
-def test_the_pictures_are_of_the_training_part_which_no_run_is_judged_on() -> None:
+def test_the_images_are_of_the_training_part_which_no_run_is_judged_on() -> None:
     url = meta("get-dataset-coco-calibration")["default_env"]["CM_CALIBRATION_URL"]
     judged = meta("get-dataset-coco")["default_env"]["CM_COCO_URL_DATA"]
     assert url.endswith("/train2017/")

@@ -31,7 +31,7 @@ def test_every_listed_image_is_rgb_of_32_pixels(part: str, count: int) -> None:
         assert (image.mode, image.size) == ("RGB", (32, 32))
 
 
-def test_the_pictures_are_the_source_exactly() -> None:
+def test_the_images_are_the_source_exactly() -> None:
     images, labels = make_dataset.load_source()
     for offset, part in ((0, "train"), (1257, "val")):
         for number in (0, 100, 539):
@@ -58,7 +58,7 @@ def test_facts_name_source_licence_and_counts() -> None:
     assert sum(facts["parts"]["val"]["images_per_class"]) == 540
 
 
-def test_a_changed_picture_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
     parts = make_dataset.split(*sources())
     make_dataset.write_part(parts[1], tmp_path)
     make_dataset.verify_part(parts[1], tmp_path)

@@ -56,7 +56,7 @@ def test_what_the_list_names_is_downloaded_and_kept(
     assert home.cm("run", "script", *words).json["cached"]
 
 
-def test_a_folder_with_pictures_missing_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_images_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"x")
     (tmp_path / NAMES[1]).write_bytes(b"")
     (tmp_path / "list.txt").write_text("\n".join(NAMES))

@@ -44,7 +44,7 @@ def listing(path: Path, count: int = len(NAMES)) -> Path:
     return path
 
 
-def test_pictures_and_list_are_downloaded_and_kept(
+def test_images_and_list_are_downloaded_and_kept(
     home: Any, tmp_path: Path, site: tuple[Path, str]
 ) -> None:
     folder, url = site
@@ -74,7 +74,7 @@ def test_pictures_and_list_are_downloaded_and_kept(
     assert Path(env["CM_DATASET_ANNOTATIONS_FILE_PATH"]).name == "openimages-mlperf.json"
 
 
-def test_a_picture_that_the_server_lacks_is_named(
+def test_an_image_that_the_server_lacks_is_named(
     tmp_path: Path, site: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = {"url": f"{site[1]}/validation/", "names": [*NAMES, "none.jpg"]}
@@ -87,7 +87,7 @@ def test_a_picture_that_the_server_lacks_is_named(
     assert not list((tmp_path / "to").glob("*.part"))
 
 
-def test_a_folder_with_pictures_missing_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_images_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"x")
     (tmp_path / NAMES[1]).write_bytes(b"")
     with pytest.raises(Error, match="4 of 5 pictures are not in") as caught:

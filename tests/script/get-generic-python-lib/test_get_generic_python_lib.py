@@ -180,7 +180,7 @@ def test_names_that_are_no_packages(package: Package, name: str) -> None:
     assert refusal(package(name)).code == "bad-value"
 
 
-def test_an_import_that_fails_is_told(package: Package, tmp_path: Path) -> None:
+def test_an_import_that_fails_is_reported(package: Package, tmp_path: Path) -> None:
     broken = {"demo_broken/__init__.py": "import ctypes; ctypes.CDLL('libnowhere.so.7')"}
     wheel(tmp_path / "wheels", "demo_broken", "1.0", broken)
     error = refusal(package("demo_broken"))

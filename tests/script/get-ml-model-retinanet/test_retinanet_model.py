@@ -81,7 +81,7 @@ def test_the_full_model_has_the_bounds_of_the_rules(name: str) -> None:
     assert BoxFormat.of(records.decode(ModelSpec, described)).most >= 100
 
 
-def test_retinanet_gives_what_it_found_in_one_picture() -> None:
+def test_retinanet_gives_what_it_found_in_one_image() -> None:
     pictures = np.load(forms.pictures("retinanet") / "samples.npy", mmap_mode="r")
     boxes, labels, scores = session("retinanet").run(None, {"images": pictures[:1]})
     assert boxes.shape == (len(scores), 4)
@@ -163,7 +163,7 @@ def test_another_file_than_the_pinned_one_is_refused(home: Any, site: tuple[Path
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="training needs torch")
-def test_the_exported_graph_decodes_what_the_network_tells() -> None:
+def test_the_exported_graph_decodes_what_the_network_predicts() -> None:
     import torch
 
     network = lab.module_of(script("retinanet") / "src" / "network.py")

@@ -141,7 +141,7 @@ def test_it_finds_as_much_in_clouds_as_a_trained_one_in_photographs(
             assert not len(same) or overlap(box, same).max() <= OVERLAPS[name] + 1e-3
 
 
-def test_mobilenet_answers_each_picture_of_a_batch_as_it_does_alone() -> None:
+def test_mobilenet_answers_each_image_of_a_batch_as_it_does_alone() -> None:
     session = Session("ssd-mobilenet")
     pictures = np.load(folder("ssd-mobilenet") / "samples.npy", mmap_mode="r")
     together = session.predict({"image_tensor:0": pictures[:2]})

@@ -220,7 +220,9 @@ def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
 
 
 @pytest.mark.skipif(not TORCH, reason="reading a checkpoint needs torch")
-def test_what_is_no_checkpoint_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_checkpoint_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = tmp_path / "rnnt.pt"
     broken.write_bytes(b"<html>not found</html>")
     words = ["--checkpoint", str(broken), "--out", str(tmp_path)]
@@ -237,7 +239,9 @@ def test_the_synthetic_model_has_the_real_size() -> None:
     assert {name: array.shape for name, array in narrow.items()} == graphs.shapes(NARROW)
 
 
-def test_a_checkpoint_that_is_not_there_is_told_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_not_there_is_reported_before_anything_is_fetched(
+    tmp_path: Path,
+) -> None:
     env = {"CM_RNNT_RETRAIN": "no", "CM_ML_MODEL_FRAMEWORK": "onnx"}
     with pytest.raises(Error, match="is no file"):
         customize.preprocess({"env": {**env, "CM_RNNT_CHECKPOINT": str(tmp_path / "none.pt")}})

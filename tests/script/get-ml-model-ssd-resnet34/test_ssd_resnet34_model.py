@@ -17,7 +17,7 @@ def test_its_labels_are_places_in_the_list_of_categories() -> None:
     assert FULL["options"]["classes"] == "position"
 
 
-def test_it_takes_one_picture_at_a_time_and_its_file_is_pinned() -> None:
+def test_it_takes_one_image_at_a_time_and_its_file_is_pinned() -> None:
     assert FULL["options"]["images_per_call"] == 1
     env = META["variations"]["onnx,fp32"]["default_env"]
     assert len(env["CM_DOWNLOAD_CHECKSUM"]) == 64

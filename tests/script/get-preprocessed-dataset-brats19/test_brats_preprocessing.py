@@ -117,7 +117,7 @@ def test_an_odd_rest_lies_behind() -> None:
     assert volumes.fitted(np.ones((1, 1, 4)), (1, 1, 7), 9).ravel().tolist() == [9, *[1] * 4, 9, 9]
 
 
-def test_tumour_beside_the_brain_is_told(tmp_path: Path) -> None:
+def test_tumour_beside_the_brain_is_reported(tmp_path: Path) -> None:
     images, labels = head()
     labels[0, 0, :2] = 2
     write_case(tmp_path / "data" / CASE, (images, labels))

@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("name", ["openimages", "coco"])
-def test_calibration_takes_pictures_of_the_rules_list_and_repeats_none(name: str) -> None:
+def test_calibration_takes_images_of_the_rules_list_and_repeats_none(name: str) -> None:
     module = lab.module_of(forms.SCRIPT / f"get-preprocessed-dataset-{name}" / "customize.py")
     given = {
         "CM_DATASET_TYPE": "calibration",
@@ -112,7 +112,7 @@ def test_calibration_takes_pictures_of_the_rules_list_and_repeats_none(name: str
     assert (env["CM_DETECTION_QSL_COUNT"], env["CM_DETECTION_LIST"]) == ("0", "")
 
 
-def test_pictures_of_a_list_have_sizes_and_no_boxes(tmp_path: Path) -> None:
+def test_images_of_a_list_have_sizes_and_no_boxes(tmp_path: Path) -> None:
     scene(tmp_path, "a.png")
     (tmp_path / "list.txt").write_text("a.png\na.png\n")
     out = tmp_path / "out"

@@ -151,7 +151,7 @@ def test_a_launcher_is_replaced_by_what_it_leads_to(
     assert step.env["+PATH"] == [str(real.parent)]
 
 
-def test_the_same_python_is_told_once(tmp_path: Path, path: Callable[..., None]) -> None:
+def test_the_same_python_is_listed_once(tmp_path: Path, path: Callable[..., None]) -> None:
     fake_python(tmp_path / "a/python3", "3.8.1")
     for name in ("python", "python3.8"):
         (tmp_path / "a" / name).symlink_to("python3")

@@ -153,7 +153,7 @@ def test_install_is_for_root(
     assert called(tmp_path) == ["apt-get update", "apt-get install -y gzip"]
 
 
-def test_an_install_that_fails_is_told(machine: Machine, tmp_path: Path) -> None:
+def test_an_install_that_fails_is_reported(machine: Machine, tmp_path: Path) -> None:
     step = machine(*(name for name in ALL if name != "gzip"), CM_SYS_UTILS_SUDO="yes")
     allow_shell(tmp_path)
     tool(tmp_path / "bin/sudo", "echo 'sudo: a password is required' >&2; exit 1")

@@ -74,7 +74,7 @@ def words(value: ast.expr) -> set[str]:
 @pytest.mark.parametrize(
     ("model", "needed"), [("gptj-99.9", "48 GB"), ("dlrm-99", "98 GB"), ("dlrm-v2-99.9", "106 GB")]
 )
-def test_a_machine_that_is_too_small_is_told_so_before_anything_is_installed(
+def test_a_machine_that_is_too_small_is_reported_so_before_anything_is_installed(
     monkeypatch: pytest.MonkeyPatch, model: str, needed: str
 ) -> None:
     monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(32 * 10**9, 10**9, 0))

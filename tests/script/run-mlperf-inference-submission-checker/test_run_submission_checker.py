@@ -29,7 +29,7 @@ def test_a_broken_rule_fails_the_command(home: Home) -> None:
     assert "official" not in done.stdout.split("verdict")[0]
 
 
-def test_without_network_and_checkout_the_way_out_is_told(home: Home) -> None:
+def test_without_network_and_checkout_the_way_out_is_named(home: Home) -> None:
     tree = lab.make(home.path / "tree")
     words = (f"--submission_dir={tree.root}", f"--adr.inference-src.env.CM_GIT_URL={home.path}/no")
     done = home.cm(*CHECK, *words)

@@ -65,7 +65,7 @@ def driver(*answers: tuple[int, str]) -> Callable[[Sequence[str]], ProbeResult]:
     return ask
 
 
-def test_the_driver_tells_of_each_gpu() -> None:
+def test_the_driver_shows_each_gpu() -> None:
     line = "NVIDIA H100 80GB HBM3, 535.104.05, 81559, 5, 16, 1980, Disabled\n"
     gpus, problem = accelerators.nvidia_gpus(driver((0, line * 2)))
     assert (len(gpus), problem) == (2, "")

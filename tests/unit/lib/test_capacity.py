@@ -29,7 +29,7 @@ def test_an_unknown_size_of_memory_refuses_nothing(monkeypatch: pytest.MonkeyPat
     capacity.check_memory({}, "it", 10**15, "take less")
 
 
-def test_a_full_disk_is_told_with_what_to_do(
+def test_a_full_disk_is_reported_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(capacity.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 10**9))

@@ -8,7 +8,7 @@ from cmbench.lib import checkouts
 from support import run
 
 
-def test_the_revision_tells_of_changes(tmp_path: Path) -> None:
+def test_the_revision_shows_changes(tmp_path: Path) -> None:
     assert checkouts.revision(str(tmp_path / "none")) == ("", "")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
     (tmp_path / "a").write_text("1")

@@ -428,7 +428,7 @@ def test_a_part_whose_note_is_unreadable_is_not_used(get: Get, site: Site, tmp_p
         ("loop", 31, {}, "download-failed", "too many redirects"),
     ],
 )
-def test_what_stays_wrong_is_told(
+def test_what_stays_wrong_is_reported(
     get: Get, site: Site, fault: str, times: int, options: Any, code: str, words: str
 ) -> None:
     site.ranges = False

@@ -185,7 +185,7 @@ def test_an_empty_tree_gives_unknowns_and_no_failure(tmp_path: Path) -> None:
     assert machine.usable_cores(tmp_path).quota == 0.0
 
 
-def test_a_mac_as_sysctl_tells_it() -> None:
+def test_a_mac_as_sysctl_describes_it() -> None:
     recorded = (
         "hw.ncpu: 10\nhw.physicalcpu: 10\nhw.logicalcpu: 10\nhw.packages: 1\n"
         "hw.l1icachesize: 131072\nhw.l1dcachesize: 65536\nhw.l2cachesize: 4194304\n"

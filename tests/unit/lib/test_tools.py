@@ -17,7 +17,7 @@ def look(*where: Path, **env: str) -> Any:
     return find_tool("cc", map(str, where), bounds_of(env))
 
 
-def test_the_first_that_fits_is_taken_and_every_one_is_told(tmp_path: Path) -> None:
+def test_the_first_that_fits_is_taken_and_every_one_is_listed(tmp_path: Path) -> None:
     old = tool(tmp_path / "a/cc", "echo cc 9.1.0")
     broken = tool(tmp_path / "b/cc", "echo 'no library' >&2; exit 127")
     silent = tool(tmp_path / "c/cc", "echo hello")
@@ -55,7 +55,7 @@ def test_where_is_looked(tmp_path: Path) -> None:
         places({"env": {"CM_TMP_PATH": f"{tmp_path}/none"}})
 
 
-def test_the_failure_tells_what_was_seen(tmp_path: Path) -> None:
+def test_the_failure_reports_what_was_seen(tmp_path: Path) -> None:
     nothing = look(tmp_path)
     assert "there is no cc" in not_found("cc", nothing, bounds_of({})).context[0]
     tool(tmp_path / "cc", "echo 1.0")
