@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build the full 3-D U-Net for brains with random weights: as fast as the trained one.
-=======
-"""Build the full 3-D U-Net with random weights from a seed: as fast as the trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 Scores come out of every level on the way up; those of the finest are the answer. Names are those
 of MLPerf's ONNX file.

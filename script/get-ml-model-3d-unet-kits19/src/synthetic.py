@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build the full 3-D U-Net for kidneys with random weights: as fast as the trained one.
-=======
-"""Build the full 3-D U-Net with random weights from a seed: as fast as the trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 Names and shapes are those of MLPerf's ONNX file, and so is its size (125 MB).
 """

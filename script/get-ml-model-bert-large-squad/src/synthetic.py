@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build a BERT of real size with random weights: as fast as a trained one.
-=======
-"""Build a BERT of real size with random weights from a seed: as fast as a trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 The graph is what a trained BERT exports to: embeddings, layers of self-attention with a softmax
 over all tokens and a feed-forward part with GELU, and one linear layer for both logits.

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build DLRM with random weights: as fast as the trained one.
-=======
-"""Build DLRM with random weights from a seed: as fast as the trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 With ``--most-rows`` tables have at most so many rows, and the model's facts say so.
 """

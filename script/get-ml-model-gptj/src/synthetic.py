@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build GPT-J with random weights: as fast as the trained one.
-=======
-"""Build GPT-J with random weights from a seed: as fast as the trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 With fewer layers than the real one has, its name says so.
 """

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build ResNet-50 v1.5 with random weights: as fast as the trained one.
-=======
-"""Build ResNet-50 v1.5 with random weights from a seed: as fast as the trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 Facts: He et al., Deep Residual Learning (2015); v1.5 puts the stride of a block on its 3 x 3
 convolution. Batch normalization is folded into the convolutions, as exporters do it. Inputs and

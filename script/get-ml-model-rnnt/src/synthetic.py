@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Build MLPerf's transducer with random weights: as fast as the trained one.
-=======
-"""Build MLPerf's transducer with random weights from a seed: as fast as the trained one.
->>>>>>> b1176c7 (Docs in the field's words: random weights, image, submission)
 
 How long decoding takes depends on how many letters are written. Speech has about 14 letters a
 second, that is one in a state of the encoder (60 ms); the blank's score is set so that noise gives
