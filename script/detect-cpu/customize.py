@@ -46,31 +46,33 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0}
 
 
+# Fields of the facts, as keys that follow CM_HOST_CPU_; what is 0 or empty is left out.
+KEYS = {
+    "TOTAL_CORES": "logical_cores",
+    "TOTAL_LOGICAL_CORES": "logical_cores",
+    "TOTAL_PHYSICAL_CORES": "physical_cores",
+    "SOCKETS": "sockets",
+    "THREADS_PER_CORE": "threads_per_core",
+    "NUMA_NODES": "numa_nodes",
+    "ARCHITECTURE": "architecture",
+    "VENDOR_ID": "vendor",
+    "MODEL_NAME": "model_name",
+    "FAMILY": "family",
+    "MICROCODE": "microcode",
+    "GOVERNOR": "governor",
+    "ON_LINE_CPUS_LIST": "online",
+}
+
+
 def cpu_keys(cpu: machine.CpuFacts) -> dict[str, str]:
-    per_socket = cpu.physical_cores // cpu.sockets if cpu.sockets else 0
-    counts = {
-        "TOTAL_CORES": cpu.logical_cores,
-        "TOTAL_LOGICAL_CORES": cpu.logical_cores,
-        "TOTAL_PHYSICAL_CORES": cpu.physical_cores,
-        "PHYSICAL_CORES_PER_SOCKET": per_socket,
-        "SOCKETS": cpu.sockets,
-        "THREADS_PER_CORE": cpu.threads_per_core,
-        "NUMA_NODES": cpu.numa_nodes,
-    }
-    texts = {
-        "ARCHITECTURE": cpu.architecture,
-        "VENDOR_ID": cpu.vendor,
-        "MODEL_NAME": cpu.model_name,
-        "FAMILY": cpu.family,
-        "MICROCODE": cpu.microcode,
+    values = {
+        **{name: getattr(cpu, field) for name, field in KEYS.items()},
+        "PHYSICAL_CORES_PER_SOCKET": cpu.sockets and cpu.physical_cores // cpu.sockets,
         "BUGS": " ".join(cpu.bugs),
-        "GOVERNOR": cpu.governor,
-        "ON_LINE_CPUS_LIST": cpu.online,
         "BFLOAT16": "yes" if BFLOAT16_FLAGS.intersection(cpu.flags) else "",
         "INT8": "yes" if INT8_FLAGS.intersection(cpu.flags) else "",
         "MAX_MHZ": f"{cpu.max_mhz:.4f}" if cpu.max_mhz else "",
-        **{name: str(count) for name, count in counts.items() if count},
         **{f"{cache.name.upper()}_CACHE_SIZE": str(cache) for cache in cpu.caches},
         **{name: cpu.fields.get(field, "") for field, name in RAW_FIELDS.items()},
     }
-    return {f"CM_HOST_CPU_{name}": value for name, value in texts.items()}
+    return {f"CM_HOST_CPU_{name}": str(value) for name, value in values.items() if value != 0}

@@ -7,25 +7,28 @@ from typing import Any
 from cmbench.lib.host.packages import MANAGERS
 from cmbench.lib.host.system import os_facts
 
+# Fields of the facts, as keys of the environment.
+KEYS = {
+    "CM_HOST_OS_TYPE": "kind",
+    "CM_HOST_OS_FLAVOR": "flavor",
+    "CM_HOST_OS_FLAVOR_LIKE": "flavor_like",
+    "CM_HOST_OS_VERSION": "version",
+    "CM_HOST_OS_KERNEL_VERSION": "kernel",
+    "CM_HOST_OS_MACHINE": "machine",
+    "CM_HOST_OS_BITS": "bits",
+    "CM_HOST_OS_GLIBC_VERSION": "glibc",
+    "CM_HOST_OS_PACKAGE_MANAGER": "package_manager",
+    "CM_HOST_PLATFORM_FLAVOR": "machine",
+    "CM_HOST_PYTHON_BITS": "python_bits",
+    "CM_HOST_SYSTEM_NAME": "node",
+}
+
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env, state = i["env"], i["state"]
     facts = os_facts()
-    found = {
-        "CM_HOST_OS_TYPE": facts.kind,
-        "CM_HOST_OS_FLAVOR": facts.flavor,
-        "CM_HOST_OS_FLAVOR_LIKE": facts.flavor_like,
-        "CM_HOST_OS_VERSION": facts.version,
-        "CM_HOST_OS_KERNEL_VERSION": facts.kernel,
-        "CM_HOST_OS_MACHINE": facts.machine,
-        "CM_HOST_OS_BITS": str(facts.bits),
-        "CM_HOST_OS_GLIBC_VERSION": facts.glibc,
-        "CM_HOST_OS_PACKAGE_MANAGER": facts.package_manager,
-        "CM_HOST_PLATFORM_FLAVOR": facts.machine,
-        "CM_HOST_PYTHON_BITS": str(facts.python_bits),
-        "CM_HOST_SYSTEM_NAME": facts.node,
-        "CM_RUN_INSIDE_DOCKER": "yes" if facts.in_container else "",
-    }
+    found = {key: str(getattr(facts, name)) for key, name in KEYS.items()}
+    found["CM_RUN_INSIDE_DOCKER"] = "yes" if facts.in_container else ""
     manager = MANAGERS.get(facts.package_manager)
     if manager is not None:
         found["CM_HOST_OS_PACKAGE_MANAGER_INSTALL_CMD"] = manager.install

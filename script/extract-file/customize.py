@@ -37,11 +37,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     check(env, path)
     if is_yes(env.get("CM_EXTRACT_REMOVE_EXTRACTED")):
         archive.unlink()
-    env["CM_EXTRACT_EXTRACTED_PATH"] = str(path)
-    env["CM_GET_DEPENDENT_CACHED_PATH"] = str(path)
     final = env.get("CM_EXTRACT_FINAL_ENV_NAME")
-    if final:
-        env[final] = str(path)
+    for key in ("CM_EXTRACT_EXTRACTED_PATH", "CM_GET_DEPENDENT_CACHED_PATH", final):
+        if key:
+            env[key] = str(path)
     return {"return": 0}
 
 

@@ -9,10 +9,24 @@ from typing import Any, NamedTuple
 
 from cmbench.errors import Error
 from cmbench.lib import pythons
+from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import satisfies_pip
 from cmbench.lib.yes_no import is_yes
 
 LAST_LINES = 12
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?")
+NAME_IT = "name it:\ncm run script --tags=get,generic-python-lib,_package.NAME"
+BOUNDS_APART = "give bounds apart from the name: --version=1.2, --version_min=1, --version_max=2"
+GIVE_PYTHON = "give it: --env.CM_PYTHON_BIN_WITH_PATH=/path/to/python3"
+MAKE_ENVIRONMENT = (
+    "make an environment, and add --adr.python.name=mlperf to your command:\n"
+    'cm run script "install python-venv" --name=mlperf'
+)
+PIP_ADDRESSES = {
+    "--index-url": "CM_GENERIC_PYTHON_PIP_INDEX_URL",
+    "--extra-index-url": "CM_GENERIC_PYTHON_PIP_EXTRA_INDEX_URL",
+    "--find-links": "CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL",
+}
 NOISE = re.compile(r"\s*$|Looking in (indexes|links): |WARNING: Location ")
 LONG_LIST = re.compile(r"\(from versions: .{200,}?((?:, [^,)]+){12})\)")
 
@@ -48,33 +62,23 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def read_wanted(i: dict[str, Any]) -> Wanted:
     env = i["env"]
-    name = str(env.get("CM_GENERIC_PYTHON_PACKAGE_NAME", "")).strip()
+    name = text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME")
+    python = text(env, "CM_PYTHON_BIN_WITH_PATH")
     if not name:
-        raise Error(
-            "bad-value",
-            "no Python package is named",
-            hint="name it:\ncm run script --tags=get,generic-python-lib,_package.NAME",
-        )
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]+\])?", name):
-        raise Error(
-            "bad-value",
-            f'"{name}" is not the name of a Python package',
-            hint="give bounds apart from the name: --version=1.2, --version_min=1, --version_max=2",
-        )
-    python = str(env.get("CM_PYTHON_BIN_WITH_PATH", ""))
-    if not python:
-        raise Error(
-            "bad-value",
-            "_custom-python needs the path of a Python",
-            hint="give it: --env.CM_PYTHON_BIN_WITH_PATH=/path/to/python3",
-        )
-    return Wanted(
-        name,
-        str(env.get("CM_TMP_PIP_VERSION_STRING", "")),
-        str(env.get("CM_GENERIC_PYTHON_PIP_URL", "")).strip(),
-        python,
-        is_yes(env.get("CM_TMP_PYTHON_PACKAGE_FORCE_INSTALL")),
-    )
+        problem, hint = "no Python package is named", NAME_IT
+    elif not NAME.fullmatch(name):
+        problem, hint = f'"{name}" is not the name of a Python package', BOUNDS_APART
+    elif not python:
+        problem, hint = "_custom-python needs the path of a Python", GIVE_PYTHON
+    else:
+        bounds = text(env, "CM_TMP_PIP_VERSION_STRING")
+        force = is_yes(env.get("CM_TMP_PYTHON_PACKAGE_FORCE_INSTALL"))
+        return Wanted(name, bounds, text(env, "CM_GENERIC_PYTHON_PIP_URL"), python, force)
+    raise Error("bad-value", problem, hint=hint)
+
+
+def text(env: dict[str, Any], key: str) -> str:
+    return str(env.get(key, "")).strip()
 
 
 def why_install(wanted: Wanted, present: pythons.Distribution | None) -> str:
@@ -133,23 +137,18 @@ def installable(wanted: Wanted) -> pythons.Python:
             "externally-managed",
             f"{python.path} belongs to the system, which does not allow pip to install "
             f"{wanted.name} there",
-            hint="make an environment, and add --adr.python.name=mlperf to your command:\n"
-            'cm run script "install python-venv" --name=mlperf',
+            hint=MAKE_ENVIRONMENT,
         )
     if not python.has_pip:
-        raise Error(
-            "pip-missing",
-            f"{python.path} has no pip, and {wanted.name} has to be installed",
-            hint="make an environment, and add --adr.python.name=mlperf to your command:\n"
-            'cm run script "install python-venv" --name=mlperf',
-        )
+        problem = f"{python.path} has no pip, and {wanted.name} has to be installed"
+        raise Error("pip-missing", problem, hint=MAKE_ENVIRONMENT)
     return python
 
 
 def is_local(env: dict[str, Any], wanted: Wanted) -> bool:
     """Whether pip can do without a network."""
-    links = str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL", ""))
-    return any(text.startswith(("/", "file:")) for text in (wanted.url, links))
+    places = (wanted.url, text(env, PIP_ADDRESSES["--find-links"]))
+    return any(place.startswith(("/", "file:")) for place in places)
 
 
 def pip_arguments(
@@ -165,22 +164,13 @@ def pip_arguments(
         words += ["--upgrade", "--force-reinstall", "--no-deps"]
     elif env.get("CM_GENERIC_PYTHON_PACKAGE_INSTALL_DEPS") == "no":
         words.append("--no-deps")
-    for option, key in (
-        ("--index-url", "CM_GENERIC_PYTHON_PIP_INDEX_URL"),
-        ("--extra-index-url", "CM_GENERIC_PYTHON_PIP_EXTRA_INDEX_URL"),
-        ("--find-links", "CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL"),
-    ):
-        value = str(env.get(key, "")).strip()
-        words += [option, value] if value else []
+    for option, key in PIP_ADDRESSES.items():
+        words += [option, text(env, key)] if text(env, key) else []
     return [*words, wanted.url or wanted.name + wanted.bounds]
 
 
 def pip_failed(wanted: Wanted, python: pythons.Python, log: str) -> Error:
-    try:
-        with open(log, encoding="utf-8", errors="replace") as stream:
-            text = stream.read()
-    except OSError:
-        text = ""
+    said = read_or_empty(log)
     known = {
         "name": wanted.name,
         "version": python.version,
@@ -190,26 +180,26 @@ def pip_failed(wanted: Wanted, python: pythons.Python, log: str) -> Error:
     return Error(
         "pip-failed",
         f"pip could not install {wanted.name}{wanted.bounds} for Python {python.version}",
-        hint=remedy(text).strip().format(**known) or f"the whole output of pip: {log}",
-        context=last_words(text),
+        hint=remedy(said).strip().format(**known) or f"the whole output of pip: {log}",
+        context=last_words(said),
         doing=f"{python.path} -m pip install",
         exit_code=2,
     )
 
 
-def remedy(text: str) -> str:
+def remedy(said: str) -> str:
     """What to do about the first known cause in pip's output; empty when there is none."""
     import yaml
 
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pip-remedies.yaml")
     with open(path, encoding="utf-8") as stream:
         known = yaml.safe_load(stream)
-    return next((item["remedy"] for item in known if re.search(item["match"], text)), "")
+    return next((item["remedy"] for item in known if re.search(item["match"], said)), "")
 
 
-def last_words(text: str) -> list[str]:
+def last_words(said: str) -> list[str]:
     """The last lines that pip wrote; a list of a hundred versions is cut to the newest."""
-    lines = [line.rstrip() for line in text.splitlines() if not NOISE.match(line)]
+    lines = [line.rstrip() for line in said.splitlines() if not NOISE.match(line)]
     return [LONG_LIST.sub(r"(from versions: ...\1)", line) for line in lines[-LAST_LINES:]]
 
 

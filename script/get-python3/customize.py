@@ -8,14 +8,12 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.pythons import Bounds, Python, Search, choose, search
+from cmbench.lib.tools import bounds_of
 from cmbench.lib.versions import parse
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    env = i["env"]
-    bounds = Bounds(
-        env.get("CM_VERSION_MIN", ""), env.get("CM_VERSION_MAX", ""), env.get("CM_VERSION", "")
-    )
+    bounds = bounds_of(i["env"])
     found = find(i, bounds)
     if found.chosen is None:
         raise nothing_fits(found, bounds)

@@ -9,9 +9,10 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from mlperf_harness.digests import sha256
+
 from .errors import SubmissionError
 from .layouts import DIVISIONS
-from .truncate import digest
 
 
 def pack(tree: Path, target: Path) -> list[str]:
@@ -96,5 +97,5 @@ def fingerprint(tree: Path) -> str:
     """A hash of the names and contents of a tree."""
     found = hashlib.sha256()
     for path in files(tree):
-        found.update(f"{path.relative_to(tree).as_posix()} {digest(path)}\n".encode())
+        found.update(f"{path.relative_to(tree).as_posix()} {sha256(path)}\n".encode())
     return found.hexdigest()

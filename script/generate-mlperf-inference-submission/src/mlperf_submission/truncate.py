@@ -6,11 +6,12 @@ SHA-256 of the whole (MLPerf inference submission rules, "accuracy log truncatio
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from mlperf_harness.digests import sha256
 
 LIMIT = 10 * 1024
 KEPT = 4096
@@ -27,15 +28,6 @@ class Truncated:
     folder: Path
     size: int
     sha256: str
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
 
 
 def needed(folder: Path) -> bool:
@@ -61,7 +53,7 @@ def truncate(folder: Path) -> Truncated | None:
     if not needed(folder):
         return None
     log = folder / LOG
-    whole, size = digest(log), log.stat().st_size
+    whole, size = sha256(log), log.stat().st_size
     _state(folder / TEXT, whole)
     with log.open("rb") as file:
         head = file.read(KEPT)
