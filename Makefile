@@ -44,10 +44,7 @@ lint: $(INSTALLED_FOR_TEST)
 	$(BIN)/ruff check .
 
 types: $(INSTALLED_FOR_TEST)
-	$(BIN)/mypy
-	@for src in script/*/src; do \
-	  if [ -d "$$src" ]; then echo "mypy $$src"; MYPYPATH="$$src" $(BIN)/mypy "$$src"; fi; \
-	done
+	$(BIN)/python .ci/check_types.py
 
 # The import contracts are one of these tests.
 unit: $(INSTALLED_FOR_TEST)

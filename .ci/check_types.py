@@ -1,0 +1,86 @@
+"""Check the types of everything in one run of mypy: ``python .ci/check_types.py``.
+
+A program of a script runs in the script's folder and imports its neighbours by their bare names;
+many scripts have a ``train`` or a ``preprocess``, and one run of mypy knows one module of a name.
+So mypy reads copies in which the folder is a package: ``import train`` in ``script/get-x/src`` is
+``import get_x.train as train`` there. Lines and columns of findings are those of the sources, but
+for an import line itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from mypy import api
+
+ROOT = Path(__file__).resolve().parents[1]
+# Beside mypy's cache; a copy that is not changed keeps its time, and what is cached stays valid.
+COPIES = ROOT / ".mypy_cache" / "programs"
+_IMPORT = re.compile(r"^(\s*)import (\w+)$", re.MULTILINE)
+_FROM = re.compile(r"^(\s*)from (\w+) import ", re.MULTILINE)
+
+
+def programs() -> dict[Path, str]:
+    """The folders that hold modules outside of a package, and their names as packages."""
+    folders = {path.parent for path in ROOT.glob("script/*/src/*.py")}
+    return {folder: folder.parent.name.replace("-", "_") for folder in sorted(folders)}
+
+
+def packaged(source: str, packages: dict[str, str]) -> str:
+    """``source`` with its imports of bare modules as imports from ``packages``."""
+
+    def whole(found: re.Match[str]) -> str:
+        indent, name = found.groups()
+        package = packages.get(name)
+        return f"{indent}import {package}.{name} as {name}" if package else found[0]
+
+    def part(found: re.Match[str]) -> str:
+        indent, name = found.groups()
+        package = packages.get(name)
+        return f"{indent}from {package}.{name} import " if package else found[0]
+
+    return _FROM.sub(part, _IMPORT.sub(whole, source))
+
+
+def copy_all() -> dict[str, str]:
+    """Write the copies; the path of each, to that of its source."""
+    folders = programs()
+    modules = [(path, name) for folder, name in folders.items() for path in folder.glob("*.py")]
+    names = [path.stem for path, _ in modules]
+    alone = {path.stem: package for path, package in modules if names.count(path.stem) == 1}
+    sources = {}
+    for path, package in modules:
+        own = {p.stem: package for p in path.parent.glob("*.py")}
+        copy = COPIES / package / path.name
+        text = packaged(path.read_text(encoding="utf-8"), alone | own)
+        if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(text, encoding="utf-8")
+        sources[str(copy.relative_to(ROOT))] = str(path.relative_to(ROOT))
+    for copy in COPIES.glob("*/*.py"):
+        if str(copy.relative_to(ROOT)) not in sources:
+            copy.unlink()
+    return sources
+
+
+def main() -> int:
+    """Run mypy; its exit status, with its findings printed under the names of the sources."""
+    os.chdir(ROOT)
+    sources = copy_all()
+    files = ["automation/cmbench", "benchmarks", "setup.py", ".ci/check_types.py"]
+    files += [
+        str(path.parent.relative_to(ROOT)) for path in ROOT.glob("script/*/src/*/__init__.py")
+    ]
+    os.environ["MYPYPATH"] = str(COPIES.relative_to(ROOT))
+    out, err, status = api.run([*sys.argv[1:], *files, *sources])
+    for copy, source in sources.items():
+        out = out.replace(copy, source)
+    print(out + err, end="")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
