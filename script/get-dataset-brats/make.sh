@@ -1,5 +1,5 @@
 #!/bin/bash
 set -euo pipefail
-export PYTHONDONTWRITEBYTECODE=1
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 "${CM_PYTHON_BIN_WITH_PATH}" "${CM_TMP_CURRENT_SCRIPT_PATH}/src/make_dataset.py" \
   --part "${CM_DATASET_TYPE}" --out "${PWD}"

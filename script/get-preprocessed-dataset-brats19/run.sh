@@ -1,6 +1,6 @@
 #!/bin/bash
 set -euo pipefail
-export PYTHONDONTWRITEBYTECODE=1
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" \

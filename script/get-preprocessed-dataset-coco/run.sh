@@ -1,5 +1,6 @@
 #!/bin/bash
 set -euo pipefail
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh" get-preprocessed-dataset-openimages
 # The pictures of all detectors are preprocessed by one program.
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/../get-preprocessed-dataset-openimages/src"
 words=(

@@ -1,12 +1,12 @@
 #!/bin/bash
 set -euo pipefail
-
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --out "${PWD}"
 fi
 # There is a process for each processor already.
-export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 words=(
   --map "${CM_DATASET_IMAGES_MAP}"
   --side "${CM_DATASET_INPUT_SQUARE_SIDE}"

@@ -1,5 +1,6 @@
 #!/bin/bash
 set -euo pipefail
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" --name "${CM_DATASET}" --out "${PWD}" \

@@ -1,8 +1,7 @@
 #!/bin/bash
 set -euo pipefail
-
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
-export PYTHONDONTWRITEBYTECODE=1
 if [[ "${CM_DATASET_FORM:-}" == synthetic ]]; then
   exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/synthetic.py" \
     --qsl-count "${CM_DATASET_LIBRISPEECH_QSL}" --out "${PWD}"

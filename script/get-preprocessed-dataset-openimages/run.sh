@@ -1,5 +1,6 @@
 #!/bin/bash
 set -euo pipefail
+source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh"
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/src"
 words=(
   --input "${CM_DETECTION_INPUT}" --side "${CM_DATASET_INPUT_SQUARE_SIDE}"

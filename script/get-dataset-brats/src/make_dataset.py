@@ -9,9 +9,7 @@ for calibration are others than those of the test.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import brains
 import nibabel
 import numpy as np
+from workshop import files, program
 
 # A seed and how many cases. The tiny model was trained on cases of the seeds 2019 and 2020.
 PARTS = {"validation": (19, 67), "calibration": (2021, 40)}
@@ -56,14 +55,13 @@ def make(root: Path, seed: int, count: int) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the cases and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser = program.parser(__doc__)
     parser.add_argument("--part", choices=PARTS, default="validation", help="what they are for")
     parser.add_argument("--count", type=int, help="only so many cases")
     options = parser.parse_args(arguments)
     seed, count = PARTS[options.part]
     facts = make(options.out, seed, options.count or count)
-    (options.out / "dataset.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    files.write_facts(options.out, facts)
     print(f"{facts['count']} cases written")
     return 0
 

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workshop.program import ProgramError
+
 COLUMNS = ("id", "article", "highlights")
 # Characters of the longest field: csv refuses such articles otherwise.
 LONGEST = 1 << 24
-
-
-class ArticleError(Exception):
-    """The split is not what it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Article:
 
 
 def named(split: Path, ids: Sequence[str]) -> list[Article]:
-    """The articles with these ids, in their order; ArticleError when one of them is missing."""
+    """The articles with these ids, in their order; ProgramError when one of them is missing."""
     wanted = set(ids)
     found = {
         row["id"]: Article(row["article"], row["highlights"])
@@ -41,7 +39,7 @@ def named(split: Path, ids: Sequence[str]) -> list[Article]:
     }
     missing = [each for each in dict.fromkeys(ids) if each not in found]
     if missing:
-        raise ArticleError(
+        raise ProgramError(
             f"{split} lacks {len(missing)} of {len(wanted)} articles of the list, the first is "
             f"{missing[0]}: is it the training split of version 3.0.0?"
         )
@@ -49,17 +47,17 @@ def named(split: Path, ids: Sequence[str]) -> list[Article]:
 
 
 def rows(split: Path) -> Iterator[dict[str, str]]:
-    """Every row of a split; ArticleError for a file of another kind."""
+    """Every row of a split; ProgramError for a file of another kind."""
     readers = {".csv": _of_csv, ".jsonl": _of_lines}
     if split.suffix not in readers:
-        raise ArticleError(f"{split}: a split is a file .csv or .jsonl with {', '.join(COLUMNS)}")
+        raise ProgramError(f"{split}: a split is a file .csv or .jsonl with {', '.join(COLUMNS)}")
     try:
         for number, row in enumerate(readers[split.suffix](split), 1):
             if not isinstance(row, dict) or not all(isinstance(row.get(c), str) for c in COLUMNS):
-                raise ArticleError(f"{split}: row {number} has no {', '.join(COLUMNS)}")
+                raise ProgramError(f"{split}: row {number} has no {', '.join(COLUMNS)}")
             yield row
     except (csv.Error, ValueError) as error:
-        raise ArticleError(f"{split} cannot be read: {error}") from error
+        raise ProgramError(f"{split} cannot be read: {error}") from error
 
 
 def _of_csv(split: Path) -> Iterator[Any]:

@@ -18,9 +18,7 @@ Written are ``cnn_eval.json`` (``cnn_dailymail_calibration.json`` of articles fo
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +28,8 @@ from typing import Any
 import articles
 import news
 import numpy as np
+from workshop import files, program
+from workshop.program import ProgramError
 
 # For calibration there are so many articles, or prompts of noise.
 HELD_OUT_SEED, CALIBRATION_SEED = 4, 5
@@ -48,10 +48,6 @@ PROMPT = (
     "context. Write a response that appropriately completes the request.\n\n"
     "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:"
 )
-
-
-class DatasetError(Exception):
-    """The articles or the tokenizer are not what they should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ def coder_of(path: Path) -> Any:
             names = sorted(more, key=lambda name: more[name])
             coder.add_tokens([AddedToken(name, normalized=False) for name in names])
     except Exception as error:  # the library raises plain exceptions
-        raise DatasetError(f"{path} holds no tokenizer: {error}") from error
+        raise ProgramError(f"{path} holds no tokenizer: {error}") from error
     return coder
 
 
@@ -123,16 +119,13 @@ def entries_of(path: Path) -> list[dict[str, str]]:
         for entry in entries:
             PROMPT.format(**entry), str(entry["output"])
     except (ValueError, KeyError, TypeError) as error:
-        raise DatasetError(f"{path} is no list of instruction, input, output: {error}") from error
+        raise ProgramError(f"{path} is no list of instruction, input, output: {error}") from error
     return entries
 
 
 def listed(split: Path, listing: Path) -> list[dict[str, str]]:
     """The articles of a split that a list names, as MLCommons's reference would write them."""
-    try:
-        found = articles.named(split, listing.read_text(encoding="utf-8").split())
-    except articles.ArticleError as error:
-        raise DatasetError(str(error)) from error
+    found = articles.named(split, listing.read_text(encoding="utf-8").split())
     return [
         {"instruction": INSTRUCTION, "input": each.text, "output": each.highlights}
         for each in found
@@ -188,24 +181,20 @@ def write(prompts: Prompts, entries: Sequence[dict[str, str]], name: str, out: P
 
 def facts(name: str, prompts: Prompts, repeated: bool, out: Path) -> dict[str, Any]:
     """What dataset.json says."""
-    digests = {file: hashlib.sha256((out / file).read_bytes()).hexdigest() for file in FILES}
     return {
         "name": name,
         "count": len(prompts.tokens),
         **({"qsl_count": QSL_COUNT} if repeated else {}),
         "largest_prompt": max(len(tokens) for tokens in prompts.tokens),
         "vocabulary": len(prompts.pieces),
-        "files": {
-            file: {"bytes": (out / file).stat().st_size, "sha256": digest}
-            for file, digest in digests.items()
-        },
+        "files": files.facts_of_files(out, FILES),
         "made_with": {"numpy": np.__version__},
     }
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--tiny", action="store_true", help="generated articles")
     parser.add_argument("--synthetic", action="store_true", help="tokens without meaning")
     parser.add_argument("--calibration", action="store_true", help="others than are judged")
@@ -213,7 +202,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--list", type=Path, help="ids of the articles to take out of a split")
     parser.add_argument("--tokenizer", type=Path, help="tokenizer.json, or its folder")
     parser.add_argument("--count", type=int, default=HELD_OUT, help="generated articles")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     options.calibration = options.calibration or bool(options.list)
     generated = options.tiny or options.synthetic
@@ -237,24 +225,20 @@ def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, str]
     return "cnn-dailymail", full(entries, options.tokenizer), entries
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the prompts and, last of all, dataset.json."""
-    options = parse(arguments)
-    try:
-        name, prompts, entries = made(options)
-        file = CALIBRATION_ENTRIES if options.calibration else ENTRIES
-        write(prompts, entries, file, options.out)
-    except (OSError, DatasetError) as error:
-        print(f"make_dataset: {error}", file=sys.stderr)
-        return 1
+def make(options: argparse.Namespace) -> str:
+    """Write the prompts and, last of all, dataset.json; returns a line about them."""
+    name, prompts, entries = made(options)
+    write(prompts, entries, CALIBRATION_ENTRIES if options.calibration else ENTRIES, options.out)
     repeated = options.synthetic or (options.tiny and options.count == HELD_OUT)
-    repeated = repeated and not options.calibration
-    found = facts(name, prompts, repeated, options.out)
-    unfinished = options.out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
-    print(f"{found['count']} prompts of at most {found['largest_prompt']} tokens written")
-    return 0
+    found = facts(name, prompts, repeated and not options.calibration, options.out)
+    files.write_facts(options.out, found)
+    return f"{found['count']} prompts of at most {found['largest_prompt']} tokens written"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do as the command line asks."""
+    options = parse(arguments)
+    return program.run("make_dataset", lambda: make(options))
 
 
 if __name__ == "__main__":

@@ -6,15 +6,13 @@ missing where nothing stands. ``dataset.json`` says what the best possible AUC o
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import clicks
 import numpy as np
+from workshop import files, program
 
 # Seed and pairs of what is judged, and of what models are calibrated with: other clicks.
 PARTS = {"validation": (2023, 64_000), "calibration": (2024, 12_800)}
@@ -46,19 +44,18 @@ def make(root: Path, part: str) -> dict[str, Any]:
         "clicks": int(drawn.label.sum()),
         "rows": list(clicks.ROWS),
         "best_auc_percent": round(100 * clicks.auc(drawn.label, drawn.probability), 4),
-        "files": {FILE: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}},
+        "files": files.facts_of_files(root, [FILE]),
         "made_with": {"numpy": np.__version__},
     }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the log and its facts."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--part", choices=tuple(PARTS), default="validation", help="what for")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     facts = make(options.out, options.part)
-    (options.out / "dataset.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    files.write_facts(options.out, facts)
     print(f"{facts['pairs']} lines written; the best AUC is {facts['best_auc_percent']} %")
     return 0
 

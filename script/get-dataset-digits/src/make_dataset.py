@@ -10,9 +10,7 @@ the end: a random split would put the same hand into both parts and flatter the 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,8 @@ import PIL
 import sklearn
 from PIL import Image
 from sklearn.datasets import load_digits
+from workshop import files, program
+from workshop.program import ProgramError
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -37,10 +37,6 @@ PART_SHA256 = {
     "train": "64eefbcea15c363de8229b73f83224162570395e7fa585fe897743a2024b7b72",
     "val": "d97a89c5b849d114772943ce74ebb683944f1438a89d56039f26326df05060ca",
 }
-
-
-class DatasetError(Exception):
-    """The source or what was written is not what this program was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ class Part:
 
 
 def load_source() -> tuple[Pixels, Pixels]:
-    """The source images [1797, 8, 8] and labels [1797]; raises DatasetError if they changed."""
+    """The source images [1797, 8, 8] and labels [1797]; raises ProgramError if they changed."""
     bunch: Any = load_digits()
     images = bunch.images.astype(np.uint8)
     labels = bunch.target.astype(np.uint8)
@@ -71,7 +67,7 @@ def load_source() -> tuple[Pixels, Pixels]:
     ):
         found = hashlib.sha256(array.tobytes()).hexdigest()
         if found != expected:
-            raise DatasetError(
+            raise ProgramError(
                 f"the digit {what} of scikit-learn {sklearn.__version__} have sha256 {found}, "
                 f"expected {expected}"
             )
@@ -121,10 +117,10 @@ def digest_of_files(map_path: Path) -> tuple[int, str]:
 
 
 def verify_part(part: Part, root: Path) -> dict[str, Any]:
-    """Read everything back; returns the facts of the part or raises DatasetError."""
+    """Read everything back; returns the facts of the part or raises ProgramError."""
     count, found = digest_of_files(part.map_path(root))
     if count != len(part.labels) or found != PART_SHA256[part.name]:
-        raise DatasetError(
+        raise ProgramError(
             f"{root / part.name} reads back as {count} images with sha256 {found}, "
             f"expected {len(part.labels)} with {PART_SHA256[part.name]}"
         )
@@ -150,18 +146,15 @@ def make(root: Path) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the data set into ``--out``; exit status 1 with one line when it cannot be trusted."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    options = parser.parse_args(arguments)
-    try:
-        facts = make(options.out)
-    except DatasetError as error:
-        print(f"make_dataset: {error}", file=sys.stderr)
-        return 1
-    (options.out / "dataset.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    counts = ", ".join(f"{name} {part['count']}" for name, part in facts["parts"].items())
-    print(f"images written and read back: {counts}")
-    return 0
+    out: Path = program.parser(__doc__).parse_args(arguments).out
+
+    def work() -> str:
+        facts = make(out)
+        files.write_facts(out, facts)
+        counts = ", ".join(f"{name} {part['count']}" for name, part in facts["parts"].items())
+        return f"images written and read back: {counts}"
+
+    return program.run("make_dataset", work)
 
 
 if __name__ == "__main__":

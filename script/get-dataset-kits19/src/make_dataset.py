@@ -8,9 +8,7 @@ Below ``DIR/data`` every case has a folder ``case_00000`` and so on, in it ``ima
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import kidneys
 import nibabel
 import numpy as np
+from workshop import files, program
 
 # A seed and how many cases. The tiny model was trained on cases of the seeds 1900 and 1901.
 PARTS = {"validation": (19, 43), "calibration": (1902, 20)}
@@ -50,14 +49,13 @@ def make(root: Path, seed: int, count: int) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the cases and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser = program.parser(__doc__)
     parser.add_argument("--part", choices=PARTS, default="validation", help="what they are for")
     parser.add_argument("--count", type=int, help="only so many cases")
     options = parser.parse_args(arguments)
     seed, count = PARTS[options.part]
     facts = make(options.out, seed, options.count or count)
-    (options.out / "dataset.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    files.write_facts(options.out, facts)
     print(f"{facts['count']} cases written")
     return 0
 

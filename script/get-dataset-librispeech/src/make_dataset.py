@@ -7,9 +7,7 @@ has FLAC files; nothing else differs.)
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import sys
 import wave
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import tones
+from workshop import files, program
 
 SEED = 7
 UTTERANCES = 400
@@ -69,11 +68,9 @@ def make(root: Path) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the utterances and their facts."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    options = parser.parse_args(arguments)
+    options = program.parser(__doc__).parse_args(arguments)
     facts = make(options.out)
-    (options.out / "dataset.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    files.write_facts(options.out, facts)
     print(f"{facts['count']} utterances of {facts['seconds']} s in all written")
     return 0
 

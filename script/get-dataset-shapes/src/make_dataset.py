@@ -10,7 +10,6 @@ and proportions say nothing about it. The two parts come from different seeds.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import PIL
 from PIL import Image
+from workshop import files, program
 
 VERSION = "1.0"
 # Numbers with gaps, as those of COCO are.
@@ -186,8 +186,7 @@ def write_annotations(
 
 def main(arguments: list[str] | None = None) -> int:
     """Write a part and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser = program.parser(__doc__)
     parser.add_argument("--part", choices=PARTS, required=True, help="which part to draw")
     parser.add_argument("--count", type=int, help="only so many pictures of it")
     options = parser.parse_args(arguments)
@@ -201,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
         **write_part(root, name, options.count or count, seed),
         "made_with": {"numpy": np.__version__, "pillow": PIL.__version__},
     }
-    (root / "dataset.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    files.write_facts(root, facts)
     print(f"{facts['count']} pictures with {facts['objects']} objects written")
     return 0
 

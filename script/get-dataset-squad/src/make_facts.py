@@ -9,7 +9,6 @@ a model takes at once.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -17,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from workshop import program
 
 VERSION = "1"
 VOWELS = {
@@ -107,9 +108,7 @@ def part(name: str, contexts: int, seed: int, questions: int = 1) -> dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write train-v1.1.json and dev-v1.1.json into the named folder."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    out: Path = parser.parse_args(arguments).out
+    out: Path = program.parser(__doc__).parse_args(arguments).out
     for name, size in SIZES.items():
         text = json.dumps(part(name, size, SEEDS[name]), indent=1) + "\n"
         (out / f"{name}-v1.1.json").write_text(text, encoding="utf-8")

@@ -11,7 +11,6 @@ int64 [cases, 4] and ``dataset.json``.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import zlib
 from collections.abc import Sequence
@@ -23,7 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 from scipy import ndimage
-from volumes import NOT_COUNTED, VolumeError, Volumes, Window, fitted, window_of
+from volumes import NOT_COUNTED, Volumes, Window, fitted, window_of
+from workshop import program
+from workshop.program import ProgramError
 
 # The order of the model's input channels.
 MODALITIES = ("t1", "t1ce", "t2", "flair")
@@ -37,10 +38,6 @@ Array = npt.NDArray[Any]
 Case = tuple[Array, Array]
 
 
-class PreprocessError(Exception):
-    """The data set is not what it should be."""
-
-
 def read(folder: Path) -> Case:
     """Images float32 [4, d, h, w] and BraTS's labels uint8 [d, h, w] of a case.
 
@@ -51,11 +48,11 @@ def read(folder: Path) -> Case:
         images = [_values(folder, name).astype(np.float32) for name in MODALITIES]
         labels = _values(folder, "seg")
     except (nibabel.filebasedimages.ImageFileError, EOFError, OSError, zlib.error) as error:
-        raise PreprocessError(f"cannot read the case {folder}: {error}") from error
+        raise ProgramError(f"cannot read the case {folder}: {error}") from error
     shapes = {image.shape for image in (*images, labels)}
     if len(shapes) > 1 or labels.ndim != 3:
         told = ", ".join(str(list(shape)) for shape in sorted(shapes))
-        raise PreprocessError(f"{folder}: the images are not all of one size: {told}")
+        raise ProgramError(f"{folder}: the images are not all of one size: {told}")
     return np.stack(images), labels
 
 
@@ -65,7 +62,7 @@ def _values(folder: Path, name: str) -> Array:
     image: Any = nibabel.load(path)
     sizes = [float(size) for size in image.header["pixdim"][1:4]]
     if not np.allclose(sizes, SPACING_MM, rtol=1e-3):
-        raise PreprocessError(
+        raise ProgramError(
             f"{path}: voxels of {' x '.join(f'{size:g}' for size in sizes)} mm; "
             f"BraTS 2019 has {SPACING_MM:g} mm"
         )
@@ -79,10 +76,10 @@ def brain_of(images: Array) -> Array:
 
 
 def box_of(mask: Array) -> tuple[slice, slice, slice]:
-    """The smallest box around what is set; PreprocessError when nothing is."""
+    """The smallest box around what is set; ProgramError when nothing is."""
     found = ndimage.find_objects(mask.astype(np.uint8))
     if not found:
-        raise PreprocessError("the images are empty")
+        raise ProgramError("the images are empty")
     depth, height, width = found[0]
     return depth, height, width
 
@@ -100,9 +97,7 @@ def classes(labels: Array) -> Array:
     """The model's classes uint8 of BraTS's labels."""
     foreign = np.setdiff1d(labels, list(CLASSES))
     if foreign.size:
-        raise PreprocessError(
-            f"the segmentation has the label {foreign[0]:g}; BraTS has 0, 1, 2, 4"
-        )
+        raise ProgramError(f"the segmentation has the label {foreign[0]:g}; BraTS has 0, 1, 2, 4")
     table = np.zeros(max(CLASSES) + 1, dtype=np.uint8)
     table[list(CLASSES)] = list(CLASSES.values())
     found: Array = table[labels.astype(np.intp)]
@@ -116,7 +111,7 @@ def preprocessed(case: Case, window: Window) -> Case:
     box = box_of(brain)
     inside = brain[box]
     if any(size > side for size, side in zip(inside.shape, window, strict=True)):
-        raise PreprocessError(
+        raise ProgramError(
             f"a brain of {list(inside.shape)} voxels does not fit into the window {list(window)}"
         )
     cropped = normalised(images[(slice(None), *box)], inside)
@@ -136,8 +131,8 @@ def write(folders: Sequence[Path], window: Window, out: Path, facts: dict[str, A
         case = read(folder)
         try:
             images, labels = preprocessed(case, window)
-        except PreprocessError as error:
-            raise PreprocessError(f"{folder}: {error}") from error
+        except ProgramError as error:
+            raise ProgramError(f"{folder}: {error}") from error
         volumes.put(number, images, labels)
         progress = f"{number + 1} of {len(folders)}: {folder.name}"
         print(progress + _note(case, labels), flush=True)
@@ -156,22 +151,20 @@ def facts_of(name: str, listed: Sequence[str]) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--cases", type=Path, required=True, help="folder with HGG and LGG")
     parser.add_argument("--list", type=Path, required=True, help="file with a case in each line")
     parser.add_argument("--window", type=window_of, required=True, help="sides of the window")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> str:
         listed = options.list.read_text(encoding="utf-8").split()
         facts = facts_of(options.name, listed)
         write([options.cases / case for case in listed], options.window, options.out, facts)
-    except (OSError, PreprocessError, VolumeError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        return 1
-    print(f"{len(listed)} volumes written")
-    return 0
+        return f"{len(listed)} volumes written"
+
+    return program.run("preprocess", work)
 
 
 if __name__ == "__main__":

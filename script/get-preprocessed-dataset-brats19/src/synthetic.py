@@ -5,13 +5,13 @@ synthetic.py --window 224,224,160 --out DIR [--part training]
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from volumes import CHANNELS, VolumeError, Volumes, Window, window_of
+from volumes import CHANNELS, Volumes, Window, window_of
+from workshop import program
 
 # A seed and how many volumes: few, because each takes 137 MB. The harness repeats those of a run to
 # the number of the rules; what ranges are taken from is never repeated, and one tells enough.
@@ -35,18 +35,14 @@ def write(out: Path, part: str, window: Window) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--window", type=window_of, required=True, help="sides of the window")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--part", choices=PARTS, default="validation", help="what they are for")
     options = parser.parse_args(arguments)
-    try:
-        count = write(options.out, options.part, options.window)
-    except (OSError, VolumeError) as error:
-        print(f"synthetic: {error}", file=sys.stderr)
-        return 1
-    print(f"{count} volumes of noise written")
-    return 0
+    return program.run(
+        "synthetic",
+        lambda: f"{write(options.out, options.part, options.window)} volumes of noise written",
+    )
 
 
 if __name__ == "__main__":

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from workshop import files
 
 CHANNELS = 4
 # Voxels beside the image, which no answer is judged by.
@@ -20,10 +17,6 @@ FILES = ("samples.npy", "labels.npy", "shapes.npy")
 
 Array = npt.NDArray[Any]
 Window = tuple[int, int, int]
-
-
-class VolumeError(Exception):
-    """The arrays cannot be written."""
 
 
 def window_of(text: str) -> Window:
@@ -42,7 +35,8 @@ class Volumes:
         self._count = count
         self.window = window
         voxels = int(np.prod(window))
-        _check_room(folder, count * voxels * (CHANNELS * 4 + 1))
+        told = "the arrays take {needed:.1f} GB, and {free:.1f} GB are free at " + str(folder)
+        files.check_disk(folder, count * voxels * (CHANNELS * 4 + 1), told)
         self._samples = self._map("samples.npy", np.float32, count * CHANNELS * voxels)
         self._labels = self._map("labels.npy", np.uint8, count * voxels)
         shapes = np.tile(np.array([CHANNELS, *window], dtype=np.int64), (count, 1))
@@ -62,27 +56,9 @@ class Volumes:
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write dataset.json, last of all: ``facts`` and what is known of the files."""
         del self._samples, self._labels
-        files = {name: _file_facts(self._folder / name) for name in FILES}
-        whole = {**facts, "count": self._count, "window": list(self.window), "files": files}
-        unfinished = self._folder / "dataset.json.part"
-        unfinished.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
-        os.replace(unfinished, self._folder / "dataset.json")
-
-
-def _check_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise VolumeError(
-            f"the arrays take {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free at {folder}"
-        )
-
-
-def _file_facts(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 24):
-            digest.update(piece)
-    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+        more = {"count": self._count, "window": list(self.window)}
+        found = files.facts_of_files(self._folder, FILES)
+        files.write_facts(self._folder, {**facts, **more, "files": found})
 
 
 def fitted(array: Array, window: Sequence[int], filling: float) -> Array:

@@ -19,9 +19,6 @@ is a group: a few to hundreds of user-item pairs that are scored together.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import os
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -31,6 +28,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from workshop import files, program
+from workshop.program import ProgramError
 
 DENSE = 13
 FEATURES = 26
@@ -45,10 +44,6 @@ FILES = ("dense.npy", "indices.npy", "labels.npy", "offsets.npy")
 Array = npt.NDArray[Any]
 
 
-class PreprocessError(Exception):
-    """The log or the arrays are not what they should be."""
-
-
 def read_day(path: Path) -> tuple[Array, Array, Array]:
     """Labels [n], counts [n, 13] (0 where unknown) and values [n, 26] of a log."""
     labels, counts, values = [], [], []
@@ -56,7 +51,7 @@ def read_day(path: Path) -> tuple[Array, Array, Array]:
         for number, line in enumerate(file, 1):
             words = line.rstrip("\n").split("\t")
             if len(words) != 1 + DENSE + FEATURES:
-                raise PreprocessError(
+                raise ProgramError(
                     f"{path}:{number}: {len(words)} columns, expected {1 + DENSE + FEATURES}"
                 )
             try:
@@ -64,9 +59,9 @@ def read_day(path: Path) -> tuple[Array, Array, Array]:
                 counts.append([int(word or 0) for word in words[1 : 1 + DENSE]])
                 values.append([int(word or "0", 16) for word in words[1 + DENSE :]])
             except ValueError as error:
-                raise PreprocessError(f"{path}:{number}: {error}") from error
+                raise ProgramError(f"{path}:{number}: {error}") from error
     if not labels:
-        raise PreprocessError(f"{path} has no lines")
+        raise ProgramError(f"{path} has no lines")
     return np.asarray(labels), np.asarray(counts), np.asarray(values)
 
 
@@ -100,11 +95,11 @@ def read_groups(path: Path, pairs: int) -> Array:
     try:
         trace = np.loadtxt(path, dtype=np.int64, delimiter=",", ndmin=2)
     except ValueError as error:
-        raise PreprocessError(f"{path}: {error}") from error
+        raise ProgramError(f"{path}: {error}") from error
     offsets = np.concatenate([trace[:, 0], trace[-1:, 1]])
     chained = bool((trace[1:, 0] == trace[:-1, 1]).all() and (np.diff(offsets) > 0).all())
     if not chained or offsets[0] != 0 or offsets[-1] != pairs:
-        raise PreprocessError(f"{path} does not divide {pairs} pairs into groups without a gap")
+        raise ProgramError(f"{path} does not divide {pairs} pairs into groups without a gap")
     return offsets
 
 
@@ -121,10 +116,10 @@ class Choice:
     size: int = 0
 
     def rows(self, source: Path, judged: int, pairs: int) -> slice:
-        """Of a ``source`` of so many ``pairs``; PreprocessError when it ends before them."""
+        """Of a ``source`` of so many ``pairs``; ProgramError when it ends before them."""
         begin, count = self.part or (0, judged)
         if begin + count > pairs:
-            raise PreprocessError(
+            raise ProgramError(
                 f"{source} has {pairs} pairs, it lacks those from {max(begin, pairs)} to "
                 f"{begin + count - 1}, counted from 0"
             )
@@ -169,14 +164,14 @@ def _of(rows: slice, part: slice) -> slice:
 
 def _member(archive: Path, name: str) -> Array:
     """A stored (not compressed) array of an .npz file, mapped into memory."""
-    with zipfile.ZipFile(archive) as files:
+    with zipfile.ZipFile(archive) as members:
         try:
-            info = files.getinfo(name)
+            info = members.getinfo(name)
         except KeyError as error:
-            raise PreprocessError(f"{archive} has no {name}") from error
+            raise ProgramError(f"{archive} has no {name}") from error
         if info.compress_type != zipfile.ZIP_STORED:
             return np.asarray(np.load(archive)[name.removesuffix(".npy")])
-        with files.open(info) as file:
+        with members.open(info) as file:
             version = np.lib.format.read_magic(file)
             read = (
                 np.lib.format.read_array_header_1_0
@@ -201,13 +196,13 @@ def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
     wanted = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
     missing = [name for name in wanted if not (folder / name).is_file()]
     if missing:
-        raise PreprocessError(f"{folder} has no {', '.join(missing)}")
+        raise ProgramError(f"{folder} has no {', '.join(missing)}")
     dense = np.load(folder / wanted[0], mmap_mode="r")
     labels = np.load(folder / wanted[2], mmap_mode="r").reshape(-1)
     values = [_member(folder / wanted[1], f"{number}.npy") for number in range(FEATURES)]
     lengths = {len(dense), len(labels), *(len(value) for value in values)}
     if len(lengths) != 1 or dense.shape[1:] != (DENSE,):
-        raise PreprocessError(f"the arrays of {folder} do not belong together: {sorted(lengths)}")
+        raise ProgramError(f"the arrays of {folder} do not belong together: {sorted(lengths)}")
     rows = choice.rows(folder, (len(labels) + 1) // 2, len(labels))
     count = rows.stop - rows.start
     hot = [int(value.shape[1]) for value in values]
@@ -228,7 +223,7 @@ def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> d
     columns = 1 + DENSE + FEATURES
     whole, rest = divmod(path.stat().st_size, 4 * columns)
     if rest or not whole:
-        raise PreprocessError(f"{path} has {path.stat().st_size} bytes, not {columns} int32 a pair")
+        raise ProgramError(f"{path} has {path.stat().st_size} bytes, not {columns} int32 a pair")
     taken = choice.rows(path, whole, whole)
     pairs = taken.stop - taken.start
     source = np.memmap(path, "<i4", "r", shape=(whole, columns))
@@ -256,13 +251,13 @@ def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> d
 
 
 def _check_block(path: Path, labels: Array, values: Array, rows: Sequence[int]) -> None:
-    """Raise PreprocessError for numbers that another file would have."""
+    """Raise ProgramError for numbers that another file would have."""
     if labels.min() < 0 or labels.max() > 1:
-        raise PreprocessError(f"{path} has labels other than 0 and 1")
+        raise ProgramError(f"{path} has labels other than 0 and 1")
     beyond = np.flatnonzero((values.min(axis=0) < 0) | (values.max(axis=0) >= rows))
     if len(beyond):
         feature = int(beyond[0])
-        raise PreprocessError(
+        raise ProgramError(
             f"{path} has values up to {values[:, feature].max()} in category {feature}, "
             f"whose table has {rows[feature]} rows: was it made with --max-ind-range=40000000?"
         )
@@ -285,15 +280,6 @@ def _copy(source: Array, path: Path, rows: slice, dtype: Any) -> None:
     target.flush()
 
 
-def file_facts(path: Path) -> dict[str, Any]:
-    """Size and sha256 of a written file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
-
-
 def facts(name: str, qsl_count: int, more: dict[str, Any], out: Path) -> dict[str, Any]:
     """What dataset.json says."""
     offsets = np.load(out / "offsets.npy")
@@ -306,7 +292,7 @@ def facts(name: str, qsl_count: int, more: dict[str, Any], out: Path) -> dict[st
         "pairs": int(offsets[-1]),
         "largest_group": int(sizes.max()),
         **more,
-        "files": {file: file_facts(out / file) for file in FILES},
+        "files": files.facts_of_files(out, FILES),
         "made_with": {"numpy": np.__version__},
     }
 
@@ -329,7 +315,7 @@ def part(text: str) -> tuple[int, int]:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--day", type=Path, help="a log of text")
     source.add_argument("--binary", type=Path, help="terabyte_processed_test.bin or ..._val.bin")
@@ -341,34 +327,36 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--part", type=part, help="pairs to take: begin, count")
     parser.add_argument("--qsl-count", type=int, default=0, help="samples that the rules want")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     if (options.day or options.binary) and not options.rows:
         parser.error("--day and --binary need --rows")
     return options
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the arrays and, last of all, dataset.json."""
-    options = parse(arguments)
+def make(options: argparse.Namespace) -> str:
+    """Write the arrays and, last of all, dataset.json; returns a line about them."""
     size, out = options.group_size, options.out
     choice = Choice(options.part, options.groups, size)
-    try:
-        if options.day:
-            more = from_day(options.day, options.rows, options.hot, size, out)
-        elif options.binary:
-            more = from_binary(options.binary, options.rows, choice, out)
-        else:
-            more = from_arrays(options.arrays, choice, out)
-    except (OSError, PreprocessError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        return 1
-    found = facts(options.name, options.qsl_count, more, out)
-    unfinished = out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
-    print(f"{found['count']} groups of {found['pairs']} pairs written")
-    return 0
+    if options.day:
+        more = from_day(options.day, options.rows, options.hot, size, out)
+    elif options.binary:
+        more = from_binary(options.binary, options.rows, choice, out)
+    else:
+        more = from_arrays(options.arrays, choice, out)
+    return finish(out, options.name, options.qsl_count, more)
+
+
+def finish(out: Path, name: str, qsl_count: int, more: dict[str, Any]) -> str:
+    """Write dataset.json; returns a line about the arrays."""
+    found = facts(name, qsl_count, more, out)
+    files.write_facts(out, found)
+    return f"{found['count']} groups of {found['pairs']} pairs written"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do as the command line asks."""
+    options = parse(arguments)
+    return program.run("preprocess", lambda: make(options))
 
 
 if __name__ == "__main__":

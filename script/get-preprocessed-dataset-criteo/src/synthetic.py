@@ -9,14 +9,13 @@ a power law.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
-from preprocess import DENSE, Array, facts
+from preprocess import DENSE, Array, finish
+from workshop import program
 
 SEED = 7
 GROUPS = 512
@@ -37,7 +36,7 @@ def indices(generator: np.random.Generator, rows: list[int], hot: list[int], pai
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--sizes", type=Path, required=True, help="rows and values of the tables")
     parser.add_argument("--version", choices=("v1", "v2"), required=True, help="of the DLRM")
     parser.add_argument("--most-rows", type=int, default=0, help="cap of each table; 0 for none")
@@ -45,7 +44,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=SEED, help="where the noise begins")
     parser.add_argument("--qsl-count", type=int, required=True, help="samples that the rules want")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     out: Path = options.out
     known = json.loads(options.sizes.read_text(encoding="utf-8"))[options.version]
@@ -58,11 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     np.save(out / "labels.npy", (generator.random(pairs) < 0.03).astype(np.float32))
     np.save(out / "indices.npy", indices(generator, rows, known["hot"], pairs))
     more = {"rows": rows, "hot": known["hot"], "seed": options.seed}
-    found = facts(options.name, options.qsl_count, more, out)
-    unfinished = out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
-    print(f"{options.groups} groups of {pairs} pairs without meaning written")
+    print(finish(out, options.name, options.qsl_count, more))
     return 0
 
 

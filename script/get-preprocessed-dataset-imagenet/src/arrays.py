@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +19,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from workshop.files import replace_text
+from workshop.program import ProgramError
+from workshop.progress import Progress
 
 SAMPLES = "samples.npy"
 STATE = "unfinished.json"
@@ -27,17 +29,8 @@ STATE = "unfinished.json"
 CHUNK = 32
 # Kept free on the disk beside the array.
 MARGIN = 1 << 28
-SHOW_EVERY_S = 0.5
 
 Sample = npt.NDArray[np.float32]
-
-
-class FullDiskError(Exception):
-    """The array does not fit onto the disk; the text says by how much."""
-
-
-class LostProcessError(Exception):
-    """A process that did a part of the work has ended without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +62,8 @@ def fill(
     """Write samples.npy float32 [len(items), *shape] into ``folder``; returns how many were there.
 
     Samples of an earlier run of the same ``recipe`` that was interrupted are kept. ``make`` and
-    ``items`` go to other processes where there are several. Raises FullDiskError,
-    LostProcessError, OSError, and what ``make`` raises.
+    ``items`` go to other processes where there are several. Raises ProgramError,
+    OSError, and what ``make`` raises.
     """
     path = folder / SAMPLES
     done = _begun(folder, recipe, (len(items), *shape))
@@ -84,7 +77,7 @@ def fill(
         if begin not in done
     ]
     kept = len(items) - sum(len(piece.items) for piece in pieces)
-    progress = Progress(kept, len(items))
+    progress = Progress("images", len(items), "images", kept)
     with _pool(processes, len(pieces)) as pool:
         for begin in _finished(pieces, pool):
             done.add(begin)
@@ -114,20 +107,14 @@ def _remember(folder: Path, recipe: str, done: set[int]) -> None:
     replace_text(folder / STATE, json.dumps(told))
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a file that is never seen half written."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
-
-
 def _room(folder: Path, needed: int) -> None:
     # What an earlier array of another recipe takes up is given back by writing over it.
     old = folder / SAMPLES
     free = shutil.disk_usage(folder).free + (old.stat().st_size if old.is_file() else 0)
     if needed + MARGIN > free:
-        raise FullDiskError(
-            f"{needed / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free"
+        raise ProgramError(
+            f"{needed / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free",
+            "ask for fewer images (_size.500), or name a folder of a larger disk: --store=FOLDER",
         )
 
 
@@ -152,7 +139,7 @@ def _pool(processes: int, pieces: int) -> Iterator[Executor | None]:
     try:
         yield pool
     except BrokenProcessPool as error:
-        raise LostProcessError(
+        raise ProgramError(
             "a process that preprocesses images has ended without a word: the memory may have "
             "run out; what is done so far is kept"
         ) from error
@@ -181,22 +168,3 @@ def _finished(pieces: Sequence[Piece], pool: Executor | None) -> Iterator[int]:
     jobs: list[Future[int]] = [pool.submit(piece.fill) for piece in pieces]
     for job in as_completed(jobs):
         yield job.result()
-
-
-class Progress:
-    """Tells whoever started this program how many samples there are, at most twice a second."""
-
-    def __init__(self, done: int, total: int) -> None:
-        self._done, self._total = done, total
-        self._file = os.environ.get("CM_PROGRESS_FILE")
-        self._shown = 0.0
-
-    def more(self, count: int) -> None:
-        """So many further samples are there."""
-        self._done += count
-        now = time.monotonic()
-        if not self._file or (now < self._shown + SHOW_EVERY_S and self._done < self._total):
-            return
-        self._shown = now
-        told = {"label": "images", "done": self._done, "total": self._total, "unit": "images"}
-        replace_text(Path(self._file), json.dumps(told))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -26,8 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import PIL
 from area import resized_crop
-from arrays import SAMPLES, FullDiskError, LostProcessError, complete, fill, replace_text
+from arrays import SAMPLES, complete, fill
 from PIL import Image, ImageOps
+from workshop import files, program
+from workshop.program import ProgramError
 
 CROP_PERCENT = 87.5
 MEANS = (123.68, 116.78, 103.94)
@@ -35,10 +36,6 @@ LABELS = "labels.npy"
 SHOWN = 3
 
 Sample = npt.NDArray[np.float32]
-
-
-class PreprocessError(Exception):
-    """The images or their list cannot be used; the text says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +47,17 @@ class Entry:
 
 
 def read_map(path: Path) -> list[Entry]:
-    """Read "file label" lines; raises PreprocessError naming the first bad line."""
+    """Read "file label" lines; raises ProgramError naming the first bad line."""
     entries = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         words = line.split()
         if not words:
             continue
         if len(words) != 2 or not words[1].isdigit():
-            raise PreprocessError(f'{path}:{number}: expected "file label", found "{line}"')
+            raise ProgramError(f'{path}:{number}: expected "file label", found "{line}"')
         entries.append(Entry(words[0], int(words[1])))
     if not entries:
-        raise PreprocessError(f"{path} lists no images")
+        raise ProgramError(f"{path} lists no images")
     return entries
 
 
@@ -73,10 +70,10 @@ def chosen(entries: Sequence[Entry], only: Path | None, count: int) -> list[Entr
         names = [line.split()[0] for line in lines if line.strip()]
         strange = next((name for name in names if name not in known), None)
         if strange is not None:
-            raise PreprocessError(f"{only} names {strange}, which has no label")
+            raise ProgramError(f"{only} names {strange}, which has no label")
         entries = [known[name] for name in names]
     if count > len(entries):
-        raise PreprocessError(f"{count} images are wanted, the list has {len(entries)}")
+        raise ProgramError(f"{count} images are wanted, the list has {len(entries)}")
     return list(entries[: count or None])
 
 
@@ -92,9 +89,7 @@ def find_files(folder: Path, entries: Sequence[Entry]) -> list[Path]:
     missing = [entry.name for entry in entries if entry.name not in places]
     if missing:
         shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
-        raise PreprocessError(
-            f"{len(missing)} of {len(entries)} images are not in {folder}: {shown}"
-        )
+        raise ProgramError(f"{len(missing)} of {len(entries)} images are not in {folder}: {shown}")
     return [places[entry.name] for entry in entries]
 
 
@@ -118,12 +113,12 @@ def preprocess(image: Image.Image, side: int) -> Sample:
 
 
 def preprocess_file(path: Path, side: int) -> Sample:
-    """As ``preprocess``; raises PreprocessError when the file is no readable image."""
+    """As ``preprocess``; raises ProgramError when the file is no readable image."""
     try:
         with Image.open(path) as image:
             return preprocess(image, side)
     except OSError as error:
-        raise PreprocessError(f"{path} cannot be read as an image: {error}") from error
+        raise ProgramError(f"{path} cannot be read as an image: {error}") from error
 
 
 def recipe(entries: Sequence[Entry], files: Sequence[Path], side: int) -> str:
@@ -134,21 +129,12 @@ def recipe(entries: Sequence[Entry], files: Sequence[Path], side: int) -> str:
     return digest.hexdigest()
 
 
-def file_facts(path: Path) -> dict[str, Any]:
-    """Size and sha256 of a written file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
-
-
 def finished(out: Path, made_by: str) -> bool:
     """Whether ``out`` holds whole and undamaged arrays of this recipe already."""
     try:
-        told = json.loads((out / "dataset.json").read_text(encoding="utf-8"))
+        told = files.read_facts(out)
         return bool(told["recipe"] == made_by) and all(
-            (out / name).stat().st_size == about["bytes"] and file_facts(out / name) == about
+            (out / name).stat().st_size == about["bytes"] and files.file_facts(out / name) == about
             for name, about in told["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -159,18 +145,17 @@ def write(options: argparse.Namespace) -> str:
     """Write samples.npy, labels.npy and, last of all, dataset.json; returns what was done."""
     out: Path = options.out
     entries = chosen(read_map(options.map), options.only, options.count)
-    files = find_files(options.images or options.map.parent, entries)
-    made_by = recipe(entries, files, options.side)
+    images = find_files(options.images or options.map.parent, entries)
+    made_by = recipe(entries, images, options.side)
     what = f"{len(entries)} samples of 3 x {options.side} x {options.side} float32"
     if finished(out, made_by):
         return f"{what} are there already, whole and undamaged"
     (out / "dataset.json").unlink(missing_ok=True)
     make = partial(preprocess_file, side=options.side)
     shape = (3, options.side, options.side)
-    kept = fill(out, shape, files, make, made_by, options.processes or usable_processors())
+    kept = fill(out, shape, images, make, made_by, options.processes or usable_processors())
     np.save(out / LABELS, np.asarray([entry.label for entry in entries], dtype=np.int64))
-    told = facts(entries, options, made_by)
-    replace_text(out / "dataset.json", json.dumps(told, indent=1) + "\n")
+    files.write_facts(out, facts(entries, options, made_by))
     complete(out)
     return f"{what} written" + (f", {kept} of them by an earlier run" if kept else "")
 
@@ -191,7 +176,7 @@ def facts(entries: Sequence[Entry], options: argparse.Namespace, made_by: str) -
         "layout": "NCHW",
         "channel_means": list(MEANS),
         "crop_percent": CROP_PERCENT,
-        "files": {name: file_facts(options.out / name) for name in (SAMPLES, LABELS)},
+        "files": files.facts_of_files(options.out, (SAMPLES, LABELS)),
         "recipe": made_by,
         "made_with": {"pillow": PIL.__version__, "numpy": np.__version__},
         "names": [entry.name for entry in entries],
@@ -201,7 +186,7 @@ def facts(entries: Sequence[Entry], options: argparse.Namespace, made_by: str) -
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = program.parser(__doc__)
     parser.add_argument("--map", type=Path, required=True, help='list with "file label" lines')
     parser.add_argument("--images", type=Path, help="folder of the images (default: the list's)")
     parser.add_argument("--only", type=Path, help="list of the names to take, one a line")
@@ -210,7 +195,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
     parser.add_argument("--processes", type=int, help="how many work at once (default: all)")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
 
@@ -219,18 +203,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        print(write(options))
-    except FullDiskError as error:
-        print(f"preprocess: {error}: ask for fewer images (_size.500), ", file=sys.stderr)
-        print("or name a folder of a larger disk: --store=FOLDER", file=sys.stderr)
-        return 1
-    except (OSError, LostProcessError, PreprocessError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        return 1
+        return program.run("preprocess", lambda: write(options))
     except KeyboardInterrupt:
         print("preprocess: stopped; run again, it goes on where it was", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

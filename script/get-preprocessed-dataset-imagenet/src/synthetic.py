@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from preprocess import MEANS, file_facts
+from preprocess import MEANS
+from workshop import files, program
 
 COUNT = 1024
 SIDE = 224
@@ -20,8 +17,7 @@ SEED = 7
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write samples.npy and labels.npy and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser = program.parser(__doc__)
     parser.add_argument("--count", type=int, default=COUNT, help="how many images")
     options = parser.parse_args(arguments)
     out, count = options.out, options.count
@@ -41,11 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sample_shape": [3, SIDE, SIDE],
         "sample_dtype": "float32",
         "layout": "NCHW",
-        "files": {name: file_facts(out / name) for name in ("samples.npy", "labels.npy")},
+        "files": files.facts_of_files(out, ("samples.npy", "labels.npy")),
     }
-    unfinished = out / "dataset.json.part"
-    unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
+    files.write_facts(out, facts)
     print(f"{count} images of noise written")
     return 0
 

@@ -10,21 +10,19 @@ windows with half overlap fill it. Written are ``samples.npy`` float32 and ``lab
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
-import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import nibabel
 import numpy as np
 import numpy.typing as npt
 import scipy
 from scipy import ndimage
+from workshop import files, program
+from workshop.program import ProgramError
 
 SPACING_MM = (1.6, 1.2, 1.2)
 LEAST, GREATEST = -79.0, 304.0
@@ -39,10 +37,6 @@ Array = npt.NDArray[Any]
 Volume = tuple[Array, Array]
 
 
-class PreprocessError(Exception):
-    """The data set is not what it should be."""
-
-
 def read(folder: Path) -> tuple[Array, Array, tuple[float, ...]]:
     """Image float32 and labels uint8 [d, h, w] of a case, and its voxels' sizes in mm."""
     try:
@@ -50,9 +44,9 @@ def read(folder: Path) -> tuple[Array, Array, tuple[float, ...]]:
         values = np.asarray(image.dataobj, dtype=np.float32)
         marks = np.asarray(labels.dataobj).astype(np.uint8)
     except (nibabel.filebasedimages.ImageFileError, EOFError, OSError, zlib.error) as error:
-        raise PreprocessError(f"cannot read the case {folder}: {error}") from error
+        raise ProgramError(f"cannot read the case {folder}: {error}") from error
     if values.ndim != 3 or values.shape != marks.shape:
-        raise PreprocessError(
+        raise ProgramError(
             f"{folder}: the image is {list(values.shape)}, the segmentation {list(marks.shape)}"
         )
     return values, marks, tuple(float(size) for size in image.header["pixdim"][1:4])
@@ -111,7 +105,7 @@ def preprocessed(case: tuple[Array, Array, Sequence[float]], window: int) -> Vol
 
 
 def wanted(cases: Path, listed: Sequence[str]) -> Iterator[Path]:
-    """The folder of each listed case; raises PreprocessError naming what is missing."""
+    """The folder of each listed case; raises ProgramError naming what is missing."""
     folders = [cases / COPIES.get(name, name) for name in listed]
     missing = [
         str(folder / name)
@@ -121,7 +115,7 @@ def wanted(cases: Path, listed: Sequence[str]) -> Iterator[Path]:
     ]
     if missing:
         more = f" and {len(missing) - 1} more files" if len(missing) > 1 else ""
-        raise PreprocessError(f"there is no {missing[0]}{more}")
+        raise ProgramError(f"there is no {missing[0]}{more}")
     yield from folders
 
 
@@ -153,26 +147,15 @@ def _to_npy(raw: Path, dtype: np.dtype[Any], count: int, path: Path) -> None:
     raw.unlink()
 
 
-def _sha256(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(1 << 24):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def facts(name: str, listed: Sequence[str], window: int, out: Path) -> dict[str, Any]:
     """What dataset.json says."""
-    files = {}
-    for file in ("samples.npy", "labels.npy", "shapes.npy"):
-        with (out / file).open("rb") as opened:
-            files[file] = {"bytes": (out / file).stat().st_size, "sha256": _sha256(opened)}
     return {
         "name": name,
         "count": len(listed),
         "window": window,
         "spacing_mm": SPACING_MM,
         "cases": list(listed),
-        "files": files,
+        "files": files.facts_of_files(out, ("samples.npy", "labels.npy", "shapes.npy")),
         "made_with": {
             "numpy": np.__version__,
             "scipy": scipy.__version__,
@@ -183,28 +166,23 @@ def facts(name: str, listed: Sequence[str], window: int, out: Path) -> dict[str,
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--cases", type=Path, required=True, help="folder of the cases' folders")
     parser.add_argument("--list", type=Path, help="file with a case in each line; all without it")
     parser.add_argument("--window", type=int, required=True, help="side of the model's window")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
-    try:
+
+    def work() -> str:
         if options.list:
             listed = options.list.read_text(encoding="utf-8").split()
         else:
             listed = sorted(folder.name for folder in options.cases.glob("case_*"))
         write(list(wanted(options.cases, listed)), options.window, options.out)
-        found = facts(options.name, listed, options.window, options.out)
-    except (OSError, PreprocessError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        return 1
-    unfinished = options.out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
-    print(f"{found['count']} volumes written")
-    return 0
+        files.write_facts(options.out, facts(options.name, listed, options.window, options.out))
+        return f"{len(listed)} volumes written"
+
+    return program.run("preprocess", work)
 
 
 if __name__ == "__main__":

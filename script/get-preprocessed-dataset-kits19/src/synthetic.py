@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from workshop import files, program
 
 # Preprocessed scans have such sizes: 9 to 75 windows of 128 voxels a side that overlap by half.
 # They are asked again and again until there are as many as the rules have cases.
@@ -53,11 +52,10 @@ def facts(name: str, part: str, count: int) -> dict[str, Any]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = program.parser(__doc__)
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--part", choices=PARTS, default="validation", help="what they are for")
     parser.add_argument("--count", type=int, help="only the first so many")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
 
@@ -71,10 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     shapes = [(1, *shape) for shape in SHAPES[:count]]
     write(options.out, seed, np.asarray(shapes, dtype=np.int64))
-    text = json.dumps(facts(options.name, options.part, count), indent=1) + "\n"
-    unfinished = options.out / "dataset.json.part"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
+    files.write_facts(options.out, facts(options.name, options.part, count))
     print(f"{count} volumes of noise written")
     return 0
 

@@ -10,9 +10,7 @@ letters) and ``dataset.json``. FLAC files need the package soundfile; WAV files 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import sys
 import wave
 from collections.abc import Iterator
@@ -22,6 +20,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from workshop import files, program
+from workshop.program import ProgramError
 
 RATE = 16_000
 LONGEST_S = 15.0
@@ -29,10 +29,6 @@ KINDS = (".flac", ".wav")
 FILES = ("samples.npy", "offsets.npy", "texts.json")
 
 Samples = npt.NDArray[np.int16]
-
-
-class PreprocessError(Exception):
-    """The data set is not what it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +40,10 @@ class Utterance:
 
 
 def utterances(part: Path) -> Iterator[Utterance]:
-    """All that the lists below ``part`` name; raises PreprocessError for a missing file."""
+    """All that the lists below ``part`` name; raises ProgramError for a missing file."""
     lists = sorted(part.rglob("*.trans.txt"))
     if not lists:
-        raise PreprocessError(f"{part} has no *.trans.txt: is it a part of LibriSpeech?")
+        raise ProgramError(f"{part} has no *.trans.txt: is it a part of LibriSpeech?")
     for listing in lists:
         for line in listing.read_text(encoding="utf-8").splitlines():
             name, _, text = line.partition(" ")
@@ -60,7 +56,7 @@ def utterances(part: Path) -> Iterator[Utterance]:
                 None,
             )
             if path is None:
-                raise PreprocessError(f"{listing} names {name}, but there is no such sound file")
+                raise ProgramError(f"{listing} names {name}, but there is no such sound file")
             yield Utterance(path, text.strip().lower())
 
 
@@ -75,10 +71,10 @@ def read(path: Path) -> Samples:
         with wave.open(str(path), "rb") as file:
             rate = file.getframerate()
             if (file.getnchannels(), file.getsampwidth()) != (1, 2):
-                raise PreprocessError(f"{path} is not one channel of 16 bits")
+                raise ProgramError(f"{path} is not one channel of 16 bits")
             found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
     if rate != RATE or found.ndim != 1:
-        raise PreprocessError(f"{path} has {rate} samples a second, expected {RATE}")
+        raise ProgramError(f"{path} has {rate} samples a second, expected {RATE}")
     return found
 
 
@@ -92,7 +88,7 @@ def write(part: Path, out: Path) -> int:
             kept.append((samples, utterance.text))
     kept.sort(key=lambda pair: -len(pair[0]))
     if not kept:
-        raise PreprocessError(f"{part} has no utterance of up to {LONGEST_S:g} s")
+        raise ProgramError(f"{part} has no utterance of up to {LONGEST_S:g} s")
     np.save(out / "samples.npy", np.concatenate([samples for samples, _ in kept]))
     ends = np.cumsum([0, *(len(samples) for samples, _ in kept)])
     np.save(out / "offsets.npy", ends.astype(np.int64))
@@ -105,10 +101,6 @@ def facts(name: str, qsl_count: int, left_out: int, out: Path) -> dict[str, Any]
     """What dataset.json says."""
     lengths = np.diff(np.load(out / "offsets.npy"))
     repeated = {"qsl_count": qsl_count} if qsl_count else {}
-    files = {}
-    for file in FILES:
-        data = (out / file).read_bytes()
-        files[file] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     return {
         "name": name,
         "count": len(lengths),
@@ -116,36 +108,36 @@ def facts(name: str, qsl_count: int, left_out: int, out: Path) -> dict[str, Any]
         "rate": RATE,
         "seconds": round(float(lengths.sum()) / RATE, 1),
         "left_out": left_out,
-        "files": files,
+        "files": files.facts_of_files(out, FILES),
         "made_with": {"numpy": np.__version__},
     }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--part", type=Path, required=True, help="folder of a part, as dev-clean")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--qsl-count", type=int, default=0, help="samples that the rules want")
     parser.add_argument("--expect", type=int, default=0, help="utterances that there must be")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
+    return program.run("preprocess", lambda: make(options))
+
+
+def make(options: argparse.Namespace) -> str:
+    """Write everything; returns a line about it, or raises ProgramError for half a part."""
     try:
         left_out = write(options.part, options.out)
-        found = facts(options.name, options.qsl_count, left_out, options.out)
-        if options.expect not in (0, found["count"]):
-            raise PreprocessError(
-                f"{options.part} has {found['count']} utterances of up to {LONGEST_S:g} s, "
-                f"expected {options.expect}"
-            )
-    except (OSError, wave.Error, PreprocessError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        return 1
-    unfinished = options.out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
-    print(f"{found['count']} utterances of {found['seconds']} s in all written")
-    return 0
+    except wave.Error as error:
+        raise ProgramError(str(error)) from error
+    found = facts(options.name, options.qsl_count, left_out, options.out)
+    if options.expect not in (0, found["count"]):
+        raise ProgramError(
+            f"{options.part} has {found['count']} utterances of up to {LONGEST_S:g} s, "
+            f"expected {options.expect}"
+        )
+    files.write_facts(options.out, found)
+    return f"{found['count']} utterances of {found['seconds']} s in all written"
 
 
 if __name__ == "__main__":

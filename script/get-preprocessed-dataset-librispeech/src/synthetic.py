@@ -5,14 +5,13 @@ LibriSpeech's utterances of up to 15 s are 6 s long in the mean; these are too, 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 from preprocess import LONGEST_S, RATE, Samples, facts
+from workshop import files, program
 
 COUNT = 512
 SEED = 7
@@ -30,9 +29,8 @@ def sound(generator: np.random.Generator, seconds: float) -> Samples:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = program.parser(__doc__)
     parser.add_argument("--qsl-count", type=int, required=True, help="samples that the rules want")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     options = parser.parse_args(arguments)
     out: Path = options.out
     generator = np.random.default_rng(SEED)
@@ -43,9 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     np.save(out / "offsets.npy", ends.astype(np.int64))
     (out / "texts.json").write_text(json.dumps(["noise"] * COUNT) + "\n", encoding="utf-8")
     found = {**facts("librispeech-synthetic", options.qsl_count, 0, out), "seed": SEED}
-    unfinished = out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
+    files.write_facts(out, found)
     print(f"{COUNT} sounds of {found['seconds']} s in all written")
     return 0
 

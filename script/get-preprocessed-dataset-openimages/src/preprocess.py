@@ -19,10 +19,7 @@ samples) and ``dataset.json``.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +29,8 @@ import numpy as np
 import numpy.typing as npt
 import PIL
 from PIL import Image
+from workshop import files, program
+from workshop.program import ProgramError
 
 MEANS = np.asarray((0.485, 0.456, 0.406), dtype=np.float32)
 DEVIATIONS = np.asarray((0.229, 0.224, 0.225), dtype=np.float32)
@@ -41,10 +40,6 @@ MARGIN = 1 << 28
 
 Pixels = npt.NDArray[np.float32]
 Sample = npt.NDArray[Any]
-
-
-class PreprocessError(Exception):
-    """The pictures or their annotations cannot be used; the text says which and why."""
 
 
 def resize(pixels: Pixels, side: int) -> Pixels:
@@ -87,12 +82,12 @@ KINDS: dict[str, Callable[[Pixels], Sample]] = {
 
 
 def read_picture(path: Path) -> Pixels:
-    """A picture as RGB [h, w, 3]; raises PreprocessError when the file is none."""
+    """A picture as RGB [h, w, 3]; raises ProgramError when the file is none."""
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB"), dtype=np.float32)
     except OSError as error:
-        raise PreprocessError(f"{path} cannot be read as a picture: {error}") from error
+        raise ProgramError(f"{path} cannot be read as a picture: {error}") from error
 
 
 def read_annotations(path: Path, count: int) -> dict[str, Any]:
@@ -115,7 +110,7 @@ def read_annotations(path: Path, count: int) -> dict[str, Any]:
             "categories": [{"id": c["id"], "name": c["name"]} for c in told["categories"]],
         }
     except (ValueError, KeyError, TypeError) as error:
-        raise PreprocessError(
+        raise ProgramError(
             f"{path} has no annotations in COCO's format: {type(error).__name__} {error}"
         ) from error
 
@@ -132,48 +127,42 @@ def read_list(path: Path, folder: Path, count: int) -> dict[str, Any]:
 
 
 def check_files(folder: Path, images: list[dict[str, Any]]) -> None:
-    """Raise PreprocessError when pictures are missing: all are looked for before any is read."""
+    """Raise ProgramError when pictures are missing: all are looked for before any is read."""
     missing = [i["file_name"] for i in images if not (folder / i["file_name"]).is_file()]
     if missing:
         shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
-        raise PreprocessError(
-            f"{len(missing)} of {len(images)} pictures are not in {folder}: {shown}"
-        )
+        raise ProgramError(f"{len(missing)} of {len(images)} pictures are not in {folder}: {shown}")
 
 
-def room(out: Path, needed: int, count: int) -> None:
-    """Raise PreprocessError when ``needed`` bytes do not fit onto the disk of ``out``."""
-    free = shutil.disk_usage(out).free
-    if needed + MARGIN > free:
-        raise PreprocessError(
-            f"{count} pictures need {needed / 1e9:.1f} GB in {out}, {free / 1e9:.1f} GB "
-            "are free: ask for fewer (_size.500), or put the cache on a larger disk"
-        )
+def reserved(out: Path, kind: str, side: int, count: int) -> np.memmap[Any, Any]:
+    """samples.npy for ``count`` pictures; ProgramError when it does not fit onto the disk."""
+    blank = KINDS[kind](np.zeros((side, side, 3), dtype=np.float32))
+    message = f"{count} pictures need {{needed:.1f}} GB in {out}, {{free:.1f}} GB are free"
+    advice = ": ask for fewer (_size.500), or put the cache on a larger disk"
+    files.check_disk(out, count * blank.nbytes, message + advice, MARGIN)
+    return np.lib.format.open_memmap(
+        out / "samples.npy", mode="w+", dtype=blank.dtype, shape=(count, *blank.shape)
+    )
 
 
 def write_samples(
     folder: Path, images: list[dict[str, Any]], kind: str, side: int, out: Path
 ) -> Sample:
-    """Write samples.npy; raises PreprocessError when a picture has another size than stated."""
-    convert = KINDS[kind]
-    blank = convert(np.zeros((side, side, 3), dtype=np.float32))
-    room(out, len(images) * blank.nbytes, len(images))
-    samples = np.lib.format.open_memmap(
-        out / "samples.npy", mode="w+", dtype=blank.dtype, shape=(len(images), *blank.shape)
-    )
+    """Write samples.npy; raises ProgramError when a picture has another size than stated."""
+    samples = reserved(out, kind, side, len(images))
     for row, image in enumerate(images):
         pixels = read_picture(folder / image["file_name"])
         if pixels.shape[:2] != (image["height"], image["width"]):
-            raise PreprocessError(
+            raise ProgramError(
                 f"{folder / image['file_name']} is {pixels.shape[1]} x {pixels.shape[0]} pixels, "
                 f"the annotations say {image['width']} x {image['height']}"
             )
-        samples[row] = convert(resize(pixels, side))
+        samples[row] = KINDS[kind](resize(pixels, side))
     samples.flush()
-    return blank
+    return samples
 
 
-def facts(options: argparse.Namespace, told: dict[str, Any], blank: Sample) -> dict[str, Any]:
+def facts(options: argparse.Namespace, told: dict[str, Any], samples: Sample) -> dict[str, Any]:
     """What dataset.json says."""
     repeated = {"qsl_count": options.qsl_count} if options.qsl_count else {}
     return {
@@ -183,67 +172,64 @@ def facts(options: argparse.Namespace, told: dict[str, Any], blank: Sample) -> d
         "objects": len(told["annotations"]),
         "classes": len(told["categories"]),
         "input": options.input,
-        "sample_shape": list(blank.shape),
-        "sample_dtype": str(blank.dtype),
-        "files": {
-            name: _file_facts(options.out / name) for name in ("samples.npy", "annotations.json")
-        },
+        "sample_shape": list(samples.shape[1:]),
+        "sample_dtype": str(samples.dtype),
+        "files": files.facts_of_files(options.out, ("samples.npy", "annotations.json")),
         "made_with": {"pillow": PIL.__version__, "numpy": np.__version__},
     }
 
 
-def _file_facts(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """What the command lines of preprocessing and of made-up pictures have in common."""
+    parser = program.parser(doc)
+    parser.add_argument("--input", choices=KINDS, required=True, help="what the model is fed")
+    parser.add_argument("--side", type=int, required=True, help="pixels of a side of the input")
+    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
+    parser.add_argument("--qsl_count", type=int, default=0, help="samples that runs are to have")
+    return parser
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__)
     told = parser.add_mutually_exclusive_group(required=True)
     told.add_argument("--annotations", type=Path, help="JSON in COCO's format")
     told.add_argument("--list", type=Path, help="names of pictures without annotations")
     parser.add_argument("--images", type=Path, required=True, help="folder of the pictures")
-    parser.add_argument("--input", choices=KINDS, required=True, help="what the model is fed")
-    parser.add_argument("--side", type=int, required=True, help="pixels of a side of the input")
-    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--count", type=int, default=0, help="only the first so many pictures")
     parser.add_argument("--expect", type=int, default=0, help="pictures that there must be")
-    parser.add_argument("--qsl_count", type=int, default=0, help="samples that runs are to have")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
 
+def finish(options: argparse.Namespace, told: dict[str, Any], samples: Sample) -> None:
+    """Write the annotations and, last of all, dataset.json."""
+    (options.out / "annotations.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+    files.write_facts(options.out, facts(options, told, samples))
+
+
+def make(options: argparse.Namespace) -> str:
+    """Write everything; returns a line about it."""
+    if options.list:
+        told = read_list(options.list, options.images, options.count)
+    else:
+        told = read_annotations(options.annotations, options.count)
+    count = len(told["images"])
+    if options.expect not in (0, count):
+        source = options.list or options.annotations
+        raise ProgramError(f"{source} lists {count} pictures, expected {options.expect}")
+    check_files(options.images, told["images"])
+    samples = write_samples(
+        options.images, told["images"], options.input, options.side, options.out
+    )
+    finish(options, told, samples)
+    size = " x ".join(str(side) for side in samples.shape[1:])
+    return f"{count} samples of {size} {samples.dtype} written"
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Write the arrays, the annotations and, last of all, dataset.json."""
+    """Do as the command line asks."""
     options = parse(arguments)
-    out: Path = options.out
-    try:
-        if options.list:
-            told = read_list(options.list, options.images, options.count)
-        else:
-            told = read_annotations(options.annotations, options.count)
-        if options.expect not in (0, len(told["images"])):
-            raise PreprocessError(
-                f"{options.list or options.annotations} lists {len(told['images'])} pictures, "
-                f"expected {options.expect}"
-            )
-        check_files(options.images, told["images"])
-        blank = write_samples(options.images, told["images"], options.input, options.side, out)
-        (out / "annotations.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
-        found = facts(options, told, blank)
-    except (OSError, PreprocessError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        return 1
-    unfinished = out / "dataset.json.part"
-    unfinished.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
-    size = " x ".join(str(side) for side in blank.shape)
-    print(f"{found['count']} samples of {size} {blank.dtype} written")
-    return 0
+    return program.run("preprocess", lambda: make(options))
 
 
 if __name__ == "__main__":

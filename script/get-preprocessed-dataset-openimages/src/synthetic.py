@@ -9,14 +9,12 @@ not equally sure of the same thing everywhere. Their boxes are as meaningless.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from preprocess import KINDS, Pixels, PreprocessError, facts, resize, room
+from preprocess import KINDS, Pixels, finish, parser_of, reserved, resize
+from workshop import program
 
 SEED = 7
 # So many samples differ; each is asked again and again until there are as many as in the real set.
@@ -68,44 +66,24 @@ def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> d
     }
 
 
-def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--input", choices=KINDS, required=True, help="what the model is fed")
-    parser.add_argument("--side", type=int, required=True, help="pixels of a side of the input")
-    parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--count", type=int, default=0, help=f"how many pictures ({COUNT})")
-    parser.add_argument("--qsl_count", type=int, default=0, help="samples that runs are to have")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    return parser.parse_args(arguments)
+def make(options: argparse.Namespace) -> str:
+    """Write the arrays, the annotations and, last of all, dataset.json; returns a line about it."""
+    side, count = options.side, options.count or COUNT
+    generator = np.random.default_rng(SEED)
+    samples = reserved(options.out, options.input, side, count)
+    for row in range(count):
+        samples[row] = KINDS[options.input](clouds(generator, side))
+    samples.flush()
+    finish(options, drawn(generator, options.input, side, count), samples)
+    return f"{count} pictures of clouds written"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the arrays, the annotations and, last of all, dataset.json."""
-    options = parse(arguments)
-    out, side, count = options.out, options.side, options.count or COUNT
-    generator = np.random.default_rng(SEED)
-    convert = KINDS[options.input]
-    blank = convert(np.zeros((side, side, 3), dtype=np.float32))
-    try:
-        room(out, count * blank.nbytes, count)
-    except PreprocessError as error:
-        print(f"synthetic: {error}", file=sys.stderr)
-        return 1
-    samples = np.lib.format.open_memmap(
-        out / "samples.npy", mode="w+", dtype=blank.dtype, shape=(count, *blank.shape)
-    )
-    for row in range(count):
-        samples[row] = convert(clouds(generator, side))
-    samples.flush()
-    told = drawn(generator, options.input, side, count)
-    (out / "annotations.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
-    unfinished = out / "dataset.json.part"
-    text = json.dumps(facts(options, told, blank), indent=1) + "\n"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
-    print(f"{count} pictures of clouds written")
-    return 0
+    """Do as the command line asks."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--count", type=int, default=0, help=f"how many pictures ({COUNT})")
+    options = parser.parse_args(arguments)
+    return program.run("synthetic", lambda: make(options))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,7 @@ names are written, in its order.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +25,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import wordpiece
+from workshop import files, program
+from workshop.program import ProgramError
 
 LONGEST_QUESTION = 64
 STRIDE = 128
@@ -49,14 +49,6 @@ Row = dict[str, Any]
 T = TypeVar("T")
 
 
-class PreprocessError(Exception):
-    """The questions cannot be used; the text says why, ``advice`` what to do next."""
-
-    def __init__(self, message: str, advice: str = "") -> None:
-        super().__init__(message)
-        self.advice = advice
-
-
 @dataclass(frozen=True, slots=True)
 class Example:
     """A question, the text that holds its answer, and all answers that count as right."""
@@ -76,7 +68,7 @@ class Window:
 
 
 def read_examples(path: Path) -> list[Example]:
-    """All questions of a SQuAD file; raises PreprocessError when it is another kind of file."""
+    """All questions of a SQuAD file; raises ProgramError when it is another kind of file."""
     try:
         articles = json.loads(path.read_text(encoding="utf-8"))["data"]
         return [
@@ -91,7 +83,7 @@ def read_examples(path: Path) -> list[Example]:
             for asked in paragraph["qas"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PreprocessError(f"{path} is no SQuAD v1.1 file: {error!r}") from error
+        raise ProgramError(f"{path} is no SQuAD v1.1 file: {error!r}") from error
 
 
 def windows(tokens: int, room: int) -> Iterator[Window]:
@@ -189,10 +181,10 @@ def listed_words(listing: Path) -> list[str]:
 
 
 def picked(words: Sequence[str], known: Mapping[str, T], listing: Path, why_not: str) -> list[T]:
-    """What the words of a list name; PreprocessError for the first one that is not known."""
+    """What the words of a list name; ProgramError for the first one that is not known."""
     strange = next((word for word in words if word not in known), None)
     if strange is not None:
-        raise PreprocessError(f"{listing} names {strange}, but {why_not}", ADVICE)
+        raise ProgramError(f"{listing} names {strange}, but {why_not}", ADVICE)
     return [known[word] for word in words]
 
 
@@ -220,12 +212,6 @@ def write_arrays(rows: Sequence[Row], examples: Sequence[Example], out: Path) ->
     (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
-def file_facts(path: Path) -> dict[str, Any]:
-    """Size and sha256 of a written file."""
-    data = path.read_bytes()
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
 def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, Any]:
     """What dataset.json says of the arrays."""
     names = [*(f"{name}.npy" for name in ARRAYS), "examples.json"]
@@ -234,7 +220,7 @@ def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, 
         "count": count,
         "questions": questions,
         "length": options.length,
-        "files": {name: file_facts(options.out / name) for name in names},
+        "files": files.facts_of_files(options.out, names),
         "made_with": {"numpy": np.__version__},
     }
     return {**told, "qsl_count": options.qsl_count} if options.qsl_count else told
@@ -242,7 +228,7 @@ def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = program.parser(__doc__)
     parser.add_argument("--questions", type=Path, required=True, help="file in SQuAD v1.1 layout")
     parser.add_argument("--vocab", type=Path, required=True, help="vocabulary, one token a line")
     parser.add_argument("--length", type=int, default=384, help="tokens of a feature")
@@ -252,28 +238,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
     options = parse(arguments)
-    try:
+
+    def work() -> str:
         rows, examples = cut(options)
         write_arrays(rows, examples, options.out)
-    except (OSError, PreprocessError) as error:
-        print(f"preprocess: {error}", file=sys.stderr)
-        advice = getattr(error, "advice", "")
-        if advice:
-            print(f"next: {advice}", file=sys.stderr)
-        return 1
-    text = json.dumps(facts(options, len(rows), len(examples)), indent=1) + "\n"
-    unfinished = options.out / "dataset.json.part"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, options.out / "dataset.json")
-    print(f"{len(rows)} features of {len(examples)} questions written")
-    return 0
+        files.write_facts(options.out, facts(options, len(rows), len(examples)))
+        return f"{len(rows)} features of {len(examples)} questions written"
+
+    return program.run("preprocess", work)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,14 @@ Lengths follow those of SQuAD's 10833 features: mean 178, median 167, none above
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from preprocess import ARRAYS, Array, file_facts
+from preprocess import ARRAYS, Array
+from workshop import files, program
 
 COUNT = 1024
 LENGTH = 384
@@ -23,9 +22,7 @@ SEED = 7
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the arrays and, last of all, dataset.json."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
-    out: Path = parser.parse_args(arguments).out
+    out: Path = program.parser(__doc__).parse_args(arguments).out
     generator = np.random.default_rng(SEED)
     lengths = np.clip(generator.lognormal(np.log(167), 0.36, COUNT).round(), 40, LENGTH)
     shown = np.arange(LENGTH)[None, :] < lengths[:, None]
@@ -51,11 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "name": "squad-synthetic",
         "count": COUNT,
         "length": LENGTH,
-        "files": {name: file_facts(out / name) for name in names},
+        "files": files.facts_of_files(out, names),
     }
-    unfinished = out / "dataset.json.part"
-    unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    os.replace(unfinished, out / "dataset.json")
+    files.write_facts(out, facts)
     print(f"{COUNT} features of {lengths.mean():.0f} tokens in the mean written")
     return 0
 

@@ -67,7 +67,7 @@ def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
         changed = image.copy()
     changed.putpixel((5, 5), (1, 2, 3))
     changed.save(victim)
-    with pytest.raises(make_dataset.DatasetError, match="reads back as 540 images"):
+    with pytest.raises(make_dataset.ProgramError, match="reads back as 540 images"):
         make_dataset.verify_part(parts[1], tmp_path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -159,9 +160,9 @@ def test_what_is_not_brats_is_refused(tmp_path: Path, change: str, told: str) ->
 def test_a_full_disk_is_said_before_hours_of_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = volumes.shutil.disk_usage(tmp_path)._replace(free=1_000_000_000)
-    monkeypatch.setattr(volumes.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(volumes.VolumeError, match=r"take 9\.1 GB, and 1\.0 GB are free"):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(volumes.files.ProgramError, match=r"take 9\.1 GB, and 1\.0 GB are free"):
         volumes.Volumes(tmp_path, 67, (224, 224, 160))
     assert not list(tmp_path.iterdir())
 

@@ -53,7 +53,7 @@ def test_a_line_becomes_logarithms_and_rows(tmp_path: Path) -> None:
     assert found[0, 0] == 10
     assert found[0, 2:].tolist() == [(31 + k) % 20 for k in range(25)]
     (tmp_path / "day").write_text("1\t2\n")
-    with pytest.raises(preprocess.PreprocessError, match="day:1: 2 columns, expected 40"):
+    with pytest.raises(preprocess.ProgramError, match="day:1: 2 columns, expected 40"):
         preprocess.read_day(tmp_path / "day")
 
 
@@ -114,10 +114,10 @@ def test_the_file_of_the_first_dlrm_becomes_arrays(tmp_path: Path) -> None:
 def test_another_file_than_that_of_the_first_dlrm_is_refused(tmp_path: Path) -> None:
     path, rows = tmp_path / "terabyte_processed_test.bin", [3] * 26
     binary(path, 10, highest=5)
-    with pytest.raises(preprocess.PreprocessError, match="in category 0, whose table has 3 rows"):
+    with pytest.raises(preprocess.ProgramError, match="in category 0, whose table has 3 rows"):
         preprocess.from_binary(path, rows, preprocess.Choice(), tmp_path)
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(preprocess.PreprocessError, match="1596 bytes, not 40 int32 a pair"):
+    with pytest.raises(preprocess.ProgramError, match="1596 bytes, not 40 int32 a pair"):
         preprocess.from_binary(path, rows, preprocess.Choice(), tmp_path)
 
 
