@@ -114,19 +114,24 @@ def warnings(found: Telemetry, cores: int) -> Iterator[str]:
     if load is not None and load > max(IDLE_LOAD * cores, 0.5):
         where = cores_in_words(cores)
         yield f"the load was {load:g} on {where} at the start: something else was running"
+    if found.steal_share is not None and found.steal_share > STEAL_SHARE:
+        yield (f"{100 * found.steal_share:.1f} % of the CPU time went to other virtual machines")
+    yield from _clock_warnings(found)
+    free, total = found.memory_free_bytes, found.memory_total_bytes
+    if free is not None and total and free < LEAST_FREE_SHARE * total:
+        yield f"only {free / 2**20:.0f} MiB of memory were left: the system may have swapped"
+
+
+def _clock_warnings(found: Telemetry) -> Iterator[str]:
+    """What has slowed the processor down, or may have."""
     slow = [governor for governor in found.governors if governor != "performance"]
     if slow:
         yield f"the CPU governor is {', '.join(slow)}, not performance: the clock comes and goes"
-    if found.steal_share is not None and found.steal_share > STEAL_SHARE:
-        yield (f"{100 * found.steal_share:.1f} % of the CPU time went to other virtual machines")
     heat, clock = found.temperature_c, found.frequency_mhz
     if heat is not None and heat.greatest >= HOT_C:
         yield f"a sensor reached {heat.greatest:.0f} C: the clock may have been lowered"
     if clock is not None and clock.least < THROTTLED_SHARE * clock.greatest:
         yield f"the clock varied between {clock.least:.0f} and {clock.greatest:.0f} MHz"
-    free, total = found.memory_free_bytes, found.memory_total_bytes
-    if free is not None and total and free < LEAST_FREE_SHARE * total:
-        yield f"only {free / 2**20:.0f} MiB of memory were left: the system may have swapped"
 
 
 def governors() -> tuple[str, ...]:

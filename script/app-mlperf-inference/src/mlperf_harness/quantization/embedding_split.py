@@ -100,26 +100,24 @@ def cut(source: Path, least: int) -> Cut | None:
     """Cut the model in ``source``; None where the tables have fewer bytes than ``least``.
 
     Only weights in files of their own are set aside. A graph with further graphs in it (loops) is
-    not cut.
+    not cut, nor one in which the shapes of what was looked up are unknown.
     """
     import onnx
 
     whole = onnx.load(source, load_external_data=False)
     graph = whole.graph
-    beside = {t.name: t for t in graph.initializer if t.external_data}
-    lookups = [n for n in graph.node if n.op_type == "Gather" and n.input[0] in beside]
-    size = sum(tensor_bytes(beside[name]) for name in {node.input[0] for node in lookups})
-    if size < least or any(a.HasField("g") for node in graph.node for a in node.attribute):
+    lookups = _lookups(graph)
+    if _table_bytes(graph, lookups) < least or _has_graphs(graph):
         return None
     fronts = _with_what_they_need(graph, lookups)
-    front = [node for node in graph.node if node.output[0] in fronts]
-    rest = [node for node in graph.node if node.output[0] not in fronts]
-    made = {name for node in front for name in node.output}
-    ends = [tensor.name for tensor in graph.output]
+    front: list[Any] = []
+    rest: list[Any] = []
+    for node in graph.node:
+        (front if node.output[0] in fronts else rest).append(node)
     used = dict.fromkeys(name for node in rest for name in node.input)
-    rows = [name for name in dict.fromkeys((*used, *ends)) if name in made]
+    rows = _between(front, [*used, *(tensor.name for tensor in graph.output)])
     infos = {info.name: info for info in onnx.shape_inference.infer_shapes(whole).graph.value_info}
-    if any(name not in infos for name in rows):
+    if not infos.keys() >= set(rows):
         return None
     given = [infos[name] for name in rows]
     own = [tensor for tensor in graph.input if tensor.name in used]
@@ -131,6 +129,28 @@ def cut(source: Path, least: int) -> Cut | None:
         own=tuple(tensor.name for tensor in own),
         folder=source.parent,
     )
+
+
+def _lookups(graph: Any) -> list[Any]:
+    """The nodes that look rows up in a table which lies in a file of its own."""
+    beside = {tensor.name for tensor in graph.initializer if tensor.external_data}
+    return [node for node in graph.node if node.op_type == "Gather" and node.input[0] in beside]
+
+
+def _table_bytes(graph: Any, lookups: Iterable[Any]) -> int:
+    """Bytes of all tables that rows are looked up in."""
+    tables = {node.input[0] for node in lookups}
+    return sum(tensor_bytes(tensor) for tensor in graph.initializer if tensor.name in tables)
+
+
+def _has_graphs(graph: Any) -> bool:
+    return any(part.HasField("g") for node in graph.node for part in node.attribute)
+
+
+def _between(front: Iterable[Any], wanted: Iterable[str]) -> list[str]:
+    """Those of the ``wanted`` values that nodes of the front make, each once."""
+    made = {name for node in front for name in node.output}
+    return [name for name in dict.fromkeys(wanted) if name in made]
 
 
 def tensor_bytes(tensor: Any) -> int:

@@ -25,7 +25,7 @@ SIGN_KEEPING = (
 def centred(graph: Any, float_nodes: Iterable[str]) -> list[str]:
     """The values of a graph that products of matrices with weights are given, below zero too.
 
-    Where zero lies elsewhere OpenVINO has to subtract it: see ``backends.signed_steps``. A
+    Where zero lies elsewhere OpenVINO has to subtract it: see ``backends.int8_signed``. A
     convolution does that by itself.
     """
     weights = {tensor.name for tensor in graph.initializer}

@@ -47,11 +47,7 @@ class Tested:
 def measure(context: Context, scenario: str, test: str) -> str:
     """Run a test and verify it; the answer says why it was not made, or is empty."""
     submitted = context.tree.performance(scenario)
-    missing = ""
-    if submitted is None or submitted.validity != "VALID":
-        missing = "VALID performance"
-    elif test == "TEST01" and context.tree.accuracy(scenario) is None:
-        missing = "accuracy"
+    missing = _missing(context, scenario, test)
     if submitted is None or missing:
         reason = f"{scenario} {test}: not made, there is no {missing} run to compare it with"
         say(reason)
@@ -60,27 +56,40 @@ def measure(context: Context, scenario: str, test: str) -> str:
     with private_folder(context.tree.scenario(scenario), test) as folder:
         tested = _until_passed(context, scenario, test, submitted, folder)
         _lay_out(folder, test, tested)
-        metric = METRICS[scenario]
-        speed = tested.speed
-        result = ComplianceResult(
-            fingerprint=context.fingerprint(scenario, test),
-            scenario=scenario,
-            test=test,
-            passed=all(check.passed for check in tested.checks),
-            lines=tuple(line for check in tested.checks for line in check.lines),
-            faults=tuple(_faults(test, tested)),
-            value=speed.value if speed else None,
-            reference=speed.reference if speed else None,
-            unit=metric.unit,
-            seconds=time.monotonic() - began,
-            circumstances=context.circumstances(scenario, tested.outcome_versions, tested.seen),
-        )
+        result = _result(context, scenario, test, tested, time.monotonic() - began)
         records.write(folder / RESULT_FILE, result)
         context.tree.publish(folder, scenario, test)
     say(f"{scenario} {test}: {'passed' if result.passed else 'FAILED'}, {result.seconds:.0f} s")
     for fault in result.faults:
         say(f"  {fault.text}")
     return ""
+
+
+def _missing(context: Context, scenario: str, test: str) -> str:
+    """The kind of run that a test is compared with and that is not there; empty where it is."""
+    submitted = context.tree.performance(scenario)
+    if submitted is None or submitted.validity != "VALID":
+        return "VALID performance"
+    return "accuracy" if test == "TEST01" and context.tree.accuracy(scenario) is None else ""
+
+
+def _result(
+    context: Context, scenario: str, test: str, tested: Tested, seconds: float
+) -> ComplianceResult:
+    speed = tested.speed
+    return ComplianceResult(
+        fingerprint=context.fingerprint(scenario, test),
+        scenario=scenario,
+        test=test,
+        passed=all(check.passed for check in tested.checks),
+        lines=tuple(line for check in tested.checks for line in check.lines),
+        faults=tuple(_faults(test, tested)),
+        value=speed.value if speed else None,
+        reference=speed.reference if speed else None,
+        unit=METRICS[scenario].unit,
+        seconds=seconds,
+        circumstances=context.circumstances(scenario, tested.outcome_versions, tested.seen),
+    )
 
 
 def _until_passed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 from ..reporting.results import (
@@ -91,6 +91,17 @@ def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[
     return tuple(mode for mode in MODES if mode in made)
 
 
+def held(context: Context, scenario: str, mode: str) -> Run | None:
+    """The run of a mode, or of a compliance test by its name, that the tree holds."""
+    tree = context.tree
+    usual: dict[str, Callable[[str], Run | None]] = {
+        FIND: tree.found,
+        PERFORMANCE: tree.performance,
+        ACCURACY: tree.accuracy,
+    }
+    return usual[mode](scenario) if mode in usual else tree.compliance(scenario, mode)
+
+
 def _scenario(context: Context, name: str, wanted: Collection[str]) -> ScenarioResult:
     tree = context.tree
 
@@ -108,15 +119,11 @@ def _scenario(context: Context, name: str, wanted: Collection[str]) -> ScenarioR
 
 
 def _runs(context: Context, scenario: str) -> Iterator[tuple[str, Run]]:
-    tree = context.tree
     known = [each.test for each in context.rules.compliance] if context.rules else []
-    found: list[tuple[str, Run | None]] = [
-        (FIND, tree.found(scenario)),
-        (PERFORMANCE, tree.performance(scenario)),
-        (ACCURACY, tree.accuracy(scenario)),
-        *((test, tree.compliance(scenario, test)) for test in dict.fromkeys(known)),
-    ]
-    yield from ((mode, run) for mode, run in found if run is not None)
+    for mode in (FIND, PERFORMANCE, ACCURACY, *dict.fromkeys(known)):
+        run = held(context, scenario, mode)
+        if run is not None:
+            yield mode, run
 
 
 def _mine(context: Context, run: Run, scenario: str, mode: str) -> bool:

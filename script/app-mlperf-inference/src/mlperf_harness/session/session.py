@@ -13,7 +13,7 @@ from .. import backends, digests, host, records, rules
 from ..errors import DAMAGED, HarnessError
 from ..measuring import memory
 from ..reporting import documents, report
-from ..reporting.results import ComplianceResult, Results, Tree
+from ..reporting.results import ComplianceResult, FindResult, PerformanceResult, Results, Tree
 from ..rules import BenchmarkRules
 from ..settings import (
     ACCURACY,
@@ -217,25 +217,16 @@ def _measure(context: Context, scenario: str, mode: str) -> str:
 
 def _have(context: Context, scenario: str, mode: str) -> bool:
     """Whether the tree holds this very run already, and one that counts."""
-    tree, fingerprint = context.tree, context.fingerprint(scenario, mode)
-    if mode == PERFORMANCE:
-        run = tree.performance(scenario)
-        return run is not None and run.fingerprint == fingerprint and run.validity == "VALID"
-    if mode == ACCURACY:
-        figure = tree.accuracy(scenario)
-        return figure is not None and figure.fingerprint == fingerprint
-    if mode == FIND:
-        found = tree.found(scenario)
-        stored = context.store is None or context.stored(scenario) is not None
-        confirmed = found is not None and found.confirmed
-        return found is not None and found.fingerprint == fingerprint and confirmed and stored
-    test = tree.compliance(scenario, mode)
-    return (
-        test is not None
-        and test.fingerprint == fingerprint
-        and test.passed
-        and is_compared(tree, test)
-    )
+    run = inventory.held(context, scenario, mode)
+    if run is None or run.fingerprint != context.fingerprint(scenario, mode):
+        return False
+    if isinstance(run, PerformanceResult):
+        return run.validity == "VALID"
+    if isinstance(run, FindResult):
+        return run.confirmed and (context.store is None or context.stored(scenario) is not None)
+    if isinstance(run, ComplianceResult):
+        return run.passed and is_compared(context.tree, run)
+    return True
 
 
 def is_compared(tree: Tree, test: ComplianceResult) -> bool:
