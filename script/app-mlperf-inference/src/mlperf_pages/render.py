@@ -1,4 +1,4 @@
-"""Templates into HTML that needs no network: style and charts are part of the file."""
+"""Templates into documents: HTML that needs no network, as all is part of the file, and text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MissingPackageError(Exception):
 
 
 def render(template: Path, **values: Any) -> str:
-    """The page that ``template`` makes of ``values``; texts in them are escaped.
+    """What ``template`` makes of ``values``; their texts are escaped where its name ends in .html.
 
     Raises MissingPackageError without Jinja2, and jinja2.TemplateError where the template has a
     fault or names a value that is not given.
@@ -40,7 +40,7 @@ def _environment(folder: Path) -> jinja2.Environment:
         raise MissingPackageError from error
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, COMPONENTS]),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(["html"]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -14,9 +14,9 @@ from mlperf_pages.render import render as render_page
 
 from .. import records
 from ..errors import HarnessError
-from ..measuring.telemetry import Range, Telemetry
-from ..settings import OFFLINE, SERVER
+from ..settings import OFFLINE
 from ..wording import cores_in_words, duration, figures
+from . import readme, summary
 from .history import Entry, configuration
 from .results import (
     OtherRun,
@@ -33,7 +33,6 @@ TEMPLATE = Path(__file__).with_name("page.html")
 SERIES = "series.json"
 EARLIER = 30
 PERCENTILES = ("50.00", "90.00", "99.00")
-NO_COMMAND = "(not started by a command line)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,6 @@ class Part:
     charts: Sequence[tuple[str, str, charts.Chart]]
     logs: Sequence[tuple[str, str]]
     search: Sequence[tuple[str, ...]]
-    telemetry: Sequence[tuple[str, str]]
 
 
 def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
@@ -65,7 +63,7 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
         cores=cores_in_words(results.host.cores_usable),
         others=_others(results),
         commands=_commands(results),
-        system=_system(results),
+        duration=duration,
         figures=figures,
         accuracy_in_words=accuracy_in_words,
     )
@@ -75,7 +73,6 @@ def _part(
     results: Results, result: ScenarioResult, entries: Sequence[Entry], precision: str
 ) -> Part:
     run = result.performance_run
-    telemetry = run.circumstances.telemetry if run else None
     return Part(
         result=result,
         measured=_times(results, result),
@@ -84,8 +81,7 @@ def _part(
         problems=[(_rule(p), p) for p in results.problems if p.scenario == result.scenario],
         charts=list(_charts(results, run, entries, precision)) if run else [],
         logs=list(_logs(results, result)),
-        search=_search(result),
-        telemetry=list(_telemetry(telemetry)) if telemetry else [],
+        search=list(summary.tries(result.find)) if result.find else [],
     )
 
 
@@ -205,22 +201,6 @@ def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]
         yield "README", quote(os.path.relpath(readme, folder))
 
 
-def _search(result: ScenarioResult) -> list[tuple[str, ...]]:
-    """The runs of the search for the Server rate."""
-    if result.find is None or result.scenario != SERVER:
-        return []
-    return [
-        (
-            figures(each.qps),
-            f"{100 * each.late_share:.2f} %",
-            "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms",
-            "in time" if each.passed else "too late",
-            each.purpose,
-        )
-        for each in result.find.tries
-    ]
-
-
 def _others(results: Results) -> list[tuple[str, str, str]]:
     """Runs that lie in the same folder and belong to something else, by the call that made them."""
     groups: dict[tuple[str, str], list[OtherRun]] = {}
@@ -247,54 +227,5 @@ def _commands(results: Results) -> dict[str, str]:
     made: dict[str, list[tuple[str, str]]] = {}
     for result in results.results:
         for mode, around in result.runs():
-            made.setdefault(around.command or NO_COMMAND, []).append((result.scenario, mode))
+            made.setdefault(around.command or readme.NO_COMMAND, []).append((result.scenario, mode))
     return {command: _names(runs) for command, runs in made.items()}
-
-
-def _telemetry(seen: Telemetry) -> Iterator[tuple[str, str]]:
-    yield "CPU governor", ", ".join(seen.governors) or "not readable"
-    yield "clock", _span(seen.frequency_mhz, "MHz")
-    yield "temperature", _span(seen.temperature_c, "C")
-    yield "load before, after", f"{seen.load_before}, {seen.load_after}"
-    yield "busy, stolen CPU time", f"{_share(seen.busy_share)}, {_share(seen.steal_share)}"
-    if seen.memory_free_bytes is not None:
-        free, total = seen.memory_free_bytes / 2**30, seen.memory_total_bytes / 2**30
-        yield "least free memory", f"{free:.1f} of {total:.1f} GiB"
-    yield "NUMA nodes", str(seen.numa_nodes or "not readable")
-    yield "transparent huge pages", seen.huge_pages or "not readable"
-    energy = ", ".join(f"{name}: {joules:.1f} J" for name, joules in seen.energy_j.items())
-    yield "energy (telemetry, no power measurement)", energy or "not readable"
-
-
-def _span(found: Range | None, unit: str) -> str:
-    if found is None:
-        return "not readable"
-    return f"{found.least:g} to {found.greatest:g} {unit}, mean {found.mean:g}"
-
-
-def _share(value: float | None) -> str:
-    return "not readable" if value is None else f"{100 * value:.1f} %"
-
-
-def _asked(results: Results) -> str:
-    call = results.call
-    if call is None:
-        return "-"
-    return f"{', '.join(call.modes)} of {', '.join(call.scenarios)}; runs made: {len(call.made)}"
-
-
-def _system(results: Results) -> Mapping[str, str]:
-    cores = cores_in_words(results.host.cores_usable)
-    return {
-        "system": results.sut,
-        "operating system": results.host.system,
-        "processor": f"{results.host.cpu_model}, {cores} usable",
-        "memory": f"{results.host.memory_bytes / 2**30:.1f} GiB",
-        "versions": ", ".join(f"{key} {value}" for key, value in results.versions.items()),
-        "model": f"{results.model['name']}, sha256 {results.model['sha256']}",
-        "data": f"{results.dataset['name']}, {results.dataset['count']} samples",
-        "folder": results.folder,
-        "stored targets": results.sut_file or "-",
-        "this call": _asked(results),
-        "took": duration(results.seconds),
-    }

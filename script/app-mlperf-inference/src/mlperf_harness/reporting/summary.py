@@ -124,7 +124,7 @@ def _found(results: Results) -> list[str]:
     for each in found:
         if each.tries:
             lines += ["", f"{each.scenario} search:"]
-            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *_search(each)])
+            lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *tries(each)])
     return [*lines, ""]
 
 
@@ -134,7 +134,8 @@ def _target(found: FindResult) -> tuple[str, ...]:
     return found.scenario, found.quantity, value, f"{how}, {found.seconds:.0f} s"
 
 
-def _search(found: FindResult) -> Iterator[tuple[str, ...]]:
+def tries(found: FindResult) -> Iterator[tuple[str, ...]]:
+    """The runs of the search for the Server rate as cells: rate, late, p99, verdict, purpose."""
     for each in found.tries:
         tail = "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms"
         late = f"{100 * each.late_share:.2f} %"
