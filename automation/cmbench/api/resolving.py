@@ -27,7 +27,10 @@ def silent_facts(workspace: Workspace) -> FactTeller:
 
 
 def open_lock(request: RunRequest) -> Lock | None:
-    """The lock that a run must obey; ``None`` where there is none, or none yet."""
+    """The lock that a run must obey; ``None`` where there is none, or none yet.
+
+    Raises ``bad-value`` for no file name, or a folder that does not exist.
+    """
     path = request.flags.get("lock")
     if not path:
         return None

@@ -112,7 +112,10 @@ def _lenient(repositories: Iterable[Repository], paths: Iterable[str]) -> list[R
 
 
 def repository_to_write(workspace: Workspace, name: str) -> str:
-    """Where a new script goes: the repository ``name``, else the one we are in, else ``local``."""
+    """Where a new script goes: the repository ``name``, else the one we are in, else ``local``.
+
+    Raises ``bad-value`` where there is none.
+    """
     known = {r.alias: r.path for r in workspace.repositories}
     if name:
         if name not in known:

@@ -58,6 +58,7 @@ def export(store: Store, entries: Sequence[Entry], target: str) -> list[Entry]:
     """Write ``entries`` and all that they depend on to ``target`` (``.tar`` or ``.tar.gz``).
 
     Returns the entries written, what is needed first. An archive appears when it is complete.
+    Raises ``cache-damaged`` where one of those is gone.
     """
     chosen = with_dependencies(store, entries)
     missing = [key for e in chosen for key in e.deps if store.entry(key) is None]

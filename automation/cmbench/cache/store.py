@@ -375,7 +375,10 @@ class Store:
             return None
 
     def clear_away(self, path: str) -> None:
-        """Remove what belongs to no entry: a folder or a file below the store's home."""
+        """Remove what belongs to no entry: a folder or a file below the store's home.
+
+        Raises ``internal`` for a path outside of it.
+        """
         home = os.path.dirname(self.root) + os.sep
         if not os.path.abspath(path).startswith(home):
             raise Error("internal", f"{path} is not in {home}")

@@ -28,7 +28,10 @@ def inner_words(
 
 
 def extra_command(hidden: tuple[str, ...]) -> str:
-    """``hidden`` as the variable holds them from which ``cm`` in the container reads them."""
+    """``hidden`` as the variable holds them from which ``cm`` in the container reads them.
+
+    Raises ``bad-value`` for a secret with a blank in it.
+    """
     for word in hidden:
         if word.split() != [word]:
             name = word.partition("=")[0]

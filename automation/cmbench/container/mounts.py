@@ -209,7 +209,10 @@ def _brings(outer: Mount, inner: Mount) -> bool:
 
 
 def extra_mounts(options: Options, values: Mapping[str, str]) -> tuple[list[Mount], list[str]]:
-    """The mounts of flags and meta; those with an unset ``${{ KEY }}`` are left out."""
+    """The mounts of flags and meta; those with an unset ``${{ KEY }}`` are left out.
+
+    Raises ``bad-value`` for a folder that does not exist.
+    """
     found: list[Mount] = []
     unset: list[str] = []
     for text in options.mounts:

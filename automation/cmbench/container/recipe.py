@@ -125,7 +125,7 @@ def containerfile(recipe: Recipe) -> str:
 
 
 def definition(recipe: Recipe) -> str:
-    """The recipe as a definition file for apptainer."""
+    """The recipe as a definition file for apptainer; raises ``bad-value`` for a baked cache."""
     if recipe.baked:
         raise Error(
             "bad-value",

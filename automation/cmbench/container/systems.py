@@ -45,6 +45,7 @@ def base_image(image: str, system: str, version: str) -> tuple[str, str]:
     """The base image and its package manager (empty where the name of the image does not tell).
 
     ``image`` wins over ``system`` and ``version``, which wins over Debian.
+    Raises ``bad-value`` for a system or version that is not known, or no name of an image.
     """
     name = system.lower()
     if name and name not in SYSTEMS:
@@ -102,6 +103,7 @@ def packages(manager: str, tools: Iterable[str]) -> tuple[str, ...]:
     """Names of the packages with ``tools`` and of those that every image needs, sorted.
 
     A tool that the table does not know is taken for the name of a package.
+    Raises ``bad-value`` for what is no name of one.
     """
     table = _table()
     found = set(table["base"][manager])

@@ -181,7 +181,7 @@ class Diagnostic:
 
 
 def load_yaml(text: str, source: str) -> Any:
-    """Parse YAML with the fast loader; a syntax error names file, line and column."""
+    """Parse YAML with the fast loader; raises ``bad-meta`` with file, line and column."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -69,7 +69,10 @@ def choose(index: Index, tags: Tags, uid: str = "", caller: Script | None = None
 
 
 def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> list[Row]:
-    """All scripts that fit a query equally well by what ``choose`` says of repositories."""
+    """All scripts that fit a query equally well by what ``choose`` says of repositories.
+
+    Raises ``bad-value`` without tags, ``script-not-found``, and ``bad-meta`` for an unreadable one.
+    """
     if uid:
         rows = index.by_uid(uid)
         if not rows:
@@ -110,7 +113,10 @@ def _nearest(index: Index, rows: list[Row], caller: Script | None) -> list[Row]:
 
 
 def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
-    """Refuse a single word that several scripts carry: a user cannot have meant one of them."""
+    """Refuse a single word that several scripts carry: a user cannot have meant one of them.
+
+    Raises ``ambiguous``.
+    """
     if uid or len(tags.wanted) != 1 or tags.unwanted:
         return
     fitting = [row for row in index.find(tags) if all(row.accepts(v) for v in tags.variations)]

@@ -177,6 +177,7 @@ def publish(content: Path, target: Path) -> None:
     """Put the finished ``content`` at ``target``: one rename where that is free, else merged.
 
     An empty ``target`` is not replaced: it may be the current directory of a process.
+    Raises FileExistsError where a file and a folder have the same name.
     """
     if target.is_dir():
         _merge(content, target)

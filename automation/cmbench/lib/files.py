@@ -38,7 +38,10 @@ class Checksum:
 
 
 def parse_checksum(text: str) -> Checksum:
-    """``md5:...``, ``sha256:...`` or bare hexadecimal digits, told apart by their number."""
+    """``md5:...``, ``sha256:...`` or bare hexadecimal digits, told apart by their number.
+
+    Raises ``bad-value``.
+    """
     name, colon, value = text.strip().rpartition(":")
     value = value.lower()
     algorithm = _BY_LENGTH.get(len(value), "") if re.fullmatch(r"[0-9a-f]+", value) else ""

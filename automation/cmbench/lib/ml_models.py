@@ -85,7 +85,7 @@ def data_of(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def read_facts(folder: str) -> dict[str, Any]:
-    """The facts of the model in ``folder``; Error when it has none."""
+    """The facts of the model in ``folder``; raises ``model-facts`` when it has none."""
     path = os.path.join(folder, FACTS)
     try:
         with open(path, encoding="utf-8") as file:

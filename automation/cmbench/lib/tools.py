@@ -46,7 +46,10 @@ def bounds_of(env: Mapping[str, Any]) -> Bounds:
 
 
 def places(i: Mapping[str, Any]) -> list[str]:
-    """Where to look: the files and folders of ``--path`` and nowhere else, or along PATH."""
+    """Where to look: the files and folders of ``--path`` and nowhere else, or along PATH.
+
+    Raises ``bad-value`` for one that does not exist.
+    """
     given = str(i["env"].get("CM_TMP_PATH", ""))
     if not given:
         return [p for p in i["automation"].get_default_path_list(i) if os.path.isabs(p)]

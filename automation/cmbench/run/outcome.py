@@ -17,6 +17,7 @@ from cmbench.run.cm_objects import Place
 
 
 def expires(frame: Frame, now: float) -> float:
+    """When the result of the step gets too old, in seconds; raises ``bad-meta``."""
     try:
         return expiration(frame.expires, now)
     except ValueError:
@@ -28,7 +29,7 @@ def expires(frame: Frame, now: float) -> float:
 
 
 def check_version(frame: Frame, found: str) -> None:
-    """Refuse a result outside the bounds that were asked for."""
+    """Refuse a result outside the bounds that were asked for; raises ``version-not-found``."""
     wanted = frame.version
     if not (wanted.minimum or wanted.maximum):
         return
@@ -121,6 +122,7 @@ def joined(
 
 
 def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
+    """What the entry is stale without, beside its own files; raises ``bad-customize``."""
     key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
     legacy = frame.env.peek(key) if key in frame.env.written else None
     found = []

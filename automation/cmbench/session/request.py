@@ -333,7 +333,7 @@ def _check_agreement(names: Iterable[str], inputs: Mapping[str, Any], script: Sc
 
 
 def check_input(name: str, value: Any, script: Script) -> None:
-    """Refuse a value that the declared type or choices do not allow."""
+    """Refuse a value that the declared type or choices do not allow; raises ``bad-value``."""
     spec = script.inputs[name]
     text = str(_plain(value))
     if spec.choices and text not in spec.choices:

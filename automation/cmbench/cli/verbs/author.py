@@ -86,7 +86,10 @@ def test_script(command: Command) -> Reply:
 
 
 def add_script(command: Command) -> Reply:
-    """``cm add script``: a new script that passes the linter and its own tests at once."""
+    """``cm add script``: a new script that passes the linter and its own tests at once.
+
+    Raises ``bad-value`` without a name.
+    """
     from cmbench.author import scaffold
 
     flags = {key: str(value or "") for key, value in command.flags.items()}

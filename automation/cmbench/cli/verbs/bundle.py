@@ -16,7 +16,10 @@ DEFAULT_NAME = "cache.tar.gz"
 
 
 def export_cache(command: Command) -> Reply:
-    """``cm export cache`` (also ``bundle``): entries and all they depend on as one archive."""
+    """``cm export cache`` (also ``bundle``): entries and all they depend on as one archive.
+
+    Raises ``bad-value`` without --output.
+    """
     entries = named_entries(command, "export")
     output = command.flags.get("output") or DEFAULT_NAME
     if not isinstance(output, str):
@@ -32,7 +35,10 @@ def export_cache(command: Command) -> Reply:
 
 
 def import_cache(command: Command) -> Reply:
-    """``cm import cache``: entries of an archive, checked, at the same place below this home."""
+    """``cm import cache``: entries of an archive, checked, at the same place below this home.
+
+    Raises ``cannot-import`` where none of them fits.
+    """
     name = str(command.flags.get("input") or "".join(command.names[:1]))
     path = os.path.abspath(os.path.expanduser(name))
     if not name or not os.path.isfile(path):

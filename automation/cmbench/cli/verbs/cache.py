@@ -29,7 +29,10 @@ def show_cache(command: Command) -> Reply:
 
 
 def remove_cache(command: Command) -> Reply:
-    """``cm rm cache``: remove entries by tags; asks first unless -f is given."""
+    """``cm rm cache``: remove entries by tags; asks first unless -f is given.
+
+    Raises ``bad-value`` where none is named.
+    """
     if not names_entries(command):
         raise Error(
             "bad-value",

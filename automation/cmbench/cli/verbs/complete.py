@@ -11,7 +11,10 @@ from cmbench.errors import Error
 
 
 def complete_script(command: Command) -> Reply:
-    """The code for ``--shell``, or the candidates for the line in ``CMBENCH_LINE``."""
+    """The code for ``--shell``, or the candidates for the line in ``CMBENCH_LINE``.
+
+    Raises ``bad-value`` for another shell.
+    """
     shell = str(command.flags.get("shell") or "")
     line = os.environ.get(LINE, "")
     if shell not in SHELLS and (shell or not line):

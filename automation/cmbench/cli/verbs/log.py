@@ -8,7 +8,10 @@ from cmbench.errors import Error
 
 
 def log_script(command: Command) -> Reply:
-    """``cm log script [run]``: the whole log of a run, the newest if none is named."""
+    """``cm log script [run]``: the whole log of a run, the newest if none is named.
+
+    Raises ``bad-value`` for several.
+    """
     if len(command.names) > 1:
         raise Error("bad-value", "one log is shown at a time", hint="name one: cm log script last")
     run = command.names[0] if command.names else "last"

@@ -12,7 +12,7 @@ from cmbench.render.runs import end_text, repeated_text
 
 
 def diff_script(command: Command) -> Reply:
-    """``cm diff script <record> <record>``: what differs between two runs."""
+    """``cm diff script <record> <record>``: what differs between two runs; raises ``bad-value``."""
     refuse_unknown(command.flags, ("json", "out"), "diff", "")
     if len(command.names) != 2:
         raise Error(
@@ -26,7 +26,10 @@ def diff_script(command: Command) -> Reply:
 
 
 def replay_script(command: Command) -> Reply:
-    """``cm replay script <record>``: repeat a recorded run; more flags change it."""
+    """``cm replay script <record>``: repeat a recorded run; more flags change it.
+
+    Raises ``bad-value`` unless one is named.
+    """
     if len(command.names) != 1:
         raise Error(
             "bad-value",

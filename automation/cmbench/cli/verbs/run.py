@@ -12,7 +12,7 @@ _OF_PLANS = ("explain", "why", "dot", "mermaid")
 
 
 def run_script(command: Command) -> Reply:
-    """Run a script and all it needs."""
+    """Run a script and all it needs; raises ``unknown-flag``."""
     from cmbench.render.runs import end_text
 
     request = request_of(command)

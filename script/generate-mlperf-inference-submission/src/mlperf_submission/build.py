@@ -238,7 +238,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def edit(target: Path, change: Callable[[Path], list[T]]) -> list[T]:
-    """Apply ``change`` to a copy of the tree and publish it: all of it or nothing."""
+    """Apply ``change`` to a copy of the tree and publish it: all of it or nothing.
+
+    Raises SubmissionError where there is no tree.
+    """
     if not target.is_dir():
         raise SubmissionError(f"there is no tree {target}", "check --submission_dir")
     sweep(target.parent.glob(f".{target.name}.*"))

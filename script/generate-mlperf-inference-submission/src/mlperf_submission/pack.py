@@ -16,7 +16,10 @@ from .layouts import DIVISIONS
 
 
 def pack(tree: Path, target: Path) -> list[str]:
-    """Write ``target`` (.tar.gz) with the divisions of ``tree``; returns the packed names."""
+    """Write ``target`` (.tar.gz) with the divisions of ``tree``; returns the packed names.
+
+    Raises SubmissionError where there is nothing to pack.
+    """
     check_target(tree, target, "--output_tar")
     paths = files(tree)
     if not paths:

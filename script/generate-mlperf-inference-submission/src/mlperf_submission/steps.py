@@ -73,7 +73,10 @@ def report_folder(submission_dir: Path) -> Path:
 
 
 def generate(request: Request, ask: Asker | None = None) -> Answer:
-    """Write the tree, its README tables and the report; judge it by our own checks."""
+    """Write the tree, its README tables and the report; judge it by our own checks.
+
+    Raises SubmissionError without results.
+    """
     if not request.submitter:
         raise SubmissionError(
             "nobody is named who hands in", "give --submitter=NAME", "needs-input"
@@ -219,7 +222,10 @@ def check(
     compare: Path | None = None,
     explain: bool = False,
 ) -> Answer:
-    """Judge a tree by our own checks, beside what the official checkers said."""
+    """Judge a tree by our own checks, beside what the official checkers said.
+
+    Raises SubmissionError where there is no tree.
+    """
     if not submission_dir.is_dir():
         raise SubmissionError(f"there is no tree {submission_dir}", "check --submission_dir")
     tree = Tree(submission_dir, layouts.of_round(benchmark_round or round_of(submission_dir)))
@@ -249,7 +255,10 @@ def summarize(
     compare: Path | None = None,
     folder: Path | None = None,
 ) -> Answer:
-    """Write the report of a tree again, to ``folder`` or beside the tree; nothing is refused."""
+    """Write the report of a tree again, to ``folder`` or beside the tree; nothing is refused.
+
+    Raises SubmissionError where there is no tree.
+    """
     if not submission_dir.is_dir():
         raise SubmissionError(f"there is no tree {submission_dir}", "check --submission_dir")
     if compare is not None and not compare.is_dir():

@@ -110,7 +110,10 @@ class Backend(ABC):
 
 
 def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[TensorSpec]) -> None:
-    """Compare tensors by name; a size of -1 in either fits every size."""
+    """Compare tensors by name; a size of -1 in either fits every size.
+
+    Raises HarnessError where they differ.
+    """
     by_name = {tensor.name: tensor for tensor in found}
     for tensor in wanted:
         real = by_name.get(tensor.name)

@@ -40,7 +40,7 @@ BENCHMARKS: dict[str, tuple[Callable[[Path, ModelSpec, Rules], Benchmark], Rules
 
 
 def create(name: str, dataset: Path, model: ModelSpec) -> Benchmark:
-    """The benchmark ``name`` on the preprocessed ``dataset``; HarnessError when they do not fit.
+    """The benchmark ``name`` on preprocessed ``dataset``; raises HarnessError when they do not fit.
 
     A data set whose facts name a ``qsl_count`` is repeated until it has that many samples.
     """

@@ -84,7 +84,7 @@ class Solver:
         self._unit = np.asarray([height, width] * 2, dtype=np.float32)
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
-        """See ``base.Solver``."""
+        """See ``base.Solver``; raises HarnessError for answers of another number of images."""
         step = self._format.images_per_call or len(indices)
         for begin in range(0, len(indices), step):
             part = indices[begin : begin + step]

@@ -68,7 +68,10 @@ class ImageClassification:
         np.subtract(outputs[0], self._offset, out=results, casting="unsafe")
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """Top-1 accuracy in percent; see ``base.Benchmark``."""
+        """Top-1 accuracy in percent; see ``base.Benchmark``.
+
+        Raises HarnessError for an answer that is no class.
+        """
         wrong = next((k for k, answer in enumerate(answers) if len(answer) != 4), None)
         if wrong is not None:
             size = len(answers[wrong])

@@ -94,7 +94,7 @@ class QuestionAnswering:
         self.loaded = []
 
     def rows(self, indices: Sequence[int] | Array) -> Array:
-        """Where these samples lie; IndexError when one of them was not loaded."""
+        """Where these samples lie; raises IndexError when one was not loaded."""
         rows = self._row_of[np.asarray(indices, dtype=np.int64)]
         if rows.min() < 0:
             missing = np.asarray(indices)[rows < 0][0]
@@ -114,7 +114,10 @@ class QuestionAnswering:
         results[:, width:] = NO_LOGIT
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """F1 in percent; see ``base.Benchmark``. Each feature counts once, however often asked."""
+        """F1 in percent; see ``base.Benchmark``. Each feature counts once, however often asked.
+
+        Raises HarnessError for answers of another size.
+        """
         size = 4 * 2 * self.length
         wrong = next((k for k, answer in enumerate(answers) if len(answer) != size), None)
         if wrong is not None:

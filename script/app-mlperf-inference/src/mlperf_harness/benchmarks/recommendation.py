@@ -53,7 +53,10 @@ class Groups:
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 
     def pairs(self, groups: Sequence[int] | Array) -> tuple[Array, Array]:
-        """Rows of the pairs of these loaded groups, in order, and the size of each group."""
+        """Rows of the pairs of these loaded groups, in order, and the size of each group.
+
+        Raises IndexError for one that is not loaded.
+        """
         place = self._place[np.asarray(groups, dtype=np.int64)]
         if len(place) and place.min() < 0:
             missing = np.asarray(groups)[place < 0][0]
@@ -141,7 +144,10 @@ class Recommendation:
         return _Solver(predictors[MAIN], self._groups, self._names)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """AUC in percent; see ``base.Benchmark``."""
+        """AUC in percent; see ``base.Benchmark``.
+
+        Raises HarnessError for answers of another size.
+        """
         sizes = np.diff(self._offsets)[samples]
         given = np.asarray([len(answer) for answer in answers])
         if (given != PAIR_BYTES * sizes).any():
@@ -182,7 +188,10 @@ def auc(labels: Array, scores: Array) -> float:
 
 
 def input_names(model: ModelSpec) -> dict[str, str]:
-    """Which input of the model is which: ``dense``, ``indices`` and, feature-first, ``offsets``."""
+    """Which input of the model is which: ``dense``, ``indices`` and, feature-first, ``offsets``.
+
+    Raises HarnessError for another signature.
+    """
     layout = model.options.get("layout", PAIR_FIRST)
     wanted = {PAIR_FIRST: 2, FEATURE_FIRST: 3}
     if layout not in wanted:

@@ -194,7 +194,7 @@ class Segmentation:
         self._loaded.clear()
 
     def volume(self, index: int) -> Array:
-        """A loaded volume [channels, d, h, w]."""
+        """A loaded volume [channels, d, h, w]; raises IndexError for one that is not loaded."""
         try:
             return self._loaded[index]
         except KeyError as error:
@@ -205,7 +205,10 @@ class Segmentation:
         return Slider(self, predictors[MAIN])
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
-        """The Dice of each region over all volumes, and their mean; see ``base.Benchmark``."""
+        """The Dice of each region over all volumes, and their mean; see ``base.Benchmark``.
+
+        Raises HarnessError for answers of another size.
+        """
         shares = np.ma.zeros((len(answers), len(self._regions)))
         for number, (answer, sample) in enumerate(zip(answers, samples.tolist(), strict=True)):
             truth = self._labels[self._label_offsets[sample] : self._label_offsets[sample + 1]]

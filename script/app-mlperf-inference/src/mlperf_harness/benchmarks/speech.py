@@ -166,7 +166,7 @@ class SpeechRecognition:
         self._loaded.clear()
 
     def sounds(self, indices: Sequence[int] | Array) -> list[Array]:
-        """The samples of these loaded utterances."""
+        """The samples of these loaded utterances; raises IndexError for one that is not loaded."""
         try:
             return [self._loaded[int(index)] for index in indices]
         except KeyError as error:

@@ -114,7 +114,10 @@ class Summarization:
         return _Solver(predictors[MAIN], self)
 
     def padded(self, indices: Sequence[int] | Array) -> tuple[Array, Array]:
-        """Tokens and mask [n, longest] of loaded prompts, with the padding on the left."""
+        """Tokens and mask [n, longest] of loaded prompts, with the padding on the left.
+
+        Raises IndexError for one that is not loaded.
+        """
         try:
             prompts = [self._loaded[int(index)] for index in indices]
         except KeyError as error:

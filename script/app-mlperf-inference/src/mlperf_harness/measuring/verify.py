@@ -139,7 +139,10 @@ def nearly_equal(baseline: float, tested: float, delta_percent: float) -> Check:
 
 
 def tokens(log: Path, scenario: str, dtype: str, end_token: int) -> Check:
-    """TEST06: first tokens, ends and lengths of answers that are lists of tokens."""
+    """TEST06: first tokens, ends and lengths of answers that are lists of tokens.
+
+    Raises HarnessError for a log that cannot be read.
+    """
     import numpy
 
     try:

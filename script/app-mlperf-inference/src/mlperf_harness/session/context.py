@@ -101,7 +101,10 @@ class Context:
     def launch(
         self, run: RunSettings, folder: Path, name: str, number: int = 1
     ) -> tuple[Outcome, Telemetry]:
-        """Make one LoadGen run; a run that fails is kept for looking at and ends the session."""
+        """Make one LoadGen run; a run that fails is kept for looking at and ends the session.
+
+        Raises HarnessError then.
+        """
         label = f"{run.scenario} {name}"
         duration_ms = 0
         if run.mode == PERFORMANCE:
