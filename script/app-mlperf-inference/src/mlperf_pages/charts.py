@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 WIDTH, HEIGHT = 340.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 12.0, 24.0, 36.0
@@ -60,12 +59,6 @@ class Chart:
     have a class and points, ``bars`` x, y, width, class and tooltip, ``dots`` x, y, radius, class
     and tooltip, ``texts`` x, y, anchor and word. ``series`` names lines that have a legend.
     """
-
-    WIDTH: ClassVar[float] = WIDTH
-    HEIGHT: ClassVar[float] = HEIGHT
-    LEFT: ClassVar[float] = LEFT
-    END: ClassVar[float] = END
-    BASE: ClassVar[float] = BASE
 
     name: str
     unit: str
