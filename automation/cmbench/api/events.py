@@ -11,7 +11,7 @@ from cmbench.run.step import StepEnd
 from cmbench.values import immutable
 
 
-@immutable(frozen=True, slots=True, eq=True, repr=True)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Step:
     """A step of a run; ``number`` names it while it runs, ``caller`` is that of who needs it.
 
@@ -29,7 +29,7 @@ class Step:
     error: str = ""
 
 
-@immutable(frozen=True, slots=True, eq=True, repr=True)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Event:
     """One thing that happened; ``kind`` is one of these.
 
@@ -45,6 +45,11 @@ class Event:
     text: str = ""
     step: Step | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """What it tells, in one line."""
+        step = f"{self.step.label} {self.step.status}".strip() if self.step is not None else ""
+        return " ".join(str(part) for part in (self.kind, self.text, step, self.data or "") if part)
 
 
 OnEvent = Callable[[Event], None]

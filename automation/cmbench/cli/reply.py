@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
+from cmbench.values import immutable
 
 Answer = dict[str, Any]
 """What cmind gets back: ``return`` is 0 or the exit code, ``error`` a text, the rest is data."""
@@ -35,7 +35,7 @@ class Command(Call):
             print(text, flush=True)
 
 
-@dataclass(slots=True)
+@immutable(frozen=True, slots=True, eq=False, repr=False)
 class Reply:
     """What a verb has found.
 

@@ -26,11 +26,11 @@ from cmbench.format.model import Outcome
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Place, artifact, os_info, run_state
 from cmbench.run.customize import crash, load, programs, unanswered
-from cmbench.run.executor import Executor, Job, run_job
 from cmbench.run.log import RunLog
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
+    from cmbench.run.executor import Executor, Job
     from cmbench.run.mlc_modules import Actions
     from cmbench.run.workers import Crew
 
@@ -319,6 +319,8 @@ class StepRunner:
         command = ["bash", path]
         if prefix_lines:
             command = ["bash", "-c", "\n".join([*prefix_lines, '. "$0"']), path]
+        from cmbench.run.executor import Job
+
         job = Job(
             command=tuple(command),
             cwd=place.cwd,
@@ -342,6 +344,8 @@ class StepRunner:
 
     def _process(self, job: Job) -> tuple[int, tuple[str, ...]]:
         """Run the native program where the executor does; its exit status and last lines."""
+        from cmbench.run.executor import run_job
+
         if self._executor is None:
             from cmbench.run.process import LocalExecutor
 
