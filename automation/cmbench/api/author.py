@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.resolving import make_plan, make_resolver, silent_facts
@@ -15,13 +15,14 @@ from cmbench.format.model import Script
 from cmbench.session import request as requests_in
 from cmbench.session.call import Call
 from cmbench.session.workspace import OWN_ALIAS, Workspace
+from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.author.lint import Fault
     from cmbench.author.scaffold import Wish
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Linted:
     """What the linter found: ``faults`` that do not bind are warnings; ``fixed`` are scripts."""
 
@@ -31,7 +32,7 @@ class Linted:
     fixed: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Documented:
     """The generated pages by path, and those that were not up to date."""
 
@@ -39,7 +40,7 @@ class Documented:
     stale: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Tested:
     """One test of a script; it has passed where there are no problems."""
 
@@ -48,7 +49,7 @@ class Tested:
     problems: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Choice:
     """Which checks of the linter are made; ``strict`` holds other dialects to all of them."""
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cmbench.api.resolving import make_plan, make_resolver, silent_facts
 from cmbench.cache import retention
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
 from cmbench.format.model import Tags
 from cmbench.index.select import parse_tags
-from cmbench.plan.node import Node
-from cmbench.plan.resolve import Resolver
 from cmbench.session.call import RunRequest
 from cmbench.session.workspace import Workspace
+from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.cache.bundle import Imported
+    from cmbench.plan.node import Node
+    from cmbench.plan.resolve import Resolver
 
 _SHORTEST = 4
 """Digits of a uid that name an entry."""
@@ -31,7 +31,7 @@ def _nothing(text: str) -> None:
     """For whoever does not want to know."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Removed:
     """What was removed; ``pinned`` and ``shared`` entries that were named are still there."""
 
@@ -40,7 +40,7 @@ class Removed:
     shared: Sequence[Entry]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Checked:
     """An entry compared with what was recorded when it was published.
 
@@ -56,7 +56,7 @@ class Checked:
     faults: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Reasons:
     """What made an entry and who uses it.
 
@@ -71,7 +71,7 @@ class Reasons:
     runs: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Foreseen:
     """What the cache would answer to a call: the root of its plan, and how near entries differ."""
 
@@ -79,7 +79,7 @@ class Foreseen:
     misses: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Usage:
     """What uses the disk: ``parts`` of name, number of items and bytes; ``shared`` in bytes."""
 
@@ -92,7 +92,7 @@ class Usage:
         return sum(size for _, _, size in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Brought:
     """What an archive has brought; ``unsound`` are names of entries and why they do not answer."""
 
@@ -170,6 +170,9 @@ def unpin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
 
 def resolver_of(workspace: Workspace) -> Resolver:
     """A resolver that can say whether entries are sound here and now."""
+    from cmbench.api.resolving import silent_facts
+    from cmbench.plan.resolve import Resolver
+
     facts = silent_facts(workspace)
     facts.resolver = resolver = Resolver(workspace.index, workspace.store, facts)
     return resolver
@@ -200,6 +203,7 @@ def _reasons(workspace: Workspace, entry: Entry, resolver: Resolver) -> Reasons:
 
 def foresee(request: RunRequest) -> Foreseen:
     """What the cache would answer to ``request``, and how the nearest entries differ."""
+    from cmbench.api.resolving import make_plan, make_resolver, silent_facts
     from cmbench.plan.explain import Notes
 
     facts = silent_facts(request.workspace)

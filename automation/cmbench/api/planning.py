@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
 from cmbench.plan.node import Plan, sure, walk
 from cmbench.session.call import RunRequest
+from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.plan.explain import Origin
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Explanation:
     """Where the value of the env key ``key`` comes from.
 
@@ -38,7 +39,7 @@ class Explanation:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Planned:
     """The tree of steps of ``request`` as things are now.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cmbench.api.events import OnEvent
@@ -18,6 +17,7 @@ from cmbench.repeat.replay import differences, flags_to_repeat, obstacles
 from cmbench.run.executor import Executor
 from cmbench.session.call import Call, RunRequest
 from cmbench.session.workspace import Workspace
+from cmbench.values import immutable
 
 _TROUBLE = re.compile(
     r"\b(error|errors|warning|warn|fatal|failed|failure|traceback|exception|denied|killed)\b"
@@ -31,7 +31,7 @@ _LISTED = 12
 _END = re.compile(r"== .*: \w+ in [\d.]+ s")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Recalled:
     """A recorded run that is to be repeated, and what of it cannot be as it was."""
 
@@ -48,7 +48,7 @@ class Recalled:
         return Call(self.workspace, self.flags).request()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Replayed:
     """A repeated run: what could not be as it was, and what differs in the results."""
 
@@ -57,7 +57,7 @@ class Replayed:
     differences: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Compared:
     """Two records, and what differs between them by section."""
 
@@ -66,7 +66,7 @@ class Compared:
     differences: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class LogLines:
     """The wanted lines of the log at ``path``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from cmbench.errors import Error
@@ -11,9 +10,10 @@ from cmbench.format.model import Script, Tags
 from cmbench.index.scripts import Index, Row
 from cmbench.index.select import choose, parse_tags
 from cmbench.session.workspace import Workspace
+from cmbench.values import immutable
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class FoundScript:
     """A script that was found: its names, where it is, what it is for."""
 

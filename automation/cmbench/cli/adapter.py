@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cmbench.cli import commands
-from cmbench.cli.commands import Verb
 from cmbench.errors import Error, did_you_mean
+
+if TYPE_CHECKING:
+    from cmbench.cli.commands import Verb
 
 
 def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
@@ -26,6 +27,10 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     verbs that only its base class knows (``load`` ...) stay cmind's. Returns a CM return dict;
     raises nothing of its own.
     """
+    if "cmd" in i:
+        # What is there by now, cmind's own index above all, stays until the process ends with this
+        # command: every collection that looked at it again would do so in vain.
+        gc.freeze()
     cmind = automation.cmind
     word = str(i.get("action", ""))
     verb = word.replace("-", "_")
@@ -43,10 +48,6 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     if _declared(thing, verb) is not None:
         from cmbench.cli import dispatch as cli
 
-        if "cmd" in i:
-            # What is there by now, cmind's own index above all, stays until the process ends with
-            # this command: every collection that looked at it again would do so in vain.
-            gc.freeze()
         with _output(i):
             result = cli.handle(thing, verb, cmind, i)
     else:
@@ -122,10 +123,14 @@ def _inherited(automation: Any, verb: str) -> Any:
 
 
 def _declared(thing: str, word: str) -> Verb | None:
+    from cmbench.cli import commands
+
     return next((v for v in commands.VERBS if v.thing == thing and word in v.words), None)
 
 
 def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
+    from cmbench.cli import commands
+
     guess = did_you_mean(word, commands.words_of(thing))
     error = Error(
         "unknown-verb",

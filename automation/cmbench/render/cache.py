@@ -11,9 +11,7 @@ from typing import Any
 from cmbench.api.cache import Brought, Checked, Usage
 from cmbench.cache.cache_entry import Entry
 from cmbench.cache.retention import Disposal, Rules
-from cmbench.format.env import MISSING
 from cmbench.lib.text_files import size_text
-from cmbench.plan.resolve import shown_value
 
 WIDTH = 80
 SHOWN = 10
@@ -66,6 +64,9 @@ def _lines_of(words: list[str]) -> list[str]:
 
 def why_text(data: Mapping[str, Any]) -> str:
     """What made an entry, what it read, what it depends on and who uses it."""
+    from cmbench.format.env import MISSING
+    from cmbench.plan.resolve import shown_value
+
     state = "sound: it answers a call with these values" if data["sound"] else data["why_not"]
     label = ",".join([data["script"], *("_" + name for name in data["variations"])])
     marks = [word for word in ("pinned", "shared", "imported") if data[word]]
