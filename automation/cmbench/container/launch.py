@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from cmbench.cache.store import Entry, Store
 from cmbench.container.engines import (
@@ -23,9 +24,12 @@ from cmbench.container.engines import (
     run_commands,
     stop_command,
 )
+from cmbench.container.mounts import Mount
 from cmbench.errors import Error
 from cmbench.lib.probe import probe
-from cmbench.run.process import run_process
+from cmbench.run.executor import Job as NativeJob
+from cmbench.run.executor import JobHandle, JobState, run_job
+from cmbench.run.process import LocalExecutor, run_process
 
 Say = Callable[[str], None]
 
@@ -182,24 +186,126 @@ def run(
     Without ``say`` the container has this process's terminal; else ``say`` gets its output, line
     by line. However it ends, nothing of it is left.
     """
-    commands = run_commands(engine, job)
-    main = main_command(commands)
-    before, after = commands[:main], commands[main + 1 :]
-    env = environment(engine, job, environ)
-    for command in before:
-        _small(command, env)
+    executor = ContainerExecutor(engine, environ, lambda asked: job)
+    if say is not None:
+        return run_job(executor, NativeJob(job.command, "/", environ), say).exit_code
+    container = _Container(engine, job, environ)
+    command = container.begin()
     try:
-        if say is None:
-            return _attached(commands[main], env)
-        return run_process(commands[main], "/", env, say)
+        return _attached(command, container.env)
     except BaseException:
-        stop = stop_command(engine, job)
-        if stop:
-            probe(stop, timeout=_STOP_SECONDS)
+        container.stop()
         raise
     finally:
-        for command in after:
+        container.end()
+
+
+class _Container:
+    """One run of a container: what comes before and after it, and how it is stopped."""
+
+    def __init__(self, engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
+        commands = run_commands(engine, job)
+        main = main_command(commands)
+        self.env = environment(engine, job, environ)
+        self._before, self._main, self._after = (
+            commands[:main],
+            commands[main],
+            commands[main + 1 :],
+        )
+        self._stop = stop_command(engine, job)
+
+    def begin(self) -> list[str]:
+        """Do what comes before; the command of the run itself."""
+        for command in self._before:
+            _small(command, self.env)
+        return self._main
+
+    def stop(self) -> None:
+        """End what runs in it."""
+        if self._stop:
+            probe(self._stop, timeout=_STOP_SECONDS)
+
+    def end(self) -> None:
+        """Leave nothing of it."""
+        for command in self._after:
             probe(command, timeout=60)
+
+
+class ContainerExecutor:
+    """Runs jobs in containers; ``container`` says for each job what its container is given."""
+
+    name = "container"
+
+    def __init__(
+        self, engine: Engine, environ: Mapping[str, str], container: Callable[[NativeJob], Job]
+    ) -> None:
+        self._engine = engine
+        self._environ = environ
+        self._container = container
+        self._local = LocalExecutor()
+        self._open: dict[str, _Container] = {}
+
+    def submit(self, job: NativeJob) -> JobHandle:
+        """Start a container for ``job``; raises ``container-failed`` and ``cannot-start``."""
+        container = _Container(self._engine, self._container(job), self._environ)
+        command = container.begin()
+        try:
+            handle = self._local.submit(NativeJob(tuple(command), "/", container.env))
+        except BaseException:
+            container.end()
+            raise
+        self._open[handle.id] = container
+        return handle
+
+    def logs(self, handle: JobHandle) -> list[str]:
+        """New lines of its output."""
+        return self._local.logs(handle)
+
+    def poll(self, handle: JobHandle) -> JobState:
+        """Whether it runs."""
+        return self._local.poll(handle)
+
+    def cancel(self, handle: JobHandle) -> None:
+        """Stop the container, and leave nothing of it."""
+        container = self._open.pop(handle.id)
+        try:
+            self._local.cancel(handle)
+        finally:
+            container.stop()
+            container.end()
+
+    def fetch(self, handle: JobHandle) -> None:
+        """All is here already: the folders of the job are those of this machine."""
+        self._local.fetch(handle)
+        self._open.pop(handle.id).end()
+
+
+def for_steps(image: Job) -> Callable[[NativeJob], Job]:
+    """Containers of ``image`` for the native programs of steps: each sees what its job names.
+
+    Folders have the same paths inside; cache entries are found in the store, which is mounted with
+    what ``image`` mounts.
+    """
+
+    def container(job: NativeJob) -> Job:
+        writes = [Mount(path, path, True) for path in (job.cwd, job.scratch) if path]
+        reads = [Mount(path, path, False) for path in job.reads]
+        name = f"{image.name}-{os.path.basename(job.scratch or job.cwd)}"
+        return replace(
+            image,
+            command=job.command,
+            mounts=(*image.mounts, *writes, *reads),
+            work=job.cwd,
+            name=name,
+            env={**image.env, **_changed(job.environment)},
+        )
+
+    return container
+
+
+def _changed(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a step has set: the rest of the environment is this machine's own affair."""
+    return {key: value for key, value in environment.items() if os.environ.get(key) != value}
 
 
 def _small(command: Sequence[str], env: Mapping[str, str]) -> None:

@@ -27,6 +27,7 @@ ENTER = "/opt/cmbench/enter"
 
 PYTHON_PACKAGES = (
     "cmind>=4.2,<5",
+    "Jinja2>=3.1",
     "PyYAML>=6",
     "packaging>=22",
     "requests>=2.28",
