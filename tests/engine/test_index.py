@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.format import script_digest as content
+from cmbench.format import sources as content
 from cmbench.index import scripts as index
 from lab import Lab
 

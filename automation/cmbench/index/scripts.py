@@ -22,7 +22,7 @@ from cmbench.format.model import Script, Tags
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
-    from cmbench.format.script_digest import Content
+    from cmbench.format.sources import Content, Programs
 
 _FORMAT = 2
 _SCHEMA = (
@@ -111,6 +111,7 @@ class Index:
         self._dialects: dict[tuple[str, str], Dialect] = {}
         self._stored: dict[str, tuple[str, str, str]] = {}
         self._contents: dict[str, Content] = {}
+        self._programs: dict[str, Programs] = {}
         self._unsaved: list[tuple[str, ...]] = []
         self._order = {repository.alias: n for n, repository in enumerate(repositories)}
 
@@ -209,6 +210,14 @@ class Index:
             content = self._contents[path] = self._content(path)
         return content
 
+    def programs(self, path: str) -> Programs:
+        """What the programs of a script tell, as far as their source shows it."""
+        from cmbench.format.sources import Programs
+
+        if path not in self._programs:
+            self._programs[path] = Programs(path, self.content(path).names)
+        return self._programs[path]
+
     def save(self) -> None:
         """Store the contents that were read from the files themselves."""
         rows, self._unsaved = self._unsaved, []
@@ -264,7 +273,7 @@ class Index:
         return read_meta(path)
 
     def _content(self, path: str) -> Content:
-        from cmbench.format.script_digest import Content, own_files, read_content
+        from cmbench.format.sources import Content, own_files, read_content
 
         files = own_files(path)
         stamp = "\n".join([f"{name}:{size}:{time}" for name, size, time in files])

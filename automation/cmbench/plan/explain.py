@@ -7,7 +7,6 @@ anyway, so that neither a plan without explanations nor a run pays for it.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from cmbench.format.merge import USER
 from cmbench.format.model import Condition, Dependency, Script, Settings
 from cmbench.index.select import merge_order
 from cmbench.plan.node import Detail, Node
-from cmbench.plan.requirements import Estimator, own_code
+from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import (
     Resolver,
     call_env,
@@ -65,7 +64,9 @@ class Notes:
         self.readers: dict[str, list[str]] = {}
         self.inputs: list[str] = []
         self._resolver = resolver
-        self._estimator = Estimator(os.path.dirname(resolver.store.root), self._made_by)
+        self._estimator = Estimator(
+            os.path.dirname(resolver.store.root), self._made_by, resolver.index.programs
+        )
         self._key = key
         self._known: set[str] = set()
         self._steps = 0
@@ -125,13 +126,20 @@ class Notes:
             mappings = (block.input_mapping for block in frame.blocks)
             pairs = {(name, key) for mapping in mappings for name, key in mapping.items()}
             self.inputs = sorted(name for name, key in pairs if key == self._key)
-        sets, reads = _uses(frame, self._key)
+        sets, reads = self._uses(frame)
         if sets:
             self._add(frame, "its own code can set it", MISSING, True)
         if reads:
             steps = self.readers.setdefault(_now_text(self._key, now), [])
             if frame.script.alias not in steps:
                 steps.append(frame.script.alias)
+
+    def _uses(self, frame: Frame) -> tuple[bool, bool]:
+        """Whether the step's own code sets the key, and whether it or a condition reads it."""
+        sets, names = self._resolver.index.programs(frame.script.path).uses(self._key)
+        conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
+        asked = any(self._key == name for condition in conditions for name, _ in condition.rules)
+        return sets, asked or names
 
     def _see_gift(self, frame: Frame, parent: Frame, node: Node) -> None:
         now = parent.env.peek(self._key, MISSING)
@@ -272,18 +280,6 @@ def _version_origin(frame: Frame) -> str:
     if asked:
         return "asked for by " + (frame.parent.label if frame.parent else "the command")
     return "default_version of the script or variation" if frame.version.exact else ""
-
-
-def _uses(frame: Frame, key: str) -> tuple[bool, bool]:
-    """Whether the step's own code sets ``key``, and whether it or a condition reads it."""
-    code = own_code(frame.script.path)
-    word = re.escape(key)
-    sets = re.search(rf"""\[['"]{word}['"]\]\s*=[^=]""", code) or re.search(
-        rf"""^\s*echo\s+['"]?{word}=""", code, re.MULTILINE
-    )
-    conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
-    asked = any(key == name for condition in conditions for name, _ in condition.rules)
-    return bool(sets), asked or bool(re.search(rf"\b{word}\b", code) and not sets)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -19,17 +19,11 @@ from cmbench.cache.store import Entry
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, as_text, mask
 from cmbench.format.model import Script
+from cmbench.format.sources import Programs
 from cmbench.plan.node import Node
 from cmbench.plan.resolved_step import Frame
 from cmbench.record import load_record, own_times
 
-_SUDO = re.compile(r"^[^#\n]*\bsudo\b", re.MULTILINE)
-_SHELL_FETCHES = re.compile(
-    r"^[^#\n]*\b(?:wget|curl|git\s+(?:clone|pull|fetch)|pip3?\s+install"
-    r"|(?:apt|apt-get|dnf|yum|brew|conda)\s+(?:-\S+\s+)*install)\b",
-    re.MULTILINE,
-)
-_PYTHON_FETCHES = re.compile(r"^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\(", re.MULTILINE)
 _MEGABYTE = 1_000_000
 _KEY = re.compile("[A-Z][A-Z0-9_]*")
 """What is left of ``<<<KEY>>>`` where the plan does not know its value."""
@@ -72,16 +66,22 @@ RECORDS, STEPS = 20, 2_000
 
 
 class Estimator:
-    """Estimates the needs of steps; reads runs and each script's own code once.
+    """Estimates the needs of steps; reads the records of runs once.
 
-    ``root`` is the folder that holds the runs, ``made_by`` gives a script's cache entries.
+    ``root`` is the folder that holds the runs, ``made_by`` gives a script's cache entries,
+    ``programs`` those of the script at a path.
     """
 
-    def __init__(self, root: str, made_by: Callable[[Script], Iterable[Entry]]) -> None:
+    def __init__(
+        self,
+        root: str,
+        made_by: Callable[[Script], Iterable[Entry]],
+        programs: Callable[[str], Programs],
+    ) -> None:
         self._runs = os.path.join(root, "runs")
         self._made_by = made_by
         self._seconds: dict[tuple[str, tuple[str, ...]], float] | None = None
-        self._code: dict[str, tuple[bool, bool]] = {}
+        self._programs = programs
 
     def needs(self, node: Node) -> Needs:
         """What the step ``node`` takes if it runs."""
@@ -123,27 +123,14 @@ class Estimator:
         declared = _declared(frame, "privileges")
         if declared:
             return declared
-        return ("can call sudo, if you allow it",) if self._can(frame)[0] else ()
+        programs = self._programs(frame.script.path)
+        return ("can call sudo, if you allow it",) if programs.calls_sudo else ()
 
     def _own(self, frame: Frame) -> Iterable[Download]:
         """What a script that says nothing of downloads may fetch, to judge by its programs."""
-        if self._can(frame)[1]:
+        if self._programs(frame.script.path).fetches:
             what = f"what {frame.script.alias} may fetch by itself"
             yield Download(what, "addresses not known yet")
-
-    def _can(self, frame: Frame) -> tuple[bool, bool]:
-        """Whether the script's own programs can call ``sudo``, and whether they can download."""
-        path = frame.script.path
-        if path not in self._code:
-            found = programs(path)
-            sudo = any(_SUDO.search(text) for text in found.values())
-            self._code[path] = sudo, any(_fetches(name, text) for name, text in found.items())
-        return self._code[path]
-
-
-def _fetches(name: str, program: str) -> bool:
-    pattern = _SHELL_FETCHES if name.endswith(".sh") else _PYTHON_FETCHES
-    return bool(pattern.search(program))
 
 
 def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -165,21 +152,6 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
             for step, seconds in zip(steps, own_times(steps), strict=True):
                 if step["status"] == "done":
                     found.setdefault(_kind(step["script_uid"], step["variations"]), seconds)
-    return found
-
-
-def own_code(path: str) -> str:
-    """The text of the programs in the script directory ``path``."""
-    return "\n".join(programs(path).values())
-
-
-def programs(path: str) -> dict[str, str]:
-    """The programs in the script directory ``path``, by name."""
-    found = {}
-    for name in sorted(os.listdir(path)):
-        if name.endswith((".py", ".sh")):
-            with open(os.path.join(path, name), encoding="utf-8", errors="replace") as stream:
-                found[name] = stream.read()
     return found
 
 

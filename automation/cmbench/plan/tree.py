@@ -18,8 +18,8 @@ from cmbench.cache.cache_entry import Entry
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
 from cmbench.format.model import PHASES, Dependency, Request, Tags
+from cmbench.format.sources import Programs
 from cmbench.index.select import candidates
-from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.asking import request_of
 from cmbench.plan.node import Node, Plan, walk
 from cmbench.plan.resolve import Facts, Resolver
@@ -112,7 +112,6 @@ class Planner:
         self._facts = facts
         self._watcher = watcher
         self._made: dict[str, list[Mapping[str, Any]]] = {}
-        self._customize: dict[str, str] = {}
 
     def plan(self, request: Request) -> Plan:
         """The plan for ``request``; raises ``Error`` for whatever cannot be resolved."""
@@ -198,7 +197,7 @@ class Planner:
         """Whether ``other`` asks for what ``frame`` was asked for, as far as its script looks."""
         own = frame.request.env
         keys = [key for key in {**own, **other} if own.get(key) != other.get(key)]
-        text = f"{self._own_code(frame)}{frame.script.meta}" if keys else ""
+        text = f"{self._programs(frame).hooks}{frame.script.meta}" if keys else ""
         return not any(key in text for key in keys)
 
     def _below(self, frame: Frame, dynamic_only: bool) -> dict[str, tuple[Node | None, ...]]:
@@ -259,7 +258,8 @@ class Planner:
 
     def _promise_own_keys(self, frame: Frame, phase: str) -> None:
         """Keys that this step's own code may set before ``phase`` and that the phase asks for."""
-        source = self._own_code(frame)
+        programs = self._programs(frame)
+        source = programs.hooks
         if not source or not isinstance(frame.env, PlanEnv):
             return
         if phase != "prehook_deps":
@@ -270,16 +270,11 @@ class Planner:
                     if key in source and frame.env.peek(key, MISSING) is MISSING:
                         frame.env.promise((key,), frame.script.alias)
             for key in _tag_keys(entry):
-                if frame.env.peek(key, "") == "" and _sets(source, key):
+                if frame.env.peek(key, "") == "" and programs.hooks_set(key):
                     frame.env.doubt(key, frame.script.alias)
 
-    def _own_code(self, frame: Frame) -> str:
-        path = frame.script.path
-        if path not in self._customize:
-            there = self._resolver.index.content(path).names
-            files = [name for name in ("customize.py", "run.sh") if name in there]
-            self._customize[path] = "".join(read_or_empty(f"{path}/{name}") for name in files)
-        return self._customize[path]
+    def _programs(self, frame: Frame) -> Programs:
+        return self._resolver.index.programs(frame.script.path)
 
     def _give(
         self, frame: Frame, cached: str, entry: Entry | None, when: str
@@ -296,7 +291,7 @@ class Planner:
             return new
         new = entry.new_env if entry else _known_exports(frame)
         env.take(dict.fromkeys(new, Pending(frame.script.alias)) if when else new)
-        if entry is None and self._own_code(frame):
+        if entry is None and self._programs(frame).hooks:
             rest = [pattern for pattern in frame.texts("new_env_keys") if pattern not in new]
             env.promise(rest, frame.script.alias)
             return None
@@ -342,15 +337,6 @@ def _tag_keys(entry: Dependency) -> Iterator[str]:
         yield from keys
     for _, rules in entry.tags_if_env:
         yield from (key for condition in rules for key, _ in condition.rules)
-
-
-def _sets(source: str, key: str) -> bool:
-    """Whether a step's own code sets ``key``, and does not only look at it."""
-    if key not in source:
-        return False
-    name = re.escape(key)
-    found = rf"""['"]{name}['"]\s*(?:\]\s*=(?!=)|:)|setdefault\(\s*['"]{name}['"]|\b{name}=(?!=)"""
-    return re.search(found, source) is not None
 
 
 def _tags_above(frame: Frame) -> list[Tags]:

@@ -19,7 +19,7 @@ from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, fingerprint
 from cmbench.format.model import Request, Script
-from cmbench.format.script_digest import file_digests, own_files, read_content
+from cmbench.format.sources import file_digests, own_files, read_content
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.files import file_checksum
 from cmbench.lib.text_files import listed

@@ -9,7 +9,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, fingerprint
-from cmbench.format.script_digest import own_files
+from cmbench.format.sources import own_files
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.text_files import listed
 from cmbench.record import host_facts, own_times, revision

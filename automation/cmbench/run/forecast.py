@@ -8,8 +8,6 @@ entry that one would make is used by the other. What cannot be told is not indep
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,18 +15,12 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, select_keys
 from cmbench.format.model import Dependency
-from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.node import Node, walk
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame
 from cmbench.plan.tree import PlanEnv, Planner
 from cmbench.run.step import ALONE
 from cmbench.values import immutable
-
-_KEY = re.compile(r"\+?\b[A-Z][A-Z0-9_]{2,}\b")
-_RUNS_US = re.compile(
-    r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\(|(?:action|cache)_(?:object|action)\b"
-)
 
 
 class WatchedEnv(PlanEnv):
@@ -82,7 +74,6 @@ class Forecaster:
     def __init__(self, resolver: Resolver, facts: Facts) -> None:
         self._resolver = resolver
         self._facts = facts
-        self._texts: dict[str, str] = {}
 
     def look(
         self, frame: Frame, entry: Dependency, phase: str, before: Sequence[Forecast]
@@ -140,20 +131,12 @@ class Forecaster:
         return (
             "validate_cache.sh" in names
             or any(ALONE in name.split() or "<" in name for name in frame.texts("exclusive"))
-            or bool(_RUNS_US.search(self._text(frame)))
+            or self._resolver.index.programs(frame.script.path).runs_us
         )
 
-    def _text(self, frame: Frame) -> str:
-        path = frame.script.path
-        if path not in self._texts:
-            names = self._resolver.index.content(path).names
-            code = [name for name in names if name.endswith((".py", ".sh"))]
-            self._texts[path] = "".join(read_or_empty(os.path.join(path, n)) for n in code)
-        return self._texts[path]
-
     def _words(self, frame: Frame) -> Iterable[str]:
-        listed = self._resolver.index.content(frame.script.path).words
-        return {*listed, *_KEY.findall(self._text(frame))}
+        index, path = self._resolver.index, frame.script.path
+        return {*index.content(path).words, *index.programs(path).keys}
 
 
 def _has_entry(frame: Frame) -> bool:

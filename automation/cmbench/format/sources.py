@@ -1,0 +1,180 @@
+"""What a script directory holds: its own files, a digest of them, and what its programs tell.
+
+All that the engine finds out by looking into the source of a script is found out here. The patterns
+are texts: most commands need none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+
+from cmbench.format.meta import META_FILES
+from cmbench.lib.text_files import read_or_empty
+from cmbench.values import immutable
+
+_IGNORED = re.compile(
+    r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
+)
+_NAME = attrgetter("name")
+_SHORT = 16
+"""Digits of a digest that tell the versions of one file apart."""
+_SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)"
+_OS_WORD = rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]"
+_ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]+"
+_KEY = r"\+?\b[A-Z][A-Z0-9_]{2,}\b"
+_RUNS_US = (
+    r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\("
+    r"|(?:action|cache)_(?:object|action)\b"
+)
+_SUDO = r"(?m)^[^#\n]*\bsudo\b"
+_SHELL_FETCHES = (
+    r"(?m)^[^#\n]*\b(?:wget|curl|git\s+(?:clone|pull|fetch)|pip3?\s+install"
+    r"|(?:apt|apt-get|dnf|yum|brew|conda)\s+(?:-\S+\s+)*install)\b"
+)
+_PYTHON_FETCHES = r"(?m)^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\("
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Content:
+    """Digest of a script's own files, their names, the env words that its programs may read.
+
+    A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at.
+    """
+
+    digest: str
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def own_files(path: str) -> list[tuple[str, int, int]]:
+    """Name, size and time (ns) of each file of the script directory ``path`` that counts."""
+    found: list[tuple[str, int, int]] = []
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        with os.scandir(f"{path}/{prefix}") as entries:
+            for entry in sorted(entries, key=_NAME):
+                name = prefix + entry.name
+                if _IGNORED.search(name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(name + "/")
+                elif entry.is_file():
+                    info = entry.stat()
+                    found.append((name, info.st_size, info.st_mtime_ns))
+    return found
+
+
+def read_content(path: str, names: Sequence[str]) -> Content:
+    """The content of the script directory ``path``, whose own files are ``names``, sorted."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    words: set[bytes] = set()
+    for name in names:
+        with open(os.path.join(path, name), "rb") as stream:
+            data = stream.read()
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+        if name == "customize.py":
+            words |= {b"os:" + word for word in re.findall(_OS_WORD, data)}
+        elif name not in META_FILES:
+            words |= _words(name, data)
+    found = tuple(sorted(word.decode() for word in words))
+    return Content(digest.hexdigest()[:32], found, tuple(names))
+
+
+def file_digests(path: str) -> dict[str, str]:
+    """A digest of each file of the script directory ``path`` that counts, read from the disk."""
+    from pathlib import Path
+
+    from cmbench.lib.files import file_checksum
+
+    names = [name for name, _, _ in own_files(path)]
+    return {name: file_checksum(Path(path, name), "sha256")[:_SHORT] for name in names}
+
+
+def _words(name: str, data: bytes) -> set[bytes]:
+    patterns: list[bytes] = []
+    if name.endswith(".sh"):
+        patterns.append(_SHELL_WORD)
+    if name.endswith(".py"):
+        patterns.append(_OS_WORD)
+    if name.endswith((".sh", ".py", ".json", ".yaml", ".txt", ".c", ".cpp", ".cu")):
+        patterns.append(_ENV_WORD)
+    return {word for pattern in patterns for word in re.findall(pattern, data)}
+
+
+class Programs:
+    """The programs of the script directory ``path``, each read once, when it is asked about.
+
+    ``names`` are the files of the script that count.
+    """
+
+    def __init__(self, path: str, names: Sequence[str]) -> None:
+        self._path = path
+        self._names = [name for name in names if name.endswith((".py", ".sh"))]
+        self._read: dict[str, str] = {}
+
+    def _texts(self, names: Iterable[str]) -> dict[str, str]:
+        for name in names:
+            if name in self._names and name not in self._read:
+                self._read[name] = read_or_empty(os.path.join(self._path, name))
+        return {name: self._read[name] for name in names if name in self._read}
+
+    def _has(self, pattern: str, ending: str = "") -> bool:
+        texts = self._texts([name for name in self._outer if name.endswith(ending)]).values()
+        return any(re.search(pattern, text) for text in texts)
+
+    @property
+    def _outer(self) -> list[str]:
+        return [name for name in self._names if "/" not in name]
+
+    @property
+    def hooks(self) -> str:
+        """What runs in each step: ``customize.py`` and ``run.sh``."""
+        return "".join(self._texts(("customize.py", "run.sh")).values())
+
+    @property
+    def keys(self) -> set[str]:
+        """All words that may be env keys."""
+        return set(re.findall(_KEY, "".join(self._texts(self._names).values())))
+
+    @property
+    def runs_us(self) -> bool:
+        """Whether they may start the engine itself."""
+        return re.search(_RUNS_US, "".join(self._texts(self._names).values())) is not None
+
+    @property
+    def calls_sudo(self) -> bool:
+        """Whether a program can call ``sudo``."""
+        return self._has(_SUDO)
+
+    @property
+    def fetches(self) -> bool:
+        """Whether a program can download by itself."""
+        return self._has(_SHELL_FETCHES, ".sh") or self._has(_PYTHON_FETCHES, ".py")
+
+    def uses(self, key: str) -> tuple[bool, bool]:
+        """Whether a program sets the env key, and whether one names it without setting it."""
+        code = "\n".join(self._texts(self._outer).values())
+        word = re.escape(key)
+        sets = re.search(rf"""\[['"]{word}['"]\]\s*=[^=]""", code) or re.search(
+            rf"""(?m)^\s*echo\s+['"]?{word}=""", code
+        )
+        return bool(sets), not sets and bool(re.search(rf"\b{word}\b", code))
+
+    def hooks_set(self, key: str) -> bool:
+        """Whether ``hooks`` set the env key, and do not only look at it."""
+        if key not in self.hooks:
+            return False
+        name = re.escape(key)
+        return bool(
+            re.search(
+                rf"""['"]{name}['"]\s*(?:\]\s*=(?!=)|:)|setdefault\(\s*['"]{name}['"]"""
+                rf"""|\b{name}=(?!=)""",
+                self.hooks,
+            )
+        )
