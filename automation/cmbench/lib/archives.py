@@ -22,7 +22,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -151,26 +151,17 @@ def private_folder(target: Path) -> Iterator[Path]:
             locks.try_lock(lock)
         yield folder
     finally:
-        _remove_tree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
 def _sweep(parent: Path, prefix: str) -> None:
     for path in parent.iterdir():
-        if not path.name.startswith(prefix):
-            continue
-        with suppress(OSError):
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
+        if path.name.startswith(prefix) and _is_folder(path):
+            with suppress(OSError):
                 # Only a run that is dead lets go of its lock.
-                if locks.try_lock(handle):
-                    _remove_tree(path)
-            finally:
-                os.close(handle)
-
-
-def _remove_tree(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+                if not locks.is_held(path):
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def publish(content: Path, target: Path) -> None:
@@ -214,12 +205,8 @@ def _unpack(archive: Path, writer: _Writer, single_name: str, progress: Progress
     kind = kind_of(archive)
     if kind == "zip":
         _unpack_zip(archive, writer, progress)
-    elif kind == "tar":
-        with open(archive, "rb") as raw:
-            require_space(writer.root, archive.stat().st_size)
-            _unpack_tar(_watched(raw, archive, progress), writer)
     elif kind:
-        _unpack_compressed(archive, kind, writer, single_name, progress)
+        _unpack_stream(archive, kind, writer, single_name, progress)
     else:
         raise Error(
             "archive-unknown",
@@ -235,12 +222,15 @@ def _first_bytes(archive: Path) -> str:
     return f"it starts with {head!r}" if head else "it is empty"
 
 
-def _unpack_compressed(
+def _unpack_stream(
     archive: Path, kind: str, writer: _Writer, single_name: str, progress: Progress | None
 ) -> None:
+    """Unpack a tar, compressed or not, or a single compressed file."""
+    if kind == "tar":
+        require_space(writer.root, archive.stat().st_size)
     with open(archive, "rb") as raw, _decompressed(raw, archive, kind, progress) as plain:
         buffered = io.BufferedReader(_Source(plain), CHUNK)
-        if _is_tar_header(buffered.peek(512)[:512], archive.name):
+        if kind == "tar" or _is_tar_header(buffered.peek(512)[:512], archive.name):
             _unpack_tar(buffered, writer)
         else:
             writer.single = single_name or _without_suffix(archive.name, kind)
@@ -254,17 +244,19 @@ def _without_suffix(name: str, kind: str) -> str:
     return name + ".out"
 
 
-@contextmanager
 def _decompressed(
     raw: IO[bytes], archive: Path, kind: str, progress: Progress | None
-) -> Iterator[IO[bytes]]:
+) -> AbstractContextManager[IO[bytes]]:
     if kind == "zst":
-        with _zstd(raw, archive) as stream:
-            yield stream
-        return
-    readers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-    with readers[kind](_watched(raw, archive, progress)) as stream:
-        yield stream
+        return _zstd(raw, archive)
+    readers: dict[str, Any] = {
+        "gz": gzip.open,
+        "bz2": bz2.open,
+        "xz": lzma.open,
+        "tar": lambda x: x,
+    }
+    opened: IO[bytes] = readers[kind](_watched(raw, archive, progress))
+    return opened
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_harness import backends, records, rules
+from mlperf_harness import backends, host, records, rules
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.jobs import Probe, Request
 from mlperf_harness.measuring import memory
@@ -23,7 +23,7 @@ PROBE = Probe({}, 1, 50_000, 300_000_000)
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with 8 GB free, and no limit yet."""
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(host, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(memory, "MEMBERSHIP", tmp_path / "membership")
     (tmp_path / "meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable:   8000000 kB\n")

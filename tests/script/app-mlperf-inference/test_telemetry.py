@@ -40,11 +40,11 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("HUGE_PAGES", "huge"),
         ("THERMAL", "thermal"),
         ("SENSORS", "none"),
-        ("MEMINFO", "meminfo"),
         ("STAT", "stat"),
         ("CPUINFO", "none"),
     ):
         monkeypatch.setattr(telemetry, name, tmp_path / place)
+    monkeypatch.setattr(host, "MEMINFO", tmp_path / "meminfo")
     counters = energy.counters
     monkeypatch.setattr(energy, "counters", lambda: counters(tmp_path / "powercap"))
     monkeypatch.setattr(host, "load_average", lambda: 3.0)
@@ -70,7 +70,8 @@ def test_everything_readable_is_recorded(machine: Path) -> None:
 
 
 def test_what_is_not_readable_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    names = ("CPUS", "NODES", "HUGE_PAGES", "THERMAL", "SENSORS", "MEMINFO", "STAT", "CPUINFO")
+    names = ("CPUS", "NODES", "HUGE_PAGES", "THERMAL", "SENSORS", "STAT", "CPUINFO")
+    monkeypatch.setattr(host, "MEMINFO", tmp_path / "none")
     for name in names:
         monkeypatch.setattr(telemetry, name, tmp_path / "none")
     monkeypatch.setattr(energy, "counters", dict)

@@ -34,15 +34,15 @@ def facts() -> HostFacts:
         python=platform.python_version(),
         cpu_model=_field(CPUINFO, "model name") or platform.processor(),
         cores_usable=usable_cores(),
-        memory_bytes=_memory(),
-        governor=_text(GOVERNOR).strip(),
+        memory_bytes=meminfo("MemTotal") or 0,
+        governor=read(GOVERNOR).strip(),
     )
 
 
 def usable_cores() -> int:
     """Cores that this process may really use: its affinity, at most a container's quota."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(allowed or 1, _quota(_text(CPU_MAX))))
+    return max(1, min(allowed or 1, _quota(read(CPU_MAX))))
 
 
 def _quota(cpu_max: str) -> int:
@@ -62,16 +62,18 @@ def load_average() -> float | None:
 
 
 def _field(path: Path, name: str) -> str:
-    match = re.search(rf"^{name}\s*:\s*(.+)$", _text(path), re.MULTILINE)
+    match = re.search(rf"^{name}\s*:\s*(.+)$", read(path), re.MULTILINE)
     return match.group(1).strip() if match else ""
 
 
-def _memory() -> int:
-    size = _field(MEMINFO, "MemTotal").split()
-    return int(size[0]) * 1024 if size else 0
+def meminfo(name: str) -> int | None:
+    """A line of the kernel's facts about memory, in bytes; None where it has none of that name."""
+    size = _field(MEMINFO, name).split()
+    return int(size[0]) * 1024 if size else None
 
 
-def _text(path: Path) -> str:
+def read(path: Path) -> str:
+    """The text of a file, empty when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

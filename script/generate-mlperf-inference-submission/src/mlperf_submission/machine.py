@@ -11,6 +11,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from mlperf_harness.host import read
+
 SYS = Path("/sys")
 PROC = Path("/proc")
 SECTOR = 512
@@ -30,7 +32,7 @@ def facts(gpus: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _processor() -> dict[str, str]:
-    text = _text(PROC / "cpuinfo")
+    text = read(PROC / "cpuinfo")
     pairs = set(
         zip(
             re.findall(r"^physical id\s*:\s*(\d+)", text, re.MULTILINE),
@@ -43,7 +45,7 @@ def _processor() -> dict[str, str]:
         sockets = {package for package, _ in pairs}
         found["host_processors_per_node"] = str(len(sockets))
         found["host_processor_core_count"] = str(len(pairs) // len(sockets))
-    highest = _text(SYS / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").strip()
+    highest = read(SYS / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").strip()
     if highest.isdigit():
         found["host_processor_frequency"] = f"{int(highest) / 1000:.0f} MHz (max)"
     caches = ", ".join(_caches())
@@ -55,8 +57,8 @@ def _processor() -> dict[str, str]:
 def _caches() -> Iterator[str]:
     kinds = {"Data": "d", "Instruction": "i", "Unified": ""}
     for cache in sorted((SYS / "devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind = _text(cache / "level").strip(), _text(cache / "type").strip()
-        size = _text(cache / "size").strip()
+        level, kind = read(cache / "level").strip(), read(cache / "type").strip()
+        size = read(cache / "size").strip()
         if level and size:
             yield f"L{level}{kinds.get(kind, '')}: {size}"
 
@@ -66,7 +68,7 @@ def _storage() -> dict[str, str]:
     for disk in sorted((SYS / "block").glob("*")):
         if re.match(r"(loop|ram|zram|sr|dm-|md|fd)", disk.name):
             continue
-        size = _text(disk / "size").strip()
+        size = read(disk / "size").strip()
         if not size.isdigit() or int(size) == 0:
             continue
         sizes += int(size) * SECTOR
@@ -85,7 +87,7 @@ def _kind(disk: Path) -> str:
         return "NVMe SSD"
     if disk.name.startswith(("vd", "xvd")):
         return "virtual disk"
-    return {"0": "SSD", "1": "HDD"}.get(_text(disk / "queue/rotational").strip(), "")
+    return {"0": "SSD", "1": "HDD"}.get(read(disk / "queue/rotational").strip(), "")
 
 
 def _network() -> dict[str, str]:
@@ -102,16 +104,16 @@ def _network() -> dict[str, str]:
 def _card(card: Path) -> str:
     if (card / "wireless").exists():
         return "Wi-Fi"
-    speed = _text(card / "speed").strip()
+    speed = read(card / "speed").strip()
     if not speed.isdigit():
         return "Ethernet"
     return SPEEDS.get(int(speed), f"{int(speed) // 1000}G Ethernet")
 
 
 def _release() -> str:
-    text = _text(Path("/etc/os-release"))
+    text = read(Path("/etc/os-release"))
     name = re.search(r'^PRETTY_NAME="?([^"\n]+)', text, re.MULTILINE)
-    kernel = _text(PROC / "sys/kernel/osrelease").strip()
+    kernel = read(PROC / "sys/kernel/osrelease").strip()
     if not name:
         return ""
     return f"{name.group(1)} (Linux {kernel})" if kernel else name.group(1)
@@ -163,10 +165,3 @@ def _output(*words: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

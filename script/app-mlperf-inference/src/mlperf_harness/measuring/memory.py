@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import HarnessError
+from ..host import meminfo, read
 from ..jobs import Probe
 from ..rules import BenchmarkRules
 from ..settings import ModelSpec, SessionSettings
 from ..wording import megabytes
 
-MEMINFO = Path("/proc/meminfo")
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
@@ -59,19 +59,12 @@ def available() -> tuple[int | None, str]:
     found = [
         (free, whose)
         for free, whose in (
-            (_meminfo("MemAvailable"), "are free on this machine"),
+            (meminfo("MemAvailable"), "are free on this machine"),
             (_cgroup_free(), "are left below the memory limit of this container or session"),
         )
         if free is not None
     ]
     return min(found) if found else (None, "")
-
-
-def _meminfo(name: str) -> int | None:
-    for line in _text(MEMINFO).splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    return None
 
 
 def _cgroup_free() -> int | None:
@@ -88,15 +81,15 @@ def _cgroup_free() -> int | None:
         (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes", old / "memory.stat")
     )
     free = [
-        int(_text(limit)) - int(_text(usage)) + _cached(_text(stat))
+        int(read(limit)) - int(read(usage)) + _cached(read(stat))
         for limit, usage, stat in limits
-        if _text(limit).strip().isdigit() and _text(usage).strip().isdigit()
+        if read(limit).strip().isdigit() and read(usage).strip().isdigit()
     ]
     return max(0, min(free)) if free else None
 
 
 def _folders() -> Iterator[Path]:
-    own = next((line[3:] for line in _text(MEMBERSHIP).splitlines() if line.startswith("0::")), "/")
+    own = next((line[3:] for line in read(MEMBERSHIP).splitlines() if line.startswith("0::")), "/")
     folder = CGROUPS / own.strip("/")
     while folder != CGROUPS:
         yield folder
@@ -111,10 +104,3 @@ def _cached(stat: str) -> int:
         if name == "inactive_file" and value.strip().isdigit():
             return int(value)
     return 0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -16,7 +16,6 @@ NODES = Path("/sys/devices/system/node")
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 THERMAL = Path("/sys/class/thermal")
 SENSORS = Path("/sys/class/hwmon")
-MEMINFO = Path("/proc/meminfo")
 STAT = Path("/proc/stat")
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -73,7 +72,7 @@ class Monitor:
         self._energy = energy.counters()
         self._frequencies: list[float] = []
         self._temperatures: list[float] = []
-        self._free = [free for free in [_meminfo("MemAvailable")] if free is not None]
+        self._free = [free for free in [host.meminfo("MemAvailable")] if free is not None]
         self._next = 0.0
 
     def sample(self) -> None:
@@ -84,7 +83,7 @@ class Monitor:
         self._next = now + SAMPLE_S
         self._frequencies += frequencies()
         self._temperatures += temperatures()
-        free = _meminfo("MemAvailable")
+        free = host.meminfo("MemAvailable")
         self._free += [] if free is None else [free]
 
     def finish(self) -> Telemetry:
@@ -98,10 +97,10 @@ class Monitor:
             load_after=host.load_average(),
             busy_share=busy,
             steal_share=steal,
-            memory_total_bytes=_meminfo("MemTotal") or 0,
+            memory_total_bytes=host.meminfo("MemTotal") or 0,
             memory_free_bytes=min(self._free) if self._free else None,
             numa_nodes=len(list(NODES.glob("node[0-9]*"))) or None,
-            huge_pages=_chosen(_text(HUGE_PAGES)),
+            huge_pages=_chosen(host.read(HUGE_PAGES)),
             energy_j=energy.used(self._energy, energy.counters()),
             seconds=round(time.monotonic() - self._began, 3),
         )
@@ -136,7 +135,7 @@ def _clock_warnings(found: Telemetry) -> Iterator[str]:
 
 def governors() -> tuple[str, ...]:
     """The different frequency governors of this machine's CPUs."""
-    found = {_text(path).strip() for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    found = {host.read(path).strip() for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return tuple(sorted(found - {""}))
 
 
@@ -146,7 +145,7 @@ def frequencies() -> list[float]:
     known = [value / 1000 for value in found if value is not None]
     if known:
         return known
-    lines = [line for line in _text(CPUINFO).splitlines() if line.startswith("cpu MHz")]
+    lines = [line for line in host.read(CPUINFO).splitlines() if line.startswith("cpu MHz")]
     return [float(line.rpartition(":")[2]) for line in lines]
 
 
@@ -159,7 +158,7 @@ def temperatures() -> list[float]:
 
 def cpu_times() -> tuple[int, ...]:
     """User, nice, system, idle, iowait, irq, softirq and steal ticks of all CPUs; or nothing."""
-    words = (_text(STAT).splitlines() or [""])[0].split()
+    words = (host.read(STAT).splitlines() or [""])[0].split()
     return tuple(int(word) for word in words[1:9]) if words[:1] == ["cpu"] else ()
 
 
@@ -187,22 +186,8 @@ def _chosen(text: str) -> str:
     return text.partition("[")[2].partition("]")[0]
 
 
-def _meminfo(name: str) -> int | None:
-    for line in _text(MEMINFO).splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    return None
-
-
 def _number(path: Path) -> float | None:
     try:
-        return float(_text(path))
+        return float(host.read(path))
     except ValueError:
         return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
