@@ -18,7 +18,7 @@ SCRIPTS = ROOT / "script"
 for alias in ("generate-mlperf-inference-submission", "app-mlperf-inference"):
     sys.path.append(str(SCRIPTS / alias / "src"))
 
-from mlperf_harness import rules  # noqa: E402
+import mlperf_catalog as catalog  # noqa: E402
 from mlperf_submission import build, layouts, summary, texts, truncate  # noqa: E402
 from mlperf_submission.fields import of_division  # noqa: E402
 from mlperf_submission.layouts import Cell, Tree  # noqa: E402
@@ -76,7 +76,7 @@ def line(key: str, value: object, error: bool = False) -> str:
 
 def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) -> str:
     """A detailed log of a full-length run."""
-    seeds = rules.seeds(example.round)
+    seeds = catalog.rounds.seeds(example.round)
     values: dict[str, Any] = {
         "loadgen_version": f"{example.round} test",
         "sut_name": "Network SUT" if example.division == "network" else "PyFastSUT",
@@ -153,7 +153,7 @@ def performance(folder: Path, scenario: str, example: Example, total: int, **mor
 
 def scenario(cell: Cell, example: Example) -> None:
     """All files of one scenario."""
-    known = rules.benchmark("resnet50" if cell.benchmark == "resnet" else cell.benchmark)
+    known = catalog.benchmark("resnet50" if cell.benchmark == "resnet" else cell.benchmark)
     total = known.dataset_size
     name, at = cell.scenario, cell.benchmark
     performance(cell.run, name, example, total, at=at)
@@ -180,7 +180,7 @@ def scenario(cell: Cell, example: Example) -> None:
 
 def compliance(cell: Cell, test: str, example: Example, total: int) -> None:
     """All files of a compliance test."""
-    seeds = rules.seeds(example.round, test)
+    seeds = catalog.rounds.seeds(example.round, test)
     more: dict[str, Any] = {
         "TEST01": {"effective_accuracy_log_sampling_target": 4096},
         "TEST04": {"effective_performance_issue_same": True},

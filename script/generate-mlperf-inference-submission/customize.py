@@ -23,6 +23,17 @@ FIELDS = {
 }
 
 
+TEXTS = {
+    "submitter": "CM_MLPERF_SUBMITTER",
+    "division": "CM_MLPERF_SUBMISSION_DIVISION",
+    "category": "CM_MLPERF_SUBMISSION_CATEGORY",
+    "round": "CM_MLPERF_SUBMISSION_CHECKER_VERSION",
+    "device": "CM_MLPERF_DEVICE",
+    "hw_notes_extra": "CM_MLPERF_SUT_HW_NOTES_EXTRA",
+    "sw_notes_extra": "CM_MLPERF_SUT_SW_NOTES_EXTRA",
+}
+
+
 @siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the tree, show the verdict; raises Error when rules are broken."""
@@ -64,20 +75,14 @@ def request(env: Mapping[str, Any]) -> Any:
     return steps.Request(
         results_dir=inputs.folder(env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_") or RESULTS),
         submission_dir=inputs.tree(env),
-        submitter=env.get("CM_MLPERF_SUBMITTER") or "",
-        division=env.get("CM_MLPERF_SUBMISSION_DIVISION") or "",
-        category=env.get("CM_MLPERF_SUBMISSION_CATEGORY") or "",
-        round=env.get("CM_MLPERF_SUBMISSION_CHECKER_VERSION") or "",
-        device=env.get("CM_MLPERF_DEVICE") or "",
         clean=inputs.is_set(env, "CM_MLPERF_CLEAN_SUBMISSION_DIR"),
         truncated=not inputs.is_set(env, "CM_SKIP_TRUNCATE_ACCURACY"),
         inferred=any(inputs.is_set(env, key) for key in inferred),
         system_file=inputs.optional(env, "CM_MLPERF_SUT_DESCRIPTION_FILE"),
         compare=inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
         fields={name: env[key] for name, key in FIELDS.items() if env.get(key)},
-        hw_notes_extra=env.get("CM_MLPERF_SUT_HW_NOTES_EXTRA") or "",
-        sw_notes_extra=env.get("CM_MLPERF_SUT_SW_NOTES_EXTRA") or "",
         gpus=lambda: nvidia_gpus()[0],
+        **{name: env.get(key) or "" for name, key in TEXTS.items()},
     )
 
 

@@ -51,6 +51,16 @@ class Target:
         """The greatest figure in the closed division, where there is one."""
         return None if self.most is None else _digits(self.reference * self.most, 10)
 
+    def holds(self, value: float) -> bool:
+        """Whether a figure is good enough for the closed division."""
+        return value >= self.target and (self.greatest is None or value <= self.greatest)
+
+    @property
+    def text(self) -> str:
+        """The bounds for people."""
+        most = "" if self.greatest is None else f" to {self.greatest:g}"
+        return f"{self.target:g}{most} {self.unit}".rstrip()
+
 
 def _digits(value: float, count: int = 8) -> float:
     """A product such as 0.99 * 76.46 without the digits that floating point adds."""
@@ -118,6 +128,7 @@ class Assets:
 
     ``model`` and ``data`` are without a form: ``_tiny`` or ``_synthetic`` is added. ``calibration``
     is the variation of ``data`` with samples for quantization; empty where there are none.
+    ``base`` names the variation with what several benchmarks have in common.
     """
 
     model: str
@@ -126,6 +137,7 @@ class Assets:
     data_name: str
     calibration: str = "_training"
     packages: tuple[str, ...] = ()
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +320,7 @@ class BenchmarkSpec:
         )
 
     def _periods(self) -> tuple[Period, ...]:
-        return (*self.edge, *self.datacenter, *self.both)
+        return (*self.edge, *self.datacenter)
 
     def _of_category(self, benchmark_round: str, category: str) -> Iterator[Period]:
         asked = Category.each(category)

@@ -8,6 +8,7 @@ in files named ``*_spec.py``, which import nothing but the catalogue.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -61,6 +62,20 @@ def module(name: str) -> ModuleType | None:
     place = folder()
     path = place / f"{name}.py" if place else None
     return load(path) if path is not None and path.is_file() else None
+
+
+def named_class(target: str, package: str) -> Any:
+    """What ``module:class`` names in ``package``, or else in a file of the user's folder.
+
+    Raises ImportError when neither has it.
+    """
+    name, _, attribute = target.partition(":")
+    if importlib.util.find_spec(f"{package}.{name}") is not None:
+        return getattr(importlib.import_module(f"{package}.{name}"), attribute)
+    found = module(name)
+    if found is None or not hasattr(found, attribute):
+        raise ImportError(f"there is no {target}, neither in {package} nor in {folder()}")
+    return getattr(found, attribute)
 
 
 def load(path: Path) -> ModuleType:

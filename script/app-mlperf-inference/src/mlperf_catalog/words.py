@@ -9,7 +9,15 @@ W = TypeVar("W", bound="Word")
 
 
 class CatalogError(ValueError):
-    """Something that the catalogue does not hold: a benchmark, a round, a scenario."""
+    """Something that the catalogue does not hold: a benchmark, a round, a scenario.
+
+    ``hint`` says what to do next; ``kind`` is a short word for programs.
+    """
+
+    def __init__(self, text: str, hint: str = "", kind: str = "bad-value") -> None:
+        super().__init__(text)
+        self.hint = hint
+        self.kind = kind
 
 
 class Word(str, Enum):

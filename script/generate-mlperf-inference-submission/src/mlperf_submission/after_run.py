@@ -121,11 +121,16 @@ def lines(verdict: Verdict, results: Results) -> list[str]:
     if verdict.faults:
         where = steps.wrapped(f"checks of {results.folder}:", "", "  ")
         return ["", *where, *steps.verdict_lines(Verdict(verdict.faults, (), ()))]
-    if results.problems or not any(run for each in results.results for run in _runs(each)):
+    made = any(run for each in results.results for run in _runs(each))
+    if results.problems or not made:
         return []
     if not verdict.nature:
         return ["checks passed: no rule of a submission is broken"]
+    return [f"checks passed; not submittable: {', '.join(_reasons(verdict, results))}"]
+
+
+def _reasons(verdict: Verdict, results: Results) -> list[str]:
+    """What the runs are by nature, each word once."""
     broken = {each.rule for each in verdict.nature}
-    reasons = [reason for rule, reason in REASONS.items() if rule in broken]
-    reasons += [f"{results.form} form"] if results.form else []
-    return [f"checks passed; not submittable: {', '.join(dict.fromkeys(reasons))}"]
+    found = [reason for rule, reason in REASONS.items() if rule in broken]
+    return list(dict.fromkeys([*found, *([f"{results.form} form"] if results.form else [])]))

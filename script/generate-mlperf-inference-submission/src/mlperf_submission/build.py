@@ -139,22 +139,26 @@ def _fill(folder: Path, parts: Sequence[Part], order: Order) -> Built:
         benchmark = names.official(results.benchmark)
         for scenario in part.run.scenarios:
             cell = Cell(order.layout, root, results.sut, benchmark, scenario)
-            source = part.run.tree.scenario(scenario)
             _clear(cell, cleared)
-            missing = _scenario(cell, part, source, order)
+            missing = _scenario(cell, part.run.tree.scenario(scenario))
             notes += [
-                f"{results.sut} {benchmark} {scenario}: {name} is missing" for name in missing
+                f"{results.sut} {benchmark} {scenario}: {each} is missing" for each in missing
             ]
             made.append(cell)
         _json(root / layouts.SYSTEMS / f"{results.sut}.json", part.system)
         _write(root / order.layout.code / benchmark / "README.md", texts.code(results))
+    _documents(root, parts, order)
+    return Built(tuple(made), tuple(notes))
+
+
+def _documents(root: Path, parts: Sequence[Part], order: Order) -> None:
+    """The files about all that a submitter hands in; logs are cut last."""
     if order.division == "open":
         here = {each.name: names.official(each.name) for each in _benchmarks(root)}
         _json(root / layouts.MAPPING, {**here, **names.mapping(root)})
     _write(root / layouts.CALIBRATION, texts.calibration([part.run.results for part in parts]))
     if order.truncated:
         truncate.truncate_all(root)
-    return Built(tuple(made), tuple(notes))
 
 
 def _benchmarks(root: Path) -> list[Path]:
@@ -173,7 +177,7 @@ def _clear(cell: Cell, cleared: set[Path]) -> None:
             cleared.add(folder)
 
 
-def _scenario(cell: Cell, part: Part, source: Path, order: Order) -> list[str]:
+def _scenario(cell: Cell, source: Path) -> list[str]:
     """Copy one scenario; returns the names of what the runs do not hold."""
     missing = _copy(source / "performance" / "run_1", cell.run, LOGS)
     missing += _copy(source / "accuracy", cell.accuracy, ACCURACY)

@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import rounds
 from mlperf_harness.reporting.results import Results
 from mlperf_harness.settings import IMPLEMENTATION
 
@@ -27,20 +27,25 @@ def complete(advice: str, results: Results, scenario: str = "") -> str:
 def _command(general: str, options: str, results: Results, scenario: str) -> str:
     """``general`` are variations with commas before them, ``options`` those that it has already."""
     tags = [tag for tag in general.split(",") if tag and tag not in STYLES.values()]
-    everything = "_all-scenarios" in tags
-    tags += [f"_{results.form}"] if results.form else []
-    tags += [STYLES[results.style]] if results.style in STYLES else []
-    tags += [f"_r{results.round}"] if results.round != rules.rounds()[-1] else []
-    words = [f"--model={results.benchmark}"]
-    words += [f"--scenario={scenario}"] if scenario and not everything else []
-    words += [] if results.style in STYLES else [f"--execution_mode={results.style}"]
-    words += [f"--category={results.category}"] if results.category else []
+    style = STYLES.get(results.style)
+    one = "" if "_all-scenarios" in tags else scenario
+    asked = {
+        "--model": results.benchmark,
+        "--scenario": one,
+        "--execution_mode": "" if style else results.style,
+        "--category": results.category,
+    }
+    more = {
+        f"_{results.form}": results.form,
+        style: style,
+        f"_r{results.round}": results.round != rounds.LATEST,
+    }
+    tags += [str(tag) for tag, wanted in more.items() if wanted]
+    words = [f"{option}={value}" for option, value in asked.items() if value]
     words += _others(results)
     words.append(f"--results_dir={shlex.quote(str(folder_of(results)))}")
-    return " ".join(
-        ["cm run script", "--tags=" + ",".join(["run-mlperf,inference", *tags]), *words]
-        + options.split()
-    )
+    tags_word = "--tags=" + ",".join(["run-mlperf,inference", *tags])
+    return " ".join(["cm run script", tags_word, *words, *options.split()])
 
 
 def _others(results: Results) -> list[str]:

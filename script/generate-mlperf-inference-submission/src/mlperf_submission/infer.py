@@ -8,12 +8,13 @@ checkers compute the inferred figures.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+
+from mlperf_catalog import SCENARIOS, Scenario
 
 from .checks.base import Site
 from .layouts import Cell, Tree
-
-SOURCES = {"multistream": ("singlestream",), "offline": ("singlestream", "multistream")}
 
 
 def fill(tree: Tree) -> list[str]:
@@ -22,27 +23,28 @@ def fill(tree: Tree) -> list[str]:
     for division, submitter, root in tree.submitters():
         site = Site(tree, division, submitter, root)
         have = {(cell.system, cell.benchmark, cell.scenario.lower()): cell for cell in site.cells}
-        for system, benchmark in sorted({(cell.system, cell.benchmark) for cell in site.cells}):
+        for system, benchmark in sorted({key[:2] for key in have}):
             known = site.rules(benchmark)
             if known is None or "edge" not in site.category(system):
                 continue
             for scenario in known.required(tree.layout.round, "edge"):
-                if (system, benchmark, scenario.lower()) in have:
-                    continue
-                source = next(
-                    (
-                        have[(system, benchmark, name)]
-                        for name in SOURCES.get(scenario.lower(), ())
-                        if (system, benchmark, name) in have
-                    ),
-                    None,
-                )
+                source = _source(have, system, benchmark, scenario)
                 if source is not None:
                     _copy(source, scenario)
-                    added.append(
-                        f"{system} {benchmark}: {scenario} inferred from {source.scenario}"
-                    )
+                    told = f"{scenario} inferred from {source.scenario}"
+                    added.append(f"{system} {benchmark}: {told}")
     return added
+
+
+def _source(
+    have: Mapping[tuple[str, str, str], Cell], system: str, benchmark: str, wanted: Scenario
+) -> Cell | None:
+    """The scenario whose runs may stand for one that is not there."""
+    if (system, benchmark, wanted.folder) in have:
+        return None
+    places = (each.folder for each in SCENARIOS if wanted in each.stands_for)
+    found = (have.get((system, benchmark, place)) for place in places)
+    return next((cell for cell in found if cell is not None), None)
 
 
 def _copy(source: Cell, scenario: str) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import CatalogError, Division, rounds
 
 from .errors import SubmissionError
 
-DIVISIONS = ("closed", "open", "network")
+DIVISIONS = tuple(each.value for each in Division)
 RESULTS = "results"
 SYSTEMS = "systems"
 MAPPING = "model_mapping.json"
@@ -91,19 +91,20 @@ class Cell:
 
 def of_round(benchmark_round: str) -> Layout:
     """The layout of a round such as ``6.1``; raises SubmissionError for one that is not known."""
-    name = benchmark_round.lower().lstrip("vr")
-    known = rules.rounds()
-    if name not in known:
+    try:
+        name = rounds.parse(benchmark_round)
+    except CatalogError as error:
+        last = ", ".join(rounds.ROUNDS[-6:])
         raise SubmissionError(
-            f"no round {benchmark_round} is known", f"use one of: {', '.join(known[-6:])}"
-        )
-    joined = known.index(name) >= known.index(FIRST_JOINED)
+            f"no round {benchmark_round} is known", f"use one of: {last}"
+        ) from error
+    joined = rounds.since(name, FIRST_JOINED)
     return Layout(
         round=name,
         code="src" if joined else "code",
         measurements=RESULTS if joined else "measurements",
         compliance=RESULTS if joined else "compliance",
-        mlperf_conf=known.index(name) <= known.index(LAST_WITH_CONF),
+        mlperf_conf=rounds.since(LAST_WITH_CONF, name),
     )
 
 

@@ -1,4 +1,4 @@
-"""Names of benchmarks: ours, those of submission trees, and those that a mapping file invents."""
+"""Names of benchmarks in trees, and those that a submitter's own mapping file adds."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlperf_harness import rules
+import mlperf_catalog as catalog
 
 from .layouts import MAPPING
 
 
-def by_checker_name() -> Mapping[str, rules.BenchmarkRules]:
-    """The rules of every benchmark under the name that submission trees use."""
-    found = (rules.benchmark(name) for name in rules.names())
-    return {each.checker_name: each for each in found}
-
-
 def official(name: str) -> str:
     """The name that submission trees use for a benchmark, given ours or theirs."""
-    return rules.benchmark(name).checker_name if name in rules.names() else name
+    found = catalog.benchmarks().get(name)
+    return found.checker_name if found else name
 
 
 def mapping(folder: Path) -> Mapping[str, str]:
@@ -31,10 +26,3 @@ def mapping(folder: Path) -> Mapping[str, str]:
     if not isinstance(found, dict):
         return {}
     return {str(key): str(value) for key, value in found.items()}
-
-
-def rules_for(folder_name: str, mapped: Mapping[str, str]) -> rules.BenchmarkRules | None:
-    """The rules of the benchmark that a folder of results stands for, or None."""
-    known = by_checker_name()
-    name = mapped.get(folder_name, folder_name)
-    return known.get(official(name)) or known.get(name)

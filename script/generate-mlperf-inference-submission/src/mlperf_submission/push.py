@@ -62,19 +62,9 @@ def push(order: Push) -> Pushed:
         git.clone(order.branch)
         branch = order.branch or git.branch()
         for attempt in range(ATTEMPTS):
-            copy(order.tree, clone)
-            git.run("add", "--all", *_pathspec(clone))
-            changed = git.run("diff", "--cached", "--name-only").splitlines()
-            if not changed and not git.ahead(branch):
-                return Pushed("", 0, branch, False)
-            if changed:
-                git.run("commit", "--quiet", "--message", order.message)
-            commit = git.run("rev-parse", "HEAD").strip()
-            files = len(git.run("show", "--name-only", "--format=", "HEAD").split("\n")) - 1
-            if order.dry_run:
-                return Pushed(commit, files, branch, False)
-            if git.push(branch):
-                return Pushed(commit, files, branch, True)
+            done = _attempt(order, clone, git, branch)
+            if done is not None:
+                return done
             if attempt + 1 < ATTEMPTS:
                 time.sleep(WAIT_S * 2**attempt)
                 git.take_over(branch)
@@ -85,25 +75,44 @@ def push(order: Push) -> Pushed:
         )
 
 
+def _attempt(order: Push, clone: Path, git: Git, branch: str) -> Pushed | None:
+    """Commit the tree and push it; None when others were faster."""
+    copy(order.tree, clone)
+    git.run("add", "--all", *_pathspec(clone))
+    changed = git.run("diff", "--cached", "--name-only").splitlines()
+    if not changed and not git.ahead(branch):
+        return Pushed("", 0, branch, False)
+    if changed:
+        git.run("commit", "--quiet", "--message", order.message)
+    commit = git.run("rev-parse", "HEAD").strip()
+    files = len(git.run("show", "--name-only", "--format=", "HEAD").split("\n")) - 1
+    if order.dry_run:
+        return Pushed(commit, files, branch, False)
+    return Pushed(commit, files, branch, True) if git.push(branch) else None
+
+
 def copy(tree: Tree, clone: Path) -> None:
     """Bring the folders of every submitter in ``tree`` into a clone; others stay as they are."""
     for division, submitter, root in tree.submitters():
         target = clone / division / submitter
-        for kind in ("systems", "documentation"):
-            if (root / kind).is_dir():
-                shutil.copytree(root / kind, target / kind, dirs_exist_ok=True)
-        for top in sorted(path for path in root.iterdir() if path.is_dir()):
-            for inner in sorted(top.iterdir()):
-                place = target / top.name / inner.name
-                if inner.is_dir():
-                    shutil.rmtree(place, ignore_errors=True)
-                    shutil.copytree(inner, place)
-                else:
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(inner, place)
-        for file in sorted(path for path in root.iterdir() if path.is_file()):
+        target.mkdir(parents=True, exist_ok=True)
+        for path in sorted(root.iterdir()):
+            if path.is_file():
+                shutil.copyfile(path, target / path.name)
+            else:
+                _replace(path, target / path.name)
+
+
+def _replace(folder: Path, target: Path) -> None:
+    """Copy what ``folder`` holds; a folder in it takes the place of the one that was there."""
+    for inner in sorted(folder.iterdir()):
+        place = target / inner.name
+        if inner.is_dir():
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(inner, place)
+        else:
             target.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target / file.name)
+            shutil.copyfile(inner, place)
 
 
 def _pathspec(clone: Path) -> list[str]:

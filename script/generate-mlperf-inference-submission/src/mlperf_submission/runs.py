@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_catalog import SCENARIOS
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.reporting.results import Results, Tree
-from mlperf_harness.rules import ORDER
 from mlperf_harness.settings import ACCURACY, FIND, PERFORMANCE
 
 from .errors import SubmissionError
@@ -34,8 +34,12 @@ class BenchmarkRun:
 class Found:
     """Everything in a folder of results, and what was left out and why."""
 
-    runs: tuple[BenchmarkRun, ...]
-    notes: tuple[str, ...]
+    runs: tuple[BenchmarkRun, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def joined(self, other: Found) -> Found:
+        """Both together."""
+        return Found(self.runs + other.runs, self.notes + other.notes)
 
 
 def collect(folder: Path) -> Found:
@@ -43,41 +47,48 @@ def collect(folder: Path) -> Found:
 
     Raises SubmissionError when there are none.
     """
-    runs, notes, interrupted = [], [], []
-    for styled in _styled(folder):
-        style = styled.name.removesuffix(SUFFIX)
-        for system in folders(styled):
-            for benchmark in folders(system):
-                tree = Tree(styled.parent, style, system.name, benchmark.name)
-                made = sorted(benchmark.glob("*/*/result.json"))
-                if not made:
-                    continue
-                if not (tree.root / "results.json").is_file():
-                    interrupted.append(_interrupted(tree.root, made))
-                    continue
-                try:
-                    results = records.read(Results, tree.root / "results.json")
-                except HarnessError as error:
-                    notes.append(f"{system.name}/{benchmark.name} is left out: {error}")
-                    continue
-                foreign = _foreign(results)
-                notes += foreign.values()
-                scenarios = tuple(each for each in _scenarios(tree) if each not in foreign)
-                runs.append(BenchmarkRun(results, tree, scenarios))
-    if interrupted and not runs:
+    found = Found()
+    interrupted = []
+    for tree in _trees(folder):
+        made = sorted(tree.root.glob("*/*/result.json"))
+        if made and (tree.root / "results.json").is_file():
+            found = found.joined(_finished(tree))
+        elif made:
+            interrupted.append(_interrupted(tree.root, made))
+    if interrupted and not found.runs:
         first = interrupted[0]
         raise SubmissionError(
             f"the runs of {first.name} were interrupted; there are {first.left}",
             f"finish them, these are kept: {first.command}",
             "no-results",
         )
-    if not runs:
+    if not found.runs:
         raise SubmissionError(
-            f"no finished results in {folder}" + "".join(f"; {note}" for note in notes),
+            f"no finished results in {folder}" + "".join(f"; {note}" for note in found.notes),
             "give the --results_dir of a run-mlperf,inference command, and let that command end",
             "no-results",
         )
-    return Found(tuple(runs), (*notes, *(each.note for each in interrupted)))
+    return found.joined(Found((), tuple(each.note for each in interrupted)))
+
+
+def _trees(folder: Path) -> Iterator[Tree]:
+    for styled in _styled(folder):
+        style = styled.name.removesuffix(SUFFIX)
+        for system in folders(styled):
+            for benchmark in folders(system):
+                yield Tree(styled.parent, style, system.name, benchmark.name)
+
+
+def _finished(tree: Tree) -> Found:
+    """The runs of a benchmark, and why some of them are left out."""
+    try:
+        results = records.read(Results, tree.root / "results.json")
+    except HarnessError as error:
+        name = f"{tree.root.parent.name}/{tree.root.name}"
+        return Found((), (f"{name} is left out: {error}",))
+    foreign = _foreign(results)
+    scenarios = tuple(each for each in _scenarios(tree) if each not in foreign)
+    return Found((BenchmarkRun(results, tree, scenarios),), tuple(foreign.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,6 @@ def _scenarios(tree: Tree) -> tuple[str, ...]:
     """Those that were measured, whether well or not."""
     return tuple(
         scenario
-        for scenario in ORDER
+        for scenario in SCENARIOS
         if tree.performance(scenario) is not None or tree.accuracy(scenario) is not None
     )

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_harness import rules
+from mlperf_catalog import rounds
 
 from . import (
     build,
@@ -82,24 +82,10 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
             "nobody is named who hands in", "give --submitter=NAME", "needs-input"
         )
     found = runs.collect(request.results_dir)
-    chosen = [run for run in found.runs if request.device in ("", run.results.device)]
-    if not chosen:
-        raise SubmissionError(
-            f"no results for the device {request.device} in {request.results_dir}",
-            "leave out --device, or run the benchmark on it first",
-            "no-results",
-        )
+    chosen = _chosen(found, request)
     layout = layouts.of_round(request.round or _one_round(chosen))
-    divisions = {request.division or run.results.division for run in chosen}
-    if len(divisions) > 1:
-        raise SubmissionError(
-            "the results are of several divisions: " + ", ".join(sorted(divisions)),
-            "say which one to hand in: --division=closed or open",
-        )
-    division = divisions.pop()
+    division = _one_division(chosen, request)
     described = _describe(request, chosen, division, ask)
-    parts = [build.Part(run, described[run.results.sut].document()) for run in chosen]
-    order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
     added: list[str] = []
 
     def finish(folder: Path) -> None:
@@ -109,24 +95,44 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
         for path, text in summary.readmes(tree):
             path.write_text(text, encoding="utf-8")
 
+    parts = [build.Part(run, described[run.results.sut].document()) for run in chosen]
+    order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
     built = build.build(request.submission_dir, parts, order, finish)
     tree = Tree(request.submission_dir, layout)
     verdict = judge([_typed(finding, chosen) for finding in checks.check(tree)])
     rows = report(tree, verdict, described, compare=request.compare)
-    notes = (*found.notes, *built.notes, *added)
-    lines = [
+    told = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
+    lines = (
         *_description_lines(described),
-        "",
-        f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})",
-        f"report:  {report_folder(tree.root) / 'report.html'}",
+        *("", told, f"report:  {report_folder(tree.root) / 'report.html'}"),
         *(line for note in (*found.notes, *added) for line in wrapped(note, "note:    ", " " * 9)),
-        "",
-        *result_lines(rows),
-        "",
-        *verdict_lines(verdict),
-    ]
-    data = _data(tree, verdict, rows, described)
-    return Answer(tuple(lines), {**data, "notes": list(notes)}, verdict)
+        *("", *result_lines(rows)),
+        *("", *verdict_lines(verdict)),
+    )
+    notes = [*found.notes, *built.notes, *added]
+    return Answer(lines, {**_data(tree, verdict, rows, described), "notes": notes}, verdict)
+
+
+def _chosen(found: runs.Found, request: Request) -> list[runs.BenchmarkRun]:
+    """The runs on the device that is asked for; raises SubmissionError when there are none."""
+    chosen = [run for run in found.runs if request.device in ("", run.results.device)]
+    if not chosen:
+        raise SubmissionError(
+            f"no results for the device {request.device} in {request.results_dir}",
+            "leave out --device, or run the benchmark on it first",
+            "no-results",
+        )
+    return chosen
+
+
+def _one_division(chosen: Sequence[runs.BenchmarkRun], request: Request) -> str:
+    divisions = {request.division or run.results.division for run in chosen}
+    if len(divisions) > 1:
+        raise SubmissionError(
+            "the results are of several divisions: " + ", ".join(sorted(divisions)),
+            "say which one to hand in: --division=closed or open",
+        )
+    return divisions.pop()
 
 
 def _typed(finding: Finding, chosen: Sequence[runs.BenchmarkRun]) -> Finding:
@@ -141,13 +147,13 @@ def _typed(finding: Finding, chosen: Sequence[runs.BenchmarkRun]) -> Finding:
 
 
 def _one_round(chosen: Sequence[runs.BenchmarkRun]) -> str:
-    rounds = sorted({run.results.round for run in chosen})
-    if len(rounds) > 1:
+    asked = sorted({run.results.round for run in chosen})
+    if len(asked) > 1:
         raise SubmissionError(
-            f"the results are of several rounds: {', '.join(rounds)}",
-            f"say which one to hand in: --round={rounds[-1]}",
+            f"the results are of several rounds: {', '.join(asked)}",
+            f"say which one to hand in: --round={asked[-1]}",
         )
-    return rounds[0]
+    return asked[0]
 
 
 def _describe(
@@ -206,12 +212,12 @@ def _with_notes(described: Description, request: Request) -> Description:
 
 def round_of(tree_root: Path) -> str:
     """The round of a tree, by the seed in its performance logs; the newest where none tells."""
-    by_seed = {seed: name for name, seed in rules.qsl_seeds().items()}
+    by_seed = {seed: name for name, seed in rounds.qsl_seeds().items()}
     for path in sorted(tree_root.glob("*/*/results/*/*/*/performance/run_1")):
         found = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
         if found:
             return found
-    return rules.rounds()[-1]
+    return rounds.LATEST
 
 
 def check(
@@ -226,27 +232,31 @@ def check(
 
     Raises SubmissionError where there is no tree.
     """
-    if not submission_dir.is_dir():
-        raise SubmissionError(f"there is no tree {submission_dir}", "check --submission_dir")
-    tree = Tree(submission_dir, layouts.of_round(benchmark_round or round_of(submission_dir)))
+    tree = _tree(submission_dir, benchmark_round)
     verdict = judge(checks.check(tree, submitter))
     rows = report(tree, verdict, {}, outcomes, compare)
-    lines = [f"tree:    {tree.root} (round v{tree.layout.round})"]
-    lines += [f"report:  {report_folder(tree.root) / 'report.html'}", ""]
-    lines += [*result_lines(rows), ""] if explain else []
-    lines += verdict_lines(verdict, everything=explain)
     said = [
         line
         for outcome in outcomes
         for line in ("", outcome.line, *_complaint_lines(outcome, verdict))
     ]
-    lines += said
-    data = {
-        **_data(tree, verdict, rows, {}),
-        "official": [asdict(each) for each in outcomes],
-        "official_lines": said,
-    }
-    return Answer(tuple(lines), data, verdict)
+    lines = [
+        f"tree:    {tree.root} (round v{tree.layout.round})",
+        f"report:  {report_folder(tree.root) / 'report.html'}",
+        "",
+        *([*result_lines(rows), ""] if explain else []),
+        *verdict_lines(verdict, everything=explain),
+        *said,
+    ]
+    more = {"official": [asdict(each) for each in outcomes], "official_lines": said}
+    return Answer(tuple(lines), {**_data(tree, verdict, rows, {}), **more}, verdict)
+
+
+def _tree(folder: Path, benchmark_round: str = "", option: str = "--submission_dir") -> Tree:
+    """The tree in a folder, whose own logs tell its round where nobody does."""
+    if not folder.is_dir():
+        raise SubmissionError(f"there is no tree {folder}", f"check {option}")
+    return Tree(folder, layouts.of_round(benchmark_round or round_of(folder)))
 
 
 def summarize(
@@ -259,11 +269,9 @@ def summarize(
 
     Raises SubmissionError where there is no tree.
     """
-    if not submission_dir.is_dir():
-        raise SubmissionError(f"there is no tree {submission_dir}", "check --submission_dir")
-    if compare is not None and not compare.is_dir():
-        raise SubmissionError(f"there is no tree {compare}", "check --compare")
-    tree = Tree(submission_dir, layouts.of_round(benchmark_round or round_of(submission_dir)))
+    tree = _tree(submission_dir, benchmark_round)
+    if compare is not None:
+        _tree(compare, option="--compare")
     verdict = judge(checks.check(tree))
     folder = folder or report_folder(submission_dir)
     rows = report(tree, verdict, {}, compare=compare, folder=folder)
@@ -309,21 +317,14 @@ def report(
     folder = folder or beside
     folder.mkdir(parents=True, exist_ok=True)
     rows = summary.rows(tree)
-    others = summary.rows(Tree(compare, layouts.of_round(round_of(compare)))) if compare else []
-    kept = beside / "system.json"
-    if described:
-        _write(kept, json.dumps({name: _plain(each) for name, each in described.items()}, indent=2))
-    elif kept.is_file():
-        described = _read_described(kept)
-    outcomes = _remembered(beside / "official.json", tree.root, outcomes)
     contents = page.Contents(
         tree.layout.round,
         str(tree.root),
         rows,
         verdict,
-        described,
-        outcomes,
-        others,
+        _systems(beside / "system.json", described),
+        _remembered(beside / "official.json", tree.root, outcomes),
+        summary.rows(_tree(compare, option="--compare")) if compare else [],
         str(compare or ""),
     )
     _write(folder / "summary.csv", summary.as_csv(rows))
@@ -331,6 +332,14 @@ def report(
     _write(folder / "checks.json", json.dumps(_verdict_data(verdict), indent=2) + "\n")
     _write(folder / "report.html", page.render(contents))
     return rows
+
+
+def _systems(path: Path, described: Mapping[str, Description]) -> Mapping[str, Description]:
+    """These descriptions, kept in ``path``; or where there are none those kept before."""
+    if not described:
+        return _read_described(path)
+    _write(path, json.dumps({name: _plain(each) for name, each in described.items()}, indent=2))
+    return described
 
 
 def _remembered(
@@ -353,12 +362,11 @@ def _plain(described: Description) -> dict[str, list[str]]:
 
 def _read_described(path: Path) -> dict[str, Description]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
         return {
             name: Description({key: system.Value(*pair) for key, pair in fields.items()}, ())
-            for name, fields in data.items()
+            for name, fields in (read_object(path) or {}).items()
         }
-    except (ValueError, TypeError, AttributeError):
+    except (TypeError, AttributeError):
         return {}
 
 
@@ -428,13 +436,13 @@ def result_lines(rows: Sequence[summary.Row]) -> list[str]:
 def verdict_lines(verdict: Verdict, everything: bool = False) -> list[str]:
     """The verdict and its reasons, each rule once with its first places."""
     lines = wrapped(f"verdict: {verdict.line}", "", "  ")
-    groups = (*verdict.faults, *verdict.nature, *(verdict.notices if everything else ()))
-    for rule in dict.fromkeys(each.rule for each in groups):
-        found = [each for each in groups if each.rule == rule]
+    shown: dict[str, list[Finding]] = {}
+    for each in (*verdict.faults, *verdict.nature, *(verdict.notices if everything else ())):
+        shown.setdefault(each.rule, []).append(each)
+    for found in shown.values():
         lines += _finding_lines(found, len(found) if everything else 2)
-    if verdict.notices and not everything:
-        for each in verdict.notices[:4]:
-            lines += wrapped(f"to look at: {each.found} ({each.rule})", "", "  ")
+    for each in () if everything else verdict.notices[:4]:
+        lines += wrapped(f"to look at: {each.found} ({each.rule})", "", "  ")
     return lines
 
 

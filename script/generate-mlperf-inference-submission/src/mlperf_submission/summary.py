@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from mlperf_harness.measuring.detail_log import METRICS
+from mlperf_catalog import ResultKey
+from mlperf_catalog.scenario import of_log
+from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verify import PASS
 from mlperf_harness.wording import figures
 
@@ -59,35 +62,23 @@ def rows(tree: Tree) -> list[Row]:
 
 
 def _row(site: Site, cell: Cell) -> Row:
-    system = site.systems.get(cell.system, {})
     run = log(cell.run)
-    measured = str(run.values.get("effective_scenario", ""))
-    metric = METRICS.get(measured)
-    known = site.rules(cell.benchmark)
-    judged = known.accuracy[0] if known else None
-    name = cell.layout.measurement_file(cell.system, cell.scenario)
-    described = read_object(cell.measurements / name) or {}
+    scenario = of_log(run.values.get("effective_scenario"))
     passed, failed = _tests(site, cell)
     return Row(
         division=site.division,
         submitter=site.submitter,
         system=cell.system,
-        system_name=str(system.get("system_name", "")),
         category=site.category(cell.system),
-        accelerator=_accelerator(system),
-        framework=str(system.get("framework", "")),
+        **_system(site.systems.get(cell.system, {})),
         benchmark=cell.benchmark,
         form=form(cell),
         scenario=cell.scenario,
-        inferred_from=measured if measured.lower() != cell.scenario.lower() else "",
-        metric=metric.meaning if metric else "",
-        value=run.result(measured) if metric else None,
-        unit=metric.unit if metric else "",
+        inferred_from=_source(cell, str(scenario or "")),
+        **_result(run, scenario and scenario.result),
         validity=run.validity,
-        accuracy_metric=judged.metric if judged else "",
-        accuracy=figure(cell.accuracy, judged) if judged else None,
-        accuracy_target=judged.target if judged else None,
-        weights=str(described.get("weight_data_types", "")),
+        **_accuracy(site, cell),
+        weights=str(_described(cell).get("weight_data_types", "")),
         tests_passed=" ".join(passed),
         tests_failed=" ".join(failed),
         p50_ms=run.milliseconds("result_50.00_percentile_latency_ns"),
@@ -95,8 +86,43 @@ def _row(site: Site, cell: Cell) -> Row:
     )
 
 
-def _accelerator(system: object) -> str:
-    told = system if isinstance(system, dict) else {}
+def _system(told: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "system_name": str(told.get("system_name", "")),
+        "accelerator": _accelerator(told),
+        "framework": str(told.get("framework", "")),
+    }
+
+
+def _source(cell: Cell, measured: str) -> str:
+    """The scenario that the result was really measured in, where that is another one."""
+    return "" if measured.lower() == cell.scenario.lower() else measured
+
+
+def _result(run: DetailLog, result: ResultKey | None) -> dict[str, Any]:
+    if result is None:
+        return {"metric": "", "value": None, "unit": ""}
+    return {"metric": result.meaning, "value": run.figure(result), "unit": result.unit}
+
+
+def _accuracy(site: Site, cell: Cell) -> dict[str, Any]:
+    known = site.rules(cell.benchmark)
+    if known is None:
+        return {"accuracy_metric": "", "accuracy": None, "accuracy_target": None}
+    judged = known.accuracy[0]
+    return {
+        "accuracy_metric": judged.metric.name,
+        "accuracy": figure(cell.accuracy, judged),
+        "accuracy_target": judged.target,
+    }
+
+
+def _described(cell: Cell) -> Mapping[str, Any]:
+    name = cell.layout.measurement_file(cell.system, cell.scenario)
+    return read_object(cell.measurements / name) or {}
+
+
+def _accelerator(told: Mapping[str, Any]) -> str:
     count = str(told.get("accelerators_per_node", "0"))
     return "" if count in ("", "0") else f"{count} x {told.get('accelerator_model_name', '')}"
 
@@ -136,14 +162,18 @@ def cells_of(row: Row) -> tuple[str, ...]:
     value = "-" if row.value is None else f"{figures(row.value)} {row.unit} ({row.metric})"
     if row.inferred_from:
         value = f"inferred from {row.inferred_from}: {value}"
-    unit = "" if row.accuracy_metric.startswith(("mean", "ROUGE")) else " %"
-    accuracy = "-" if row.accuracy is None else f"{row.accuracy:g}{unit} {row.accuracy_metric}"
-    target = "-" if row.accuracy_target is None else f"{row.accuracy_target:g}{unit}"
     tests = [*(f"{name} passed" for name in row.tests_passed.split())]
     tests += [f"{name} FAILED" for name in row.tests_failed.split()]
     benchmark = f"{row.benchmark} ({row.form} form)" if row.form else row.benchmark
     verdict = row.validity or "unfinished"
-    return (benchmark, row.scenario, value, verdict, accuracy, target, ", ".join(tests) or "-")
+    return (benchmark, row.scenario, value, verdict, *_judged(row), ", ".join(tests) or "-")
+
+
+def _judged(row: Row) -> tuple[str, str]:
+    unit = "" if row.accuracy_metric.startswith(("mean", "ROUGE")) else " %"
+    accuracy = "-" if row.accuracy is None else f"{row.accuracy:g}{unit} {row.accuracy_metric}"
+    target = "-" if row.accuracy_target is None else f"{row.accuracy_target:g}{unit}"
+    return accuracy, target
 
 
 def readmes(tree: Tree) -> Iterator[tuple[Path, str]]:

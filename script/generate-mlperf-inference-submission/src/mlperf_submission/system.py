@@ -15,6 +15,12 @@ from .errors import SubmissionError
 from .fields import POWER_CAPACITY, UNKNOWN, Field, of_division
 
 RESULTS, MACHINE, DEFAULT, OPEN = "results", "this machine", "default", "not known"
+USUAL = {"number_of_nodes": "1", "status": "available", "host_networking_topology": UNKNOWN}
+# The fields about an accelerator that do not apply to a system without one.
+ACCELERATOR = (
+    *("model_name", "host_interconnect", "interconnect"),
+    *("memory_capacity", "memory_configuration"),
+)
 Asker = Callable[[Field], str]
 Gpus = Callable[[], Sequence[Mapping[str, str]]]
 
@@ -53,16 +59,7 @@ def describe(
     GPUs this machine has, as ``machine.facts`` takes them.
     Raises SubmissionError for an unknown field in the file.
     """
-    fields = of_division(given.get("division", results.division))
-    if POWER_CAPACITY.name in told:
-        fields = (*fields, POWER_CAPACITY)
-    names = {field.name for field in fields}
-    unknown = sorted(set(told) - names)
-    if unknown:
-        raise SubmissionError(
-            f"{told_by}: no system description has the field {unknown[0]!r}",
-            "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
-        )
+    fields = _fields(given.get("division", results.division), told, told_by)
     found = {**_from_results(results), **_detected(results, gpus)}
     found["is_network"] = Value("true", DEFAULT)
     values: dict[str, Value] = {}
@@ -79,6 +76,20 @@ def describe(
             value = Value(UNKNOWN, OPEN)
         values[field.name] = value or Value("", OPEN)
     return Description(values, tuple(questions))
+
+
+def _fields(division: str, told: Mapping[str, str], told_by: str) -> tuple[Field, ...]:
+    """The fields of the division; raises SubmissionError where ``told`` holds others."""
+    fields = of_division(division)
+    if POWER_CAPACITY.name in told:
+        fields = (*fields, POWER_CAPACITY)
+    unknown = sorted(set(told) - {field.name for field in fields})
+    if unknown:
+        raise SubmissionError(
+            f"{told_by}: no system description has the field {unknown[0]!r}",
+            "the fields are listed by: cm run script --tags=get,mlperf,sut,description",
+        )
+    return fields
 
 
 def _value(source: Mapping[str, str], field: Field, origin: str) -> Value | None:
@@ -110,14 +121,10 @@ def _from_results(results: Results) -> dict[str, Value]:
         "sw_notes": _note(results),
     }
     found = {name: Value(text, RESULTS) for name, text in texts.items() if text}
-    for name, text in (("number_of_nodes", "1"), ("status", "available")):
-        found[name] = Value(text, DEFAULT)
-    found["host_networking_topology"] = Value(UNKNOWN, DEFAULT)
+    found |= {name: Value(text, DEFAULT) for name, text in USUAL.items()}
     if results.device == "cpu":
+        found |= {f"accelerator_{name}": Value(UNKNOWN, RESULTS) for name in ACCELERATOR}
         found["accelerators_per_node"] = Value("0", RESULTS)
-        for name in ("model_name", "host_interconnect", "interconnect", "memory_capacity"):
-            found[f"accelerator_{name}"] = Value(UNKNOWN, RESULTS)
-        found["accelerator_memory_configuration"] = Value(UNKNOWN, RESULTS)
     return found
 
 

@@ -23,6 +23,7 @@ BERT = BenchmarkSpec(
         data="get,preprocessed,dataset,squad",
         model_name="bert",
         data_name="squad",
+        base="bert_",
     ),
     fastest="int8",
 )

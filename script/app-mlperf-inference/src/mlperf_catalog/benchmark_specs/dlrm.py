@@ -11,12 +11,13 @@ from ..words import Answers
 CAPPED = "run its synthetic form with capped tables, or the tiny one"
 
 
-def _assets(model: str, data: str) -> Assets:
+def _assets(version: int, model: str, data: str) -> Assets:
     return Assets(
         model=f"get,ml-model,dlrm,terabyte,{model}",
         data=f"get,preprocessed,dataset,criteo,{data}",
         model_name="dlrm",
         data_name="criteo",
+        base=f"dlrm-v{version}_",
     )
 
 
@@ -34,7 +35,7 @@ V1 = BenchmarkSpec(
     compliance=(test(1, "0.7", "3.0"), test(5, "0.7", "3.0")),
     answers=Answers.VARIABLE,
     module="recommendation:Recommendation",
-    assets=_assets("_onehot", "_onehot"),
+    assets=_assets(1, "_onehot", "_onehot"),
     fastest="bfloat16",
     memory={"full": Need(98_000_000_000, CAPPED)},
 )
@@ -49,7 +50,7 @@ V2 = replace(
     limits={SERVER: Limit(60)},
     compliance=(test(1, "3.1", "6.0"), test(5, "3.1", "4.1")),
     aliases=(Alias("dlrm_v2-99", vendor="Intel"),),
-    assets=_assets("_weight_sharded", "_multihot"),
+    assets=_assets(2, "_weight_sharded", "_multihot"),
     memory={"full": Need(106_000_000_000, CAPPED)},
 )
 SPECS = (V1, strict(V1), V2, strict(V2))

@@ -33,6 +33,7 @@ GPTJ = BenchmarkSpec(
         model_name="gptj",
         data_name="cnndm",
         calibration="_calibration",
+        base="gptj_",
     ),
     # 24 GB of weights, and 24 GB for the cache of four beams of the longest prompt in its three
     # copies.

@@ -32,6 +32,7 @@ KITS = BenchmarkSpec(
         data="get,preprocessed,dataset,medical-imaging,kits19",
         model_name="3d-unet",
         data_name="kits19",
+        base="3d-unet_",
     ),
     fastest="int8",
 )
@@ -56,6 +57,7 @@ BRATS = replace(
         data="get,preprocessed,dataset,medical-imaging,brats19",
         model_name="3d-unet-brats",
         data_name="brats19",
+        base="3d-unet-brats_",
     ),
 )
 SPECS = (KITS, strict(KITS), BRATS, strict(BRATS))

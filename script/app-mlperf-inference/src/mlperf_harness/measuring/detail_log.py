@@ -8,44 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..settings import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlperf_catalog import ResultKey, Scenario
+from mlperf_catalog.scenario import NS_PER_MS
 
 PREFIX = ":::MLLOG "
-NS_PER_MS = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """Which key of the log is the result of a scenario, its unit, and how to get that unit.
-
-    ``otherwise`` is the key for runs with too few queries for the first, which is then zero.
-    """
-
-    key: str
-    unit: str
-    divisor: float
-    meaning: str
-    otherwise: str = ""
-
-
-METRICS: Mapping[str, Metric] = {
-    SINGLE_STREAM: Metric(
-        "early_stopping_latency_ss",
-        "ms",
-        NS_PER_MS,
-        "p90 latency",
-        "result_90.00_percentile_latency_ns",
-    ),
-    MULTI_STREAM: Metric(
-        "early_stopping_latency_ms",
-        "ms",
-        NS_PER_MS,
-        "p99 latency of 8",
-        "result_99.00_percentile_per_query_latency_ns",
-    ),
-    SERVER: Metric("result_completed_samples_per_sec", "samples/s", 1.0, "p99 within limit"),
-    OFFLINE: Metric("result_samples_per_second", "samples/s", 1.0, "throughput"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +45,13 @@ class DetailLog:
         return any("Max query count reached" in error for error in self.errors)
 
     def result(self, scenario: str) -> float | None:
-        """The figure that counts in this scenario, in the unit of ``METRICS``."""
-        metric = METRICS[scenario]
-        value = self.number(metric.key) or self.number(metric.otherwise)
-        return None if value is None else value / metric.divisor
+        """The figure that counts in this scenario, in its unit."""
+        return self.figure(Scenario(scenario).result)
+
+    def figure(self, result: ResultKey) -> float | None:
+        """A result in its unit, or None when the log does not hold it."""
+        value = self.number(result.key) or self.number(result.otherwise)
+        return None if value is None else value / result.divisor
 
     def latencies(self) -> dict[str, float]:
         """The distribution of latencies in ms: min, mean, max and every logged percentile."""

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog import Scenario
+
 from ..errors import HarnessError
 from ..settings import MULTI_STREAM, OFFLINE, SCENARIOS, SERVER, SINGLE_STREAM, STREAMS
 from ..wording import figures
 from .accuracy_log import read_logged
-from .detail_log import METRICS, DetailLog
+from .detail_log import DetailLog
 
 TESTS = ("TEST01", "TEST04", "TEST05", "TEST06")
 
@@ -72,7 +74,7 @@ def audit_config(test: str, test01_samples: int) -> str:
 
 def performance(test: str, scenario: str, submitted: DetailLog, tested: DetailLog) -> Check:
     """Compare the speed of a test with that of the submitted run."""
-    metric = METRICS[scenario]
+    metric = Scenario(scenario).result
     reference, value = submitted.result(scenario), tested.result(scenario)
     heading = [
         f"submitted run: {metric.key} = {_figure(reference)} {metric.unit}",

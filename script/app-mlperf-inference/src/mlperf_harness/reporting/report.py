@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from mlperf_catalog import Scenario
+
 from ..jobs import AccuracyFigure
-from ..measuring.detail_log import METRICS, DetailLog
+from ..measuring.detail_log import DetailLog
 from ..measuring.verdict import Fault, Verdict, duration_s, judge
 from ..settings import (
     ACCURACY,
@@ -61,7 +63,7 @@ def performance_result(
     fingerprint: str,
 ) -> PerformanceResult:
     """The record of a scenario after its last attempt."""
-    metric, last = METRICS[run.scenario], attempts[-1]
+    metric, last = Scenario(run.scenario).result, attempts[-1]
     queries = log.number("result_query_count")
     return PerformanceResult(
         fingerprint=fingerprint,

@@ -8,11 +8,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlperf_catalog import Scenario
+
 from .. import records
 from ..jobs import Compared, Comparison
 from ..measuring import detail_log, verify
 from ..measuring.accuracy_log import read_logged
-from ..measuring.detail_log import METRICS
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import Fault
 from ..measuring.verify import Check
@@ -86,7 +87,7 @@ def _result(
         faults=tuple(_faults(test, tested)),
         value=speed.value if speed else None,
         reference=speed.reference if speed else None,
-        unit=METRICS[scenario].unit,
+        unit=Scenario(scenario).result.unit,
         seconds=seconds,
         circumstances=context.circumstances(scenario, tested.outcome_versions, tested.seen),
     )

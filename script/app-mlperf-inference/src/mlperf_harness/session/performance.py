@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlperf_catalog import Scenario
+
 from .. import records
 from ..jobs import Outcome
 from ..measuring import detail_log
-from ..measuring.detail_log import METRICS, DetailLog
+from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import Verdict
 from ..reporting import report
@@ -148,7 +150,7 @@ def aim_in_words(aim: Targets, scenario: str) -> str:
 
 
 def _say_attempt(made: Made, scenario: str, again: bool) -> None:
-    metric, judged = METRICS[scenario], made.attempt
+    metric, judged = Scenario(scenario).result, made.attempt
     value = "no figure" if judged.value is None else figures(judged.value)
     say(
         f"{scenario} performance: {judged.validity}, {value} {metric.unit} ({metric.meaning}), "

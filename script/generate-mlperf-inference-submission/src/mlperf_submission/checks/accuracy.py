@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import Answers, BenchmarkSpec, Target
 from mlperf_harness.digests import sha256
-from mlperf_harness.rules import Metric
 
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
 from ..layouts import Cell
-from .base import CHECKER, LOADGEN, NATURE, RULES, Finding, Rule, Site, log, missing, text
+from .base import CHECKER, LOADGEN, NATURE, RULES, Finding, Rule, Site, log, text
 from .benchmarks import form
 from .performance import seeds
 
@@ -34,39 +33,19 @@ ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
 COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN)
 FOREIGN = Rule("accuracy.other-run", "the log of the very run that accuracy.txt tells of", LOADGEN)
 
-PATTERNS = {
-    "top-1": r"^accuracy=(-?[\d.]+)%",
-    "F1": r"[\"']f1[\"']:\s*([\d.]+)",
-    "mean DICE": r"Accuracy:\s*mean\s*=\s*([\d.]+)",
-    "mAP": r"mAP=([\d.]+)",
-    "word accuracy": r"Word Error Rate:.*accuracy=(-?[\d.]+)%",
-    "AUC": r"^AUC=([\d.]+)",
-    "ROUGE-1": r"'rouge1':\s*'?([\d.]+)",
-    "ROUGE-2": r"'rouge2':\s*'?([\d.]+)",
-    "ROUGE-L": r"'rougeL':\s*'?([\d.]+)",
-    "gen_len": r"'gen_len':\s*([\d.]+)",
-}
 # Of a log that is longer than twice this, only so many bytes of each end are looked at.
 SHOWN = 1 << 20
 ENTRY = re.compile(r'"qsl_idx"\s*:\s*(\d+),\s*"data"\s*:\s*"([0-9A-Fa-f]*)"')
-# Benchmarks whose answers differ in length: texts, objects in a picture, items shown to a user.
-OF_ANY_LENGTH = ("gptj", "rnnt", "retinanet", "ssd", "3d-unet", "dlrm")
 BEGINNING = re.compile(r'\[\s*\{\s*"seq_id"')
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
 
 
 def runs(site: Site) -> Iterator[Finding]:
     """The accuracy run of every scenario."""
-    for cell in site.cells:
-        known = site.rules(cell.benchmark)
-        if known is None:
-            continue
+    for cell, known in site.known:
         place = cell.accuracy
-        for name in missing(place, ACCURACY):
-            yield FILES.broken(site.where(place / name), "missing or empty", RERUN)
-        for name in site.extra(place, ACCURACY):
-            where = site.where(place / name)
-            yield EXTRA.broken(where, "a file that does not belong here", f"rm {where}")
+        yield from site.lost(FILES, place, ACCURACY, RERUN)
+        yield from site.foreign(EXTRA, place, ACCURACY)
         yield from _text(site, cell, place, known)
         yield from _answers(site, place, known)
         if (place / DETAIL).is_file():
@@ -74,13 +53,12 @@ def runs(site: Site) -> Iterator[Finding]:
     yield from _copies(site)
 
 
-def figure(place: Path, metric: Metric) -> float | None:
+def figure(place: Path, target: Target) -> float | None:
     """What accuracy.txt says of a metric, or None."""
-    found = re.search(PATTERNS[metric.metric], text(place / truncate.TEXT), re.MULTILINE)
-    return float(found.group(1)) if found else None
+    return target.metric.find(text(place / truncate.TEXT))
 
 
-def _text(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     path = place / truncate.TEXT
     if not path.is_file():
         return
@@ -100,15 +78,15 @@ def _text(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> I
         yield FOREIGN.broken(where, found, RERUN)
 
 
-def _figures(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     where = site.where(place / truncate.TEXT)
-    for metric in known.accuracy:
-        value = figure(place, metric)
+    for bound in known.accuracy:
+        value, name = figure(place, bound), bound.metric.name
         if value is None:
-            yield FIGURE.broken(where, f"it does not tell {metric.metric}", RERUN)
-        elif site.strict and value < metric.target:
-            told = f"{metric.metric} is {value:g}, the target is {metric.target:g} {metric.unit}"
-            found = TARGET.broken(where, told.rstrip(), "hand it in to the open division")
+            yield FIGURE.broken(where, f"it does not tell {name}", RERUN)
+        elif site.strict and not bound.holds(value):
+            told = f"{name} is {value:g}, the target is {bound.text}"
+            found = TARGET.broken(where, told, "hand it in to the open division")
             # A tiny or synthetic form has targets of its own, which its runs were judged by.
             yield replace(found, severity=NATURE) if form(cell) else found
 
@@ -136,7 +114,7 @@ def entries(path: Path) -> list[tuple[int, str]]:
     return [(int(index), data) for index, data in ENTRY.findall(shown(path))]
 
 
-def _answers(site: Site, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     path = place / truncate.LOG
     if not path.is_file() or not path.stat().st_size:
         return
@@ -146,12 +124,11 @@ def _answers(site: Site, place: Path, known: rules.BenchmarkRules) -> Iterator[F
         yield ANSWERS.broken(where, "it is no list of answers", RERUN)
     elif _cut(path) and path.stat().st_size != 2 * truncate.KEPT + len(truncate.GAP):
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
-    fixed = not any(word in known.name for word in OF_ANY_LENGTH)
-    if fixed and len({len(data) for _, data in answers}) > 1:
-        yield ANSWERS.broken(where, "its answers differ in size", RERUN)
+    sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
+    yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)
 
 
-def _log(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> Iterator[Finding]:
+def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     found, where = log(place), site.where(place / DETAIL)
     mode = found.values.get("effective_test_mode")
     if mode != "AccuracyOnly":
@@ -169,9 +146,9 @@ def _log(site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules) -> It
     yield from seeds(site, where, found, SEEDS, RERUN)
     total = found.number("qsl_reported_total_count") or 0.0
     total = min(total, found.number("effective_accuracy_sample_count") or total)
-    if total < known.dataset_size:
-        text_ = f"accuracy over {total:.0f} samples, the data set has {known.dataset_size}"
-        yield SAMPLES.broken(where, text_, "run on the whole data set")
+    wanted = known.accuracy_samples or known.dataset_size
+    text_ = f"accuracy over {total:.0f} samples, the data set has {wanted}"
+    yield from SAMPLES.unless(total >= wanted, where, text_, "run on the whole data set")
 
 
 def _copies(site: Site) -> Iterator[Finding]:

@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlperf_harness import rules
+import mlperf_catalog as catalog
+from mlperf_catalog import BenchmarkSpec, Division
 from mlperf_harness.measuring import detail_log
 from mlperf_harness.measuring.detail_log import DetailLog
 
@@ -52,6 +53,11 @@ class Rule:
         """The finding that this rule is broken."""
         return Finding(self.id, self.severity, where, found, self.source, mend)
 
+    def unless(self, kept: bool, where: str, found: str, mend: str) -> Iterator[Finding]:
+        """The finding that this rule is broken, unless it is ``kept``."""
+        if not kept:
+            yield self.broken(where, found, mend)
+
 
 class Site:
     """What one submitter hands in to one division."""
@@ -66,7 +72,7 @@ class Site:
     @property
     def strict(self) -> bool:
         """Whether the closed division's rules hold."""
-        return self.division != "open"
+        return Division(self.division).strict
 
     @cached_property
     def mapping(self) -> Mapping[str, str]:
@@ -92,13 +98,33 @@ class Site:
         """What the system's description calls its type."""
         return str(self.systems.get(system, {}).get("system_type", "")).replace(" ", "")
 
-    def rules(self, benchmark: str) -> rules.BenchmarkRules | None:
-        """The rules of the benchmark that a folder stands for."""
-        return names.rules_for(benchmark, self.mapping)
+    def rules(self, benchmark: str) -> BenchmarkSpec | None:
+        """The rules of the benchmark that a folder stands for, in the round of the tree."""
+        name = names.official(self.mapping.get(benchmark, benchmark))
+        return catalog.find(name, self.layout.round, open_division=not self.strict)
+
+    @cached_property
+    def known(self) -> tuple[tuple[Cell, BenchmarkSpec], ...]:
+        """The scenarios of benchmarks that have rules, each with these rules."""
+        found = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
+        return tuple((cell, spec) for cell, spec in found if spec is not None)
 
     def where(self, path: Path) -> str:
         """A path as findings name it."""
         return self.tree.relative(path)
+
+    def foreign(self, rule: Rule, folder: Path, known: tuple[str, ...]) -> Iterator[Finding]:
+        """Findings for what ``folder`` holds beside the ``known`` files."""
+        for name in self.extra(folder, known):
+            where = self.where(folder / name)
+            yield rule.broken(where, "a file that does not belong here", f"rm {where}")
+
+    def lost(
+        self, rule: Rule, folder: Path, wanted: tuple[str, ...], mend: str
+    ) -> Iterator[Finding]:
+        """Findings for ``wanted`` files that are not there or empty."""
+        for name in missing(folder, wanted):
+            yield rule.broken(self.where(folder / name), "missing or empty", mend)
 
     def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
         """What a folder holds beside the ``known`` files, and must not."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import BenchmarkSpec, Scenario
 
 from ..build import MEASUREMENT_KEYS
 from ..layouts import Cell
@@ -35,42 +36,40 @@ def form(cell: Cell) -> str:
 
 def scenarios(site: Site) -> Iterator[Finding]:
     """Benchmarks by system: known, in this category, and whole."""
-    for system, benchmark in sorted({(cell.system, cell.benchmark) for cell in site.cells}):
-        folder = site.root / "results" / system / benchmark
-        where = site.where(folder)
+    have: dict[tuple[str, str], list[str]] = {}
+    for cell in site.cells:
+        have.setdefault((cell.system, cell.benchmark), []).append(cell.scenario)
+    for system, benchmark in sorted(have):
+        where = site.where(site.root / "results" / system / benchmark)
         known = site.rules(benchmark)
         if known is None:
             found = f"no benchmark is named {benchmark}"
             yield UNKNOWN.broken(where, found, "open division: name it in model_mapping.json")
             continue
         category = site.category(system)
-        required = known.required(site.layout.round, category) if category else ()
-        if not required:
+        if not known.allowed(site.layout.round, category):
             yield _absent(site, known, where, category)
             continue
-        have = {
-            cell.scenario
-            for cell in site.cells
-            if cell.system == system and cell.benchmark == benchmark
-        }
-        lower = {scenario.lower() for scenario in have}
-        lacking = [scenario for scenario in required if scenario.lower() not in lower]
-        if site.strict and lacking:
-            yield LACKING.broken(where, f"without {', '.join(lacking)}", RUN_ALL)
-        other = sorted(
-            scenario
-            for scenario in have
-            if scenario.lower() not in {each.lower() for each in rules.ORDER}
-            or (site.strict and scenario.lower() not in {each.lower() for each in required})
-        )
-        for scenario in other:
-            found = f"{benchmark} has no scenario {scenario} in {category}"
-            yield FOREIGN.broken(f"{where}/{scenario}", found, f"rm -r {where}/{scenario}")
+        yield from _scenarios(site, known, category, where, have[system, benchmark])
 
 
-def _absent(site: Site, known: rules.BenchmarkRules, where: str, category: str) -> Finding:
-    anywhere = known.required(site.layout.round, ",".join(known.scenarios))
-    if anywhere:
+def _scenarios(
+    site: Site, known: BenchmarkSpec, category: str, where: str, folders: list[str]
+) -> Iterator[Finding]:
+    found = {Scenario.of_folder(name) for name in folders}
+    required = known.required(site.layout.round, category)
+    lacking = [scenario for scenario in required if scenario not in found]
+    if site.strict and lacking:
+        yield LACKING.broken(where, f"without {', '.join(lacking)}", RUN_ALL)
+    allowed = known.allowed(site.layout.round, category) if site.strict else tuple(Scenario)
+    for name in sorted(set(folders)):
+        told = f"{Path(where).name} has no scenario {name} in {category}"
+        fits = Scenario.of_folder(name) in allowed
+        yield from FOREIGN.unless(fits, f"{where}/{name}", told, f"rm -r {where}/{name}")
+
+
+def _absent(site: Site, known: BenchmarkSpec, where: str, category: str) -> Finding:
+    if known.allowed(site.layout.round, ",".join(known.scenarios)):
         found = f"{known.checker_name} is not measured in the category {category or '(none)'}"
         return CATEGORY.broken(where, found, "generate again with the right --category")
     found = f"round {site.layout.round} has no benchmark {known.checker_name}"
@@ -87,26 +86,27 @@ def descriptions(site: Site) -> Iterator[Finding]:
 
 
 def _described(site: Site, cell: Cell) -> Iterator[Finding]:
-    folder = cell.measurements
-    name = cell.layout.measurement_file(cell.system, cell.scenario)
-    if not cell.layout.joined:
-        others = sorted(folder.glob(f"{cell.system}*.json")) if folder.is_dir() else []
-        name = others[0].name if others else name
-    wanted = (name, "user.conf", "README.md")
-    for lost in missing(folder, (*wanted, "mlperf.conf") if cell.layout.mlperf_conf else wanted):
-        yield FILES.broken(
-            site.where(folder / lost),
-            "missing or empty",
-            "run _populate-readme, then generate again",
-        )
-    document = read_object(folder / name)
-    where = site.where(folder / name)
+    folder, name = cell.measurements, _description(cell)
+    wanted = (name, "user.conf", "README.md", *(["mlperf.conf"] if cell.layout.mlperf_conf else []))
+    again = "run _populate-readme, then generate again"
+    yield from site.lost(FILES, folder, wanted, again)
+    if missing(folder, (name,)):
+        return
+    where, document = site.where(folder / name), read_object(folder / name)
     if document is None:
-        if (folder / name).is_file() and (folder / name).stat().st_size:
-            yield KEYS.broken(where, "it is no JSON object", "generate the tree again")
+        yield KEYS.broken(where, "it is no JSON object", "generate the tree again")
         return
     for key in MEASUREMENT_KEYS:
         if key not in document:
             yield KEYS.broken(where, f"{key} is missing", "generate the tree again")
         elif not document[key]:
             yield VALUES.broken(where, f"{key} is empty", 'say what applies, for example "no"')
+
+
+def _description(cell: Cell) -> str:
+    """The name of the file that describes the implementation; rounds before 6.0 leave it free."""
+    name = cell.layout.measurement_file(cell.system, cell.scenario)
+    if cell.layout.joined:
+        return name
+    others = sorted(cell.measurements.glob(f"{cell.system}*.json"))
+    return others[0].name if others else name

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import BenchmarkSpec
 from mlperf_harness.measuring import verify
+from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import truncate
 from ..build import DETAIL, TEST_ACCURACY
 from ..layouts import Cell
 from .accuracy import entries
-from .base import CHECKER, RULES, Finding, Rule, Site, log, missing, text
+from .base import CHECKER, RULES, Finding, Rule, Site, log, text
 from .performance import folder
 
 MISSING = Rule("compliance.missing", "every test that the round asks for", RULES)
@@ -35,7 +36,12 @@ TEXTS = {
     "TEST04": ("verify_performance.txt",),
     "TEST05": ("verify_performance.txt",),
     "TEST06": ("verify_accuracy.txt",),
+    "TEST07": ("verify_accuracy.txt",),
+    "TEST08": ("verify_accuracy.txt",),
+    "TEST09": ("verify_output_len.txt",),
 }
+# Tests whose speed counts, and tests that log answers.
+TIMED, LOGGED = ("TEST01", "TEST04", "TEST05"), ("TEST01", "TEST06")
 # LoadGen turns the number that it was asked for into a share in some rounds.
 SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_probability")
 PASSED = {
@@ -45,38 +51,29 @@ PASSED = {
 
 def tests(site: Site) -> Iterator[Finding]:
     """Every test of every scenario."""
-    if not site.strict:
-        return
-    for cell in site.cells:
-        known = site.rules(cell.benchmark)
-        if known is None:
-            continue
+    for cell, known in site.known if site.strict else ():
         for test in known.tests(site.layout.round):
             place = cell.compliance(test)
-            if not place.is_dir():
-                alone = test != "TEST01" or cell.accuracy.is_dir()
-                mend = MAKE if alone else ALL
-                yield MISSING.broken(site.where(place), f"{test} is missing", mend)
+            if place.is_dir():
+                yield from _test(site, cell, test, place, known)
                 continue
-            yield from _test(site, cell, test, place, known)
+            alone = test != "TEST01" or cell.accuracy.is_dir()
+            yield MISSING.broken(site.where(place), f"{test} is missing", MAKE if alone else ALL)
 
 
 def _test(
-    site: Site, cell: Cell, test: str, place: Path, known: rules.BenchmarkRules
+    site: Site, cell: Cell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
-    for name in missing(place, TEXTS[test]):
-        yield FILES.broken(site.where(place / name), "missing or empty", RERUN)
+    yield from site.lost(FILES, place, TEXTS[test], RERUN)
     for name in TEXTS[test]:
         if (place / name).is_file():
             yield from _verdict(site, test, place / name)
-    if test != "TEST06":
+    if test in TIMED:
         yield from folder(site, cell, place / "performance" / "run_1", known, test)
         yield from _compared(site, cell, test, place)
-    if test in ("TEST01", "TEST06"):
+    if test in LOGGED:
         yield from _logged(site, cell, test, place)
-    for name in site.extra(place, (*TEXTS[test], "performance", "accuracy")):
-        where = site.where(place / name)
-        yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
+    yield from site.foreign(FILES, place, (*TEXTS[test], "performance", "accuracy"))
 
 
 def _verdict(site: Site, test: str, path: Path) -> Iterator[Finding]:
@@ -99,37 +96,39 @@ def _compared(site: Site, cell: Cell, test: str, place: Path) -> Iterator[Findin
     where = site.where(run / DETAIL)
     if not tested.values:
         return
-    if test == "TEST04" and tested.values.get("effective_performance_issue_same") is not True:
-        yield AUDIT.broken(where, "performance_issue_same is not set", RERUN)
-    if test == "TEST01" and not any(tested.number(key) for key in SAMPLED):
-        yield AUDIT.broken(where, "no answers were asked for under load", RERUN)
-    scenario = str(submitted.values.get("effective_scenario", ""))
-    if tested.values.get("effective_scenario") != scenario or not submitted.values:
+    same = tested.values.get("effective_performance_issue_same") is True
+    told = "performance_issue_same is not set"
+    yield from AUDIT.unless(same or test != "TEST04", where, told, RERUN)
+    sampled = any(tested.number(key) for key in SAMPLED)
+    told = "no answers were asked for under load"
+    yield from AUDIT.unless(sampled or test != "TEST01", where, told, RERUN)
+    yield from _speed(test, where, submitted, tested)
+
+
+def _speed(test: str, where: str, submitted: DetailLog, tested: DetailLog) -> Iterator[Finding]:
+    scenario = submitted.values.get("effective_scenario")
+    comparable = submitted.values and tested.values.get("effective_scenario") == scenario
+    if not comparable or {submitted.validity, tested.validity} != {"VALID"}:
         return
-    compared = verify.performance(test, scenario, submitted, tested)
-    if not compared.passed and tested.validity == submitted.validity == "VALID":
-        yield SPEED.broken(where, "; ".join(compared.lines[-2:]), RERUN)
+    compared = verify.performance(test, str(scenario), submitted, tested)
+    yield from SPEED.unless(compared.passed, where, "; ".join(compared.lines[-2:]), RERUN)
 
 
 def _logged(site: Site, cell: Cell, test: str, place: Path) -> Iterator[Finding]:
     accuracy = place / "accuracy"
     wanted = (truncate.LOG, truncate.TEXT) if test == "TEST01" else (truncate.LOG,)
-    for name in missing(accuracy, wanted):
-        yield FILES.broken(site.where(accuracy / name), "missing or empty", RERUN)
-    for name in site.extra(accuracy, TEST_ACCURACY):
-        where = site.where(accuracy / name)
-        yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
-    if site.uncut(accuracy):
-        hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
-        yield LENGTH.broken(site.where(accuracy / truncate.LOG), "it is longer than 10 KiB", hint)
-    if test != "TEST01" or verify.PASS not in text(place / TEXTS[test][0]):
-        return
-    baseline = dict(entries(cell.accuracy / truncate.LOG))
-    different = [
-        index
-        for index, data in entries(accuracy / truncate.LOG)
-        if index in baseline and baseline[index] != data
-    ]
+    yield from site.lost(FILES, accuracy, wanted, RERUN)
+    yield from site.foreign(FILES, accuracy, TEST_ACCURACY)
+    where = site.where(accuracy / truncate.LOG)
+    hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+    yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
+    if test == "TEST01" and verify.PASS in text(place / TEXTS[test][0]):
+        yield from _same_answers(where, cell.accuracy / truncate.LOG, accuracy / truncate.LOG)
+
+
+def _same_answers(where: str, submitted: Path, tested: Path) -> Iterator[Finding]:
+    baseline = dict(entries(submitted))
+    different = [index for index, data in entries(tested) if baseline.get(index, data) != data]
     if different:
         found = f"sample {different[0]} was answered differently in the accuracy run"
-        yield ANSWERS.broken(site.where(accuracy / truncate.LOG), found, RERUN)
+        yield ANSWERS.broken(where, found, RERUN)

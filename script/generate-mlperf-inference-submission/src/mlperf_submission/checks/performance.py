@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import OFFLINE, BenchmarkSpec, Scenario, rounds
+from mlperf_catalog.scenario import SUMMARY_SCENARIO, SUMMARY_VERDICT, of_log
 from mlperf_harness.measuring.detail_log import DetailLog
 
 from ..build import LOGS
@@ -45,85 +47,84 @@ NETWORK = Rule("performance.network", "network division: a Network SUT was measu
 CONSISTENT = Rule("performance.consistent", "figures that fit each other", LOADGEN)
 
 NS_PER_S = 1e9
-# LoadGen keys of those whose samples differ much in length: its rules turn equal issue on.
-EQUALLY_ISSUED = ("3d-unet", "gptj")
 NETWORK_NAME = "Network SUT"
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
-# Rules of inference: which scenario's run may stand for which other one, in the category edge.
-STANDS_FOR = {"SingleStream": ("MultiStream", "Offline"), "MultiStream": ("Offline",)}
-NAMES = {"singlestream": "SingleStream", "multistream": "MultiStream", "offline": "Offline"}
-SUMMARY_KEYS = {
-    "SingleStream": (
-        r"^90\.0*th percentile latency \(ns\) : *(\d+)",
-        "result_90.00_percentile_latency_ns",
-    ),
-    "MultiStream": (
-        r"^99\.0*th percentile latency \(ns\) : *(\d+)",
-        "result_99.00_percentile_per_query_latency_ns",
-    ),
-    "Offline": (r"^Samples per second: *([\d.]+)", "result_samples_per_second"),
-    "Server": (r"^Completed samples per second *: *([\d.]+)", "result_completed_samples_per_sec"),
-}
+FULL = "run with --execution_mode=valid"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A log that is looked at: of which scenario in the tree, by which rules, and where it is."""
+
+    site: Site
+    cell: Cell
+    known: BenchmarkSpec
+    where: str
+    log: DetailLog
+
+    @property
+    def named(self) -> str:
+        """The scenario that the log says it is of."""
+        return str(self.log.values.get("effective_scenario", ""))
+
+    @property
+    def measured(self) -> Scenario | None:
+        """The same, where it is one of LoadGen's."""
+        return of_log(self.named)
+
+    def number(self, key: str) -> float:
+        """A number in the log; zero where there is none."""
+        return self.log.number(key) or 0.0
 
 
 def runs(site: Site) -> Iterator[Finding]:
     """The performance run of every scenario."""
-    for cell in site.cells:
-        known = site.rules(cell.benchmark)
-        if known is not None:
-            yield from folder(site, cell, cell.run, known)
+    for cell, known in site.known:
+        yield from folder(site, cell, cell.run, known)
 
 
 def folder(
-    site: Site, cell: Cell, place: Path, known: rules.BenchmarkRules, test: str = ""
+    site: Site, cell: Cell, place: Path, known: BenchmarkSpec, test: str = ""
 ) -> Iterator[Finding]:
     """One folder of logs, those of a compliance ``test`` or of the result itself."""
-    lost = missing(place, LOGS)
-    for name in lost:
-        yield FILES.broken(site.where(place / name), "missing or empty", RERUN)
+    yield from site.lost(FILES, place, LOGS, RERUN)
     powered = place == cell.run and cell.powered
-    for name in site.extra(place, (*LOGS, POWER_LOG) if powered else LOGS):
-        where = site.where(place / name)
-        yield EXTRA.broken(where, "a file that does not belong here", f"rm {where}")
-    found = log(place)
+    yield from site.foreign(EXTRA, place, (*LOGS, POWER_LOG) if powered else LOGS)
+    lost = missing(place, LOGS)
+    run = Run(site, cell, known, site.where(place / LOGS[0]), log(place))
     if LOGS[0] not in lost:
-        where = site.where(place / LOGS[0])
-        yield from judged(site, cell, where, found, known)
-        yield from seeds(site, where, found, SEEDS, RERUN, test)
+        yield from judged(run)
+        yield from seeds(site, run.where, run.log, SEEDS, RERUN, test)
     if not lost:
-        yield from _summary(site, cell, place, found)
+        yield from _summary(run, place)
 
 
-def judged(
-    site: Site, cell: Cell, where: str, found: DetailLog, known: rules.BenchmarkRules
-) -> Iterator[Finding]:
+def judged(run: Run) -> Iterator[Finding]:
     """What the detailed log of a run says."""
+    where, found = run.where, run.log
     if not found.validity:
         yield UNFINISHED.broken(where, "the log has no verdict: the run was cut off", RERUN)
     elif found.validity != "VALID":
         yield INVALID.broken(where, f"LoadGen calls it {found.validity}", RERUN)
     if found.errors:
         yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
-    if found.values.get("effective_test_mode") != "PerformanceOnly":
-        mode = found.values.get("effective_test_mode")
-        yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
-    measured = str(found.values.get("effective_scenario", ""))
-    yield from _scenario(site, cell, where, measured)
-    yield from _kind(site, where, found, known)
-    yield from _lengths(site, where, found, known, measured)
-    yield from _limits(where, found, known, measured)
-    yield from _consistent(where, found, measured)
+    mode = found.values.get("effective_test_mode")
+    told = f"the run was made in the mode {mode}"
+    yield from MODE.unless(mode == "PerformanceOnly", where, told, RERUN)
+    for check in (_scenario, _kind, _lengths, _offline, _limits, _flags, _figures):
+        yield from check(run)
 
 
-def _scenario(site: Site, cell: Cell, where: str, measured: str) -> Iterator[Finding]:
-    if measured.lower() == cell.scenario.lower():
-        return
-    named = NAMES.get(cell.scenario.lower(), cell.scenario)
-    if named in STANDS_FOR.get(measured, ()) and "edge" in site.category(cell.system):
-        found = f"the {named} result is inferred from a {measured} run"
-        yield INFERRED.broken(where, found, f"measure {named} itself for a better figure")
-        return
-    yield SCENARIO.broken(where, f"this is a log of {measured or 'no scenario'}", RERUN)
+def _scenario(run: Run) -> Iterator[Finding]:
+    wanted, measured = Scenario.of_folder(run.cell.scenario), run.measured
+    if measured is not None and wanted is not None:
+        if measured == wanted.loadgen:
+            return
+        if wanted in measured.stands_for and "edge" in run.site.category(run.cell.system):
+            found = f"the {wanted} result is inferred from a {measured} run"
+            yield INFERRED.broken(run.where, found, f"measure {wanted} itself for a better figure")
+            return
+    yield SCENARIO.broken(run.where, f"this is a log of {run.named or 'no scenario'}", RERUN)
 
 
 def seeds(
@@ -133,7 +134,7 @@ def seeds(
 
     ``again`` says how to make the run again.
     """
-    for name, seed in rules.seeds(site.layout.round, test).items():
+    for name, seed in rounds.seeds(site.layout.round, test).items():
         used = found.values.get(f"effective_{name}_rng_seed")
         if used != seed:
             yield rule.broken(
@@ -144,90 +145,83 @@ def seeds(
             return
 
 
-def _kind(
-    site: Site, where: str, found: DetailLog, known: rules.BenchmarkRules
-) -> Iterator[Finding]:
+def _kind(run: Run) -> Iterator[Finding]:
     """What was measured in which way."""
-    equal = found.values.get("effective_sample_concatenate_permutation")
-    if site.strict and known.loadgen_key in EQUALLY_ISSUED and equal is not True:
-        text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
-        yield EQUAL.broken(where, text_, RERUN)
-    name = found.values.get("sut_name")
-    if site.division == "network" and NETWORK_NAME not in str(name):
+    equal = run.log.values.get("effective_sample_concatenate_permutation") is True
+    free = not (run.site.strict and run.known.equal_issue)
+    text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
+    yield from EQUAL.unless(equal or free, run.where, text_, RERUN)
+    name = run.log.values.get("sut_name")
+    if run.site.division == "network" and NETWORK_NAME not in str(name):
         text_ = f"the system under test is named {name!r}, which must contain {NETWORK_NAME!r}"
-        yield NETWORK.broken(where, text_, "measure it over LoadGen's network mode")
+        yield NETWORK.broken(run.where, text_, "measure it over LoadGen's network mode")
 
 
-def _lengths(
-    site: Site, where: str, found: DetailLog, known: rules.BenchmarkRules, measured: str
-) -> Iterator[Finding]:
-    shortest = rules.minimum_duration_ms()
-    asked = found.number("effective_min_duration_ms") or 0.0
-    if asked < shortest:
-        found_text = (
-            f"runs of {asked / 1000:g} s are shorter than the {shortest / 1000:g} s of the rules"
-        )
-        yield DURATION.broken(where, found_text, "run with --execution_mode=valid")
-    loaded = found.number("effective_performance_sample_count") or 0.0
-    if loaded < known.loaded_samples:
-        text_ = f"{loaded:.0f} loaded samples are fewer than the rules' {known.loaded_samples}"
-        yield SAMPLES.broken(where, text_, "run without --performance_sample_count")
+def _lengths(run: Run) -> Iterator[Finding]:
+    known, asked = run.known, run.number("effective_min_duration_ms")
+    shortest = known.minimum_duration_ms
+    text_ = f"runs of {asked / 1000:g} s are shorter than the {shortest / 1000:g} s of the rules"
+    yield from DURATION.unless(asked >= shortest, run.where, text_, FULL)
+    loaded = run.number("effective_performance_sample_count")
+    text_ = f"{loaded:.0f} loaded samples are fewer than the rules' {known.loaded_samples}"
+    enough = loaded >= known.loaded_samples
+    yield from SAMPLES.unless(enough, run.where, text_, "run without --performance_sample_count")
     # LoadGen logs the size that was asked for even where the data set is smaller.
-    real = found.number("qsl_reported_total_count") or 0.0
-    if real < min(known.loaded_samples, known.dataset_size):
-        text_ = f"a data set of {real:.0f} samples is smaller than the rules ask for"
-        yield SAMPLES.broken(where, text_, "run on the whole data set")
-    if measured == "Offline" and site.strict:
-        issued = found.number("effective_samples_per_query") or 0.0
-        if issued < known.offline_minimum:
-            text_ = (
-                f"{issued:.0f} Offline samples are fewer than the rules' {known.offline_minimum}"
-            )
-            yield SAMPLES.broken(where, text_, "run with --execution_mode=valid")
+    real = run.number("qsl_reported_total_count")
+    text_ = f"a data set of {real:.0f} samples is smaller than the rules ask for"
+    enough = real >= min(known.loaded_samples, known.dataset_size)
+    yield from SAMPLES.unless(enough, run.where, text_, "run on the whole data set")
 
 
-def _limits(
-    where: str, found: DetailLog, known: rules.BenchmarkRules, measured: str
-) -> Iterator[Finding]:
-    if found.values.get("early_stopping_met") is False:
-        reason = found.values.get("early_stopping_result") or "no reason given"
-        yield STOPPING.broken(where, f"early stopping is not satisfied: {reason}", RERUN)
-    if measured == "Server" and known.server_limit_ms is not None:
-        limit = found.milliseconds("effective_target_latency_ns")
-        if limit is None or limit > known.server_limit_ms * 1.000001:
-            found_text = f"measured against {limit} ms, the rules say {known.server_limit_ms:g} ms"
-            yield LATENCY.broken(where, found_text, RERUN)
-
-
-def _consistent(where: str, found: DetailLog, measured: str) -> Iterator[Finding]:
-    """Figures that no LoadGen writes side by side."""
-    if found.validity == "VALID":
-        unmet = [
-            key
-            for key in ("result_min_duration_met", "result_min_queries_met")
-            if found.values.get(key) is False
-        ]
-        if unmet:
-            yield CONSISTENT.broken(where, f"VALID, although {unmet[0]} is false", RERUN)
-    stated = found.number("num_errors")
-    if stated is not None and bool(stated) != bool(found.errors):
-        yield CONSISTENT.broken(
-            where, f"num_errors is {stated:.0f}, {len(found.errors)} are logged", RERUN
-        )
-    least, most = (found.number(f"result_{word}_latency_ns") for word in ("min", "max"))
-    if least is None or most is None or not most:
+def _offline(run: Run) -> Iterator[Finding]:
+    if run.measured is not OFFLINE or not run.site.strict:
         return
-    if measured == "Offline":
-        rate, samples = found.number("result_samples_per_second"), samples_issued(found)
+    issued, least = run.number("effective_samples_per_query"), run.known.offline_minimum
+    text_ = f"{issued:.0f} Offline samples are fewer than the rules' {least}"
+    yield from SAMPLES.unless(issued >= least, run.where, text_, FULL)
+
+
+def _limits(run: Run) -> Iterator[Finding]:
+    if run.log.values.get("early_stopping_met") is False:
+        reason = run.log.values.get("early_stopping_result") or "no reason given"
+        yield STOPPING.broken(run.where, f"early stopping is not satisfied: {reason}", RERUN)
+    rule = run.known.limits.get(run.measured) if run.measured else None
+    if rule is None or rule.latency_ms is None:
+        return
+    limit = run.log.milliseconds("effective_target_latency_ns")
+    text_ = f"measured against {limit} ms, the rules say {rule.latency_ms:g} ms"
+    kept = limit is not None and limit <= rule.latency_ms * 1.000001
+    yield from LATENCY.unless(kept, run.where, text_, RERUN)
+
+
+def _flags(run: Run) -> Iterator[Finding]:
+    """Verdicts that no LoadGen writes side by side."""
+    keys = ("result_min_duration_met", "result_min_queries_met")
+    unmet = [key for key in keys if run.log.values.get(key) is False]
+    if unmet and run.log.validity == "VALID":
+        yield CONSISTENT.broken(run.where, f"VALID, although {unmet[0]} is false", RERUN)
+    stated, logged = run.log.number("num_errors"), len(run.log.errors)
+    if stated is not None and bool(stated) != bool(logged):
+        text_ = f"num_errors is {stated:.0f}, {logged} are logged"
+        yield CONSISTENT.broken(run.where, text_, RERUN)
+
+
+def _figures(run: Run) -> Iterator[Finding]:
+    """Figures that no LoadGen writes side by side."""
+    least, most = (run.log.number(f"result_{word}_latency_ns") for word in ("min", "max"))
+    if least is None or not most or run.measured is None:
+        return
+    if run.measured.batched:
+        rate, samples = run.number("result_samples_per_second"), samples_issued(run.log)
         if rate and samples and abs(rate * most / NS_PER_S / samples - 1) > 0.01:
             text_ = f"{samples:.0f} samples in {most / NS_PER_S:.1f} s are not {rate:g} samples/s"
-            yield CONSISTENT.broken(where, text_, RERUN)
-    key = {"SingleStream": "early_stopping_latency_ss", "MultiStream": "early_stopping_latency_ms"}
-    result = found.number(key.get(measured, ""))
-    # It is zero where there are too few queries for it, which another rule tells.
-    if result and not least <= result <= most:
+            yield CONSISTENT.broken(run.where, text_, RERUN)
+    if run.measured.stream:
+        result = run.number(run.measured.result.key)
+        # It is zero where there are too few queries for it, which another rule tells.
         text_ = f"a result of {result:.0f} ns lies outside of {least:.0f} to {most:.0f} ns"
-        yield CONSISTENT.broken(where, text_, RERUN)
+        inside = not result or least <= result <= most
+        yield from CONSISTENT.unless(inside, run.where, text_, RERUN)
 
 
 def samples_issued(found: DetailLog) -> float | None:
@@ -245,24 +239,29 @@ def samples_issued(found: DetailLog) -> float | None:
     return stated
 
 
-def _summary(site: Site, cell: Cell, place: Path, found: DetailLog) -> Iterator[Finding]:
+def _summary(run: Run, place: Path) -> Iterator[Finding]:
     """The summary that people read must tell what the detailed log tells."""
-    told = text(place / LOGS[1])
-    where = site.where(place / LOGS[1])
-    verdict = re.search(r"^Result is : (\w+)", told, re.MULTILINE)
+    told, found = text(place / LOGS[1]), run.log
+    where = run.site.where(place / LOGS[1])
+    verdict = SUMMARY_VERDICT.search(told)
     if verdict is None:
         yield UNFINISHED.broken(where, "the summary has no verdict", RERUN)
     elif found.validity and verdict.group(1) != found.validity:
         text_ = f"it says {verdict.group(1)}, the detailed log {found.validity}"
         yield CONSISTENT.broken(where, text_, RERUN)
-    measured = str(found.values.get("effective_scenario", ""))
-    stated = re.search(r"^Scenario : (\w+)", told, re.MULTILINE)
-    if stated and stated.group(1) != measured:
-        text_ = f"it is of {stated.group(1)}, the detailed log of {measured}"
+    stated = SUMMARY_SCENARIO.search(told)
+    if stated and stated.group(1) != run.named:
+        text_ = f"it is of {stated.group(1)}, the detailed log of {run.named}"
         yield CONSISTENT.broken(where, text_, RERUN)
-    pattern, key = SUMMARY_KEYS.get(measured, ("", ""))
-    figure = re.search(pattern, told, re.MULTILINE) if key else None
-    logged = found.number(key)
+    if run.measured is not None:
+        yield from _same_figure(run, where, told)
+
+
+def _same_figure(run: Run, where: str, told: str) -> Iterator[Finding]:
+    assert run.measured is not None
+    result = run.measured.result
+    figure = re.search(result.summary, told, re.MULTILINE)
+    logged = run.number(result.summary_key)
     if figure and logged and abs(float(figure.group(1)) / logged - 1) > 1e-4:
         text_ = f"it says {figure.group(1)}, the detailed log {logged:g}"
         yield CONSISTENT.broken(where, text_, RERUN)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from mlperf_harness import rules
+from mlperf_catalog import rounds
 
 from ..build import LOGS, METER_FILES, SAMPLES
 from ..layouts import POWER, RANGING, SYSTEMS, Cell
@@ -43,8 +43,7 @@ def measurements(site: Site) -> Iterator[Finding]:
         for folder in (cell.run, cell.results / RANGING):
             yield from _readings(site, folder)
         yield from _meter(site, cell)
-    known = rules.rounds()
-    if known.index(site.layout.round) >= known.index(FIRST_WITH_NAMEPLATE):
+    if rounds.since(site.layout.round, FIRST_WITH_NAMEPLATE):
         for system in sorted({cell.system for cell in measured}):
             plate = site.root / SYSTEMS / f"{system}_power.yaml"
             if not plate.is_file() and not site.systems.get(system, {}).get(CAPACITY):

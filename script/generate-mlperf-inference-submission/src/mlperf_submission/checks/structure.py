@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import mlperf_catalog as catalog
+
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
-from ..names import by_checker_name, official
 from .base import CHECKER, RULES, TREE, Finding, Rule, Site
 
 LARGEST = 50 * 1024 * 1024
@@ -34,14 +35,13 @@ def top(tree: Tree) -> Iterator[Finding]:
     for path in sorted(tree.root.iterdir()) if tree.root.is_dir() else []:
         document = path.is_file() and path.suffix in (".md", ".pdf")
         known = path.is_dir() and path.name in (*DIVISIONS, ".git", ".github", "assets")
-        if not document and not known:
-            where = tree.relative(path)
-            yield ROOT.broken(where, "it belongs to no division", f"remove it: rm -r {where}")
-    for division in DIVISIONS:
-        for path in sorted((tree.root / division).glob("*")):
-            if path.is_file():
-                where = tree.relative(path)
-                yield OUTSIDE.broken(where, "a file beside the submitters", f"rm {where}")
+        where = tree.relative(path)
+        remedy = f"remove it: rm -r {where}"
+        yield from ROOT.unless(document or known, where, "it belongs to no division", remedy)
+    for path in (path for each in DIVISIONS for path in sorted((tree.root / each).glob("*"))):
+        where = tree.relative(path)
+        told = "a file beside the submitters"
+        yield from OUTSIDE.unless(not path.is_file(), where, told, f"rm {where}")
 
 
 def files(site: Site) -> Iterator[Finding]:
@@ -74,38 +74,44 @@ def parts(site: Site) -> Iterator[Finding]:
         if path.name not in known | {"documentation", "calibration", "power", "tools"}:
             found = f"the layout of v{site.layout.round} has no such folder"
             yield UNKNOWN.broken(site.where(path), found, "check --benchmark-version / the round")
-    for benchmark in sorted({cell.benchmark for cell in site.cells}):
-        rules = site.rules(benchmark)
-        accepted = {benchmark, *((rules.name,) if rules else ())}
-        code = site.root / site.layout.code
-        if not any(any((code / name).rglob("*")) for name in accepted if (code / name).is_dir()):
-            where = site.where(code / benchmark)
-            yield CODE.broken(where, "there is nothing", "generate the tree again")
-    if site.strict and not any(
-        (site.root / name).is_file() for name in (CALIBRATION, f"documentation/{CALIBRATION}")
-    ):
-        where = site.where(site.root / CALIBRATION)
-        yield CALIBRATED.broken(where, "there is no such file", "generate the tree again")
+    yield from _code(site)
+    yield from _calibration(site)
     measured = {cell.system for cell in site.cells}
     for path in sorted((site.root / SYSTEMS).glob("*.json")):
-        if path.stem not in measured:
-            found = f"there are no results of {path.stem}"
-            yield UNUSED.broken(site.where(path), found, f"rm {site.where(path)}")
+        found, where = f"there are no results of {path.stem}", site.where(path)
+        yield from UNUSED.unless(path.stem in measured, where, found, f"rm {where}")
     if site.division == "open":
         yield from _mapping(site)
 
 
+def _code(site: Site) -> Iterator[Finding]:
+    code = site.root / site.layout.code
+    for benchmark in sorted({cell.benchmark for cell in site.cells}):
+        rules = site.rules(benchmark)
+        accepted = {benchmark, *((rules.name,) if rules else ())}
+        there = any(any((code / name).rglob("*")) for name in accepted if (code / name).is_dir())
+        where = site.where(code / benchmark)
+        yield from CODE.unless(there, where, "there is nothing", "generate the tree again")
+
+
+def _calibration(site: Site) -> Iterator[Finding]:
+    places = (CALIBRATION, f"documentation/{CALIBRATION}")
+    there = any((site.root / name).is_file() for name in places)
+    where = site.where(site.root / CALIBRATION)
+    again = "generate the tree again"
+    yield from CALIBRATED.unless(there or not site.strict, where, "there is no such file", again)
+
+
 def _mapping(site: Site) -> Iterator[Finding]:
     path = site.root / MAPPING
-    if path.exists():
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            yield MAPPED.broken(site.where(path), f"no JSON: {error}", "write {own name: official}")
-            return
-        wrong = [
-            value for value in dict(document).values() if official(value) not in by_checker_name()
-        ]
-        if wrong:
-            found = f"no benchmark is named {wrong[0]!r}"
-            yield MAPPED.broken(site.where(path), found, "use the official names")
+    if not path.exists():
+        return
+    try:
+        document = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        yield MAPPED.broken(site.where(path), f"no JSON: {error}", "write {own name: official}")
+        return
+    wrong = [value for value in document.values() if catalog.find(str(value)) is None]
+    if wrong:
+        found = f"no benchmark is named {wrong[0]!r}"
+        yield MAPPED.broken(site.where(path), found, "use the official names")

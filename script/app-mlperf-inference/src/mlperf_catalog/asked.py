@@ -1,0 +1,116 @@
+"""What the env keys of a run ask for, checked against the catalogue before anything is installed.
+
+Every function raises CatalogError for what cannot be, with what to ask for instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import lookup, plugins
+from .backend import BackendSpec
+from .benchmark import BenchmarkSpec, Need
+from .scenario import Scenario
+from .words import MODE_WORDS, CatalogError, Category, Mode
+
+YES = ("yes", "true", "on", "1")
+INSTEAD = "use the variation _all-scenarios for all that there are, or leave out --category"
+
+Env = Mapping[str, Any]
+
+
+def is_set(env: Env, key: str) -> bool:
+    """Whether a yes-or-no input is on."""
+    return str(env.get(key) or "no").lower() in YES
+
+
+def own_folder(env: Env) -> str:
+    """The user's folder of specifications, empty where there is none."""
+    return str(env.get(plugins.KEY) or "")
+
+
+def benchmark(env: Env) -> BenchmarkSpec:
+    """The benchmark that is to be run."""
+    name, known = str(env["CM_MLPERF_MODEL"]), lookup.benchmarks(own_folder(env))
+    able = [each for each, spec in known.items() if spec.runnable]
+    _known(list(known), name, "model", able)
+    if not known[name].runnable:
+        raise CatalogError(
+            f"--model={name} cannot be run here: {known[name].unavailable}",
+            f"use one of: {', '.join(able)}",
+            "not-available",
+        )
+    return known[name]
+
+
+def scenarios(env: Env) -> tuple[Scenario, ...]:
+    """The one scenario that is asked for, or all that the benchmark has in the category."""
+    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or ""
+    if category:
+        _known(tuple(Category), category, "category")
+    spec = benchmark(env)
+    try:
+        if is_set(env, "CM_MLPERF_LOADGEN_ALL_SCENARIOS"):
+            return spec.all_scenarios(category)
+        return (spec.checked(env.get("CM_MLPERF_LOADGEN_SCENARIO") or "Offline", category),)
+    except CatalogError as error:
+        raise CatalogError(str(error), INSTEAD) from error
+
+
+def modes(env: Env) -> tuple[Mode, ...]:
+    """What to measure in each scenario; tests of compliance come on top where they are asked."""
+    word = env["CM_MLPERF_LOADGEN_MODE"]
+    _known(MODE_WORDS, word, "mode")
+    found = Mode.asked(word)
+    tested = is_set(env, "CM_MLPERF_LOADGEN_COMPLIANCE")
+    alone = Mode.README in found or Mode.COMPLIANCE in found
+    return (*found, Mode.COMPLIANCE) if tested and not alone else found
+
+
+def precision(env: Env) -> str:
+    """The number format, once it is one that the model can be had in."""
+    found = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
+    spec = benchmark(env)
+    why = spec.refuses.get(found)
+    if why is not None:
+        raise CatalogError(
+            f"--precision={found}: {spec.name} cannot be quantized here: {why}",
+            "use --precision=float32, or bfloat16 with --backend=openvino",
+            "not-available",
+        )
+    return found
+
+
+def backend(env: Env) -> BackendSpec:
+    """The backend, once it computes on the device in the number format."""
+    form = env.get("CM_MLPERF_MODEL_PRECISION") or "float32"
+    device = env.get("CM_MLPERF_DEVICE") or "cpu"
+    # As meta.yaml chooses where none is named.
+    name = env.get("CM_MLPERF_BACKEND") or ("openvino" if form == "bfloat16" else "onnxruntime")
+    public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
+    _known(tuple(public), name, "backend")
+    able = [key for key, spec in public.items() if spec.computes(device, form)]
+    if not able or name in able:
+        return public[name]
+    option, value = "precision", form
+    if device not in public[name].devices:
+        option, value = "device", device
+    raise CatalogError(
+        f"--{option}={value}: {name} does not compute so here",
+        f"use --backend={' or --backend='.join(able)}, or another --{option}",
+        "not-available",
+    )
+
+
+def need(env: Env) -> Need | None:
+    """The memory that the form of the benchmark takes, where that is more than is usual."""
+    return benchmark(env).memory.get(env.get("CM_MLPERF_FORM") or "full")
+
+
+def _known(
+    choices: Sequence[str], value: str, name: str, shown: Sequence[str] | None = None
+) -> None:
+    if value not in choices:
+        known = ", ".join(choices if shown is None else shown)
+        raise CatalogError(f"--{name}={value} is not known", f"use one of: {known}")
