@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import platform
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import checkouts, ml_models
-from cmbench.lib.yes_no import is_yes
+from cmbench.lib import checkouts, ml_models, siblings
 
-CATEGORIES = ("edge", "datacenter")
-MODES = {
-    "find-performance": ("find-performance",),
-    "performance": ("performance",),
-    "accuracy": ("accuracy",),
-    "all": ("performance", "accuracy"),
-    "compliance": ("compliance",),
-    "readme": ("readme",),
-}
+siblings.importable(__file__, "app-mlperf-inference")
+
+from mlperf_catalog import asked  # noqa: E402
 
 # Each override of the harness: where its value comes from, most special key first, and its type.
 OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
@@ -53,37 +43,15 @@ OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
 }
 HOME = os.path.join("~", "mlperf-inference-results")
 ATTEMPTS = 3
-# The benchmarks whose model can be quantized here, with data to calibrate it.
-QUANTIZED = (
-    "resnet50",
-    "bert-99",
-    "bert-99.9",
-    "retinanet",
-    "ssd-mobilenet",
-    "ssd-resnet34",
-    "dlrm-99",
-    "dlrm-99.9",
-    "dlrm-v2-99",
-    "dlrm-v2-99.9",
-    "3d-unet-99",
-    "3d-unet-99.9",
-    "3d-unet-brats-99",
-    "3d-unet-brats-99.9",
-    "gptj-99",
-    "gptj-99.9",
-)
-WHY_NOT = {
-    "rnnt": ": nearly all of its work is in recurrent layers (LSTM), which calibration cannot "
-    "turn into int8"
-}
 STRICT = "-99.9"
 STRICT_SHARE = 0.999
 
 
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Write the settings of the session that run.sh starts."""
     env = i["env"]
-    check_precision(env)
+    asked.precision(env)
     folder = env["CM_TMP_RUN_DIR"]
     path = os.path.join(folder, "session.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -109,82 +77,17 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "sut_dir": os.path.abspath(env.get("CM_MLPERF_SUT_DIR") or os.path.join(home, "sut")),
         "hw_name": env.get("CM_HW_NAME") or platform.node(),
         "round": env["CM_MLPERF_INFERENCE_VERSION"],
-        "scenarios": scenarios(env),
-        "modes": modes(env),
+        "scenarios": asked.scenarios(env),
+        "modes": asked.modes(env),
         "style": env["CM_MLPERF_RUN_STYLE"],
         "category": env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "",
         "division": env["CM_MLPERF_SUBMISSION_DIVISION"],
-        "reuse": not is_yes(env.get("CM_RERUN")),
+        "reuse": not asked.is_set(env, "CM_RERUN"),
         "attempts": int(env.get("CM_MLPERF_MAX_ATTEMPTS") or ATTEMPTS),
         "answer": os.path.join(folder, "results.json"),
         "overrides": overrides(env),
         **backend_options(env),
     }
-
-
-def rules() -> ModuleType:
-    """The harness's own reader of the benchmarks' rules; it needs nothing but Python."""
-    name = "mlperf_harness_rules"
-    if name not in sys.modules:
-        folder = os.path.dirname(os.path.abspath(__file__))
-        path = os.path.join(folder, "src", "mlperf_harness", "rules.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-def scenarios(env: Mapping[str, Any]) -> tuple[str, ...]:
-    """The one scenario that is asked for, or all that the benchmark has in the category.
-
-    Raises Error for a scenario or a category that the rules of the benchmark do not have.
-    """
-    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or ""
-    if category:
-        _known(CATEGORIES, category, "category")
-    reader = rules()
-    try:
-        found = reader.benchmark(env["CM_MLPERF_MODEL"])
-        if is_yes(env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS")):
-            everything: tuple[str, ...] = found.all_scenarios(category)
-            return everything
-        return (found.checked(env.get("CM_MLPERF_LOADGEN_SCENARIO") or "Offline", category),)
-    except reader.RuleError as error:
-        raise Error(
-            "bad-value",
-            str(error),
-            hint="use the variation _all-scenarios for all that there are, or leave out --category",
-        ) from error
-
-
-def modes(env: Mapping[str, Any]) -> tuple[str, ...]:
-    """What to measure in each scenario; tests of compliance come on top where they are asked."""
-    mode = env["CM_MLPERF_LOADGEN_MODE"]
-    _known(tuple(MODES), mode, "mode")
-    tested = is_yes(env.get("CM_MLPERF_LOADGEN_COMPLIANCE"))
-    more = ("compliance",) if tested and mode not in ("readme", "compliance") else ()
-    return (*MODES[mode], *more)
-
-
-def check_precision(env: Mapping[str, Any]) -> None:
-    """Raise Error for a precision that the model cannot be had in."""
-    name = env["CM_MLPERF_MODEL"]
-    if env.get("CM_MLPERF_MODEL_PRECISION") != "int8":
-        return
-    if name not in QUANTIZED:
-        raise Error(
-            "not-available",
-            f"--precision=int8: {name} cannot be quantized here{WHY_NOT.get(name, '')}",
-            hint="use --precision=float32, or bfloat16 with --backend=openvino",
-        )
-
-
-def _known(choices: Sequence[str], value: str, name: str) -> None:
-    if value not in choices:
-        known = ", ".join(choices)
-        raise Error("bad-value", f"--{name}={value} is not known", hint=f"use one of: {known}")
 
 
 def origin(i: Mapping[str, Any]) -> dict[str, Any]:

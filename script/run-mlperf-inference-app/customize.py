@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 from cmbench.errors import Error
@@ -13,22 +11,7 @@ from cmbench.lib import capacity, siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
-CAPPED = "run its synthetic form with capped tables, or the tiny one"
-# What the largest ones take, and how to run them with less. GPT-J: 24 GB of weights, and 24 GB for
-# the cache of four beams of the longest prompt in its three copies.
-MEMORY: dict[tuple[str, str], tuple[int, str]] = {
-    ("gptj", "full"): (48_000_000_000, "run its synthetic form with fewer layers, or the tiny one"),
-    ("dlrm", "full"): (98_000_000_000, CAPPED),
-    ("dlrm-v2", "full"): (106_000_000_000, CAPPED),
-}
-# What each backend of the harness computes on and in; it refuses the rest itself, but only after
-# all was installed.
-DEVICES = {"onnxruntime": ("cpu", "cuda"), "openvino": ("cpu",), "pytorch": ("cpu", "cuda")}
-PRECISIONS = {
-    "onnxruntime": ("float32", "int8"),
-    "openvino": ("float32", "bfloat16", "int8"),
-    "pytorch": ("float32", "bfloat16"),
-}
+from mlperf_catalog import asked  # noqa: E402
 
 
 @siblings.told
@@ -42,17 +25,20 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "contradict each other",
             hint="leave out one of the two",
         )
-    check_backend(env)
-    app = application()
+    spec = asked.benchmark(env)
+    asked.backend(env)
     if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
-        ask_for_all(env, app.rules())
+        ask_for_all(env)
         check_tree(env)
-    app.scenarios(env)
-    app.modes(env)
-    app.check_precision(env)
+    asked.scenarios(env)
+    asked.modes(env)
+    asked.precision(env)
     shorten(env)
-    env["CM_MLPERF_COMMAND"] = app.mine(i)
-    _check_memory(env, env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_FORM") or "full")
+    run = i.get("run_script_input", {}).get("run_state", {})
+    env["CM_MLPERF_COMMAND"] = str(run.get("command", ""))
+    need, form = asked.need(env), env.get("CM_MLPERF_FORM") or "full"
+    if need is not None:
+        capacity.check_memory(env, f"the {form} {spec.name}", need.memory, need.hint)
     return {"return": 0}
 
 
@@ -65,35 +51,14 @@ def shorten(env: dict[str, Any]) -> None:
         env[duration] = env.get(duration) or "1"
 
 
-def check_backend(env: dict[str, Any]) -> None:
-    """Raise Error for a device or a precision that the backend does not have."""
-    precision = env.get("CM_MLPERF_MODEL_PRECISION") or "float32"
-    # As meta.yaml chooses where none is named.
-    default = "openvino" if precision == "bfloat16" else "onnxruntime"
-    backend = env.get("CM_MLPERF_BACKEND") or default
-    device = env.get("CM_MLPERF_DEVICE") or "cpu"
-    able = [name for name in DEVICES if device in DEVICES[name] and precision in PRECISIONS[name]]
-    if backend not in DEVICES or not able or backend in able:
-        return
-    option, asked = "precision", precision
-    if device not in DEVICES[backend]:
-        option, asked = "device", device
-    raise Error(
-        "not-available",
-        f"--{option}={asked}: {backend} does not compute so here",
-        hint=f"use --backend={' or --backend='.join(able)}, or another --{option}",
-    )
-
-
-def ask_for_all(env: dict[str, Any], rules: ModuleType) -> None:
+def ask_for_all(env: dict[str, Any]) -> None:
     """Set what a submission needs and the command line does not tell."""
     if not env.get("CM_MLPERF_LOADGEN_SCENARIO"):
         env["CM_MLPERF_LOADGEN_ALL_SCENARIOS"] = "yes"
     if env.get("CM_MLPERF_SUBMISSION_DIVISION") == "closed":
         env["CM_MLPERF_LOADGEN_COMPLIANCE"] = "yes"
     if not env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE"):
-        known, asked = rules.benchmark(env["CM_MLPERF_MODEL"]), env["CM_MLPERF_INFERENCE_VERSION"]
-        edge = known.required(asked, "edge")
+        edge = asked.benchmark(env).required(env["CM_MLPERF_INFERENCE_VERSION"], "edge")
         env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] = "edge" if edge else "datacenter"
 
 
@@ -111,24 +76,6 @@ def check_tree(env: dict[str, Any]) -> None:
         )
     build.check_name(env["CM_MLPERF_SUBMITTER"], "--submitter")
     build.refuse_foreign(inputs.tree(env))
-
-
-def _check_memory(env: dict[str, Any], model: str, form: str) -> None:
-    """Refuse a form that this machine cannot hold."""
-    needed, hint = MEMORY.get((model.rpartition("-")[0], form), (0, ""))
-    capacity.check_memory(env, f"the {form} {model}", needed, hint)
-
-
-def application() -> ModuleType:
-    """The code of the script that does the work, which knows what can be asked for."""
-    scripts = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = os.path.join(scripts, "app-mlperf-inference", "customize.py")
-    spec = importlib.util.spec_from_file_location("app_mlperf_inference_customize", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,12 @@ from support import ROOT, project_files, run
 
 # Where the code stands in a call of each class; ``kind`` is the name of it in code of scripts that
 # knows nothing of the engine.
-PLACES = {"Error": (0, "code"), "AttemptError": (0, "code"), "SubmissionError": (2, "kind")}
+PLACES = {
+    "Error": (0, "code"),
+    "AttemptError": (0, "code"),
+    "SubmissionError": (2, "kind"),
+    "CatalogError": (2, "kind"),
+}
 SOURCES = [
     path
     for path in project_files()

@@ -24,7 +24,7 @@ LIMITS = {
     "customize.py": (27, 10, 15),
     "script programs": (27, 9, 15),
     "harness": (23, 9, 30),
-    "submission": (27, 11, 21),
+    "submission": (23, 9, 15),
 }
 
 

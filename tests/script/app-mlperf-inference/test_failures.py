@@ -80,12 +80,12 @@ def test_an_exception_in_the_model_fails_the_run_after_it_has_ended(tmp_path: Pa
 FAILING = """
 import sys
 from pathlib import Path
-from mlperf_harness import benchmarks
+from mlperf_harness.benchmarks import image_classification
 from mlperf_harness.session import subprocess_main
-class Failing(benchmarks.ImageClassification):
+class Failing(image_classification.ImageClassification):
     def {method}(self, *arguments):
         raise RuntimeError("the disk is gone")
-benchmarks.BENCHMARKS["resnet50"] = (Failing, benchmarks.RESNET50)
+image_classification.ImageClassification = Failing
 sys.exit(subprocess_main.main("run", Path(sys.argv[1])))
 """
 

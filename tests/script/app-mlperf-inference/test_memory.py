@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import pytest
-from mlperf_harness import backends, host, records, rules
+from mlperf_harness import backends, host, records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.jobs import Probe, Request
 from mlperf_harness.measuring import memory
@@ -74,7 +75,7 @@ def test_nothing_is_refused_where_nothing_is_known(machine: Path) -> None:
 def test_a_run_that_does_not_fit_is_refused_with_numbers(machine: Path) -> None:
     limit(machine / "cgroup" / "outer", "400000000", 350_000_000)
     with pytest.raises(HarnessError, match="too little memory: a run needs about 30") as caught:
-        memory.check(settings(machine), rules.benchmark("resnet50"), PROBE)
+        memory.check(settings(machine), catalog.benchmark("resnet50"), PROBE)
     told = str(caught.value)
     assert "50 MB are left below the memory limit" in told
     assert "--performance_sample_count" in caught.value.advice
@@ -83,10 +84,10 @@ def test_a_run_that_does_not_fit_is_refused_with_numbers(machine: Path) -> None:
 def test_the_samples_of_a_repeated_set_are_counted_once(machine: Path) -> None:
     wanted = settings(machine, overrides={})
     own = sum(path.stat().st_size for path in Path(wanted.dataset).glob("*.npy"))
-    count, size = memory.loaded(wanted, rules.benchmark("resnet50"), PROBE)
+    count, size = memory.loaded(wanted, catalog.benchmark("resnet50"), PROBE)
     assert size == own
     fewer = settings(machine, overrides={"performance_sample_count": count // 2})
-    half = memory.loaded(fewer, rules.benchmark("resnet50"), PROBE)
+    half = memory.loaded(fewer, catalog.benchmark("resnet50"), PROBE)
     assert half == (count // 2, own * (count // 2) // count)
 
 
@@ -151,7 +152,7 @@ def test_samples_that_take_much_come_in_small_batches(machine: Path) -> None:
 def test_weights_beside_a_graph_count_as_the_model(machine: Path) -> None:
     given = settings(machine / "results", model={**lab.model(), "data_bytes": 9_000_000_000})
     with pytest.raises(HarnessError, match=r"9\.0 GB for\s+the model"):
-        memory.check(given, rules.benchmark("resnet50"), PROBE)
+        memory.check(given, catalog.benchmark("resnet50"), PROBE)
 
 
 def test_what_the_libraries_of_a_backend_take_counts(machine: Path) -> None:

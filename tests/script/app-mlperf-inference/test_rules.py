@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import mlperf_catalog as catalog
 import pytest
 import yaml
-from mlperf_harness import benchmarks, rules
+from mlperf_catalog import plugins
 from mlperf_harness.benchmarks.base import rules_of
 from mlperf_harness.settings import SCENARIOS
 
 import benchmark_lab as lab
 
-NAMES = rules.names()
+NAMES = catalog.runnable()
 
 
 def test_the_benchmarks_are_those_of_the_rounds() -> None:
@@ -37,7 +38,7 @@ def test_the_benchmarks_are_those_of_the_rounds() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_entry_makes_sense(name: str) -> None:
-    found = rules.benchmark(name)
+    found = catalog.benchmark(name)
     assert set(found.all_scenarios()) <= set(SCENARIOS)
     assert found.all_scenarios()
     assert ("Server" in found.all_scenarios()) == (found.server_limit_ms is not None)
@@ -46,13 +47,17 @@ def test_every_entry_makes_sense(name: str) -> None:
         assert 0.85 < metric.target / metric.reference < 1
     for periods in found.scenarios.values():
         for period in periods:
-            assert rules.rounds().index(period.first) <= rules.rounds().index(period.last)
+            assert catalog.rounds.ROUNDS.index(period.first) <= catalog.rounds.ROUNDS.index(
+                period.last
+            )
     assert found.accuracy_delta_percent == (0.1 if name.endswith("99.9") else 1)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n in benchmarks.BENCHMARKS])
-def test_the_harness_uses_these_rules(name: str) -> None:
-    assert benchmarks.BENCHMARKS[name][1] == rules_of(name)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_harness_has_the_class_that_a_specification_names(name: str) -> None:
+    package = "mlperf_harness.benchmarks"
+    made = plugins.named_class(catalog.benchmark(name).module, package)
+    assert made.__module__.startswith(package)
 
 
 @pytest.mark.parametrize(
@@ -88,19 +93,23 @@ def test_what_the_harness_must_know(name: str, limit_s: float, loaded: int, key:
 def test_all_scenarios_are_those_that_there_are(
     name: str, category: str, wanted: tuple[str, ...]
 ) -> None:
-    assert rules.benchmark(name).all_scenarios(category) == wanted
+    assert catalog.benchmark(name).all_scenarios(category) == wanted
 
 
 def test_what_a_benchmark_lacks_is_named_with_what_it_has() -> None:
-    unet = rules.benchmark("3d-unet-99")
-    with pytest.raises(rules.RuleError, match="no scenario Server; it has: SingleStream, Offline"):
+    unet = catalog.benchmark("3d-unet-99")
+    with pytest.raises(
+        catalog.CatalogError, match="no scenario Server; it has: SingleStream, Offline"
+    ):
         unet.checked("Server")
-    with pytest.raises(rules.RuleError, match="SingleStream in the category datacenter"):
+    with pytest.raises(catalog.CatalogError, match="SingleStream in the category datacenter"):
         unet.checked("SingleStream", "datacenter")
-    with pytest.raises(rules.RuleError, match="not measured in the category edge, only datacenter"):
-        rules.benchmark("dlrm-99").all_scenarios("edge")
-    with pytest.raises(rules.RuleError, match="no rules for the benchmark abacus"):
-        rules.benchmark("abacus")
+    with pytest.raises(
+        catalog.CatalogError, match="not measured in the category edge, only datacenter"
+    ):
+        catalog.benchmark("dlrm-99").all_scenarios("edge")
+    with pytest.raises(catalog.CatalogError, match="no rules for the benchmark abacus"):
+        catalog.benchmark("abacus")
 
 
 @pytest.mark.parametrize(
@@ -117,20 +126,20 @@ def test_what_a_benchmark_lacks_is_named_with_what_it_has() -> None:
 def test_compliance_tests_follow_the_round(
     name: str, benchmark_round: str, tests: tuple[str, ...]
 ) -> None:
-    assert rules.benchmark(name).tests(benchmark_round) == tests
+    assert catalog.benchmark(name).tests(benchmark_round) == tests
 
 
 def test_a_round_that_a_benchmark_has_left_is_known() -> None:
-    resnet = rules.benchmark("resnet50")
+    resnet = catalog.benchmark("resnet50")
     assert resnet.in_round("Server", "5.0")
     assert not resnet.in_round("Server", "5.1")
     assert resnet.last_round("Server") == "5.0"
-    with pytest.raises(rules.RuleError, match=r"no round 9\.9"):
+    with pytest.raises(catalog.CatalogError, match=r"no round 9\.9"):
         resnet.in_round("Server", "9.9")
 
 
 def test_the_seeds_are_those_that_the_loadgen_script_proves() -> None:
     path = lab.SCRIPT / "get-mlperf-inference-loadgen" / "meta.yaml"
     variations = yaml.safe_load(path.read_text(encoding="utf-8"))["variations"]
-    for name, seed in rules.qsl_seeds().items():
+    for name, seed in catalog.rounds.qsl_seeds().items():
         assert int(variations[f"r{name}"]["env"]["CM_MLPERF_INFERENCE_LOADGEN_QSL_SEED"]) == seed

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import numpy as np
 import pytest
 import yaml
-from mlperf_harness import backends, benchmarks, records, rules
+from mlperf_harness import backends, benchmarks, records
 from mlperf_harness.benchmarks import segmentation
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
@@ -142,7 +143,7 @@ def test_left_out_and_right_differ_where_some_volumes_have_the_region(tmp_path: 
     ("name", "target"), [("3d-unet-brats-99", 0.84447), ("3d-unet-brats-99.9", 0.852147)]
 )
 def test_the_rules_are_those_of_round_1_1(name: str, target: float) -> None:
-    found = rules.benchmark(name)
+    found = catalog.benchmark(name)
     assert (found.dataset_size, found.loaded_samples, found.offline_minimum) == (67, 16, 24576)
     (metric,) = found.accuracy
     assert (metric.reference, metric.target) == (0.853, target)
@@ -154,7 +155,10 @@ def test_the_rules_are_those_of_round_1_1(name: str, target: float) -> None:
 
 def test_loadgen_and_submissions_do_not_take_it_for_the_newer_one() -> None:
     for share in ("99", "99.9"):
-        old, new = rules.benchmark(f"3d-unet-brats-{share}"), rules.benchmark(f"3d-unet-{share}")
+        old, new = (
+            catalog.benchmark(f"3d-unet-brats-{share}"),
+            catalog.benchmark(f"3d-unet-{share}"),
+        )
         # LoadGen's own rules for 3d-unet are those of KiTS19 since round 2.0.
         assert (old.loadgen_key, old.known_to_loadgen) == ("3d-unet-brats", False)
         assert old.checker_name != new.checker_name
@@ -194,7 +198,7 @@ def test_all_scenarios_are_valid_and_reach_the_target(tmp_path: Path) -> None:
         "3d-unet-brats-99",
         MODEL,
         forms.brain_volumes(10),
-        *rules.benchmark("3d-unet-brats-99").all_scenarios(),
+        *catalog.benchmark("3d-unet-brats-99").all_scenarios(),
         overrides={"min_query_count": 64, "batch_size": 2},
     )
     settings = records.decode(SessionSettings, {**wanted, "model": facts})

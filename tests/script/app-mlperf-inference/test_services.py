@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import mlperf_catalog as catalog
 import pytest
 import yaml
-from mlperf_harness import records, rules
+from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.jobs import Probe
 from mlperf_harness.reporting.page import rates
@@ -24,7 +25,7 @@ from mlperf_harness.settings import SCENARIOS, SessionSettings
 import benchmark_lab as lab
 from support import wait_for
 
-SEED = rules.qsl_seeds()["6.1"]
+SEED = catalog.rounds.qsl_seeds()["6.1"]
 
 
 def settings(folder: Path, **changes: Any) -> SessionSettings:
@@ -180,13 +181,16 @@ def test_rates_are_those_between_looks() -> None:
 def check(folder: Path, seed: int = SEED, count: int = 50_000, **changes: Any) -> tuple[str, ...]:
     asked = settings(folder, **{"form": "", "overrides": {"min_duration": None}, **changes})
     probe = Probe({"loadgen": "6.0.17"}, seed, count, 300_000_000)
-    return precheck.check(asked, rules.benchmark("resnet50"), probe, folder / "root")
+    return precheck.check(asked, catalog.benchmark("resnet50"), probe, folder / "root")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seed": rules.qsl_seeds()["5.1"]}, r"carries the seeds of 5\.1, round 6\.1 fixes others"),
+        (
+            {"seed": catalog.rounds.qsl_seeds()["5.1"]},
+            r"carries the seeds of 5\.1, round 6\.1 fixes others",
+        ),
         ({"seed": 12}, "carries the seeds of no round"),
         ({"round": "3.1"}, r"no LoadGen for round 3\.1"),
         ({"style": "valid", "count": 540}, "540 samples would be loaded, round 6.1 asks for 1024"),

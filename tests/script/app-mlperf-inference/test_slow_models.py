@@ -8,9 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mlperf_catalog as catalog
 import numpy as np
 import pytest
-from mlperf_harness import backends, host, records, rules
+from mlperf_harness import backends, host, records
 from mlperf_harness.benchmarks.base import Result
 from mlperf_harness.benchmarks.repeated import Repeated
 from mlperf_harness.errors import HarnessError
@@ -292,9 +293,9 @@ def test_a_benchmark_without_multi_stream_is_not_measured_for_it() -> None:
 def test_a_scenario_that_the_rules_never_had_is_refused(tmp_path: Path) -> None:
     asked = lab.settings(tmp_path, benchmark="gptj-99", scenarios=["MultiStream", "Offline"])
     settings = records.decode(SessionSettings, asked)
-    probe = Probe({"loadgen": "6.0.17"}, rules.qsl_seeds()["6.1"], 10, 300_000_000)
+    probe = Probe({"loadgen": "6.0.17"}, catalog.rounds.qsl_seeds()["6.1"], 10, 300_000_000)
     with pytest.raises(HarnessError, match="gptj-99 has no MultiStream") as caught:
-        precheck.check(settings, rules.benchmark("gptj-99"), probe, tmp_path)
+        precheck.check(settings, catalog.benchmark("gptj-99"), probe, tmp_path)
     assert "SingleStream, Server, Offline" in caught.value.advice
 
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import pytest
-from mlperf_harness import rules
 
 import benchmark_forms as forms
 import benchmark_lab as lab
@@ -43,7 +43,7 @@ def test_it_has_the_signature_of_the_full_one() -> None:
 
 
 def test_the_full_one_has_the_accuracy_of_the_rules() -> None:
-    (metric,) = rules.benchmark("3d-unet-99").accuracy
+    (metric,) = catalog.benchmark("3d-unet-99").accuracy
     stated = customize.FULL["accuracy"]
     assert (metric.reference, metric.target) == (stated["reference"], stated["target"])
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import numpy as np
 import pytest
-from mlperf_harness import records, rules
+from mlperf_harness import records
 from mlperf_harness.benchmarks.base import rules_of
 from mlperf_harness.benchmarks.image_classification import ImageClassification
 from mlperf_harness.settings import ModelSpec
@@ -63,7 +64,7 @@ def test_another_file_than_the_pinned_one_is_refused(home: Any, site: tuple[Path
 
 
 def test_it_has_the_bounds_of_the_rules_and_the_signature_of_the_tiny_form() -> None:
-    (metric,) = rules.benchmark("resnet50").accuracy
+    (metric,) = catalog.benchmark("resnet50").accuracy
     stated = FULL["accuracy"]
     assert (stated["reference"], stated["target"]) == (metric.reference, metric.target)
     tiny = json.loads((lab.MODEL / "model.json").read_text())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import mlperf_catalog as catalog
 import numpy as np
 import pytest
 import yaml
-from mlperf_harness import rules
 
 import benchmark_forms as forms
 import benchmark_lab as lab
@@ -33,7 +33,7 @@ def test_the_full_arrays_fit_the_full_model_and_the_tiny_ones_the_tiny_one(name:
 def test_the_tiny_set_is_repeated_to_the_size_of_the_rules() -> None:
     count = int(META["variations"]["tiny"]["env"]["CM_DETECTION_QSL_COUNT"])
     for name in ("ssd-mobilenet", "ssd-resnet34"):
-        assert count == rules.benchmark(name).dataset_size
+        assert count == catalog.benchmark(name).dataset_size
 
 
 def test_the_same_program_makes_both() -> None:

@@ -129,11 +129,11 @@ def test_images_of_a_list_have_sizes_and_no_boxes(tmp_path: Path) -> None:
 
 
 def test_the_tiny_set_is_repeated_to_the_size_of_the_rules() -> None:
+    import mlperf_catalog as catalog
     import yaml
-    from mlperf_harness import rules
 
     meta = yaml.safe_load((SCRIPT / "meta.yaml").read_text())
     count = meta["variations"]["tiny"]["env"]["CM_DETECTION_QSL_COUNT"]
-    assert int(count) == rules.benchmark("retinanet").dataset_size
+    assert int(count) == catalog.benchmark("retinanet").dataset_size
     folder = forms.pictures("retinanet", "--qsl_count", count)
     assert json.loads((folder / "dataset.json").read_text())["qsl_count"] == 24781

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import pytest
 import yaml
 
@@ -44,25 +45,24 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
         "CM_MLPERF_DEVICE": device,
         "CM_MLPERF_MODEL_PRECISION": precision,
     }
+    step = {"env": {"CM_MLPERF_MODEL": "resnet50", **env}}
     with pytest.raises(customize.Error, match="does not compute so here") as caught:
-        customize.check_backend(env)
+        customize.preprocess(step)
     assert caught.value.code == "not-available"
     assert remedy in caught.value.hint
 
 
-def test_what_is_said_of_the_backends_is_what_the_harness_says() -> None:
+def test_what_is_said_of_the_backends_is_what_the_harness_has_names_for() -> None:
     folder = lab.SCRIPT / "app-mlperf-inference/src/mlperf_harness/backends"
-    files = {"onnxruntime": "onnx_runtime", "openvino": "open_vino", "pytorch": "py_torch"}
-    names = {"onnxruntime": "PRECISIONS", "openvino": "COMPUTES", "pytorch": "DTYPES"}
-    for backend, file in files.items():
+    found = {}
+    for file in ("onnx_runtime", "open_vino", "py_torch"):
         tree = ast.parse((folder / f"{file}.py").read_text(encoding="utf-8"))
-        said = {}
         for node in tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                said[node.targets[0].id] = words(node.value)
-        assert said[names[backend]] == set(customize.PRECISIONS[backend]), backend
-        devices = said.get("DEVICES") or said["PROVIDERS"]
-        assert devices == set(customize.DEVICES[backend]), backend
+                found[node.targets[0].id] = words(node.value)
+    assert found["PROVIDERS"] == set(catalog.backend("onnxruntime").devices)
+    assert found["COMPUTES"] == set(catalog.backend("openvino").precisions)
+    assert found["DTYPES"] == set(catalog.backend("pytorch").precisions)
 
 
 def words(value: ast.expr) -> set[str]:
@@ -78,14 +78,22 @@ def test_a_machine_that_is_too_small_is_reported_so_before_anything_is_installed
     monkeypatch: pytest.MonkeyPatch, model: str, needed: str
 ) -> None:
     monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(32 * 10**9, 10**9, 0))
-    env = {"CM_MLPERF_MODEL": model}
+
+    def asked(**changes: str) -> None:
+        env = {
+            "CM_MLPERF_MODEL": model,
+            "CM_MLPERF_LOADGEN_MODE": "all",
+            "CM_MLPERF_RUN_STYLE": "test",
+        }
+        customize.preprocess({"env": {**env, **changes}})
+
     with pytest.raises(customize.Error, match=f"full {model} needs about {needed} of memory"):
-        customize._check_memory(env, model, "full")
-    customize._check_memory({**env, "CM_CHECK_ROOM": "no"}, model, "full")
+        asked()
+    asked(CM_CHECK_ROOM="no")
     for form in ("tiny", "synthetic"):
-        customize._check_memory(env, model, form)
+        asked(CM_MLPERF_FORM=form)
     monkeypatch.setattr(machine, "memory_facts", lambda: machine.MemoryFacts(256 * 10**9, 10**9, 0))
-    customize._check_memory(env, model, "full")
+    asked()
 
 
 @pytest.mark.parametrize(
@@ -176,8 +184,8 @@ def asked(tmp_path: Path, **changes: str) -> tuple[tuple[str, ...], tuple[str, .
     """Scenarios, modes and category that a call with ``_submission`` comes to."""
     env = {**SUBMISSION, "CM_MLPERF_INFERENCE_SUBMISSION_DIR": f"{tmp_path}/out", **changes}
     customize.preprocess({"env": env, "input": {}})
-    app = customize.application()
-    return app.scenarios(env), app.modes(env), env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"]
+    found = customize.asked
+    return found.scenarios(env), found.modes(env), env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"]
 
 
 def test_a_submission_asks_for_all_that_its_round_wants(tmp_path: Path) -> None:
@@ -222,6 +230,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
     readers = [
         (FOLDER / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
+        (lab.HARNESS / "mlperf_catalog" / "asked.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
         str(META["prehook_deps"]),
         str(META["variations"]["submission"]["post_deps"]),
@@ -239,13 +248,12 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
 
 def test_choices_are_those_that_exist() -> None:
     """The lists for the user must not promise more, or less, than the harness has."""
-    from mlperf_harness import backends, benchmarks
     from mlperf_harness.backends.onnx_runtime import PROVIDERS
     from mlperf_harness.settings import SCENARIOS, STYLES
 
     choices = {name: about.get("choices") for name, about in META["input_description"].items()}
-    assert choices["model"] == list(benchmarks.BENCHMARKS)
-    assert choices["backend"] == [name for name in backends.BACKENDS if name != "null"]
+    assert choices["model"] == list(catalog.runnable())
+    assert choices["backend"] == [name for name, spec in catalog.backends().items() if spec.public]
     assert choices["device"] == list(PROVIDERS)
     assert sorted(choices["scenario"]) == sorted(SCENARIOS)
     assert choices["execution_mode"] == list(STYLES)

@@ -1,6 +1,6 @@
 """What the env keys of a run ask for, checked against the catalogue before anything is installed.
 
-Every function raises CatalogError for what cannot be, with what to ask for instead.
+An error says what to ask for instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def own_folder(env: Env) -> str:
 
 
 def benchmark(env: Env) -> BenchmarkSpec:
-    """The benchmark that is to be run."""
+    """The benchmark that is to be run; raises CatalogError for one that cannot be run here."""
     name, known = str(env["CM_MLPERF_MODEL"]), lookup.benchmarks(own_folder(env))
     able = [each for each, spec in known.items() if spec.runnable]
     _known(list(known), name, "model", able)
@@ -45,7 +45,10 @@ def benchmark(env: Env) -> BenchmarkSpec:
 
 
 def scenarios(env: Env) -> tuple[Scenario, ...]:
-    """The one scenario that is asked for, or all that the benchmark has in the category."""
+    """The one scenario that is asked for, or all that the benchmark has in the category.
+
+    Raises CatalogError for a scenario or a category that it does not have.
+    """
     category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or ""
     if category:
         _known(tuple(Category), category, "category")
@@ -69,7 +72,7 @@ def modes(env: Env) -> tuple[Mode, ...]:
 
 
 def precision(env: Env) -> str:
-    """The number format, once it is one that the model can be had in."""
+    """The number format; raises CatalogError for one that the model cannot be had in."""
     found = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
     spec = benchmark(env)
     why = spec.refuses.get(found)
@@ -83,7 +86,7 @@ def precision(env: Env) -> str:
 
 
 def backend(env: Env) -> BackendSpec:
-    """The backend, once it computes on the device in the number format."""
+    """The backend; raises CatalogError where it has not the device or the number format."""
     form = env.get("CM_MLPERF_MODEL_PRECISION") or "float32"
     device = env.get("CM_MLPERF_DEVICE") or "cpu"
     # As meta.yaml chooses where none is named.

@@ -8,36 +8,17 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from mlperf_catalog import BenchmarkSpec, benchmark
 
-from .. import rules
 from ..backends.base import Predictor
 from ..jobs import AccuracyFigure
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a benchmark's rules fix, as far as the harness must know it beforehand.
-
-    ``loadgen_key`` is its name in LoadGen's mlperf.conf, ``server_limit_s`` the Server latency
-    limit there, ``loaded_samples`` how many samples a performance run keeps in memory.
-    """
-
-    loadgen_key: str
-    server_limit_s: float
-    loaded_samples: int
-
-
-# LoadGen's own limit for a benchmark that has no Server scenario by the rules.
-UNRULED_LIMIT_MS = 10.0
-
-
-def rules_of(name: str) -> Rules:
-    """The rules of the benchmark ``name``, from rules.json."""
-    found = rules.benchmark(name)
-    limit_ms = found.server_limit_ms or UNRULED_LIMIT_MS
-    return Rules(found.loadgen_key, limit_ms / 1000, found.loaded_samples)
+def rules_of(name: str) -> BenchmarkSpec:
+    """The specification of the benchmark ``name``."""
+    return benchmark(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +91,7 @@ class Benchmark(Protocol):
     ``feeds_back`` is true where an answer of the model decides what it is fed next.
     """
 
-    rules: Rules
+    rules: BenchmarkSpec
     sample_count: int
     outputs: Mapping[str, tuple[str, ...]]
     result: Result

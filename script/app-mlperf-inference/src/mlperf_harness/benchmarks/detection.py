@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
@@ -15,7 +16,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .average_precision import Detections, mean_average_precision
-from .base import Array, Result, Rules
+from .base import Array, Result
 from .samples import SampleReader, SampleStore
 
 # What LoadGen logs for a box: number of the sample; top, left, bottom and right as shares of the
@@ -127,7 +128,7 @@ class ObjectDetection:
     The options of the model are those of ``BoxFormat``.
     """
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         self._samples, self._annotations = _load_dataset(dataset, model)
         self._store = SampleStore(self._samples)

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
-from .base import Array, OneCall, Result, Rules, rules_of
+from .base import Array, OneCall, Result
 from .samples import SampleReader, SampleStore
-
-RESNET50 = rules_of("resnet50")
 
 
 class ImageInputs:
@@ -37,7 +36,7 @@ class ImageClassification:
     ResNet-50 counts from 1 (class 0 is the background). LoadGen logs it as one float32.
     """
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         self._samples, self._labels = _load_dataset(dataset, model.inputs)
         self._store = SampleStore(self._samples)

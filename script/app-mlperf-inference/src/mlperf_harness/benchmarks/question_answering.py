@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
@@ -14,7 +15,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from . import squad
-from .base import Array, OneCall, Result, Rules
+from .base import Array, OneCall, Result
 from .samples import taken
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -59,7 +60,7 @@ class QuestionAnswering:
     the start and the end logits.
     """
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         if len(model.inputs) != len(INPUTS) or len(model.outputs) < 2:
             raise HarnessError(
                 f"question answering needs 3 inputs and 2 outputs, the model {model.name} has "

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
-from .base import Array, Result, Rules
+from .base import Array, Result
 from .samples import taken
 
 # What LoadGen logs for each pair: the prediction and the label.
@@ -113,7 +114,7 @@ class Recommendation:
     each feature and the ``offsets`` of the pairs in it, as MLPerf's first DLRM does.
     """
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         facts = read_json(dataset / "dataset.json")
         arrays = {

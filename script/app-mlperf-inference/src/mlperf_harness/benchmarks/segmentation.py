@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
-from .base import Array, Result, Rules
+from .base import Array, Result
 from .samples import cut_out
 
 OVERLAP = 0.5
@@ -130,7 +131,7 @@ class Segmentation:
     there counts as "right" or is "left out" of the mean. LoadGen logs the labels of a volume.
     """
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         self._regions = _regions(model)
         self.input_name = model.inputs[0].name

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
@@ -17,7 +18,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, GraphSpec, ModelSpec
 from . import wer
-from .base import Array, Result, Rules
+from .base import Array, Result
 from .features import Extractor, FeatureSpec
 from .samples import cut_out
 
@@ -129,7 +130,7 @@ class SpeechRecognition:
 
     feeds_back = True
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         facts = read_json(dataset / "dataset.json")
         self._samples = np.load(dataset / "samples.npy", mmap_mode="r")

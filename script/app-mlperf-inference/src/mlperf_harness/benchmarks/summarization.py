@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..errors import HarnessError
@@ -13,7 +14,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from . import rouge
-from .base import Array, Result, Rules
+from .base import Array, Result
 from .beams import BeamOptions, BeamSearch
 
 TOKEN_BYTES = 4
@@ -71,7 +72,7 @@ class Summarization:
 
     feeds_back = True
 
-    def __init__(self, dataset: Path, model: ModelSpec, rules: Rules) -> None:
+    def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         facts = read_json(dataset / "dataset.json")
         self._prompts = np.load(dataset / "prompts.npy", mmap_mode="r")

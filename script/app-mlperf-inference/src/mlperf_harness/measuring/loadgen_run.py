@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog as catalog
 import mlperf_loadgen
 import numpy
 
 from .. import backends, benchmarks, records
-from .. import rules as rulebook
 from ..backends import footprint
 from ..benchmarks.base import Benchmark
 from ..errors import HarnessError
@@ -227,7 +227,7 @@ def apply_audit(settings: Any, audit: str, run: RunSettings) -> None:
 
 def _expected_samples(run: RunSettings) -> float:
     """How many samples LoadGen will ask for, by the targets that it is given."""
-    seconds = (run.targets.min_duration_ms or rulebook.minimum_duration_ms()) / 1000
+    seconds = (run.targets.min_duration_ms or catalog.MINIMUM_DURATION_MS) / 1000
     if run.targets.qps is not None:
         return seconds * run.targets.qps
     each = MULTI_STREAM_SAMPLES if run.scenario == MULTI_STREAM else 1
@@ -236,9 +236,9 @@ def _expected_samples(run: RunSettings) -> float:
 
 def _unknown_rules(run: RunSettings) -> dict[str, float]:
     """The rules that LoadGen must be told because its own do not know this benchmark."""
-    if run.benchmark not in rulebook.names():
+    if run.benchmark not in catalog.names():
         return {}
-    found = rulebook.benchmark(run.benchmark)
+    found = catalog.benchmark(run.benchmark)
     if found.known_to_loadgen:
         return {}
     if run.scenario == OFFLINE and run.style == "valid":

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from mlperf_catalog import BenchmarkSpec
+
 from ..errors import HarnessError
 from ..host import meminfo, read
 from ..jobs import Probe
-from ..rules import BenchmarkRules
 from ..settings import ModelSpec, SessionSettings
 from ..wording import megabytes
 
@@ -17,7 +18,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-def check(settings: SessionSettings, found: BenchmarkRules | None, probe: Probe) -> None:
+def check(settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe) -> None:
     """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
     models = (settings.model, *settings.scenario_models.values())
     model = max(map(model_bytes, models))
@@ -40,9 +41,7 @@ def model_bytes(model: ModelSpec) -> int:
     return model.data_bytes + sum(Path(graph.path).stat().st_size for graph in model.graphs())
 
 
-def loaded(
-    settings: SessionSettings, found: BenchmarkRules | None, probe: Probe
-) -> tuple[int, int]:
+def loaded(settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe) -> tuple[int, int]:
     """How many samples a run keeps loaded, and how many bytes they take."""
     folder = Path(settings.dataset)
     own = int(json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["count"])

@@ -6,19 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .. import rules
-from ..settings import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+from mlperf_catalog import SERVER, Scenario, rounds
+
 from ..wording import figures
 from .detail_log import DetailLog
 
-RATE_OPTION = {OFFLINE: "--offline_target_qps", SERVER: "--server_target_qps"}
-LATENCY_OPTION = {
-    SINGLE_STREAM: "--singlestream_target_latency",
-    MULTI_STREAM: "--multistream_target_latency",
-}
-
 # The seeds that each round fixes are compiled into its LoadGen; one of the three tells which.
-QSL_SEEDS = rules.qsl_seeds()
+QSL_SEEDS = rounds.qsl_seeds()
 MORE_QUERIES = re.compile(r"at least (\d+) more queries")
 
 
@@ -94,11 +88,12 @@ def _target_advice(log: DetailLog, scenario: str) -> str:
     """How to make LoadGen prepare enough queries: expect a faster system."""
     if log.cut_short:
         return "remove or raise --max_query_count; --min_query_count allows fewer than usual"
-    if scenario in RATE_OPTION:
+    option = Scenario(scenario).target_option
+    if not Scenario(scenario).stream:
         rate = log.result(scenario) or 0.0
-        return f"set {RATE_OPTION[scenario]} to {figures(rate * 1.1)} (samples/s)"
+        return f"set {option} to {figures(rate * 1.1)} (samples/s)"
     mean = log.milliseconds("result_mean_latency_ns") or 0.0
-    return f"set {LATENCY_OPTION[scenario]} to {figures(mean * 0.5)} (ms) or less"
+    return f"set {option} to {figures(mean * 0.5)} (ms) or less"
 
 
 def _too_slow(log: DetailLog, scenario: str) -> Fault:
@@ -119,7 +114,7 @@ def _too_little_evidence(log: DetailLog, scenario: str) -> Fault:
     more = more_queries(log)
     needs = "more queries" if more is None else f"at least {more} more queries"
     advice = ["run longer (--min_duration in ms)"] if _late_share(log) <= _allowed(log) else []
-    if scenario == SERVER:
+    if Scenario(scenario).online:
         advice.append(_lower_rate(log, scenario))
     return Fault(
         "early stopping",
@@ -141,7 +136,7 @@ def _allowed(log: DetailLog) -> float:
 
 def _lower_rate(log: DetailLog, scenario: str) -> str:
     rate = easier_rate(log, log.number("effective_target_qps") or 0.0)
-    option = RATE_OPTION.get(scenario, RATE_OPTION[SERVER])
+    option = (SERVER if Scenario(scenario).stream else Scenario(scenario)).target_option
     return f"set {option} to {figures(rate)} (samples/s) or less"
 
 
@@ -158,11 +153,11 @@ def more_queries(log: DetailLog) -> int | None:
 
 def duration_s(log: DetailLog, scenario: str) -> float | None:
     """How long the measured part lasted, from the figures that each scenario logs."""
-    if scenario == OFFLINE:
+    if Scenario(scenario).batched:
         last = log.milliseconds("result_max_latency_ns")
         return None if last is None else last / 1000
     queries = log.number("result_query_count")
-    if scenario == SERVER:
+    if Scenario(scenario).online:
         rate = log.result(SERVER)
         return queries / rate if queries and rate else None
     # The time between the queries counts too; only SingleStream logs a rate with it.

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog import BenchmarkSpec
+
 from .. import records
 from ..errors import HarnessError
 from ..jobs import Outcome, Probe
 from ..measuring.telemetry import Monitor, Telemetry
 from ..reporting.results import Circumstances, Tree
-from ..rules import BenchmarkRules
 from ..settings import (
     ACCURACY,
     OFFLINE,
@@ -52,7 +53,7 @@ class Context:
     """
 
     settings: SessionSettings
-    rules: BenchmarkRules | None
+    rules: BenchmarkSpec | None
     launcher: Launcher
     tree: Tree
     store: Store | None

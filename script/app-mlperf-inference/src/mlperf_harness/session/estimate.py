@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .. import rules
+import mlperf_catalog as catalog
+
 from ..settings import (
     ACCURACY,
     FIND,
@@ -73,8 +74,8 @@ def _warm_up(profile: SpeedProfile, scenario: str) -> float:
 def _queries(settings: SessionSettings, scenario: str) -> int:
     """How many queries a performance run has at least; for Offline in samples."""
     given, least = settings.overrides, LEAST_QUERIES[scenario]
-    if scenario == OFFLINE and settings.style == "valid" and settings.benchmark in rules.names():
-        least = rules.benchmark(settings.benchmark).offline_minimum
+    if scenario == OFFLINE and settings.style == "valid" and settings.benchmark in catalog.names():
+        least = catalog.benchmark(settings.benchmark).offline_minimum
     return given.min_query_count or least
 
 
@@ -83,7 +84,7 @@ def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: str) 
     name = settings.benchmark
     if not name.startswith(EQUAL_ISSUE) or scenario not in (OFFLINE, SINGLE_STREAM):
         return 0
-    loaded = settings.overrides.performance_sample_count or rules.benchmark(name).loaded_samples
+    loaded = settings.overrides.performance_sample_count or catalog.benchmark(name).loaded_samples
     return min(profile.sample_count, loaded)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import rules
+from mlperf_catalog import MINIMUM_DURATION_MS, BenchmarkSpec, rounds
+
 from ..errors import HarnessError
 from ..jobs import Probe
-from ..rules import BenchmarkRules
 from ..settings import OFFLINE, PERFORMANCE, SessionSettings
 
 AUDIT = "audit.config"
@@ -27,7 +27,7 @@ class Obstacle:
 
 
 def check(
-    settings: SessionSettings, found: BenchmarkRules | None, probe: Probe, root: Path
+    settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe, root: Path
 ) -> tuple[str, ...]:
     """Raise HarnessError for what cannot become valid; return what only keeps it from counting.
 
@@ -49,7 +49,7 @@ def check(
 
 
 def _round(settings: SessionSettings, probe: Probe) -> Iterator[Obstacle]:
-    seeds = rules.qsl_seeds()
+    seeds = rounds.qsl_seeds()
     wanted = seeds.get(settings.round)
     if wanted is None:
         known = ", ".join(seeds)
@@ -80,13 +80,13 @@ def _audit(root: Path, settings: SessionSettings) -> Iterator[Obstacle]:
 
 
 def _duration(settings: SessionSettings) -> Iterator[Obstacle]:
-    least, asked = rules.minimum_duration_ms(), settings.overrides.min_duration
+    least, asked = MINIMUM_DURATION_MS, settings.overrides.min_duration
     if settings.style == "valid" and asked is not None and asked < least and not settings.form:
         text = f"--min_duration={asked} is below the {least} ms of the rules"
         yield Obstacle(text, "leave out --min_duration")
 
 
-def _scenarios(settings: SessionSettings, found: BenchmarkRules) -> Iterator[Obstacle]:
+def _scenarios(settings: SessionSettings, found: BenchmarkSpec) -> Iterator[Obstacle]:
     """Scenarios that no round has ever had."""
     known = found.all_scenarios()
     for scenario in settings.scenarios:
@@ -94,7 +94,7 @@ def _scenarios(settings: SessionSettings, found: BenchmarkRules) -> Iterator[Obs
             yield Obstacle(f"{found.name} has no {scenario}", f"choose of {', '.join(known)}")
 
 
-def _counts(settings: SessionSettings, found: BenchmarkRules, probe: Probe) -> Iterator[Obstacle]:
+def _counts(settings: SessionSettings, found: BenchmarkSpec, probe: Probe) -> Iterator[Obstacle]:
     """Numbers of samples below those of the rules, where performance is measured."""
     if PERFORMANCE not in settings.modes:
         return
@@ -119,7 +119,7 @@ def _counts(settings: SessionSettings, found: BenchmarkRules, probe: Probe) -> I
                 )
 
 
-def _retired(settings: SessionSettings, found: BenchmarkRules) -> Iterator[str]:
+def _retired(settings: SessionSettings, found: BenchmarkSpec) -> Iterator[str]:
     for scenario in settings.scenarios:
         if scenario in found.all_scenarios() and not found.in_round(scenario, settings.round):
             yield (

@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import backends, digests, host, records, rules
+import mlperf_catalog as catalog
+
+from .. import backends, digests, host, records
 from ..errors import DAMAGED, HarnessError
 from ..measuring import memory
 from ..reporting import documents, report
 from ..reporting.results import ComplianceResult, FindResult, PerformanceResult, Results, Tree
-from ..rules import BenchmarkRules
 from ..settings import (
     ACCURACY,
     COMPLIANCE,
@@ -58,8 +59,7 @@ class Session:
         self._settings = settings = replace(settings, backend_options=given)
         self._launcher = Launcher()
         self._dataset = _dataset_facts(Path(settings.dataset))
-        known = settings.benchmark in rules.names()
-        self._rules: BenchmarkRules | None = rules.benchmark(settings.benchmark) if known else None
+        self._rules = catalog.benchmarks().get(settings.benchmark)
         _check_model(settings)
 
     def run(self) -> Results:

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import mlperf_catalog as catalog
 import numpy as np
 
-from .. import backends, benchmarks, host, rules
+from .. import backends, benchmarks, host
 from ..jobs import Request
 from ..measuring.loadgen_run import library_versions
 from ..settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, STREAMS, Shape
@@ -80,9 +81,9 @@ def streams_of(benchmark: str) -> tuple[str, ...]:
 
     The latency of a single sample is told of every model.
     """
-    if benchmark not in rules.names():
+    if benchmark not in catalog.names():
         return STREAMS
-    known = rules.benchmark(benchmark).all_scenarios()
+    known = catalog.benchmark(benchmark).all_scenarios()
     return STREAMS if MULTI_STREAM in known else (SINGLE_STREAM,)
 
 

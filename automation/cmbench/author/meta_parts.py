@@ -1,0 +1,73 @@
+"""Parts of a meta.yaml that a program of the repository writes, so that no fact stands twice.
+
+Such a part lies between two marks, at the indentation of its lines::
+
+    # begin: NAME, written by `cm doc script` from PROGRAM
+    ...
+    # end: NAME
+
+PROGRAM is a Python file, relative to the script's folder, that needs nothing but Python's own
+library and prints a JSON object: NAME to lines of YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from cmbench.errors import Error
+
+_PART = re.compile(
+    r"^( *)# begin: (\S+), written by `cm doc script` from (\S+)\n.*?^ *# end: \2\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def meta_files(folders: Iterable[str]) -> dict[str, str]:
+    """Path to wanted text of each meta.yaml in ``folders`` that has such parts."""
+    found = {}
+    for folder in folders:
+        path = os.path.join(folder, "meta.yaml")
+        try:
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
+        except OSError:
+            continue
+        if _PART.search(text):
+            found[path] = filled(text, folder)
+    return found
+
+
+def filled(text: str, folder: str) -> str:
+    """The text of a meta.yaml with its parts as their programs write them now.
+
+    Raises Error where a program fails or does not write a part.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        indentation, name, program = match.groups()
+        lines = _parts(os.path.normpath(os.path.join(folder, program)))
+        if name not in lines:
+            raise Error("bad-meta", f"{program} writes no part {name}; parts: {', '.join(lines)}")
+        head = f"{indentation}# begin: {name}, written by `cm doc script` from {program}\n"
+        body = textwrap.indent(lines[name].strip("\n") + "\n", indentation)
+        return f"{head}{body}{indentation}# end: {name}\n"
+
+    return _PART.sub(part, text)
+
+
+@cache
+def _parts(program: str) -> Mapping[str, str]:
+    words = [sys.executable, "-B", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise Error("bad-meta", f"{program} failed: {last}")
+    parts: Mapping[str, str] = json.loads(done.stdout)
+    return parts

@@ -1,0 +1,159 @@
+"""Prints the parts of meta.yaml files that follow from the catalogue: names to lines of YAML.
+
+``cm doc script`` runs it and puts the lines between the marks of app-mlperf-inference and
+run-mlperf-inference-app.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import mlperf_catalog as catalog
+from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec
+
+# Number formats that make a run faster, where the processor has instructions for them.
+FASTEST = ("int8", "bfloat16")
+INT8 = ["enable_if_env:", "  CM_MLPERF_MODEL_PRECISION:", "  - int8"]
+
+
+def main() -> None:
+    """Print all parts as one JSON object."""
+    specs = [spec for spec in catalog.benchmarks("").values() if spec.runnable]
+    backends = [spec for spec in catalog.backends("").values() if spec.public]
+    print(json.dumps(variations(specs, backends) | choices(specs, backends)))
+
+
+def variations(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> dict[str, str]:
+    """The variations of both scripts, and the ways that are taken when nobody names one."""
+    blocks = {
+        "models": (block for spec in specs for block in _model(spec)),
+        "backends": map(_backend, backends),
+        "devices": (_choice("device", "DEVICE", name) for name in _devices(backends)),
+        "precisions": (_precision(name, specs) for name in _precisions(backends)),
+        "rounds": map(_round, reversed(catalog.rounds.qsl_seeds())),
+    }
+    parts = {name: _joined(lines) for name, lines in blocks.items()}
+    return {**parts, "fastest": "\n".join("\n".join(_fastest(name, specs)) for name in FASTEST)}
+
+
+def choices(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> dict[str, str]:
+    """What the inputs of the user's entry may be."""
+    had = {scenario for spec in specs for scenario in spec.all_scenarios()}
+    words: dict[str, Iterable[str]] = {
+        "model": (spec.name for spec in specs),
+        "backend": (spec.name for spec in backends),
+        "device": _devices(backends),
+        "precision": _precisions(backends),
+        "scenario": (each for each in reversed(catalog.SCENARIOS) if each in had),
+        "category": catalog.Category,
+        "mode": catalog.MODE_WORDS,
+    }
+    return {f"{name}-choices": f"choices: [{', '.join(found)}]" for name, found in words.items()}
+
+
+def _devices(backends: Iterable[BackendSpec]) -> list[str]:
+    return _each(device for spec in backends for device in spec.devices)
+
+
+def _precisions(backends: Iterable[BackendSpec]) -> list[str]:
+    return _each(each for spec in backends for each in spec.precisions)
+
+
+def _each(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))
+
+
+def _joined(blocks: Iterable[list[str]]) -> str:
+    return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def _model(spec: BenchmarkSpec) -> list[list[str]]:
+    """The variation of a benchmark, after that with what it has in common with others."""
+    assert spec.assets is not None
+    base, deps = spec.assets.base, ["  deps:", *_assets(spec.assets)]
+    lines = [f"{spec.name}:", "  group: model"]
+    lines += ["  default: true"] if spec.name == "resnet50" else []
+    lines += ["  base:", f"  - {base}"] if base else []
+    lines += ["  env:", f"    CM_MLPERF_MODEL: {spec.name}", *([] if base else deps)]
+    first = base and not spec.name.endswith("99.9")
+    return [[f"{base}:", *deps], lines] if first else [lines]
+
+
+def _assets(assets: Assets) -> list[str]:
+    lines = []
+    for package in assets.packages:
+        lines += _dep(f"get,generic-python-lib,_package.{package}", [package])
+    lines += _dep(assets.model, ["ml-model", f"{assets.model_name}-model"])
+    data = assets.data_name
+    lines += _dep(assets.data, ["dataset-preprocessed", f"{data}-preprocessed"])
+    if assets.calibration:
+        tags = f"{assets.data},{assets.calibration}"
+        lines += _dep(tags, ["dataset-calibration", f"{data}-calibration"], INT8)
+    return lines
+
+
+def _dep(tags: str, names: Iterable[str] = (), more: Iterable[str] = ()) -> list[str]:
+    found = [f"  - tags: {tags}"]
+    found += ["    names:", *(f"    - {name}" for name in names)] if names else []
+    return [*found, *(f"    {line}" for line in more)]
+
+
+def _choice(group: str, key: str, name: str) -> list[str]:
+    default = ["  default: true"] if name in ("cpu", "float32") else []
+    return [f"{name}:", f"  group: {group}", *default, "  env:", f"    CM_MLPERF_{key}: {name}"]
+
+
+def _backend(spec: BackendSpec) -> list[str]:
+    lines = [f"{spec.name}:", "  group: backend"]
+    lines += ["  default: true"] if spec.name == "onnxruntime" else []
+    lines += ["  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
+    for each in spec.packages:
+        device = ["enable_if_env:", "  CM_MLPERF_DEVICE:", f"  - {each.device}"]
+        tags = f"get,generic-python-lib,_package.{each.package}"
+        lines += _dep(tags, each.names, device if each.device else ())
+    return [*lines, *_add("ml-model", spec.model_tag)]
+
+
+def _add(name: str, tags: str) -> list[str]:
+    return ["  add_deps:", f"    {name}:", f"      tags: {tags}"]
+
+
+def _precision(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
+    lines = _choice("precision", "MODEL_PRECISION", name)
+    if name == "int8":
+        never = [spec.name for spec in specs if name in spec.refuses]
+        env = ["env:", "  CM_CALIBRATION_DATASET_PATH: <<<CM_DATASET_PREPROCESSED_TRAINING_PATH>>>"]
+        skip = ["skip_if_env:", "  CM_MLPERF_MODEL:", *(f"  - {each}" for each in never)]
+        quantizer = _dep("quantize,ml-model,onnx,int8", ["ml-model-quantizer"], [*env, *skip])
+        lines += ["  deps:", *quantizer]
+    return [*lines, *_add("ml-model", "_fp32")]
+
+
+def _fastest(name: str, specs: Iterable[BenchmarkSpec]) -> list[str]:
+    """The way that is taken where nobody names a backend, and the processor is made for it."""
+    models = [spec.name for spec in specs if spec.fastest == name]
+    asked = ("''", "int8") if name == "int8" else ("''",)
+    conditions = {
+        f"CM_HOST_CPU_{name.upper()}": ("'yes'",),
+        "CM_MLPERF_BACKEND": ("''",),
+        "CM_MLPERF_DEVICE": ("cpu",),
+        "CM_MLPERF_FORM": ("''", "synthetic"),
+        "CM_MLPERF_MODEL": models,
+        "CM_MLPERF_MODEL_PRECISION": asked,
+    }
+    lines = [f"_openvino,_{name}:", "  enable_if_env:"]
+    for key, values in conditions.items():
+        lines += [f"    {key}:", *(f"    - {value}" for value in values)]
+    return lines
+
+
+def _round(name: str) -> list[str]:
+    default = ["  default: true"] if name == catalog.rounds.LATEST else []
+    env = ["  env:", f"    CM_MLPERF_INFERENCE_VERSION: '{name}'"]
+    head = [f"r{name}:", "  group: benchmark-version", *default, *env]
+    return [*head, "", f"r{name}-dev:", f"  alias: r{name}"]
+
+
+if __name__ == "__main__":
+    main()
