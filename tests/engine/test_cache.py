@@ -126,6 +126,25 @@ def preprocess(i):
     assert lab.run("get,x").answer["return"] == 1
 
 
+def test_code_that_native_scripts_share_is_a_part_of_each(lab: Lab) -> None:
+    source = lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["OUT"],
+        run='source "${CM_TMP_CURRENT_SCRIPT_PATH}/../common/env.sh"\n'
+        'echo "OUT=$(bash "${SHARED}/tool.sh")" > tmp-run-env.out',
+    )
+    shared = source.parent / "common"
+    (shared / "src").mkdir(parents=True)
+    (shared / "env.sh").write_text('SHARED="${CM_TMP_CURRENT_SCRIPT_PATH}/../common/src"\n')
+    (shared / "src" / "tool.sh").write_text("echo 1")
+    assert lab.run("get,x").env["OUT"] == "1"
+    assert lab.run("get,x").answer["cached"]
+    (shared / "src" / "tool.sh").write_text("echo 22")
+    assert lab.run("get,x").env["OUT"] == "22"
+    assert lab.run("get,x").answer["cached"]
+
+
 def test_facts_of_the_machine_count_where_they_are_read(lab: Lab, tmp_path: Path) -> None:
     fact = tmp_path / "driver"
     fact.write_text("535")

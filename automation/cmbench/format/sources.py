@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 
 from cmbench.format.meta import META_FILES
@@ -24,6 +25,7 @@ _SHORT = 16
 _SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)"
 _OS_WORD = rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]"
 _ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]+"
+_BESIDE = rb"/\.\./([\w-][\w.-]*)/"
 _KEY = r"\+?\b[A-Z][A-Z0-9_]{2,}\b"
 _RUNS_US = (
     r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\("
@@ -41,12 +43,14 @@ _PYTHON_FETCHES = r"(?m)^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\("
 class Content:
     """Digest of a script's own files, their names, the env words that its programs may read.
 
-    A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at.
+    A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at. The
+    folders that it shares with others, beside its own, count as its own files do.
     """
 
     digest: str
     words: tuple[str, ...]
     names: tuple[str, ...]
+    shared: tuple[str, ...] = ()
 
 
 def own_files(path: str) -> list[tuple[str, int, int]]:
@@ -68,22 +72,51 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
     return found
 
 
+def shared_files(path: str, folders: Iterable[str]) -> list[tuple[str, int, int]]:
+    """As ``own_files`` for the shared ``folders`` beside ``path``; names begin with ``../``."""
+    found: list[tuple[str, int, int]] = []
+    for folder in folders:
+        with suppress(OSError):
+            files = own_files(f"{os.path.dirname(path)}/{folder}")
+            found += [(f"../{folder}/{name}", size, time) for name, size, time in files]
+    return found
+
+
 def read_content(path: str, names: Sequence[str]) -> Content:
-    """The content of the script directory ``path``, whose own files are ``names``, sorted."""
+    """The content of the script directory ``path``, whose own files are ``names``, sorted.
+
+    A folder beside it that is no script, and that one of its native scripts names as
+    ``/../NAME/``, is shared: its files count too.
+    """
     import hashlib
 
     digest = hashlib.sha256()
     words: set[bytes] = set()
+    beside: set[bytes] = set()
     for name in names:
-        with open(os.path.join(path, name), "rb") as stream:
-            data = stream.read()
-        digest.update(f"{name}\0{len(data)}\0".encode() + data)
-        if name == "customize.py":
-            words |= {b"os:" + word for word in re.findall(_OS_WORD, data)}
-        elif name not in META_FILES:
-            words |= _words(name, data)
+        data = _read(digest.update, path, name)
+        words |= _words(name, data)
+        beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
+    shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
+    for name, _, _ in sorted(shared_files(path, shared)):
+        data = _read(digest.update, path, name)
+        # What a native script sources only makes way for programs.
+        words |= _words(name, data) if not name.endswith(".sh") else set()
     found = tuple(sorted(word.decode() for word in words))
-    return Content(digest.hexdigest()[:32], found, tuple(names))
+    return Content(digest.hexdigest()[:32], found, tuple(names), shared)
+
+
+def _read(update: Callable[[bytes], None], path: str, name: str) -> bytes:
+    with open(os.path.join(path, name), "rb") as stream:
+        data = stream.read()
+    update(f"{name}\0{len(data)}\0".encode() + data)
+    return data
+
+
+def _is_shared(path: str, name: str) -> bool:
+    folder = os.path.join(os.path.dirname(path), name)
+    metas = (os.path.join(folder, meta) for meta in META_FILES)
+    return os.path.isdir(folder) and not any(map(os.path.isfile, metas))
 
 
 def file_digests(path: str) -> dict[str, str]:
@@ -97,6 +130,10 @@ def file_digests(path: str) -> dict[str, str]:
 
 
 def _words(name: str, data: bytes) -> set[bytes]:
+    if name == "customize.py":
+        return {b"os:" + word for word in re.findall(_OS_WORD, data)}
+    if name in META_FILES:
+        return set()
     patterns: list[bytes] = []
     if name.endswith(".sh"):
         patterns.append(_SHELL_WORD)

@@ -273,16 +273,17 @@ class Index:
         return read_meta(path)
 
     def _content(self, path: str) -> Content:
-        from cmbench.format.sources import Content, own_files, read_content
+        from cmbench.format.sources import Content, own_files, read_content, shared_files
 
         files = own_files(path)
-        stamp = "\n".join([f"{name}:{size}:{time}" for name, size, time in files])
         names = tuple(sorted([name for name, _, _ in files]))
         stored = self._stored.pop(path) if path in self._stored else self._stored_content(path)
         known, digest, words = stored
-        if known == stamp:
-            return Content(digest, tuple(json.loads(words)), names)
+        shared = _shared(known)
+        if known == _files_stamp(files + shared_files(path, shared)):
+            return Content(digest, tuple(json.loads(words)), names, shared)
         content = read_content(path, names)
+        stamp = _files_stamp(files + shared_files(path, content.shared))
         self._unsaved.append((stamp, content.digest, json.dumps(content.words), path))
         if len(self._unsaved) >= _CONTENTS:
             self.save()
@@ -352,6 +353,18 @@ class Index:
         if self._write:
             with suppress(OSError):
                 os.unlink(self._database)
+
+
+def _files_stamp(files: Iterable[tuple[str, int, int]]) -> str:
+    return "\n".join([f"{name}:{size}:{time}" for name, size, time in files])
+
+
+def _shared(stamp: str) -> tuple[str, ...]:
+    """The folders beside a script that a stamp lists files of: lines such as ``../NAME/FILE:``."""
+    if "../" not in stamp:
+        return ()
+    lines = [line for line in stamp.splitlines() if line.startswith("../")]
+    return tuple(dict.fromkeys([line.split("/", 2)[1] for line in lines]))
 
 
 def _is_current(connection: sqlite3.Connection) -> bool:
