@@ -10,6 +10,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import calibration_lists
+from cmbench.lib.programs import run_program
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
 PARTS = (*MODALITIES, "seg")
@@ -54,10 +55,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Look at the user's folder; the tiny form is made by a program."""
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
-        program: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
-        )
-        return program
+        return run_program(i, "make")
     if not env.get("CM_BRATS_PATH"):
         raise Error(
             "data-needed",

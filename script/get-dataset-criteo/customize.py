@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib.programs import run_program
 
 DAYS = tuple(f"day_{number}" for number in range(24))
 # Label, 13 counts and 26 categories.
@@ -18,10 +19,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Check the user's folder; the tiny form is made by a program."""
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
-        program: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
-        )
-        return program
+        return run_program(i, "make")
     folder = os.path.abspath(os.path.expanduser(env.get("CM_CRITEO_PATH") or ""))
     if not env.get("CM_CRITEO_PATH"):
         raise Error(

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib.programs import run_program
 
 HOME = "https://www.openslr.org/resources/12/"
 # Speakers and utterances of the parts, as LibriSpeech's own README counts them.
@@ -16,10 +17,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say where the archive is; the tiny form is made by a program."""
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
-        program: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
-        )
-        return program
+        return run_program(i, "make")
     env["CM_LIBRISPEECH_URL"] = env["CM_LIBRISPEECH_URL"] or HOME + env["CM_DATASET_ARCHIVE"]
     return {"return": 0}
 

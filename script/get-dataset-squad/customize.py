@@ -8,16 +8,14 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.files import file_checksum
+from cmbench.lib.programs import run_program
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Make the tiny form, check the user's file, or ask for the download."""
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
-        made: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "make"}
-        )
-        return made
+        return run_program(i, "make")
     given = env.get("CM_SQUAD_PATH")
     if not given:
         env["CM_SQUAD_DOWNLOAD"] = "yes"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from cmbench.errors import Error
 from cmbench.lib import pythons
+from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import satisfies_pip
 from cmbench.lib.yes_no import is_yes
@@ -110,9 +111,7 @@ def install(i: dict[str, Any], wanted: Wanted, present: pythons.Distribution | N
     env["CM_TMP_PIP_ARGUMENTS"] = arguments
     env["CM_TMP_PIP_LOG"] = log
     try:
-        i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": "install"}
-        )
+        run_program(i, "install")
         os.unlink(log)
     except Error as error:
         raise pip_failed(wanted, python, log) from error

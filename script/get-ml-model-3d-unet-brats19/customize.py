@@ -7,6 +7,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import ml_models
+from cmbench.lib.programs import run_program
 
 WINDOW = (224, 224, 160)
 FULL: dict[str, Any] = {
@@ -33,10 +34,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     form = env.get("CM_ML_MODEL_FORM")
     if form == "synthetic" or env["CM_BRATS_UNET_RETRAIN"] == "yes":
         program = "synthetic" if form == "synthetic" else "retrain"
-        answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
-        )
-        return answer
+        return run_program(i, program)
     if form == "tiny":
         ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
         return {"return": 0}

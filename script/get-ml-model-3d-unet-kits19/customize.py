@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from cmbench.lib import ml_models
+from cmbench.lib.programs import run_program
 
 SIDE = 128
 FULL: dict[str, Any] = {
@@ -28,10 +29,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     form = env.get("CM_ML_MODEL_FORM")
     if form == "synthetic" or env["CM_UNET_RETRAIN"] == "yes":
         program = "synthetic" if form == "synthetic" else "retrain"
-        answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
-        )
-        return answer
+        return run_program(i, program)
     if form == "tiny":
         ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
         return {"return": 0}

@@ -8,6 +8,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import capacity, ml_models
+from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
 
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
@@ -24,7 +25,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if form == "synthetic":
         return _synthetic(i)
     if env["CM_DLRM_RETRAIN"] == "yes":
-        return _program(i, "retrain")
+        return run_program(i, "retrain")
     if form == "tiny":
         script = env["CM_TMP_CURRENT_SCRIPT_PATH"]
         ml_models.hand_out(os.path.join(script, "tiny", env["CM_DLRM_VERSION"]), os.getcwd())
@@ -81,7 +82,7 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
     what = f"DLRM {env['CM_DLRM_VERSION']}"
     capacity.check_memory(env, what, needed, hint)
     capacity.check_disk(env, what, needed, os.getcwd())
-    return _program(i, "synthetic")
+    return run_program(i, "synthetic")
 
 
 def table_bytes(env: dict[str, Any], cap: int) -> int:
@@ -91,14 +92,6 @@ def table_bytes(env: dict[str, Any], cap: int) -> int:
         known = json.load(file)
     rows = known[env["CM_DLRM_VERSION"]]["rows"]
     return 4 * int(known["width"]) * sum(min(each, cap or each) for each in rows)
-
-
-def _program(i: dict[str, Any], name: str) -> dict[str, Any]:
-    """Run the native part of this name, which writes into the cache entry."""
-    answer: dict[str, Any] = i["automation"].run_native_script(
-        {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
-    )
-    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +104,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_DLRM_CONVERT") == "yes":
         found = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
         env["CM_DLRM_CHECKPOINT_PATH"] = found
-        answer = _program(i, "convert")
+        answer = run_program(i, "convert")
         if answer["return"]:
             return answer
     elif env.get("CM_DLRM_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):

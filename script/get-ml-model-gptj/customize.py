@@ -7,6 +7,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import capacity, ml_models
+from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
 
 # ROUGE-1 of the reference.
@@ -26,7 +27,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if form == "synthetic":
         return _synthetic(i)
     if env["CM_GPTJ_RETRAIN"] == "yes":
-        return _program(i, "retrain")
+        return run_program(i, "retrain")
     if form == "tiny":
         ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
         return {"return": 0}
@@ -80,15 +81,7 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
     running = needed + int(layers) * CACHE
     capacity.check_memory(env, f"GPT-J with {layers} layers", running, hint)
     capacity.check_disk(env, f"GPT-J with {layers} layers", needed, os.getcwd())
-    return _program(i, "synthetic")
-
-
-def _program(i: dict[str, Any], name: str) -> dict[str, Any]:
-    """Run the native part of this name, which writes into the cache entry."""
-    answer: dict[str, Any] = i["automation"].run_native_script(
-        {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
-    )
-    return answer
+    return run_program(i, "synthetic")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +93,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_TOKENIZER_PATH"] = _checkpoint(found)
         if env["CM_GPTJ_CONVERT"] == "no":
             return _as_it_is(env)
-        answer = _program(i, "convert")
+        answer = run_program(i, "convert")
         if answer["return"]:
             return answer
     elif env.get("CM_GPTJ_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):

@@ -7,6 +7,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import ml_models
+from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
 
 # 100 % less the word error rate of 7.452 %.
@@ -18,7 +19,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     form = env.get("CM_ML_MODEL_FORM")
     if form == "synthetic" or env["CM_RNNT_RETRAIN"] == "yes":
-        return _program(i, "synthetic" if form == "synthetic" else "retrain")
+        return run_program(i, "synthetic" if form == "synthetic" else "retrain")
     if form == "tiny":
         ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
         return {"return": 0}
@@ -42,14 +43,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     return {"return": 0, "relies_on": [path]}
 
 
-def _program(i: dict[str, Any], name: str) -> dict[str, Any]:
-    """Run the native part of this name, which writes into the cache entry."""
-    answer: dict[str, Any] = i["automation"].run_native_script(
-        {"run_script_input": i["run_script_input"], "env": i["env"], "script_name": name}
-    )
-    return answer
-
-
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Convert what was downloaded, verify the files and tell of them."""
     env = i["env"]
@@ -58,7 +51,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = os.getcwd()
     if env.get("CM_RNNT_CONVERT") == "yes":
         env["CM_RNNT_CHECKPOINT_FILE"] = env["CM_RNNT_DOWNLOADED"]
-        answer = _program(i, "convert")
+        answer = run_program(i, "convert")
         if answer["return"]:
             return answer
     elif env.get("CM_RNNT_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
