@@ -25,6 +25,7 @@ OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 class Frame:
     """A request resolved against one script; lives as long as the step does.
 
+    ``label`` names it in messages: the alias of its script, and the variations asked for.
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
     machine that were read, and the entries that were used. ``shared`` is the
@@ -55,11 +56,15 @@ class Frame:
     asked: list[Request] = field(default_factory=list)
     watched: Any = None
     course: Node | None = None
+    script: Script = field(init=False)
+    label: str = field(init=False)
     _identity: str = ""
 
-    @property
-    def script(self) -> Script:
-        return self.choice.script
+    def __post_init__(self) -> None:
+        # Both are asked for some thirty times in the life of a step.
+        self.script = self.choice.script
+        asked = [f"_{v}" for v in self.request.tags.variations]
+        self.label = ",".join([self.script.alias, *asked])
 
     @property
     def speaks(self) -> bool:
@@ -71,12 +76,6 @@ class Frame:
         request = self.request
         wanted = self.script.cache or (self.script.can_force_cache and request.force_cache)
         return wanted and not request.skip_cache
-
-    @property
-    def label(self) -> str:
-        """The words that name this step in messages: alias and what was asked of it."""
-        asked = [f"_{v}" for v in self.request.tags.variations]
-        return ",".join([self.script.alias, *asked])
 
     @property
     def expires(self) -> str:
