@@ -11,7 +11,7 @@ FULL: dict[str, Any] = {
     "name": "retinanet",
     "precision": "fp32",
     "inputs": [{"name": "images", "dtype": "float32", "shape": [3, SIDE, SIDE]}],
-    # For one picture, without a batch.
+    # For one image, without a batch.
     "outputs": [
         {"name": "boxes", "dtype": "float32", "shape": [4]},
         {"name": "labels", "dtype": "int64", "shape": []},

@@ -1,7 +1,7 @@
-"""What the scripts of calibration pictures share: the rules' list, and the pictures it names.
+"""What the scripts of calibration images share: the rules' list, and the images it names.
 
 Such a script downloads the list into ``CM_CALIBRATION_LIST_FILE_WITH_PATH`` and then hands over to
-``provide``. Its ``fetch.sh`` gets the pictures that ``CM_CALIBRATION_FETCH`` (JSON) names.
+``provide``. Its ``fetch.sh`` gets the images that ``CM_CALIBRATION_FETCH`` (JSON) names.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ NAME = re.compile(r"[\w-][\w.-]*\.jpg")
 
 
 def provide(i: Mapping[str, Any]) -> tuple[str, str]:
-    """The list, and the folder of the pictures, which are fetched; Error when some are missing.
+    """The list, and the folder of the images, which are fetched; Error when some are missing.
 
     Reads ``CM_CALIBRATION_LIST_FILE_WITH_PATH``, ``CM_CALIBRATION_URL`` and what the user gave:
     ``CM_CALIBRATION_GIVEN_IMAGES_PATH`` or ``CM_CALIBRATION_STORE``.
     """
     env = i["env"]
     listing = os.path.abspath(env["CM_CALIBRATION_LIST_FILE_WITH_PATH"])
-    names = calibration_lists.entries(listing, COUNT, NAME, "pictures")
+    names = calibration_lists.entries(listing, COUNT, NAME, "images")
     given = env.get("CM_CALIBRATION_GIVEN_IMAGES_PATH")
     store = env.get("CM_CALIBRATION_STORE") or os.path.join(os.getcwd(), "pictures")
     folder = os.path.abspath(os.path.expanduser(given or store))
     if not given:
         pictures.fetch(i, "CM_CALIBRATION_FETCH", names, folder, env["CM_CALIBRATION_URL"])
-    pictures.check(folder, names, "calibration pictures")
+    pictures.check(folder, names, "calibration images")
     return listing, folder

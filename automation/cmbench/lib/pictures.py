@@ -1,4 +1,4 @@
-"""What scripts share that hand out the pictures which a list names: fetch them, or count them."""
+"""What scripts share that provide the images of a list: fetch them, or count them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 3
 
 
 def fetch(i: Mapping[str, Any], key: str, names: Sequence[str], folder: str, url: str) -> None:
-    """Download the pictures that ``folder`` does not hold.
+    """Download the images that ``folder`` does not hold.
 
     The script's ``fetch.sh`` gets them: ``key`` tells it the file that names them (JSON).
     """
@@ -28,7 +28,7 @@ def fetch(i: Mapping[str, Any], key: str, names: Sequence[str], folder: str, url
 
 
 def check(folder: str, names: Sequence[str], what: str, context: Sequence[str] = ()) -> None:
-    """Raise Error when pictures are missing or empty; ``what`` they are is told in words."""
+    """Raise Error when images are missing or empty; ``what`` names them in the message."""
     missing = [name for name in names if not _there(os.path.join(folder, name))]
     if missing:
         shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")

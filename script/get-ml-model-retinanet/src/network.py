@@ -1,6 +1,6 @@
 """The tiny detector: its PyTorch form for training and its ONNX forms for three benchmarks.
 
-One network serves RetinaNet and both SSDs; what differs is how a picture goes in and how boxes
+One network serves RetinaNet and both SSDs; what differs is how an image goes in and how boxes
 come out, and that is in the ONNX graph, with the names, types and ranks of the real models. The
 graphs are written node by node, so that names, operator set and bytes do not depend on an
 exporter. Every place of a 12 x 12 grid tells how likely an object of each class is centred there
@@ -37,7 +37,7 @@ IR_VERSION = 7
 
 
 class Detector(nn.Module):
-    """For pictures [n, 3, 96, 96], normalised: logits [n, 6, 12, 12], reaches [n, 4, 12, 12].
+    """For images [n, 3, 96, 96], normalised: logits [n, 6, 12, 12], reaches [n, 4, 12, 12].
 
     A reach is the natural logarithm of a distance in strides: to the left, top, right, bottom.
     """
@@ -63,18 +63,18 @@ class Detector(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a benchmark's model takes pictures and gives boxes.
+    """How a benchmark's model takes images and gives boxes.
 
     ``outputs`` names boxes, labels, scores and, for some, their count. ``pixels`` are boxes in
     pixels of the input in place of shares of its sides; ``rows_first`` puts y before x.
     ``labels`` are the values for the classes in order. With ``single`` the model takes one
-    picture and gives as many boxes as it found.
+    image and gives as many boxes as it found.
     """
 
     input: str
     outputs: dict[str, str]
     labels: tuple[int, ...]
-    pictures: str = "normalised"
+    images: str = "normalised"
     pixels: bool = False
     rows_first: bool = False
     single: bool = False
@@ -88,7 +88,7 @@ def forms(categories: tuple[int, ...]) -> dict[str, Form]:
             "images",
             {"boxes": "boxes", "labels": "labels", "scores": "scores"},
             categories,
-            pictures="shares",
+            images="shares",
             pixels=True,
             single=True,
         ),
@@ -101,7 +101,7 @@ def forms(categories: tuple[int, ...]) -> dict[str, Form]:
                 "labels": "detection_classes:0",
             },
             categories,
-            pictures="bytes",
+            images="bytes",
             rows_first=True,
             float_labels=True,
         ),
@@ -125,14 +125,14 @@ def to_onnx(network: Detector, form: Form) -> onnx.ModelProto:
     """The inference graph of a trained network in a benchmark's form, checked by ONNX."""
     network.eval()
     graph = Graph()
-    logits, reaches = _parts(graph, _body(graph, network, _pictures(graph, form)))
+    logits, reaches = _parts(graph, _body(graph, network, _images(graph, form)))
     _boxes(graph, form, reaches, *_best(graph, logits))
     made = graph.model("detector_tiny", [_input(form)], _outputs(form), OPSET, IR_VERSION)
     return checked(made)
 
 
 def _input(form: Form) -> onnx.ValueInfoProto:
-    if form.pictures == "bytes":
+    if form.images == "bytes":
         return value(form.input, "uint8", "batch", SIDE, SIDE, 3)
     return value(form.input, "float32", 1 if form.single else "batch", 3, SIDE, SIDE)
 
@@ -148,14 +148,14 @@ def _outputs(form: Form) -> list[onnx.ValueInfoProto]:
     return [value(name, *about[kind]) for kind, name in form.outputs.items()]
 
 
-def _pictures(graph: Graph, form: Form) -> str:
-    """Pictures as the network takes them, from those that the benchmark feeds."""
+def _images(graph: Graph, form: Form) -> str:
+    """Images as the network takes them, from those that the benchmark feeds."""
     source = form.input
-    if form.pictures == "bytes":
+    if form.images == "bytes":
         wide = graph.add("Cast", [source], "in/float", to=TensorProto.FLOAT)
         moved = graph.add("Transpose", [wide], "in/nchw", perm=[0, 3, 1, 2])
         source = graph.add("Mul", [moved, graph.fixed("in/unit", 1 / 255)], "in/shares")
-    if form.pictures != "normalised":
+    if form.images != "normalised":
         means = graph.fixed("in/means", np.reshape(MEANS, (1, 3, 1, 1)))
         centred = graph.add("Sub", [source, means], "in/centred")
         scale = graph.fixed("in/scale", 1 / np.reshape(DEVIATIONS, (1, 3, 1, 1)))
@@ -266,7 +266,7 @@ def _corners(graph: Graph, reaches: str) -> str:
 
 
 def _only_found(graph: Graph, results: dict[str, str]) -> dict[str, str]:
-    """The boxes of the one picture that are sure enough, without the batch."""
+    """The boxes of the one image that are sure enough, without the batch."""
     first = graph.fixed("first", [0], np.int64)
     flat = {
         name: graph.add("Squeeze", [source, first], f"{name}/flat")

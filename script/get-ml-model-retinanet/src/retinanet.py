@@ -145,7 +145,7 @@ def best_of(graph: Detector, logits: str, offsets: str, boxes: Array) -> tuple[s
 
 
 def decode(graph: Detector, offsets: str, boxes: str) -> str:
-    """Boxes [n, 4] moved and stretched as the network says, inside of the picture."""
+    """Boxes [n, 4] moved and stretched as the network says, inside of the image."""
     half = graph.const(0.5)
     low, high = graph.cut(boxes, 0, 2, 1), graph.cut(boxes, 2, 4, 1)
     sizes = graph.op("Sub", high, low)
@@ -173,7 +173,7 @@ def keep(graph: Detector, boxes: str, scores: str, labels: str) -> None:
 
 
 def build() -> Any:
-    """The whole model, for one picture."""
+    """The whole model, for one image."""
     graph = Detector(SEED)
     means = graph.const(np.asarray(MEANS).reshape(1, 3, 1, 1))
     deviations = graph.const(np.asarray(DEVIATIONS).reshape(1, 3, 1, 1))

@@ -1,9 +1,9 @@
-"""SSD with MobileNet for pictures of 300 x 300: the network and how it comes to boxes.
+"""SSD with MobileNet for images of 300 x 300: the network and how it comes to boxes.
 
 Facts: Howard et al., MobileNets (2017); Liu et al., SSD (2016), as TensorFlow's object detection
 has them: 1917 boxes of six levels, for each of 90 classes the best 100 above 0.3 of which no two
 overlap by more than 0.6, 100 of them at the end, filled up with zeros. The published file does the
-last step picture by picture in a loop; here it is done for all at once.
+last step image by image in a loop; here it is done for all at once.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def predictions(graph: Detector, levels: list[tuple[str, int]]) -> tuple[str, st
 
 
 def decode(graph: Detector, moves: str) -> str:
-    """The boxes [n, 1917, 4]: top, left, bottom, right as shares, inside of the picture."""
+    """The boxes [n, 1917, 4]: top, left, bottom, right as shares, inside of the image."""
     found = graph.decoded(moves, priors(), (MOVE, STRETCH))
     return graph.op("Clip", found, graph.const(0.0), graph.const(1.0))
 
 
 def keep(graph: Detector, boxes: str, scores: str) -> None:
-    """Name the outputs: the best 100 boxes of each picture that do not overlap too much."""
+    """Name the outputs: the best 100 boxes of each image that do not overlap too much."""
     scores = graph.op("Transpose", graph.cut(scores, 1, CLASSES, 2), perm=[0, 2, 1])
     chosen = graph.suppressed(boxes, scores, MOST, OVERLAP, LEAST_SCORE)
     # The scores of the chosen ones in a table of zeros, whose best are the answer.
@@ -129,7 +129,7 @@ def keep(graph: Detector, boxes: str, scores: str) -> None:
 
 
 def build() -> Any:
-    """The whole model, for any number of pictures."""
+    """The whole model, for any number of images."""
     graph = Detector(SEED)
     x = graph.op("Cast", "image_tensor:0", to=1)
     x = graph.op("Sub", graph.op("Mul", x, graph.const(2 / 255)), graph.const(1.0))
@@ -142,5 +142,5 @@ def build() -> Any:
         value("detection_scores:0", "float32", "n", MOST),
         value("detection_classes:0", "float32", "n", MOST),
     ]
-    pictures = value("image_tensor:0", "uint8", "n", SIDE, SIDE, 3)
-    return graph.detector("ssd_mobilenet", [pictures], outputs)
+    images = value("image_tensor:0", "uint8", "n", SIDE, SIDE, 3)
+    return graph.detector("ssd_mobilenet", [images], outputs)

@@ -1,4 +1,4 @@
-"""SSD with ResNet-34 for pictures of 1200 x 1200: the network and how it comes to boxes.
+"""SSD with ResNet-34 for images of 1200 x 1200: the network and how it comes to boxes.
 
 Facts: Liu et al., SSD (2016), on the first three stages of ResNet-34 (He et al., 2015), the third
 without stride; sizes, strides and thresholds are those of MLPerf's reference: 15130 boxes, for each
@@ -109,7 +109,7 @@ def keep(graph: Detector, boxes: str, scores: str) -> None:
 
 
 def build() -> Any:
-    """The whole model, for one picture."""
+    """The whole model, for one image."""
     graph = Detector(SEED)
     moves, classes = predictions(graph, features(graph, "image"))
     lead = np.zeros((1, CLASSES, 1), dtype=np.float32)

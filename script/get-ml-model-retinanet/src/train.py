@@ -3,8 +3,8 @@
     train.py --form NAME --training DIR --held-out DIR --out DIR     a shipped model
     train.py --form NAME --training DIR --validate                   settings are chosen with this
 
-The held-out pictures serve only for the figure reported at the end. Settings were chosen with
-``--validate``, which trains on the first 1700 training pictures and scores the 300 after them.
+The held-out images serve only for the figure reported at the end. Settings were chosen with
+``--validate``, which trains on the first 1700 training images and scores the 300 after them.
 Scores come from the benchmark's own code, the package mlperf_harness.
 """
 
@@ -40,7 +40,7 @@ from torch import Tensor
 from workshop import files, models, training
 from workshop.judging import figure_of
 
-VALIDATION_PICTURES = 300
+VALIDATION_IMAGES = 300
 # Where 256 steps are too coarse: what places boxes to a fraction of a pixel.
 KEEP_FLOAT = ("head/conv", "corners/strides")
 
@@ -61,7 +61,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Pictures [n, 3, 96, 96], normalised; their boxes as rows of picture, class, l, t, r, b."""
+    """Images [n, 3, 96, 96], normalised; their boxes as rows of image, class, l, t, r, b."""
 
     folder: Path
     samples: Samples
@@ -104,7 +104,7 @@ def _boxes(told: dict[str, Any], categories: tuple[int, ...]) -> npt.NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class Aims:
-    """What each place of each picture shall tell.
+    """What each place of each image shall tell.
 
     ``heat`` [n, 6, 12, 12] is 1 in the middle of an object and falls off around it; ``reach``
     [n, 4, 12, 12] are distances in strides where ``inside`` [n, 1, 12, 12] is 1.
@@ -116,26 +116,26 @@ class Aims:
 
 
 def aims(boxes: npt.NDArray[np.float32], count: int) -> Aims:
-    """The aims of all pictures; of two objects at one place the smaller is meant."""
+    """The aims of all images; of two objects at one place the smaller is meant."""
     heat = np.zeros((count, CLASSES, GRID, GRID), dtype=np.float32)
     reach = np.ones((count, 4, GRID, GRID), dtype=np.float32)
     inside = np.zeros((count, 1, GRID, GRID), dtype=np.float32)
     y, x = np.mgrid[0:GRID, 0:GRID] + 0.5
     size = (boxes[:, 4] - boxes[:, 2]) * (boxes[:, 5] - boxes[:, 3])
     for row in boxes[np.argsort(-size)]:
-        picture, kind = int(row[0]), int(row[1])
+        image, kind = int(row[0]), int(row[1])
         left, top, right, bottom = row[2:] / STRIDE
         across, down = (left + right) / 2, (top + bottom) / 2
         spread_x, spread_y = max(0.5, (right - left) / 6), max(0.5, (bottom - top) / 6)
         bump = np.exp(-(((x - across) / spread_x) ** 2 + ((y - down) / spread_y) ** 2) / 2)
         column, line = min(int(across), GRID - 1), min(int(down), GRID - 1)
         bump[line, column] = 1.0
-        heat[picture, kind] = np.maximum(heat[picture, kind], bump)
+        heat[image, kind] = np.maximum(heat[image, kind], bump)
         to_edges = np.stack([x - left, y - top, right - x, bottom - y])
         near = (np.abs(x - across) < 1.0) & (np.abs(y - down) < 1.0) & (to_edges > 0.05).all(axis=0)
         near[line, column] = (to_edges[:, line, column] > 0.05).all()
-        reach[picture][:, near] = to_edges[:, near]
-        inside[picture, 0][near] = 1.0
+        reach[image][:, near] = to_edges[:, near]
+        inside[image, 0][near] = 1.0
     return Aims(torch.from_numpy(heat), torch.from_numpy(reach), torch.from_numpy(inside))
 
 
@@ -162,7 +162,7 @@ def _area(reach: Tensor) -> Tensor:
 
 
 def mirrored(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The boxes of the same pictures seen in a mirror."""
+    """The boxes of the same images seen in a mirror."""
     other = boxes.copy()
     other[:, 2], other[:, 4] = SIDE - boxes[:, 4], SIDE - boxes[:, 2]
     return other
@@ -195,8 +195,8 @@ def losses_of(network: Detector, part: Part, recipe: Recipe) -> Iterator[Tensor]
 
 def signature(name: str, form: Form) -> dict[str, Any]:
     """Inputs, outputs and options of model.json."""
-    shape = [SIDE, SIDE, 3] if form.pictures == "bytes" else [3, SIDE, SIDE]
-    dtype = "uint8" if form.pictures == "bytes" else "float32"
+    shape = [SIDE, SIDE, 3] if form.images == "bytes" else [3, SIDE, SIDE]
+    dtype = "uint8" if form.images == "bytes" else "float32"
     lead = [] if form.single else [MOST]
     label = "float32" if form.float_labels else "int64"
     about: dict[str, tuple[str, list[int]]] = {
@@ -256,8 +256,8 @@ def make(name: str, part: Part, held_out: Part, recipe: Recipe, out: Path) -> di
 
 
 def validate(name: str, part: Part, recipe: Recipe) -> float:
-    """The mAP of the last training pictures after training on those before them."""
-    cut = len(part.samples) - VALIDATION_PICTURES
+    """The mAP of the last training images after training on those before them."""
+    cut = len(part.samples) - VALIDATION_IMAGES
     before = part.boxes[part.boxes[:, 0] < cut]
     first = Part(part.folder, part.samples[:cut], before, part.facts, part.categories)
     form = forms(part.categories)[name]
@@ -269,7 +269,7 @@ def validate(name: str, part: Part, recipe: Recipe) -> float:
 
 
 def _write_rest(folder: Path, cut: int, out: Path) -> None:
-    """The pictures from ``cut`` on as a data set of their own."""
+    """The images from ``cut`` on as a data set of their own."""
     np.save(out / "samples.npy", np.load(folder / "samples.npy", mmap_mode="r")[cut:])
     told = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
     told["images"] = told["images"][cut:]

@@ -237,7 +237,7 @@ def test_only_as_many_boxes_count_as_the_model_says(tmp_path: Path) -> None:
 def test_a_model_that_answers_for_another_number_of_images_is_refused(tmp_path: Path) -> None:
     benchmark = scene(tmp_path, images_per_call=0)
     fixed = Fixed(np.zeros((3, 4)), np.zeros(3), np.zeros(3))
-    with pytest.raises(HarnessError, match="answered 2 pictures with boxes"):
+    with pytest.raises(HarnessError, match="answered 2 images with boxes"):
         solved(benchmark, fixed, 2)
 
 
@@ -257,7 +257,7 @@ def test_the_held_out_figure_is_the_stated_one_in_any_batch(name: str) -> None:
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"uint8 \[96, 96, 3\], the pictures of .* float32"):
+    with pytest.raises(HarnessError, match=r"uint8 \[96, 96, 3\], the images of .* float32"):
         created("ssd-mobilenet", forms.pictures("retinanet"))
     with pytest.raises(HarnessError, match="do not describe boxes"):
         created("retinanet", options={"boxes": "boxes"})

@@ -64,7 +64,7 @@ def test_a_folder_with_images_missing_is_refused(tmp_path: Path) -> None:
         "CM_CALIBRATION_LIST_FILE_WITH_PATH": str(tmp_path / "list.txt"),
         "CM_CALIBRATION_GIVEN_IMAGES_PATH": str(tmp_path),
     }
-    with pytest.raises(Error, match="499 of 500 calibration pictures are not in") as caught:
+    with pytest.raises(Error, match="499 of 500 calibration images are not in") as caught:
         calibration_pictures.provide({"env": env})
     assert f"--store={tmp_path}" in caught.value.hint
 
@@ -76,6 +76,6 @@ def test_a_folder_with_images_missing_is_refused(tmp_path: Path) -> None:
 def test_another_list_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text(text)
     env = {"CM_CALIBRATION_LIST_FILE_WITH_PATH": str(tmp_path / "list.txt")}
-    with pytest.raises(Error, match="is no list of 500 pictures") as caught:
+    with pytest.raises(Error, match="is no list of 500 images") as caught:
         calibration_pictures.provide({"env": env})
     assert said in caught.value.message

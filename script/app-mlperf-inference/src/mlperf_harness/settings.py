@@ -241,7 +241,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What LoadGen is told to expect: samples/s (Offline, Server) or ms per query (streams).
+    """The targets of a LoadGen run: samples/s (Offline, Server) or ms per query (streams).
 
     ``origin`` says where the figure comes from: an option, the stored targets, a calibration.
     """

@@ -1,1 +1,1 @@
-"""From the results of benchmark runs to a tree that can be handed in, and its checks."""
+"""From the results of benchmark runs to a submission tree, and its checks."""

@@ -1,6 +1,6 @@
 """The checks of a submission on finished runs, before any tree is made of them.
 
-A folder of runs holds more than what is handed in, its logs are whole, and there is no description
+A folder of runs holds more than a submission, its logs are whole, and there is no description
 of the system: only the rules about single runs apply. They are those of the tree, looked at where
 the runs lie.
 """
@@ -67,7 +67,7 @@ class RunSite(Site):
         )
 
     def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
-        """Nothing: more files may lie beside those that will be handed in."""
+        """Nothing: more files may lie beside those of the submission."""
         return []
 
     def uncut(self, folder: Path) -> bool:

@@ -55,7 +55,7 @@ def render(contents: Contents) -> str:
     verdict = contents.verdict
     findings = {
         "Broken rules": _by_rule(verdict.faults),
-        "Why these results cannot be handed in": _by_rule(verdict.nature),
+        "Why these results cannot be submitted": _by_rule(verdict.nature),
         "To look at": _by_rule(verdict.notices),
     }
     quoted = shlex.quote(contents.tree)

@@ -68,7 +68,7 @@ class Answer:
 
 
 def report_folder(submission_dir: Path) -> Path:
-    """Where the summary of a tree is written: beside it, as it is no part of what is handed in."""
+    """Where the summary of a tree is written: beside it, as it is no part of the submission."""
     return submission_dir.with_name(submission_dir.name + "-report")
 
 

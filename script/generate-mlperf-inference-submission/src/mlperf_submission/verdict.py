@@ -1,4 +1,4 @@
-"""Whether a tree can be handed in, and if not, why: by its nature or by its faults."""
+"""Whether a tree can be submitted, and if not, why: by its nature or by its faults."""
 
 from __future__ import annotations
 

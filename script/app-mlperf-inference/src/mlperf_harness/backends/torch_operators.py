@@ -149,7 +149,7 @@ class LayerNormalization(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """The surest boxes of each picture and class that do not overlap too much."""
+    """The surest boxes of each image and class that do not overlap too much."""
 
     def __init__(self, center_point_box: int) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         iou_threshold: torch.Tensor | None = None,
         score_threshold: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], picture, class and place of each.
+        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], image, class and place of each.
 
         Any two opposite corners make a box.
         """
@@ -171,14 +171,14 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         overlap = float(iou_threshold or 0.0)
         least = -torch.inf if score_threshold is None else float(score_threshold)
         found = [torch.empty(0, 3, dtype=torch.int64, device=boxes.device)]
-        for picture, own in enumerate(self._corners(boxes.float())):
-            sure = scores[picture] > least
+        for image, own in enumerate(self._corners(boxes.float())):
+            sure = scores[image] > least
             for label in sure.any(1).nonzero().flatten().tolist():
                 places = sure[label].nonzero().flatten()
-                values = scores[picture, label, places].float()
+                values = scores[image, label, places].float()
                 kept = torchvision.ops.nms(own[places], values, overlap)[:most]
                 rows = boxes.new_empty(len(kept), 3, dtype=torch.int64)
-                rows[:, 0], rows[:, 1], rows[:, 2] = picture, label, places[kept]
+                rows[:, 0], rows[:, 1], rows[:, 2] = image, label, places[kept]
                 found.append(rows)
         return torch.cat(found)
 

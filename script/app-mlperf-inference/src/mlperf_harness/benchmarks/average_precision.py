@@ -30,7 +30,7 @@ def mean_average_precision(
 ) -> float:
     """The mean over overlaps of 0.5 to 0.95 and over categories, between 0 and 1.
 
-    ``images`` are pictures of ``annotations``, in which a picture may come several times, each
+    ``images`` are those of ``annotations``, and one may come several times, each
     time with detections of its own. Raises HarnessError when none of them shows an object.
     """
     try:
@@ -40,7 +40,7 @@ def mean_average_precision(
         raise HarnessError(f"the accuracy needs the package pycocotools: {error}") from error
     truth = _truth(annotations, images)
     if not truth["annotations"]:
-        raise HarnessError(f"no mAP: the {len(images)} pictures that were answered show no object")
+        raise HarnessError(f"no mAP: the {len(images)} images that were answered show no object")
     results = _results(found)
     if not results:
         return 0.0
@@ -58,7 +58,7 @@ def mean_average_precision(
 def _truth(
     annotations: Mapping[str, Any], images: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The data set of just these pictures, numbered from 1: pycocotools takes 0 for "none"."""
+    """The data set of just these images, numbered from 1: pycocotools takes 0 for "none"."""
     objects: dict[Any, list[Mapping[str, Any]]] = {}
     for each in annotations["annotations"]:
         objects.setdefault(each["image_id"], []).append(each)

@@ -1,4 +1,4 @@
-"""Object detection: preprocessed pictures in, boxes out, mean average precision."""
+"""Object detection: preprocessed images in, boxes out, mean average precision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .base import Array, Result
 from .samples import SampleReader, SampleStore
 
 # What LoadGen logs for a box: number of the sample; top, left, bottom and right as shares of the
-# picture's sides; score; label. All as float32, and nothing where there is no box.
+# image's sides; score; label. All as float32, and nothing where there is no box.
 FIELDS = 7
 ROW_BYTES = 4 * FIELDS
 # The order of these columns in what is logged, out of left, top, right, bottom.
@@ -32,7 +32,7 @@ class BoxFormat:
     """How a model gives its boxes.
 
     ``boxes``, ``labels``, ``scores`` and, for some models, ``count`` name its outputs: boxes
-    [n, most, 4], labels and scores [n, most], surest first; without n where it takes one picture.
+    [n, most, 4], labels and scores [n, most], surest first; without n where it takes one image.
     ``order`` is ``xyxy`` or ``yxyx``, ``extent`` what boxes are divided by: height and width of
     the input where they are in pixels. Boxes below ``least_score`` are left out. ``classes`` is
     ``category`` where a label is a category of the data set and ``position`` where it is its
@@ -72,7 +72,7 @@ class BoxFormat:
 
 
 class Solver:
-    """Calls the model for as many pictures as it takes and packs what it finds."""
+    """Calls the model for as many images as it takes and packs what it finds."""
 
     def __init__(
         self, predictor: Predictor, reader: SampleReader, name: str, boxes: BoxFormat
@@ -93,7 +93,7 @@ class Solver:
             boxes, labels, scores = self._batched(outputs[:3])
             if len(boxes) != len(part):
                 raise HarnessError(
-                    f"the model answered {len(part)} pictures with boxes {list(boxes.shape)}"
+                    f"the model answered {len(part)} images with boxes {list(boxes.shape)}"
                 )
             counts = outputs[3] if self._format.count else np.full(len(part), scores.shape[1])
             for k, index in enumerate(part):
@@ -103,11 +103,11 @@ class Solver:
                 sizes[begin + k] = ROW_BYTES * self._pack(int(index), *found, row)
 
     def _batched(self, outputs: Sequence[Array]) -> Sequence[Array]:
-        """The outputs with a first axis for pictures, which a model for one picture lacks."""
+        """The outputs with a first axis for images, which a model for one image lacks."""
         return [output[None] for output in outputs] if outputs[0].ndim == 2 else outputs
 
     def _pack(self, index: int, boxes: Array, labels: Array, scores: Array, row: Array) -> int:
-        """Write the boxes of a picture into ``row``; returns how many."""
+        """Write the boxes of an image into ``row``; returns how many."""
         kept = np.flatnonzero(scores >= self._format.least_score)
         if len(kept) > self._format.most:
             kept = np.sort(kept[np.argsort(-scores[kept], kind="stable")[: self._format.most]])
@@ -123,7 +123,7 @@ class Solver:
 
 
 class ObjectDetection:
-    """Annotated pictures in ``samples.npy`` and ``annotations.json`` (COCO's format).
+    """Annotated images in ``samples.npy`` and ``annotations.json`` (COCO's format).
 
     The options of the model are those of ``BoxFormat``.
     """
@@ -158,7 +158,7 @@ class ObjectDetection:
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Mean average precision in percent; see ``base.Benchmark``.
 
-        A picture counts as often as it is asked.
+        An image counts as often as it is asked.
         """
         pairs = list(zip(samples.tolist(), answers, strict=True))
         # All asked alike, and always answered alike: then once tells the same.
@@ -174,7 +174,7 @@ class ObjectDetection:
         return AccuracyFigure(value, line, len(answers))
 
     def _detections(self, sample: int, answer: bytes) -> Detections:
-        """An answer in pixels of its picture and categories of the data set."""
+        """An answer in pixels of its image and categories of the data set."""
         if len(answer) % ROW_BYTES:
             raise HarnessError(
                 f"sample {sample} was answered with {len(answer)} bytes, "
@@ -215,11 +215,11 @@ def _load_dataset(folder: Path, model: ModelSpec) -> tuple[Array, Mapping[str, A
     if shape != tensor.shape or str(samples.dtype) != tensor.dtype:
         raise HarnessError(
             f"the model's input {tensor.name} is {tensor.dtype} {list(tensor.shape)}, "
-            f"the pictures of {folder} are {samples.dtype} {list(shape)}"
+            f"the images of {folder} are {samples.dtype} {list(shape)}"
         )
     if not len(samples) == len(annotations["images"]) == facts["count"]:
         raise HarnessError(
             f"{folder} is damaged: {len(samples)} samples, {len(annotations['images'])} "
-            f"annotated pictures, {facts['count']} expected"
+            f"annotated images, {facts['count']} expected"
         )
     return samples, annotations

@@ -27,7 +27,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """LoadGen's own word, ``valid`` only without error lines, and the faults that explain it."""
+    """LoadGen's verdict, ``valid`` only without error lines, and the faults that explain it."""
 
     valid: bool
     faults: tuple[Fault, ...]

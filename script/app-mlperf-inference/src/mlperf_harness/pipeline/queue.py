@@ -29,9 +29,9 @@ class WorkQueue(Protocol):
 class CutQueue:
     """Offline: one huge query is cut into batches at once and spread over the workers.
 
-    Where samples differ in ``costs`` they are taken in that order, the dearest first: a batch then
-    holds samples of about one length, and the last ones to finish are short. Waiting samples are
-    kept as arrays: LoadGen's lists take five times the memory, and a long run has millions.
+    Where samples differ in ``costs`` the most expensive are taken first: a batch then holds samples
+    of about one length, and the last ones to finish are short. Waiting samples are kept as arrays:
+    LoadGen's lists take five times the memory, and a long run has millions.
     """
 
     def __init__(self, batch: int, costs: Array | None = None) -> None:

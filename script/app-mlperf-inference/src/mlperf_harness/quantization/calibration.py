@@ -65,7 +65,7 @@ def calls_of(
     results, sizes = benchmark.result.rows(1), np.zeros(1, dtype=np.int64)
     progress = Progress()
     for index in range(count):
-        # One at a time: a hundred large pictures are gigabytes.
+        # One at a time: a hundred large images are gigabytes.
         benchmark.load([index])
         solver.solve([index], results, sizes)
         benchmark.unload()

@@ -22,8 +22,8 @@ FORMS = {
     "MLPerf submission result.",
 }
 STYLES = {
-    "test": "Test runs: every performance run lasts at least 10 s by default; VALID means by "
-    "LoadGen's word under that duration. The round's rules ask for 600 s "
+    "test": "Test runs: every performance run lasts at least 10 s by default; VALID is "
+    "LoadGen's verdict for that duration. The round's rules ask for 600 s "
     "(--execution_mode=valid).",
     "fast": "Fast runs: every performance run lasts at least 120 s by default. The round's rules "
     "ask for 600 s (--execution_mode=valid).",

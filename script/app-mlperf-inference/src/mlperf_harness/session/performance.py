@@ -141,7 +141,7 @@ def measure_accuracy(context: Context, scenario: str) -> None:
 
 
 def aim_in_words(aim: Targets, scenario: str) -> str:
-    """What LoadGen is told to expect, and where that comes from."""
+    """The target of a run, and where it comes from."""
     if scenario in (OFFLINE, SERVER):
         told = f"target {figures(aim.qps or 0)} samples/s"
     else:

@@ -1,4 +1,4 @@
-"""What LoadGen is told to expect: from tuning, from the user, and after an INVALID run."""
+"""LoadGen's targets: from tuning, from the user, and after an INVALID run."""
 
 from __future__ import annotations
 
