@@ -195,6 +195,16 @@ def test_the_changelog_begins_with_what_is_not_released_and_this_version() -> No
     assert len(headings) == len(set(headings))
 
 
+def test_hooks_call_targets_of_the_makefile() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    entries = [hook["entry"] for repository in config["repos"] for hook in repository["hooks"]]
+    targets = re.findall(
+        r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert entries
+    assert {entry.removeprefix("make ") for entry in entries} <= set(targets)
+
+
 # ---------------------------------------------------------------- scripts
 
 
