@@ -37,11 +37,15 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     check(env, path)
     if is_yes(env.get("CM_EXTRACT_REMOVE_EXTRACTED")):
         archive.unlink()
+    export(env, path)
+    return {"return": 0}
+
+
+def export(env: dict[str, Any], path: Path) -> None:
     final = env.get("CM_EXTRACT_FINAL_ENV_NAME")
     for key in ("CM_EXTRACT_EXTRACTED_PATH", "CM_GET_DEPENDENT_CACHED_PATH", final):
         if key:
             env[key] = str(path)
-    return {"return": 0}
 
 
 def find_archive(env: dict[str, Any]) -> Path:

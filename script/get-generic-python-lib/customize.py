@@ -97,13 +97,7 @@ def why_install(wanted: Wanted, present: pythons.Distribution | None) -> str:
 def install(i: dict[str, Any], wanted: Wanted, present: pythons.Distribution | None) -> None:
     env = i["env"]
     python = installable(wanted)
-    if is_yes(env.get("CM_TMP_OFFLINE")) and not is_local(env, wanted):
-        raise Error(
-            "offline",
-            f"{wanted.name}{wanted.bounds} is not installed, and the network is switched off",
-            hint="run this once with a network (without --offline), or give a folder of package "
-            "files: --find_links=/folder",
-        )
+    require_source(env, wanted)
     arguments = os.path.join(env["CM_TMP_RUN_DIR"], "pip-arguments.txt")
     log = os.path.join(env["CM_TMP_RUN_DIR"], "pip.log")
     with open(arguments, "w", encoding="utf-8") as out:
@@ -144,10 +138,17 @@ def installable(wanted: Wanted) -> pythons.Python:
     return python
 
 
-def is_local(env: dict[str, Any], wanted: Wanted) -> bool:
-    """Whether pip can do without a network."""
+def require_source(env: dict[str, Any], wanted: Wanted) -> None:
+    """Raise Error where pip would need the network and must not use it."""
     places = (wanted.url, text(env, PIP_ADDRESSES["--find-links"]))
-    return any(place.startswith(("/", "file:")) for place in places)
+    local = any(place.startswith(("/", "file:")) for place in places)
+    if is_yes(env.get("CM_TMP_OFFLINE")) and not local:
+        raise Error(
+            "offline",
+            f"{wanted.name}{wanted.bounds} is not installed, and the network is switched off",
+            hint="run this once with a network (without --offline), or give a folder of package "
+            "files: --find_links=/folder",
+        )
 
 
 def pip_arguments(

@@ -50,12 +50,11 @@ def find(i: dict[str, Any], bounds: Bounds) -> Search:
 
 def search_given(given: str, bounds: Bounds) -> Search:
     places = [absolute(text) for text in given.split(os.pathsep) if text]
-    missing = [str(place) for place in places if not place.exists()]
-    if missing:
-        raise Error("bad-value", f"--path: {missing[0]} does not exist", hint="check the path")
-    if all(place.is_file() for place in places):
-        return choose(places, bounds)
-    return search([place for place in places if place.is_dir()], bounds)
+    for place in places:
+        if not place.exists():
+            raise Error("bad-value", f"--path: {place} does not exist", hint="check the path")
+    folders = [place for place in places if place.is_dir()]
+    return search(folders, bounds) if folders else choose(places, bounds)
 
 
 def absolute(text: str) -> Path:
@@ -93,18 +92,13 @@ def nothing_fits(found: Search, bounds: Bounds) -> Error:
 
 
 def export(i: dict[str, Any], python: Python, tags: list[str]) -> None:
-    env = i["env"]
-    release = (*parse(python.version).release, 0, 0)
     folder = os.path.dirname(python.path)
-    env.update(
+    i["env"].update(
         {
             "CM_PYTHON_BIN_WITH_PATH": python.path,
             "CM_PYTHON_BIN": os.path.basename(python.path),
             "CM_PYTHON_BIN_PATH": folder,
             "CM_PYTHON_VERSION": python.version,
-            "CM_PYTHON_MAJOR_VERSION": str(release[0]),
-            "CM_PYTHON_MINOR_VERSION": str(release[1]),
-            "CM_PYTHON_PATCH_VERSION": str(release[2]),
             "CM_PYTHON_CACHE_TAGS": ",".join(tags),
             "CM_PYTHON_IMPLEMENTATION": python.implementation,
             "CM_PYTHON_BITS": str(python.bits),
@@ -113,9 +107,12 @@ def export(i: dict[str, Any], python: Python, tags: list[str]) -> None:
             "CM_PYTHON_CAN_MAKE_VENV": yes_no(python.can_make_venv),
         }
     )
+    release = (*parse(python.version).release, 0, 0)
+    for name, number in zip(("MAJOR", "MINOR", "PATCH"), release, strict=False):
+        i["env"][f"CM_PYTHON_{name}_VERSION"] = str(number)
     # An environment goes first, as if it were activated.
     if python.virtual or folder not in i["automation"].get_default_path_list(i):
-        env["+PATH"] = [folder]
+        i["env"]["+PATH"] = [folder]
 
 
 def yes_no(value: bool) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -55,6 +56,8 @@ class Part:
         self.destination = destination
         self.path = self._beside(".part")
         self.note = Note()
+        self._out: IO[bytes] = io.BytesIO()
+        self._next = 0.0
         self._lock = self._beside(".part.lock")
         self._wish = self._beside(".wish")
         self._note = self._beside(".part.json")
@@ -154,9 +157,6 @@ class Part:
             self._sync()
             yield
             self._sync()
-
-    _out: IO[bytes]
-    _next: float
 
     def write(self, chunk: bytes) -> None:
         """Add bytes, inside ``writing``."""
