@@ -41,21 +41,12 @@ import numpy as np
 import queue_limit
 import reference_harness
 import yaml
+from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from mlperf_harness import benchmarks, host, records
 from mlperf_harness.jobs import Request
 from mlperf_harness.measuring import detail_log, memory
 from mlperf_harness.session import find
-from mlperf_harness.settings import (
-    OFFLINE,
-    PERFORMANCE,
-    SERVER,
-    SINGLE_STREAM,
-    ModelSpec,
-    Overrides,
-    RunSettings,
-    Shape,
-    Targets,
-)
+from mlperf_harness.settings import PERFORMANCE, ModelSpec, Overrides, RunSettings, Shape, Targets
 from mlperf_harness.tuning import search, targets
 from mlperf_harness.tuning.profile import SpeedProfile
 
@@ -210,7 +201,9 @@ def calibrated(case: Case) -> SpeedProfile:
         return found
 
 
-def measure_ours(case: Case, scenario: str, shape: Shape, targets: Targets, seconds: float) -> Ours:
+def measure_ours(
+    case: Case, scenario: Scenario, shape: Shape, targets: Targets, seconds: float
+) -> Ours:
     """One LoadGen run of at least ``seconds`` through the whole pipeline."""
     aim = replace(targets, min_duration_ms=int(1000 * seconds))
     log, taken = loadgen_run(case, scenario, shape, aim)
@@ -221,7 +214,7 @@ def measure_ours(case: Case, scenario: str, shape: Shape, targets: Targets, seco
 
 def loadgen_run(
     case: Case,
-    scenario: str,
+    scenario: Scenario,
     shape: Shape,
     targets: Targets,
     service_times: dict[str, float] | None = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_catalog import SINGLE_STREAM
 from mlperf_harness import backends, records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.session import session as sessions
@@ -172,7 +173,7 @@ def test_a_scenario_may_have_a_file_of_its_own(plugins: Path, tmp_path: Path) ->
         tmp_path,
         scenarios=["Offline", "SingleStream"],
         modes=["performance"],
-        scenario_models={"SingleStream": own},
+        scenario_models={SINGLE_STREAM: own},
     )
     assert found["scenario_models"] == {"SingleStream": own["sha256"]}
     models = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.measuring import verify
@@ -45,10 +46,10 @@ def test_loadgen_gets_the_settings_of_the_rules() -> None:
 def log_of(scenario: str, value: float, **changes: Any) -> DetailLog:
     """A VALID log with this result, in samples/s or ms."""
     key, factor = {
-        "Offline": ("result_samples_per_second", 1.0),
-        "Server": ("result_completed_samples_per_sec", 1.0),
-        "SingleStream": ("early_stopping_latency_ss", 1e6),
-        "MultiStream": ("early_stopping_latency_ms", 1e6),
+        OFFLINE: ("result_samples_per_second", 1.0),
+        SERVER: ("result_completed_samples_per_sec", 1.0),
+        SINGLE_STREAM: ("early_stopping_latency_ss", 1e6),
+        MULTI_STREAM: ("early_stopping_latency_ms", 1e6),
     }[scenario]
     return DetailLog({"result_validity": "VALID", key: value * factor, **changes})
 
@@ -56,19 +57,19 @@ def log_of(scenario: str, value: float, **changes: Any) -> DetailLog:
 @pytest.mark.parametrize(
     ("test", "scenario", "submitted", "tested", "passed"),
     [
-        ("TEST01", "Offline", 100, 109.9, True),
-        ("TEST01", "Offline", 100, 110.1, False),
-        ("TEST01", "Offline", 100, 89.9, False),
-        ("TEST04", "Offline", 100, 50, True),
-        ("TEST04", "Offline", 100, 111, False),
-        ("TEST04", "SingleStream", 10, 20, True),
-        ("TEST04", "SingleStream", 10, 8.9, False),
-        ("TEST05", "Server", 100, 104, True),
-        ("TEST05", "Server", 100, 106, False),
-        ("TEST01", "SingleStream", 0.2, 0.161, True),
-        ("TEST01", "SingleStream", 0.21, 0.17, False),
-        ("TEST01", "MultiStream", 1.6, 1.9, True),
-        ("TEST01", "MultiStream", 1.7, 2.0, False),
+        ("TEST01", OFFLINE, 100, 109.9, True),
+        ("TEST01", OFFLINE, 100, 110.1, False),
+        ("TEST01", OFFLINE, 100, 89.9, False),
+        ("TEST04", OFFLINE, 100, 50, True),
+        ("TEST04", OFFLINE, 100, 111, False),
+        ("TEST04", SINGLE_STREAM, 10, 20, True),
+        ("TEST04", SINGLE_STREAM, 10, 8.9, False),
+        ("TEST05", SERVER, 100, 104, True),
+        ("TEST05", SERVER, 100, 106, False),
+        ("TEST01", SINGLE_STREAM, 0.2, 0.161, True),
+        ("TEST01", SINGLE_STREAM, 0.21, 0.17, False),
+        ("TEST01", MULTI_STREAM, 1.6, 1.9, True),
+        ("TEST01", MULTI_STREAM, 1.7, 2.0, False),
     ],
 )
 def test_speed_must_be_that_of_the_submitted_run(
@@ -89,8 +90,8 @@ def test_speed_must_be_that_of_the_submitted_run(
     ],
 )
 def test_runs_that_cannot_be_compared_fail(changes: dict[str, Any], text: str) -> None:
-    submitted, tested = log_of("Server", 100), log_of("Server", 100, **changes)
-    found = verify.performance("TEST01", "Server", submitted, tested)
+    submitted, tested = log_of(SERVER, 100), log_of(SERVER, 100, **changes)
+    found = verify.performance("TEST01", SERVER, submitted, tested)
     assert not found.passed
     assert found.lines[-1] == f"TEST FAIL: {text}"
 
@@ -144,10 +145,10 @@ def test_lists_of_tokens_begin_end_and_count_right(
     path = tmp_path / "log.json"
     entry = {"qsl_idx": 0, "data": data, "token_data": first, "token_count": count}
     path.write_text(json.dumps([entry]))
-    found = verify.tokens(path, "Server", "int32", 2)
+    found = verify.tokens(path, SERVER, "int32", 2)
     assert found.passed is passed
     assert found.lines[-1] == f"TEST06 verification {'complete' if passed else 'failed'}"
-    skipped = verify.tokens(path, "Offline", "int32", 2)
+    skipped = verify.tokens(path, OFFLINE, "int32", 2)
     assert skipped.lines[0] == "First token check pass: Skipped"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_catalog import OFFLINE, SINGLE_STREAM
 from mlperf_harness import records
 from mlperf_harness.reporting import history
 from mlperf_harness.reporting.results import PerformanceResult, Results
@@ -63,9 +64,9 @@ def test_results_json_shows_the_whole_folder(calls: dict[str, Any]) -> None:
     assert [each.scenario for each in found.problems] == ["Offline"]
     assert found.modes == ("performance", "accuracy")
     assert found.call is not None
-    assert found.call.scenarios == ("SingleStream",)
+    assert found.call.scenarios == (SINGLE_STREAM,)
     assert found.call.modes == ("accuracy",)
-    assert found.call.made == (("SingleStream", "accuracy"),)
+    assert found.call.made == ((SINGLE_STREAM, "accuracy"),)
 
 
 def test_the_table_marks_what_an_earlier_call_measured(calls: dict[str, Any]) -> None:
@@ -81,7 +82,7 @@ def test_the_table_marks_what_an_earlier_call_measured(calls: dict[str, Any]) ->
 
 def test_the_page_shows_both_and_when_they_were_measured(calls: dict[str, Any]) -> None:
     text = page(calls)
-    for scenario in ("Offline", "SingleStream"):
+    for scenario in (OFFLINE, SINGLE_STREAM):
         assert f"<h2>{scenario}</h2>" in text
     assert "earlier call" in text
     assert "this call" in text
@@ -117,9 +118,9 @@ def test_runs_of_another_model_are_kept_apart(
     found = told(calls)
     assert [each.performance_run for each in found.results] == [None]
     assert {(each.scenario, each.mode) for each in found.others} == {
-        ("Offline", "performance"),
-        ("SingleStream", "performance"),
-        ("SingleStream", "accuracy"),
+        (OFFLINE, "performance"),
+        (SINGLE_STREAM, "performance"),
+        (SINGLE_STREAM, "accuracy"),
     }
     mine, theirs = lab.model()["sha256"][:12], other_model["sha256"][:12]
     assert found.others[0].differs == (f"model {mine}, now {theirs}",)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_catalog import OFFLINE, SINGLE_STREAM
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.session import preparation
@@ -98,7 +99,7 @@ sys.exit(subprocess_main.main("run", Path(sys.argv[1])))
         ("postprocess", "running the model"),
     ],
 )
-@pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
+@pytest.mark.parametrize("scenario", [SINGLE_STREAM, OFFLINE])
 def test_an_exception_in_any_callback_is_caught(
     tmp_path: Path, method: str, doing: str, scenario: str
 ) -> None:

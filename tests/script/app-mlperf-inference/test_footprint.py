@@ -17,13 +17,13 @@ import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_catalog import OFFLINE
 from mlperf_harness import backends, records
 from mlperf_harness.backends import footprint
 from mlperf_harness.backends.onnx_file import LEAST_BYTES, NotOnnxError, graph_alone, weight_beside
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.session import session
 from mlperf_harness.settings import (
-    OFFLINE,
     PERFORMANCE,
     GraphSpec,
     ModelSpec,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlperf_harness import backends, host
 from mlperf_harness.measuring import detail_log
 from mlperf_harness.measuring.detail_log import DetailLog
@@ -48,8 +49,8 @@ def test_values_errors_and_warnings_are_read() -> None:
     assert log.errors == ("error_runtime: ran out",)
     assert log.warnings == ("warning_generic: slow",)
     assert log.latencies() == {"90.00": 2.0}
-    assert log.result("SingleStream") == 2.5
-    assert log.result("Offline") is None
+    assert log.result(SINGLE_STREAM) == 2.5
+    assert log.result(OFFLINE) is None
 
 
 @given(st.integers(min_value=0, max_value=400), st.text(max_size=30))
@@ -57,7 +58,7 @@ def test_a_cut_or_foreign_log_is_never_valid_nor_a_crash(length: int, tail: str)
     whole = "\n".join([line("a", 1), line("b", [1, 2]), line("c", {"d": "e"})] * 3)
     log = detail_log.parse(whole[:length] + tail)
     assert log.validity == ""
-    assert not judge(log, "Offline", "6.1").valid
+    assert not judge(log, OFFLINE, "6.1").valid
 
 
 def test_a_missing_log_is_unfinished(tmp_path: Path) -> None:
@@ -71,26 +72,26 @@ def test_a_run_too_short_for_early_stopping_still_reports_its_latency() -> None:
         "result_99.00_percentile_per_query_latency_ns": 3_000_000,
     }
     told = log_of(early_stopping_latency_ss=0, early_stopping_latency_ms=0, **percentiles)
-    assert (told.result("SingleStream"), told.result("MultiStream")) == (2.0, 3.0)
-    assert log_of(early_stopping_latency_ss=4e6, **percentiles).result("SingleStream") == 4.0
-    assert log_of(early_stopping_latency_ss=0).result("SingleStream") is None
+    assert (told.result(SINGLE_STREAM), told.result(MULTI_STREAM)) == (2.0, 3.0)
+    assert log_of(early_stopping_latency_ss=4e6, **percentiles).result(SINGLE_STREAM) == 4.0
+    assert log_of(early_stopping_latency_ss=0).result(SINGLE_STREAM) is None
 
 
 # ---------------------------------------------------------------- verdicts
 
 
 def test_valid_is_what_loadgen_says() -> None:
-    assert judge(log_of(result_validity="VALID"), "Offline", "6.1").valid
+    assert judge(log_of(result_validity="VALID"), OFFLINE, "6.1").valid
 
 
 def test_valid_with_an_error_line_is_not_valid() -> None:
-    verdict = judge(log_of(("x: y",), result_validity="VALID"), "Offline", "6.1")
+    verdict = judge(log_of(("x: y",), result_validity="VALID"), OFFLINE, "6.1")
     assert not verdict.valid
     assert verdict.faults[0].text == "LoadGen reports: x: y"
 
 
 def test_the_loadgen_of_another_round_is_not_valid() -> None:
-    (fault,) = judge(log_of(result_validity="VALID"), "Offline", "6.0").faults
+    (fault,) = judge(log_of(result_validity="VALID"), OFFLINE, "6.0").faults
     assert fault.rule == "seeds of the round"
     assert "install the LoadGen of round 6.0" in fault.advice
 
@@ -106,19 +107,19 @@ SHORT = {
     ("scenario", "values", "text", "advice"),
     [
         (
-            "Offline",
+            OFFLINE,
             {**SHORT, "result_max_latency_ns": 9.3e9, "result_samples_per_second": 1000},
             "the run lasted 9.3 s, at least 10 s are needed",
             "set --offline_target_qps to 1100",
         ),
         (
-            "SingleStream",
+            SINGLE_STREAM,
             {**SHORT, "result_query_count": 4000, "result_mean_latency_ns": 2e6},
             "the run lasted 8 s",
             "set --singlestream_target_latency to 1 (ms)",
         ),
         (
-            "SingleStream",
+            SINGLE_STREAM,
             {
                 **SHORT,
                 "result_query_count": 4000,
@@ -129,7 +130,7 @@ SHORT = {
             "set --singlestream_target_latency to 1 (ms)",
         ),
         (
-            "Server",
+            SERVER,
             {
                 "result_validity": "INVALID",
                 "result_perf_constraints_met": False,
@@ -144,7 +145,7 @@ SHORT = {
             "set --server_target_qps to 40 (samples/s) or less",
         ),
         (
-            "Server",
+            SERVER,
             {
                 "result_validity": "INVALID",
                 "early_stopping_met": False,
@@ -157,7 +158,7 @@ SHORT = {
             "run longer",
         ),
         (
-            "Server",
+            SERVER,
             {
                 "result_validity": "INVALID",
                 "early_stopping_met": False,
@@ -171,7 +172,7 @@ SHORT = {
             "set --server_target_qps to 10400 (samples/s) or less",
         ),
         (
-            "MultiStream",
+            MULTI_STREAM,
             {
                 "result_validity": "INVALID",
                 "result_min_queries_met": False,
@@ -229,7 +230,7 @@ def calibration(rate: float, latency_s: float, batch_s: float = 0.001) -> SpeedP
         sample_count=540,
         offline=point,
         server=point,
-        streams={"SingleStream": latency, "MultiStream": latency},
+        streams={SINGLE_STREAM: latency, MULTI_STREAM: latency},
         server_limit_s=0.015,
         service_times={"8": batch_s},
         points=(point,),
@@ -267,24 +268,24 @@ def test_the_user_decides() -> None:
 
 
 def test_valid_runs_leave_the_duration_to_the_round() -> None:
-    aim = targets.initial(calibration(1000, 1), Overrides(), "Server", "performance", "valid")
+    aim = targets.initial(calibration(1000, 1), Overrides(), SERVER, "performance", "valid")
     assert aim.min_duration_ms is None
 
 
 def test_accuracy_runs_of_server_do_not_dawdle() -> None:
     aim = targets.initial(
-        calibration(40, 1), Overrides(server_target_qps=1), "Server", "accuracy", "test"
+        calibration(40, 1), Overrides(server_target_qps=1), SERVER, "accuracy", "test"
     )
     assert aim.qps == 40
 
 
 def test_a_run_that_was_too_quick_expects_more_next_time() -> None:
     log = log_of(result_min_duration_met=False, result_samples_per_second=100)
-    better = targets.adjusted(Targets(qps=50), log, "Offline")
+    better = targets.adjusted(Targets(qps=50), log, OFFLINE)
     assert better is not None
     assert (better.qps or 0) > 100
     quick = log_of(result_min_duration_met=False, result_mean_latency_ns=1e6)
-    better = targets.adjusted(Targets(latency_ms=5.0), quick, "SingleStream")
+    better = targets.adjusted(Targets(latency_ms=5.0), quick, SINGLE_STREAM)
     assert better is not None
     assert (better.latency_ms or 0) < 1
 
@@ -302,7 +303,7 @@ def test_a_server_that_was_late_gets_less_load(
         result_overlatency_query_count=late,
         result_completed_samples_per_sec=answered,
     )
-    better = targets.adjusted(Targets(qps=100.0, min_duration_ms=10_000), log, "Server")
+    better = targets.adjusted(Targets(qps=100.0, min_duration_ms=10_000), log, SERVER)
     assert better == Targets(qps=qps, min_duration_ms=duration)
 
 
@@ -313,16 +314,16 @@ def test_a_server_that_was_never_late_only_runs_longer() -> None:
         early_stopping_result="at least 210 more queries",
     )
     assert more_queries(log) == 210
-    better = targets.adjusted(Targets(qps=25.0, min_duration_ms=10_000), log, "Server")
+    better = targets.adjusted(Targets(qps=25.0, min_duration_ms=10_000), log, SERVER)
     assert better == Targets(qps=25.0, min_duration_ms=20_240)
 
 
 def test_other_targets_are_not_tried_where_they_cannot_help() -> None:
     log = log_of(result_min_queries_met=False, result_mean_latency_ns=1e6)
-    assert targets.adjusted(Targets(qps=5), log, "Offline") is None
-    assert targets.adjusted(Targets(latency_ms=5), log, "MultiStream") is None
-    assert targets.hopeless(calibration(1, 1, batch_s=0.02), "Server")
-    assert not targets.hopeless(calibration(1, 1, batch_s=0.02), "Offline")
+    assert targets.adjusted(Targets(qps=5), log, OFFLINE) is None
+    assert targets.adjusted(Targets(latency_ms=5), log, MULTI_STREAM) is None
+    assert targets.hopeless(calibration(1, 1, batch_s=0.02), SERVER)
+    assert not targets.hopeless(calibration(1, 1, batch_s=0.02), OFFLINE)
 
 
 # ---------------------------------------------------------------- calibration's choices

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SINGLE_STREAM
 from mlperf_harness import host, records
 from mlperf_harness.jobs import Probe
 from mlperf_harness.session import estimate
 from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import MULTI_STREAM, SINGLE_STREAM, Overrides, SessionSettings, Shape
+from mlperf_harness.settings import Overrides, SessionSettings, Shape
 from mlperf_harness.tuning import kept, layout_probe
 from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
 
@@ -139,5 +140,5 @@ def test_a_benchmark_of_equal_issue_takes_all_loaded_samples_at_least_once(
     given = {"min_duration": 1, "performance_sample_count": loaded}
     asked = lab.settings(tmp_path, benchmark=benchmark, overrides=given)
     found = records.decode(SessionSettings, asked)
-    seconds = estimate.seconds(found, measured, "Offline", "performance")
+    seconds = estimate.seconds(found, measured, OFFLINE, "performance")
     assert seconds - estimate.START_S == pytest.approx(expected, abs=1.2)

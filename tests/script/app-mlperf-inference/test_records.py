@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import (
@@ -97,7 +98,7 @@ def run_settings(**changes: Any) -> RunSettings:
         "device": "cpu",
         "model": records.decode(ModelSpec, lab.model()),
         "dataset": "data",
-        "scenario": "Offline",
+        "scenario": OFFLINE,
         "mode": "performance",
         "style": "test",
         "shape": Shape(1, 1, 1),
@@ -132,7 +133,7 @@ def test_valid_runs_keep_the_minimum_of_the_round() -> None:
 
 @given(positive)
 def test_numbers_are_written_without_an_exponent(value: float) -> None:
-    run = run_settings(scenario="SingleStream", targets=Targets(latency_ms=value))
+    run = run_settings(scenario=SINGLE_STREAM, targets=Targets(latency_ms=value))
     text = user_conf(run, "resnet50", 1).split("target_latency = ")[1].split("\n")[0]
     assert "e" not in text
     assert float(text) == pytest.approx(value, abs=1e-6)
@@ -163,7 +164,7 @@ def test_loadgen_gets_the_rules_of_the_round(
     config = tmp_path / "run.json"
     aim = Targets(qps=40.0, min_duration_ms=duration)
     made = run_settings(
-        scenario="Server", style=style, targets=aim, folder=str(tmp_path), dataset=str(lab.arrays())
+        scenario=SERVER, style=style, targets=aim, folder=str(tmp_path), dataset=str(lab.arrays())
     )
     records.write(config, made)
     words = [sys.executable, "-c", RULES, str(config)]

@@ -11,6 +11,7 @@ from typing import Any
 import mlperf_catalog as catalog
 import numpy as np
 import pytest
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
 from mlperf_harness import backends, host, records
 from mlperf_harness.benchmarks.base import Result
 from mlperf_harness.benchmarks.repeated import Repeated
@@ -20,14 +21,7 @@ from mlperf_harness.measuring import loadgen_run
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verdict import judge
 from mlperf_harness.session import estimate, find, launch, precheck
-from mlperf_harness.settings import (
-    MULTI_STREAM,
-    SINGLE_STREAM,
-    Overrides,
-    SessionSettings,
-    Shape,
-    Targets,
-)
+from mlperf_harness.settings import Overrides, SessionSettings, Shape, Targets
 from mlperf_harness.tuning import layout_probe, slow_models, targets, tune
 from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
 
@@ -317,19 +311,19 @@ def calibration(seconds: float) -> SpeedProfile:
 @pytest.mark.parametrize(
     ("benchmark", "changes", "run", "expected"),
     [
-        ("3d-unet-99", {}, ("Offline", "performance"), 44 * 100),
-        ("3d-unet-99", {"performance_sample_count": 2}, ("Offline", "performance"), 3 * 100),
-        ("3d-unet-99", {}, ("SingleStream", "performance"), 101 * 100),
-        ("3d-unet-99", {"max_query_count": 5}, ("SingleStream", "performance"), 6 * 100),
-        ("3d-unet-99", {}, ("Offline", "find-performance"), 44 * 100),
-        ("3d-unet-99", {}, ("SingleStream", "accuracy"), 43 * 100),
-        ("ssd-resnet34", {}, ("Offline", "performance"), 2 * 100),
-        ("ssd-resnet34", {}, ("SingleStream", "find-performance"), 3 * 100),
-        ("ssd-resnet34", {}, ("MultiStream", "find-performance"), 3 * 800),
-        ("ssd-resnet34", {"style": "valid"}, ("Offline", "performance"), 24577 * 100),
-        ("ssd-resnet34", {}, ("Server", "find-performance"), 0),
-        ("ssd-resnet34", {"server_target_qps": 0.001}, ("Server", "performance"), 1001 * 100),
-        ("ssd-resnet34", {"server_target_qps": 50.0}, ("Server", "performance"), 501 * 100),
+        ("3d-unet-99", {}, (OFFLINE, "performance"), 44 * 100),
+        ("3d-unet-99", {"performance_sample_count": 2}, (OFFLINE, "performance"), 3 * 100),
+        ("3d-unet-99", {}, (SINGLE_STREAM, "performance"), 101 * 100),
+        ("3d-unet-99", {"max_query_count": 5}, (SINGLE_STREAM, "performance"), 6 * 100),
+        ("3d-unet-99", {}, (OFFLINE, "find-performance"), 44 * 100),
+        ("3d-unet-99", {}, (SINGLE_STREAM, "accuracy"), 43 * 100),
+        ("ssd-resnet34", {}, (OFFLINE, "performance"), 2 * 100),
+        ("ssd-resnet34", {}, (SINGLE_STREAM, "find-performance"), 3 * 100),
+        ("ssd-resnet34", {}, (MULTI_STREAM, "find-performance"), 3 * 800),
+        ("ssd-resnet34", {"style": "valid"}, (OFFLINE, "performance"), 24577 * 100),
+        ("ssd-resnet34", {}, (SERVER, "find-performance"), 0),
+        ("ssd-resnet34", {"server_target_qps": 0.001}, (SERVER, "performance"), 1001 * 100),
+        ("ssd-resnet34", {"server_target_qps": 50.0}, (SERVER, "performance"), 501 * 100),
     ],
 )
 def test_long_runs_are_forecast(
@@ -346,8 +340,8 @@ def test_callers_warm_up_one_after_the_other() -> None:
     settings: Any = SimpleNamespace(benchmark="ssd-resnet34", overrides=Overrides(), style="test")
     four = Point(Shape(4, 1, 1), 0.1, 40.0)
     measured = replace(calibration(10.0), offline=four)
-    found = estimate.seconds(settings, measured, "Offline", "performance")
-    alone = estimate.seconds(settings, calibration(10.0), "Offline", "performance")
+    found = estimate.seconds(settings, measured, OFFLINE, "performance")
+    alone = estimate.seconds(settings, calibration(10.0), OFFLINE, "performance")
     assert found - alone == pytest.approx(4 * 40 - 10)
 
 
@@ -363,7 +357,7 @@ def test_a_run_warms_up_twice_only_where_samples_differ(
     caller: Any = SimpleNamespace(warm_up=taken.append)
     work: Any = Work(Clock(), [1.0] * 3)
     work.costs = None if costs is None else np.asarray(costs)
-    warmed = loadgen_run._Warmed(work, performance("Offline", 3), [caller])
+    warmed = loadgen_run._Warmed(work, performance(OFFLINE, 3), [caller])
     warmed.load([2, 0, 1])
     warmed.load([2, 0, 1])
     assert taken == orders
@@ -392,7 +386,7 @@ def test_server_warms_up_with_batches_of_all_sizes_while_that_is_quick(
     work: Any = Work(clock, [1.0] * 3)
     work.costs = None
     caller: Any = SimpleNamespace(warm_up=warm_up)
-    loadgen_run._Warmed(work, performance("Server", 3), [caller]).load([2, 0, 1])
+    loadgen_run._Warmed(work, performance(SERVER, 3), [caller]).load([2, 0, 1])
     assert taken == sizes
 
 
@@ -400,19 +394,19 @@ def test_a_slow_model_comes_with_advice_how_to_try_less() -> None:
     settings: Any = SimpleNamespace(
         benchmark="3d-unet-99", overrides=Overrides(), style="test", attempts=1
     )
-    run = ("Offline", "performance")
+    run = (OFFLINE, "performance")
     seconds, text = estimate.in_words(settings, lambda _: calibration(100.0), [run])
     assert seconds == pytest.approx(4400, abs=2)
     assert text.startswith("1 run to make, about 73 min; shorter: --performance_sample_count=N")
     assert "shorter" not in estimate.in_words(settings, lambda _: calibration(10.0), [run, run])[1]
-    accuracy = ("Offline", "accuracy")
+    accuracy = (OFFLINE, "accuracy")
     assert "shorter" not in estimate.in_words(settings, lambda _: calibration(100.0), [accuracy])[1]
 
 
 def test_a_server_run_that_cannot_be_in_time_is_not_made_longer() -> None:
     def milliseconds(seconds: float) -> int | None:
         measured = calibration(seconds)
-        aim = targets.initial(measured, Overrides(), "Server", "performance", "test")
+        aim = targets.initial(measured, Overrides(), SERVER, "performance", "test")
         return aim.min_duration_ms
 
     assert milliseconds(0.014) == pytest.approx(1400 * 2 * 14, rel=0.01), "enough queries"
@@ -424,19 +418,19 @@ def test_a_run_that_the_user_cut_short_is_not_made_again() -> None:
     told = "error_runtime: IssueQueryThread 0 Ending early: Max query count reached."
     for errors, again in (((told,), False), (("error_runtime: ran out",), True)):
         log = DetailLog(values, errors)
-        aim = targets.adjusted(Targets(latency_ms=80_000), log, "SingleStream")
+        aim = targets.adjusted(Targets(latency_ms=80_000), log, SINGLE_STREAM)
         assert (aim is not None) == again
-        advice = [fault.advice for fault in judge(log, "SingleStream", "6.1").faults]
+        advice = [fault.advice for fault in judge(log, SINGLE_STREAM, "6.1").faults]
         assert any("--max_query_count" in each for each in advice) != again
 
 
 def test_finding_takes_few_queries_of_a_heavy_model() -> None:
-    assert find.least_queries(calibration(0.001), "Offline") == find.BATCHES
-    assert find.least_queries(calibration(10.0), "Offline") == 6
-    assert find.least_queries(calibration(100.0), "Offline") == 1
-    assert find.least_queries(calibration(0.001), "SingleStream") == 20
-    assert find.least_queries(calibration(0.001), "MultiStream") == 5
-    assert find.least_queries(calibration(6.0), "SingleStream") == 10
+    assert find.least_queries(calibration(0.001), OFFLINE) == find.BATCHES
+    assert find.least_queries(calibration(10.0), OFFLINE) == 6
+    assert find.least_queries(calibration(100.0), OFFLINE) == 1
+    assert find.least_queries(calibration(0.001), SINGLE_STREAM) == 20
+    assert find.least_queries(calibration(0.001), MULTI_STREAM) == 5
+    assert find.least_queries(calibration(6.0), SINGLE_STREAM) == 10
 
 
 def test_the_forecast_reaches_whoever_watches(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.settings import SCENARIOS, Overrides, SessionSettings, Shape
@@ -70,11 +71,11 @@ def test_an_edited_file_is_understood(tmp_path: Path) -> None:
         "    SingleStream:\n        target_latency: 3\n'bert-99':\n  Offline:\n    target_qps: 7\n",
         encoding="utf-8",
     )
-    assert found.target("Server") == 12.5
-    assert found.target("SingleStream") == 3
-    assert found.target("Offline") is None
-    found.put("Offline", 1234.5678, "2026, one run")
-    assert found.target("Server") == 12.5
+    assert found.target(SERVER) == 12.5
+    assert found.target(SINGLE_STREAM) == 3
+    assert found.target(OFFLINE) is None
+    found.put(OFFLINE, 1234.5678, "2026, one run")
+    assert found.target(SERVER) == 12.5
     kept = yaml.safe_load(found.path.read_text(encoding="utf-8"))
     assert kept["bert-99"]["Offline"]["target_qps"] == 7
     assert kept["resnet50-tiny"]["Offline"] == {"target_qps": 1234.57, "found": "2026, one run"}
@@ -95,17 +96,17 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str, message: str) -> Non
     found.path.parent.mkdir(parents=True)
     found.path.write_text(text, encoding="utf-8")
     with pytest.raises(HarnessError, match=message) as caught:
-        found.target("Server")
+        found.target(SERVER)
     assert str(found.path) in str(caught.value)
 
 
 def test_systems_and_forms_do_not_share_targets(tmp_path: Path) -> None:
     mine = opened(tmp_path)
-    mine.put("Server", 5.0, "x")
-    assert opened(tmp_path, form="").target("Server") is None
-    assert opened(tmp_path, hw_name="another box").target("Server") is None
-    assert opened(tmp_path, backend="null").target("Server") is None
-    assert opened(tmp_path).target("Server") == 5
+    mine.put(SERVER, 5.0, "x")
+    assert opened(tmp_path, form="").target(SERVER) is None
+    assert opened(tmp_path, hw_name="another box").target(SERVER) is None
+    assert opened(tmp_path, backend="null").target(SERVER) is None
+    assert opened(tmp_path).target(SERVER) == 5
     assert mine.path == tmp_path / "sut" / "lab" / "cmbench-cpu-onnxruntime-float32.yaml"
 
 
@@ -121,12 +122,12 @@ def test_an_option_beats_the_store_and_that_the_calibration(
     given_qps: float | None, stored: float | None, qps: float, origin: str
 ) -> None:
     wanted = Overrides(server_target_qps=given_qps)
-    aim = targets.initial(calibrated(100), wanted, "Server", "performance", "valid", stored)
+    aim = targets.initial(calibrated(100), wanted, SERVER, "performance", "valid", stored)
     assert aim.qps == pytest.approx(qps)
     assert aim.origin == origin
 
 
 def test_a_short_server_run_stays_below_the_rate_of_a_full_one() -> None:
-    args = (calibrated(100), Overrides(), "Server", "performance", "test", 50.0)
+    args = (calibrated(100), Overrides(), SERVER, "performance", "test", 50.0)
     assert targets.initial(*args).qps == pytest.approx(45)
     assert targets.initial(*args).origin == "0.9 x the stored target"

@@ -11,6 +11,7 @@ import json
 import os
 import types
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -73,6 +74,11 @@ def _many(origin: type, hints: tuple[Any, ...], value: object, where: str) -> An
 
 
 def _scalar(hint: Any, value: object, where: str) -> Any:
+    if issubclass(hint, Enum):
+        known = ", ".join(hint)
+        if value not in tuple(hint):
+            raise HarnessError(f"{where}: expected one of {known}; found {value}")
+        return hint(value)
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):

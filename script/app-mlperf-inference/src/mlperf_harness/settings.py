@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import mlperf_catalog
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
 
 from .errors import HarnessError
 from .records import WHEN_GIVEN
 
-SINGLE_STREAM = "SingleStream"
-MULTI_STREAM = "MultiStream"
-SERVER = "Server"
-OFFLINE = "Offline"
+# Those that can be measured here, in the order of reports.
 SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
-STREAMS = (SINGLE_STREAM, MULTI_STREAM)
 
 FIND = "find-performance"
 PERFORMANCE = "performance"
@@ -28,8 +25,6 @@ README = "readme"
 # In the order in which they follow each other: each can use what the earlier ones found.
 MODES = (FIND, PERFORMANCE, ACCURACY, COMPLIANCE, README)
 DEFAULT_MODES = (PERFORMANCE, ACCURACY)
-
-MULTI_STREAM_SAMPLES = 8
 
 FLOAT32 = "float32"
 
@@ -175,7 +170,7 @@ class SessionSettings:
     results_dir: str
     hw_name: str
     round: str
-    scenarios: tuple[str, ...] = SCENARIOS
+    scenarios: tuple[Scenario, ...] = SCENARIOS
     modes: tuple[str, ...] = DEFAULT_MODES
     style: str = "test"
     category: str = ""
@@ -204,7 +199,7 @@ class SessionSettings:
                 found = wrong[0] if wrong else "nothing"
                 raise HarnessError(f"{name}: expected one of {', '.join(known)}; found {found}")
 
-    def model_of(self, scenario: str) -> ModelSpec:
+    def model_of(self, scenario: Scenario) -> ModelSpec:
         """The model that a scenario is measured with."""
         return self.scenario_models.get(scenario, self.model)
 
@@ -266,7 +261,7 @@ class RunSettings:
     device: str
     model: ModelSpec
     dataset: str
-    scenario: str
+    scenario: Scenario
     mode: str
     style: str
     shape: Shape
@@ -293,7 +288,7 @@ def user_conf(
     """
     given = run.overrides
     short = run.style != "valid"
-    offline_minimum = 1 if short and run.scenario == OFFLINE else None
+    offline_minimum = 1 if short and run.scenario.batched else None
     values: dict[str, Any] = {
         "target_qps": run.targets.qps,
         "target_latency": run.targets.latency_ms or (unknown or {}).get("target_latency"),

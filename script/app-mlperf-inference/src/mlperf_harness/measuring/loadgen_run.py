@@ -31,18 +31,7 @@ from ..pipeline.inference import solvers
 from ..pipeline.queue import CutQueue, DynamicBatcher, WorkQueue
 from ..pipeline.recorder import Recorder
 from ..pipeline.workers import DirectPipeline, Pipeline, PooledPipeline, Tally, Worker
-from ..settings import (
-    ACCURACY,
-    MULTI_STREAM,
-    MULTI_STREAM_SAMPLES,
-    OFFLINE,
-    PERFORMANCE,
-    SERVER,
-    STREAMS,
-    RunSettings,
-    Shape,
-    user_conf,
-)
+from ..settings import ACCURACY, PERFORMANCE, RunSettings, Shape, user_conf
 from .accuracy_log import read_answers
 
 LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
@@ -73,7 +62,7 @@ def execute(run: RunSettings) -> Outcome:
     """
     benchmark = benchmarks.create(run.benchmark, Path(run.dataset), run.model)
     backend = backends.create(run.backend, run.device, run.precision, run.backend_options)
-    workers = run.shape.workers if run.scenario not in STREAMS else 1
+    workers = 1 if run.scenario.stream else run.shape.workers
     shape = Shape(workers, run.shape.threads, run.shape.batch)
     failures = Failures()
     team = [
@@ -109,7 +98,7 @@ class _Warmed:
     def __init__(self, benchmark: Benchmark, run: RunSettings, team: Sequence[Worker]) -> None:
         self.benchmark = benchmark
         self._team = tuple(team) if run.mode == PERFORMANCE else ()
-        self._sizes = range(1, run.shape.batch) if run.scenario == SERVER else range(0)
+        self._sizes = range(1, run.shape.batch) if run.scenario.online else range(0)
         self._graphs = run.model.graphs()
 
     def load(self, indices: Sequence[int]) -> None:
@@ -203,7 +192,7 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     status = settings.FromConfig(str(conf), rules.loadgen_key, run.scenario)
     if status not in (0, None):
         raise HarnessError(f"LoadGen refuses {conf} (status {status})")
-    settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario)
+    settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
     settings.mode = getattr(mlperf_loadgen.TestMode, TEST_MODES[run.mode])
     apply_audit(settings, asked, run)
     return settings
@@ -230,7 +219,7 @@ def _expected_samples(run: RunSettings) -> float:
     seconds = (run.targets.min_duration_ms or catalog.MINIMUM_DURATION_MS) / 1000
     if run.targets.qps is not None:
         return seconds * run.targets.qps
-    each = MULTI_STREAM_SAMPLES if run.scenario == MULTI_STREAM else 1
+    each = run.scenario.samples_per_query
     return each * seconds * 1000 / (run.targets.latency_ms or 1000)
 
 
@@ -241,9 +230,9 @@ def _unknown_rules(run: RunSettings) -> dict[str, float]:
     found = catalog.benchmark(run.benchmark)
     if found.known_to_loadgen:
         return {}
-    if run.scenario == OFFLINE and run.style == "valid":
+    if run.scenario.batched and run.style == "valid":
         return {"min_query_count": found.offline_minimum}
-    if run.scenario == SERVER and found.server_limit_ms is not None:
+    if run.scenario.online and found.server_limit_ms is not None:
         return {"target_latency": found.server_limit_ms}
     return {}
 
@@ -273,10 +262,10 @@ def _log_settings(folder: Path) -> Any:
 
 
 def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Worker]) -> Pipeline:
-    if run.scenario in STREAMS:
+    if run.scenario.stream:
         return DirectPipeline(team[0])
     queue: WorkQueue
-    if run.scenario == OFFLINE:
+    if run.scenario.batched:
         queue = CutQueue(run.shape.batch, benchmark.costs)
     else:
         times = {int(size): seconds for size, seconds in run.service_times.items()}

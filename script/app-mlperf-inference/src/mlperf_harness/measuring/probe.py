@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import mlperf_loadgen
+from mlperf_catalog import OFFLINE
 
 from .. import backends, benchmarks
 from ..errors import DAMAGED, HarnessError
 from ..jobs import Probe, Request
-from ..settings import OFFLINE
 from .loadgen_run import library_versions
 
 

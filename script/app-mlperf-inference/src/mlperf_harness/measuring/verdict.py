@@ -33,7 +33,7 @@ class Verdict:
     faults: tuple[Fault, ...]
 
 
-def judge(log: DetailLog, scenario: str, benchmark_round: str) -> Verdict:
+def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> Verdict:
     """Judge a performance run of a round from its log alone."""
     if not log.validity:
         fault = Fault("unfinished", "LoadGen's log ends before its verdict", "run it again")
@@ -55,7 +55,7 @@ def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[Fault]:
         )
 
 
-def _faults(log: DetailLog, scenario: str) -> Iterator[Fault]:
+def _faults(log: DetailLog, scenario: Scenario) -> Iterator[Fault]:
     if log.values.get("result_min_duration_met") is False:
         yield _too_short(log, scenario)
     if log.values.get("result_min_queries_met") is False:
@@ -73,7 +73,7 @@ def _faults(log: DetailLog, scenario: str) -> Iterator[Fault]:
         yield Fault("no errors", f"LoadGen reports: {error}", _target_advice(log, scenario))
 
 
-def _too_short(log: DetailLog, scenario: str) -> Fault:
+def _too_short(log: DetailLog, scenario: Scenario) -> Fault:
     asked = (log.number("effective_min_duration_ms") or 0) / 1000
     lasted = duration_s(log, scenario)
     took = "an unknown time" if lasted is None else f"{figures(lasted)} s"
@@ -84,19 +84,19 @@ def _too_short(log: DetailLog, scenario: str) -> Fault:
     )
 
 
-def _target_advice(log: DetailLog, scenario: str) -> str:
+def _target_advice(log: DetailLog, scenario: Scenario) -> str:
     """How to make LoadGen prepare enough queries: expect a faster system."""
     if log.cut_short:
         return "remove or raise --max_query_count; --min_query_count allows fewer than usual"
-    option = Scenario(scenario).target_option
-    if not Scenario(scenario).stream:
+    option = scenario.target_option
+    if not scenario.stream:
         rate = log.result(scenario) or 0.0
         return f"set {option} to {figures(rate * 1.1)} (samples/s)"
     mean = log.milliseconds("result_mean_latency_ns") or 0.0
     return f"set {option} to {figures(mean * 0.5)} (ms) or less"
 
 
-def _too_slow(log: DetailLog, scenario: str) -> Fault:
+def _too_slow(log: DetailLog, scenario: Scenario) -> Fault:
     limit = log.milliseconds("effective_target_latency_ns") or 0.0
     share = 100 * (log.number("effective_target_latency_percentile") or 0.0)
     reached = log.milliseconds(f"result_{share:.2f}_percentile_latency_ns")
@@ -110,11 +110,11 @@ def _too_slow(log: DetailLog, scenario: str) -> Fault:
     )
 
 
-def _too_little_evidence(log: DetailLog, scenario: str) -> Fault:
+def _too_little_evidence(log: DetailLog, scenario: Scenario) -> Fault:
     more = more_queries(log)
     needs = "more queries" if more is None else f"at least {more} more queries"
     advice = ["run longer (--min_duration in ms)"] if _late_share(log) <= _allowed(log) else []
-    if Scenario(scenario).online:
+    if scenario.online:
         advice.append(_lower_rate(log, scenario))
     return Fault(
         "early stopping",
@@ -134,9 +134,9 @@ def _allowed(log: DetailLog) -> float:
     return 1 - (log.number("effective_target_latency_percentile") or 0.0)
 
 
-def _lower_rate(log: DetailLog, scenario: str) -> str:
+def _lower_rate(log: DetailLog, scenario: Scenario) -> str:
     rate = easier_rate(log, log.number("effective_target_qps") or 0.0)
-    option = (SERVER if Scenario(scenario).stream else Scenario(scenario)).target_option
+    option = (SERVER if scenario.stream else scenario).target_option
     return f"set {option} to {figures(rate)} (samples/s) or less"
 
 
@@ -151,13 +151,13 @@ def more_queries(log: DetailLog) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def duration_s(log: DetailLog, scenario: str) -> float | None:
+def duration_s(log: DetailLog, scenario: Scenario) -> float | None:
     """How long the measured part lasted, from the figures that each scenario logs."""
-    if Scenario(scenario).batched:
+    if scenario.batched:
         last = log.milliseconds("result_max_latency_ns")
         return None if last is None else last / 1000
     queries = log.number("result_query_count")
-    if Scenario(scenario).online:
+    if scenario.online:
         rate = log.result(SERVER)
         return queries / rate if queries and rate else None
     # The time between the queries counts too; only SingleStream logs a rate with it.

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import Scenario
+from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 
 from ..errors import HarnessError
-from ..settings import MULTI_STREAM, OFFLINE, SCENARIOS, SERVER, SINGLE_STREAM, STREAMS
+from ..settings import SCENARIOS
 from ..wording import figures
 from .accuracy_log import read_logged
 from .detail_log import DetailLog
@@ -72,9 +72,9 @@ def audit_config(test: str, test01_samples: int) -> str:
     return "".join(f"*.*.{key} = {value}\n" for key, value in keys[test].items())
 
 
-def performance(test: str, scenario: str, submitted: DetailLog, tested: DetailLog) -> Check:
+def performance(test: str, scenario: Scenario, submitted: DetailLog, tested: DetailLog) -> Check:
     """Compare the speed of a test with that of the submitted run."""
-    metric = Scenario(scenario).result
+    metric = scenario.result
     reference, value = submitted.result(scenario), tested.result(scenario)
     heading = [
         f"submitted run: {metric.key} = {_figure(reference)} {metric.unit}",
@@ -86,7 +86,7 @@ def performance(test: str, scenario: str, submitted: DetailLog, tested: DetailLo
     short = reference <= SHORT_MS.get(scenario, 0.0)
     tolerance = SHORT_TOLERANCE if short else TOLERANCE[test]
     change = value / reference - 1
-    faster = -change if scenario in STREAMS else change
+    faster = -change if scenario.stream else change
     heading.append(f"difference: {100 * change:+.2f} %, allowed: {100 * tolerance:g} %")
     # TEST04 looks for a cache of answers: being slower is no fault.
     passed = faster <= tolerance if test == "TEST04" else abs(change) <= tolerance
@@ -97,7 +97,7 @@ def _figure(value: float | None) -> str:
     return "none" if value is None else figures(value)
 
 
-def _unusable(scenario: str, submitted: DetailLog, tested: DetailLog) -> str:
+def _unusable(scenario: Scenario, submitted: DetailLog, tested: DetailLog) -> str:
     """Why two logs cannot be compared; empty when they can."""
     for name, log in (("submitted", submitted), ("test", tested)):
         if log.validity != "VALID":
@@ -105,7 +105,7 @@ def _unusable(scenario: str, submitted: DetailLog, tested: DetailLog) -> str:
         if log.errors:
             return f"the {name} run reports an error: {log.errors[0]}"
     key = "effective_target_latency_ns"
-    if scenario == SERVER and submitted.values.get(key) != tested.values.get(key):
+    if scenario.online and submitted.values.get(key) != tested.values.get(key):
         return "the runs had different latency limits"
     return ""
 
@@ -140,7 +140,7 @@ def nearly_equal(baseline: float, tested: float, delta_percent: float) -> Check:
     return Check(passed, (line,), tested, baseline)
 
 
-def tokens(log: Path, scenario: str, dtype: str, end_token: int) -> Check:
+def tokens(log: Path, scenario: Scenario, dtype: str, end_token: int) -> Check:
     """TEST06: first tokens, ends and lengths of answers that are lists of tokens.
 
     Raises HarnessError for a log that cannot be read.
@@ -162,8 +162,8 @@ def tokens(log: Path, scenario: str, dtype: str, end_token: int) -> Check:
     first = all(list(data[: len(begin)]) == list(begin) for data, begin, _ in decoded)
     ends = all(_one_end(data.tolist(), end_token) for data, _, _ in decoded)
     lengths = all(len(data) == count for data, _, count in decoded)
-    passed = bool(decoded) and ends and lengths and (first or scenario == OFFLINE)
-    shown = "Skipped" if scenario == OFFLINE else str(first)
+    passed = bool(decoded) and ends and lengths and (first or scenario.batched)
+    shown = "Skipped" if scenario.batched else str(first)
     lines = (
         f"First token check pass: {shown}",
         f"EOS check pass: {ends}",

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from mlperf_catalog import OFFLINE
 from mlperf_pages import charts
 from mlperf_pages.render import render as render_page
 
 from .. import records
 from ..errors import HarnessError
-from ..settings import OFFLINE
 from ..wording import cores_in_words, duration, figures
 from . import readme, summary
 from .history import Entry, configuration

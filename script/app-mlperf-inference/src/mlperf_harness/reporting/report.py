@@ -33,7 +33,7 @@ from .results import (
 
 
 def verdict_of(
-    log: DetailLog, profile: SpeedProfile, scenario: str, benchmark_round: str
+    log: DetailLog, profile: SpeedProfile, scenario: Scenario, benchmark_round: str
 ) -> Verdict:
     """LoadGen's verdict under the rules of the round, with what its log cannot know put first."""
     verdict = judge(log, scenario, benchmark_round)

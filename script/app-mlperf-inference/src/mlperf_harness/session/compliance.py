@@ -18,7 +18,7 @@ from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import Fault
 from ..measuring.verify import Check
 from ..reporting.results import RESULT_FILE, ComplianceResult, PerformanceResult, private_folder
-from ..settings import ACCURACY, PERFORMANCE, SERVER, Targets
+from ..settings import ACCURACY, PERFORMANCE, Targets
 from ..tuning import targets
 from .context import Context
 from .launch import say
@@ -45,7 +45,7 @@ class Tested:
         return tuple(check for check in (self.content, self.speed) if check is not None)
 
 
-def measure(context: Context, scenario: str, test: str) -> str:
+def measure(context: Context, scenario: Scenario, test: str) -> str:
     """Run a test and verify it; the answer says why it was not made, or is empty."""
     submitted = context.tree.performance(scenario)
     missing = _missing(context, scenario, test)
@@ -66,7 +66,7 @@ def measure(context: Context, scenario: str, test: str) -> str:
     return ""
 
 
-def _missing(context: Context, scenario: str, test: str) -> str:
+def _missing(context: Context, scenario: Scenario, test: str) -> str:
     """The kind of run that a test is compared with and that is not there; empty where it is."""
     submitted = context.tree.performance(scenario)
     if submitted is None or submitted.validity != "VALID":
@@ -75,7 +75,7 @@ def _missing(context: Context, scenario: str, test: str) -> str:
 
 
 def _result(
-    context: Context, scenario: str, test: str, tested: Tested, seconds: float
+    context: Context, scenario: Scenario, test: str, tested: Tested, seconds: float
 ) -> ComplianceResult:
     speed = tested.speed
     return ComplianceResult(
@@ -87,14 +87,14 @@ def _result(
         faults=tuple(_faults(test, tested)),
         value=speed.value if speed else None,
         reference=speed.reference if speed else None,
-        unit=Scenario(scenario).result.unit,
+        unit=scenario.result.unit,
         seconds=seconds,
         circumstances=context.circumstances(scenario, tested.outcome_versions, tested.seen),
     )
 
 
 def _until_passed(
-    context: Context, scenario: str, test: str, submitted: PerformanceResult, folder: Path
+    context: Context, scenario: Scenario, test: str, submitted: PerformanceResult, folder: Path
 ) -> Tested:
     """Run the test again while only its speed is wrong and attempts are left."""
     aim = _aim(submitted.targets, scenario)
@@ -113,7 +113,7 @@ def _until_passed(
 
 def _run(
     context: Context,
-    scenario: str,
+    scenario: Scenario,
     test: str,
     submitted: PerformanceResult,
     aim: Targets,
@@ -138,13 +138,13 @@ def _run(
     return Tested(speed, content, outcome.versions, seen)
 
 
-def _aim(submitted: Targets, scenario: str) -> Targets:
-    if scenario == SERVER and submitted.qps is not None:
+def _aim(submitted: Targets, scenario: Scenario) -> Targets:
+    if scenario.online and submitted.qps is not None:
         return replace(submitted, qps=SERVER_ROOM * submitted.qps)
     return submitted
 
 
-def _answers(context: Context, scenario: str, log: Path, folder: Path) -> Check:
+def _answers(context: Context, scenario: Scenario, log: Path, folder: Path) -> Check:
     """Equal answers pass; where they differ, their accuracy decides."""
     submitted = context.tree.place(scenario, ACCURACY) / ANSWERS
     check = verify.answers(submitted, log)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import BenchmarkSpec
+from mlperf_catalog import BenchmarkSpec, Scenario
 
 from .. import records
 from ..errors import HarnessError
@@ -19,15 +19,11 @@ from ..measuring.telemetry import Monitor, Telemetry
 from ..reporting.results import Circumstances, Tree
 from ..settings import (
     ACCURACY,
-    OFFLINE,
     PERFORMANCE,
-    SERVER,
-    STREAMS,
     ModelSpec,
     Options,
     RunSettings,
     SessionSettings,
-    Shape,
     Targets,
 )
 from ..tuning.profile import SpeedProfile
@@ -63,7 +59,7 @@ class Context:
     profiles: dict[str, SpeedProfile] = field(default_factory=dict)
     built: dict[str, ModelSpec] = field(default_factory=dict)
 
-    def profile(self, scenario: str) -> SpeedProfile:
+    def profile(self, scenario: Scenario) -> SpeedProfile:
         """The speed profile of a scenario's model; asking before it was made is a defect."""
         return self.profiles[self.settings.model_of(scenario).digest()]
 
@@ -71,12 +67,12 @@ class Context:
         """The files that the backend opens for a model."""
         return self.built.get(model.digest(), model)
 
-    def stored(self, scenario: str) -> float | None:
+    def stored(self, scenario: Scenario) -> float | None:
         """The target that find-performance has stored for a scenario."""
         return self.store.target(scenario) if self.store else None
 
     def run_settings(
-        self, scenario: str, mode: str, aim: Targets, folder: Path, audit: str = ""
+        self, scenario: Scenario, mode: str, aim: Targets, folder: Path, audit: str = ""
     ) -> RunSettings:
         """Settings of one LoadGen run in its private folder."""
         settings, profile = self.settings, self.profile(scenario)
@@ -89,11 +85,11 @@ class Context:
             scenario=scenario,
             mode=mode,
             style=settings.style,
-            shape=_shape(profile, scenario),
+            shape=profile.shape(scenario),
             targets=aim,
             overrides=settings.overrides,
             folder=str(folder),
-            service_times=profile.service_times if scenario == SERVER else {},
+            service_times=profile.service_times if scenario.online else {},
             precision=settings.precision,
             audit=audit,
             backend_options=self.run_options,
@@ -121,7 +117,7 @@ class Context:
         finally:
             self.launcher.monitor = None
 
-    def configuration(self, scenario: str) -> dict[str, str]:
+    def configuration(self, scenario: Scenario) -> dict[str, str]:
         """What must be equal in all runs that make up the result of a scenario."""
         settings = self.settings
         return {
@@ -135,7 +131,7 @@ class Context:
         }
 
     def circumstances(
-        self, scenario: str, versions: dict[str, str], seen: Telemetry
+        self, scenario: Scenario, versions: dict[str, str], seen: Telemetry
     ) -> Circumstances:
         """What surrounded a run that has just ended."""
         return Circumstances(
@@ -148,7 +144,7 @@ class Context:
             configuration=self.configuration(scenario),
         )
 
-    def fingerprint(self, scenario: str, mode: str) -> str:
+    def fingerprint(self, scenario: Scenario, mode: str) -> str:
         """Equal for runs that would measure the same thing in the same way."""
         settings = self.settings
         parts = {
@@ -181,9 +177,3 @@ ANSWERING = ("batch_size", "threads", "num_workers")
 def _overrides(settings: SessionSettings, mode: str) -> dict[str, Any]:
     given: dict[str, Any] = records.encode(settings.overrides)
     return {key: given[key] for key in ANSWERING} if mode == ACCURACY else given
-
-
-def _shape(profile: SpeedProfile, scenario: str) -> Shape:
-    if scenario in STREAMS:
-        return profile.streams[scenario].shape
-    return (profile.offline if scenario == OFFLINE else profile.server).shape

@@ -7,26 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import mlperf_catalog as catalog
+from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
 
-from ..settings import (
-    ACCURACY,
-    FIND,
-    MULTI_STREAM,
-    MULTI_STREAM_SAMPLES,
-    OFFLINE,
-    PERFORMANCE,
-    SERVER,
-    SINGLE_STREAM,
-    SessionSettings,
-)
+from ..settings import ACCURACY, FIND, PERFORMANCE, SessionSettings
 from ..tuning import search, targets
 from ..tuning.profile import SpeedProfile
 from ..wording import duration
 from . import find
 from .context import ROUND_DURATION_MS, START_S
 
-# LoadGen's own least numbers of queries.
-LEAST_QUERIES = {SINGLE_STREAM: 100, MULTI_STREAM: 662, SERVER: 100, OFFLINE: 1}
 # By LoadGen's mlperf.conf these are asked for all loaded samples equally often: one round at least.
 EQUAL_ISSUE = ("3d-unet-99", "gptj-")
 # A Server search seldom needs all of its tries.
@@ -34,14 +23,16 @@ USUAL_TRIES = {search.BRACKET: 3, search.CLOSE: 7, search.CONFIRM: 2}
 # Whoever only tries something is told how it takes less time than this.
 LONG_TEST_S = 1800.0
 
-Run = tuple[str, str]
+Run = tuple[Scenario, str]
 
 
-def seconds(settings: SessionSettings, profile: SpeedProfile, scenario: str, mode: str) -> float:
+def seconds(
+    settings: SessionSettings, profile: SpeedProfile, scenario: Scenario, mode: str
+) -> float:
     """About how long one run takes; a compliance test is a performance run."""
     if mode == ACCURACY:
         return START_S + _accuracy(profile, scenario)
-    if mode == FIND and scenario == SERVER:
+    if mode == FIND and scenario.online:
         return _search(profile)
     given = settings.overrides
     if mode == FIND:
@@ -49,37 +40,29 @@ def seconds(settings: SessionSettings, profile: SpeedProfile, scenario: str, mod
         given = replace(given, min_duration=short)
     aim = targets.initial(profile, given, scenario, PERFORMANCE, settings.style)
     asked = (aim.min_duration_ms or ROUND_DURATION_MS) / 1000
-    start = START_S + _warm_up(profile, scenario)
-    each = _each(profile, scenario)
-    if scenario == SERVER:
+    start = START_S + profile.warm_up_s(scenario)
+    each = profile.query_s(scenario)
+    if scenario.online:
         issued_s = max(asked, _queries(settings, scenario) / (aim.qps or math.inf))
         # What comes faster than it can be answered is answered all the same.
         return start + issued_s * max(1.0, (aim.qps or 0.0) * each)
     least = find.least_queries(profile, scenario) if mode == FIND else 0
     queries = max(least or _queries(settings, scenario), _one_round(settings, profile, scenario))
-    if scenario != OFFLINE:  # which is one query of all samples
+    if not scenario.batched:  # which is one query of all samples
         queries = min(queries, given.max_query_count or queries)
-    room = 1.1 * targets.OFFLINE_ROOM if scenario == OFFLINE else 1.0
+    room = 1.1 * targets.OFFLINE_ROOM if scenario.batched else 1.0
     return start + max(room * asked, queries * each)
 
 
-def _warm_up(profile: SpeedProfile, scenario: str) -> float:
-    """Before a performance run each caller answers a batch, one after the other."""
-    if scenario in profile.streams:
-        return profile.streams[scenario].about_s
-    point = profile.offline if scenario == OFFLINE else profile.server
-    return point.shape.workers * point.batch_s
-
-
-def _queries(settings: SessionSettings, scenario: str) -> int:
+def _queries(settings: SessionSettings, scenario: Scenario) -> int:
     """How many queries a performance run has at least; for Offline in samples."""
-    given, least = settings.overrides, LEAST_QUERIES[scenario]
-    if scenario == OFFLINE and settings.style == "valid" and settings.benchmark in catalog.names():
+    given, least = settings.overrides, scenario.minimum_queries
+    if scenario.batched and settings.style == "valid" and settings.benchmark in catalog.names():
         least = catalog.benchmark(settings.benchmark).offline_minimum
     return given.min_query_count or least
 
 
-def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: str) -> int:
+def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: Scenario) -> int:
     """How many loaded samples have to be asked equally often, where that is so."""
     name = settings.benchmark
     if not name.startswith(EQUAL_ISSUE) or scenario not in (OFFLINE, SINGLE_STREAM):
@@ -88,17 +71,8 @@ def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: str) 
     return min(profile.sample_count, loaded)
 
 
-def _each(profile: SpeedProfile, scenario: str) -> float:
-    """Seconds of one query, for Offline and Server of one sample."""
-    if scenario in profile.streams:
-        return profile.streams[scenario].about_s
-    point = profile.offline if scenario == OFFLINE else profile.server
-    return 1 / point.samples_per_s
-
-
-def _accuracy(profile: SpeedProfile, scenario: str) -> float:
-    count = profile.sample_count / (MULTI_STREAM_SAMPLES if scenario == MULTI_STREAM else 1)
-    return count * _each(profile, scenario)
+def _accuracy(profile: SpeedProfile, scenario: Scenario) -> float:
+    return profile.sample_count / scenario.samples_per_query * profile.query_s(scenario)
 
 
 def _search(profile: SpeedProfile) -> float:
@@ -114,7 +88,7 @@ def _search(profile: SpeedProfile) -> float:
 
 
 def in_words(
-    settings: SessionSettings, profile: Callable[[str], SpeedProfile], runs: Sequence[Run]
+    settings: SessionSettings, profile: Callable[[Scenario], SpeedProfile], runs: Sequence[Run]
 ) -> tuple[float, str]:
     """Seconds of all runs together, and a line about them with the budget for INVALID ones."""
     parts = [seconds(settings, profile(scenario), scenario, mode) for scenario, mode in runs]

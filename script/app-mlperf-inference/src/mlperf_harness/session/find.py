@@ -9,13 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, Scenario
+
 from .. import records
 from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Monitor
 from ..measuring.verdict import Fault
 from ..reporting.results import RESULT_FILE, FindResult, private_folder
-from ..settings import FIND, MULTI_STREAM, OFFLINE, PERFORMANCE, SERVER, STREAMS, Targets
+from ..settings import FIND, PERFORMANCE, Targets
 from ..tuning import search, targets
 from ..tuning.profile import SpeedProfile
 from ..tuning.search import Found, Try
@@ -43,11 +45,11 @@ ROUND_S = 600.0
 CONFIDENCE = 2.33
 
 
-def measure(context: Context, scenario: str) -> None:
+def measure(context: Context, scenario: Scenario) -> None:
     """Find the target of a scenario, show how, and put it into the store."""
     began, monitor = time.monotonic(), Monitor()
-    found = _server(context) if scenario == SERVER else _plain(context, scenario)
-    unit = "samples/s" if scenario in (OFFLINE, SERVER) else "ms"
+    found = _server(context) if scenario.online else _plain(context, scenario)
+    unit = scenario.target_unit
     stored = ""
     if found.qps is not None and context.store is not None:
         context.store.put(scenario, found.qps, _note(context, found))
@@ -93,7 +95,7 @@ def _faults(context: Context, found: Found) -> list[Fault]:
     return [Fault("server search", text, advice)]
 
 
-def _plain(context: Context, scenario: str) -> Found:
+def _plain(context: Context, scenario: Scenario) -> Found:
     """Offline and streams: one run that is long enough, again when it ended too early."""
     short = _short(context, FIND_MS)
     given = context.settings.overrides
@@ -106,15 +108,15 @@ def _plain(context: Context, scenario: str) -> Found:
             break
         log = _try(context, scenario, aim, least_queries(context.profile(scenario), scenario))
         aim = targets.adjusted(aim, log, scenario)
-    if scenario in STREAMS:
+    if scenario.stream:
         median = log.latencies().get("50.00") or log.milliseconds("result_mean_latency_ns")
         return Found(median, (), True)
     return Found(log.result(OFFLINE), (), True)
 
 
-def least_queries(profile: SpeedProfile, scenario: str) -> int:
+def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
     """Enough to tell the speed, or what is done in ``LONG_S``; early stopping is not asked."""
-    if scenario == OFFLINE:
+    if scenario.batched:
         shape, rate = profile.offline.shape, profile.offline.samples_per_s
         once = shape.batch * shape.workers
         return max(once, min(BATCHES * once, int(LONG_S * rate)))
@@ -198,7 +200,7 @@ def _short(context: Context, duration_ms: int) -> int:
     return min(duration_ms, context.settings.overrides.min_duration or duration_ms)
 
 
-def _try(context: Context, scenario: str, aim: Targets, least: int) -> DetailLog:
+def _try(context: Context, scenario: Scenario, aim: Targets, least: int) -> DetailLog:
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         run = context.run_settings(scenario, PERFORMANCE, aim, folder)
         given = replace(run.overrides, min_query_count=least)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
+from mlperf_catalog import Scenario
+
 from ..reporting.results import (
     AccuracyResult,
     Call,
@@ -70,7 +72,7 @@ def others(context: Context) -> tuple[OtherRun, ...]:
 def call(
     settings: SessionSettings,
     results: Sequence[ScenarioResult],
-    pending: Collection[tuple[str, str]],
+    pending: Collection[tuple[Scenario, str]],
     began: str,
 ) -> Call:
     """The call that ``began`` at a time and found the ``pending`` runs not there or not good."""
@@ -91,7 +93,7 @@ def modes(results: Sequence[ScenarioResult], asked_for: Sequence[str]) -> tuple[
     return tuple(mode for mode in MODES if mode in made)
 
 
-def held(context: Context, scenario: str, mode: str) -> Run | None:
+def held(context: Context, scenario: Scenario, mode: str) -> Run | None:
     """The run of a mode, or of a compliance test by its name, that the tree holds."""
     tree = context.tree
     usual: dict[str, Callable[[str], Run | None]] = {
@@ -102,7 +104,7 @@ def held(context: Context, scenario: str, mode: str) -> Run | None:
     return usual[mode](scenario) if mode in usual else tree.compliance(scenario, mode)
 
 
-def _scenario(context: Context, name: str, wanted: Collection[str]) -> ScenarioResult:
+def _scenario(context: Context, name: Scenario, wanted: Collection[str]) -> ScenarioResult:
     tree = context.tree
 
     def kept(mode: str, run: R | None) -> R | None:
@@ -118,7 +120,7 @@ def _scenario(context: Context, name: str, wanted: Collection[str]) -> ScenarioR
     )
 
 
-def _runs(context: Context, scenario: str) -> Iterator[tuple[str, Run]]:
+def _runs(context: Context, scenario: Scenario) -> Iterator[tuple[str, Run]]:
     known = [each.test for each in context.rules.compliance] if context.rules else []
     for mode in (FIND, PERFORMANCE, ACCURACY, *dict.fromkeys(known)):
         run = held(context, scenario, mode)
@@ -126,13 +128,13 @@ def _runs(context: Context, scenario: str) -> Iterator[tuple[str, Run]]:
             yield mode, run
 
 
-def _mine(context: Context, run: Run, scenario: str, mode: str) -> bool:
+def _mine(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:
     """Whether a run is of the asked configuration, whatever targets and durations it was given."""
     told = run.circumstances.configuration
     return told == context.configuration(scenario) if told else _same(context, run, scenario, mode)
 
 
-def _same(context: Context, run: Run, scenario: str, mode: str) -> bool:
+def _same(context: Context, run: Run, scenario: Scenario, mode: str) -> bool:
     return run.fingerprint == context.fingerprint(scenario, mode)
 
 

@@ -24,7 +24,7 @@ from ..reporting.results import (
     private_folder,
     write_accuracy_text,
 )
-from ..settings import ACCURACY, OFFLINE, PERFORMANCE, SERVER, RunSettings, Targets
+from ..settings import ACCURACY, PERFORMANCE, RunSettings, Targets
 from ..tuning import kept, targets
 from ..wording import figures
 from .context import Context
@@ -45,7 +45,7 @@ class Made:
     seen: Telemetry
 
 
-def measure(context: Context, scenario: str) -> None:
+def measure(context: Context, scenario: Scenario) -> None:
     """Run until LoadGen says VALID, or other targets would not help, or the attempts are used."""
     settings = context.settings
     first = targets.initial(
@@ -74,7 +74,7 @@ def measure(context: Context, scenario: str) -> None:
                 _publish(context, made, attempts, folder)
 
 
-def attempt(context: Context, scenario: str, aim: Targets, folder: Path, number: int) -> Made:
+def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, number: int) -> Made:
     """One performance run in ``folder``, judged."""
     began = time.monotonic()
     run = context.run_settings(scenario, PERFORMANCE, aim, folder)
@@ -114,7 +114,7 @@ def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: 
     records.write(place.parent / "measurements.json", report.measurements(settings))
 
 
-def measure_accuracy(context: Context, scenario: str) -> None:
+def measure_accuracy(context: Context, scenario: Scenario) -> None:
     """Every sample once, and the metric of the benchmark over the answers."""
     settings = context.settings
     given = settings.overrides
@@ -140,17 +140,15 @@ def measure_accuracy(context: Context, scenario: str) -> None:
     )
 
 
-def aim_in_words(aim: Targets, scenario: str) -> str:
+def aim_in_words(aim: Targets, scenario: Scenario) -> str:
     """The target of a run, and where it comes from."""
-    if scenario in (OFFLINE, SERVER):
-        told = f"target {figures(aim.qps or 0)} samples/s"
-    else:
-        told = f"target {figures(aim.latency_ms or 0)} ms"
+    figure = aim.latency_ms if scenario.stream else aim.qps
+    told = f"target {figures(figure or 0)} {scenario.target_unit}"
     return f"{told} ({aim.origin})" if aim.origin else told
 
 
-def _say_attempt(made: Made, scenario: str, again: bool) -> None:
-    metric, judged = Scenario(scenario).result, made.attempt
+def _say_attempt(made: Made, scenario: Scenario, again: bool) -> None:
+    metric, judged = scenario.result, made.attempt
     value = "no figure" if judged.value is None else figures(judged.value)
     say(
         f"{scenario} performance: {judged.validity}, {value} {metric.unit} ({metric.meaning}), "

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_catalog import MINIMUM_DURATION_MS, BenchmarkSpec, rounds
+from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, BenchmarkSpec, rounds
 
 from ..errors import HarnessError
 from ..jobs import Probe
-from ..settings import OFFLINE, PERFORMANCE, SessionSettings
+from ..settings import PERFORMANCE, SessionSettings
 
 AUDIT = "audit.config"
 

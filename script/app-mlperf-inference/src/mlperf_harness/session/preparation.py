@@ -6,10 +6,12 @@ import hashlib
 import json
 from pathlib import Path
 
+from mlperf_catalog import SINGLE_STREAM
+
 from .. import records
 from ..jobs import Probe, Request
 from ..reporting.results import private_folder, sweep
-from ..settings import SINGLE_STREAM, ModelSpec, Options, SessionSettings
+from ..settings import ModelSpec, Options, SessionSettings
 from ..tuning import kept
 from ..tuning.profile import SpeedProfile
 from ..tuning.store import open_store

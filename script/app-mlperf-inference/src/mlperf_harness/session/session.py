@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mlperf_catalog as catalog
+from mlperf_catalog import Scenario
 
 from .. import backends, digests, host, records
 from ..errors import DAMAGED, HarnessError
@@ -110,7 +111,7 @@ class Session:
         documents.write(tree, asked, found, settings)
         return asked
 
-    def _pending(self, context: Context) -> list[tuple[str, str]]:
+    def _pending(self, context: Context) -> list[tuple[Scenario, str]]:
         """The asked runs, without those that the tree holds and that count."""
         pending = []
         for run in self._asked():
@@ -120,7 +121,7 @@ class Session:
                 pending.append(run)
         return pending
 
-    def _asked(self) -> list[tuple[str, str]]:
+    def _asked(self) -> list[tuple[Scenario, str]]:
         tests = self._rules.tests(self._settings.round) if self._rules else ()
         modes = [mode for mode in self._settings.modes if mode not in (COMPLIANCE, README)]
         if COMPLIANCE in self._settings.modes:
@@ -128,7 +129,7 @@ class Session:
         return [(scenario, mode) for scenario in self._settings.scenarios for mode in modes]
 
     def _make(
-        self, context: Context, pending: Sequence[tuple[str, str]], show: Callable[[], None]
+        self, context: Context, pending: Sequence[tuple[Scenario, str]], show: Callable[[], None]
     ) -> list[str]:
         """Make the runs; the answer says which could not be made, and why."""
         not_made = []
@@ -146,7 +147,7 @@ class Session:
             schedule.done_s += seconds
         return not_made
 
-    def _prepare(self, context: Context, scenarios: Sequence[str]) -> None:
+    def _prepare(self, context: Context, scenarios: Sequence[Scenario]) -> None:
         """Build and tune each model that these scenarios are measured with."""
         models = {model.digest(): model for model in map(self._settings.model_of, scenarios)}
         for digest, model in models.items():
@@ -202,7 +203,7 @@ def _only_asked(context: Context, whole: Results) -> Results:
     return replace(whole, results=results, modes=context.settings.modes, problems=broken)
 
 
-def _measure(context: Context, scenario: str, mode: str) -> str:
+def _measure(context: Context, scenario: Scenario, mode: str) -> str:
     """Make a run, or say why it cannot be made."""
     if mode == FIND:
         find.measure(context, scenario)
@@ -215,7 +216,7 @@ def _measure(context: Context, scenario: str, mode: str) -> str:
     return ""
 
 
-def _have(context: Context, scenario: str, mode: str) -> bool:
+def _have(context: Context, scenario: Scenario, mode: str) -> bool:
     """Whether the tree holds this very run already, and one that counts."""
     run = inventory.held(context, scenario, mode)
     if run is None or run.fingerprint != context.fingerprint(scenario, mode):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..settings import MULTI_STREAM, SINGLE_STREAM, Shape
+from mlperf_catalog import Scenario
 
-# The quantiles of latency that the streams are judged by: inference_policies of MLCommons.
-TAILS = {SINGLE_STREAM: 0.90, MULTI_STREAM: 0.99}
+from ..settings import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Point:
 class Latency:
     """Measured time of one stream query on one caller; ``mean_s`` 0 where nobody took it down.
 
-    ``tail_s`` is that of the quantile in ``TAILS``.
+    ``tail_s`` is that of the percentile that the rules look at.
     """
 
     shape: Shape
@@ -55,3 +54,24 @@ class SpeedProfile:
     points: tuple[Point, ...]
     versions: dict[str, str]
     seconds: float
+
+    def point(self, scenario: Scenario) -> Point:
+        """The throughput point that a scenario is run with, one of those without streams."""
+        return self.offline if scenario.batched else self.server
+
+    def shape(self, scenario: Scenario) -> Shape:
+        """How the machine is divided in a scenario."""
+        return self.streams[scenario].shape if scenario.stream else self.point(scenario).shape
+
+    def query_s(self, scenario: Scenario) -> float:
+        """Seconds of one query, for Offline and Server of one sample."""
+        if scenario.stream:
+            return self.streams[scenario].about_s
+        return 1 / self.point(scenario).samples_per_s
+
+    def warm_up_s(self, scenario: Scenario) -> float:
+        """Seconds before a performance run, in which each worker answers a batch in its turn."""
+        if scenario.stream:
+            return self.streams[scenario].about_s
+        point = self.point(scenario)
+        return point.shape.workers * point.batch_s

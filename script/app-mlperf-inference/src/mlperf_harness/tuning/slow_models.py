@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 
-from ..settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, Shape
+from ..settings import Shape
 from .layout_probe import LayoutProbe, Worker, measure_together
-from .profile import TAILS, Latency, Point
+from .profile import Latency, Point
 
 # A model that takes longer than this for a mean sample is measured here.
 HEAVY_S = 1.0
@@ -93,17 +94,19 @@ class SlowModel:
         points = [self._single(workers, threads) for workers, threads in chosen]
         return [*points, *self._grown(best(points))]
 
-    def streams(self, points: list[Point], wanted: tuple[str, ...]) -> dict[str, Latency]:
+    def streams(self, points: list[Point], wanted: tuple[Scenario, ...]) -> dict[str, Latency]:
         """The latencies of streams, which all threads answer: such work is worth their waiting.
 
         Several samples take as long as the best rate of one caller says.
         """
         seen, given = self._seen, self._bench.given
         shape = Shape(1, seen.threads, 1)
-        found = {SINGLE_STREAM: self._latency(SINGLE_STREAM, shape, seen.mean_s)}
+        found: dict[str, Latency] = {
+            SINGLE_STREAM: self._latency(SINGLE_STREAM, shape, seen.mean_s)
+        }
         if MULTI_STREAM in wanted:
             most = self._bench.batch_sizes(1, seen.threads)[-1]
-            batch = min(MULTI_STREAM_SAMPLES, given.batch_size or most)
+            batch = min(MULTI_STREAM.samples_per_query, given.batch_size or most)
             alone = [
                 point.samples_per_s
                 for point in points
@@ -112,11 +115,13 @@ class SlowModel:
             ]
             rate = max([1 / seen.mean_s, *alone])
             shape = Shape(1, seen.threads, batch)
-            found[MULTI_STREAM] = self._latency(MULTI_STREAM, shape, MULTI_STREAM_SAMPLES / rate)
+            found[MULTI_STREAM] = self._latency(
+                MULTI_STREAM, shape, MULTI_STREAM.samples_per_query / rate
+            )
         return found
 
-    def _latency(self, scenario: str, shape: Shape, mean_s: float) -> Latency:
-        middle, tail = np.quantile(self._costs.shares, [0.5, TAILS[scenario]])
+    def _latency(self, scenario: Scenario, shape: Shape, mean_s: float) -> Latency:
+        middle, tail = np.quantile(self._costs.shares, [0.5, scenario.percentile])
         return Latency(shape, float(middle * mean_s), float(tail * mean_s), mean_s)
 
     @property

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_catalog import Scenario
+
 from .. import records
 from ..errors import HarnessError
-from ..settings import IMPLEMENTATION, OFFLINE, SERVER, SessionSettings
+from ..settings import IMPLEMENTATION, SessionSettings
 
 HEADING = """\
 # Targets that were measured on this system, by benchmark and scenario. Change them as you like:
@@ -33,7 +35,7 @@ class Store:
     path: Path
     key: str
 
-    def target(self, scenario: str) -> float | None:
+    def target(self, scenario: Scenario) -> float | None:
         """The stored target of a scenario; raises HarnessError when the file is damaged."""
         value = read(self.path).get(self.key, {}).get(scenario, {}).get(quantity(scenario))
         if value is None:
@@ -45,7 +47,7 @@ class Store:
             )
         return value
 
-    def put(self, scenario: str, value: float, note: str) -> None:
+    def put(self, scenario: Scenario, value: float, note: str) -> None:
         """Store a target with the word on how it was found; everything else is kept."""
         content = read(self.path)
         entry = content.setdefault(self.key, {}).setdefault(scenario, {})
@@ -55,9 +57,9 @@ class Store:
         records.write_text(self.path, HEADING + text(content))
 
 
-def quantity(scenario: str) -> str:
+def quantity(scenario: Scenario) -> str:
     """The key under which a scenario's target is stored."""
-    return "target_qps" if scenario in (OFFLINE, SERVER) else "target_latency"
+    return "target_latency" if scenario.stream else "target_qps"
 
 
 def open_store(settings: SessionSettings) -> Store | None:

@@ -5,18 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from mlperf_catalog import OFFLINE, Scenario
+
 from ..measuring.detail_log import DetailLog
 from ..measuring.verdict import easier_rate, more_queries
-from ..settings import (
-    ACCURACY,
-    MULTI_STREAM,
-    OFFLINE,
-    SERVER,
-    SINGLE_STREAM,
-    STYLES,
-    Overrides,
-    Targets,
-)
+from ..settings import ACCURACY, STYLES, Overrides, Targets
 from .profile import SpeedProfile
 
 # LoadGen prepares 1.1 x rate x duration Offline samples, so a run that turns out faster than
@@ -49,20 +42,16 @@ LONGEST_ROUND_MS = 7_200_000
 OPTION, STORED, TUNING = "option", "stored target", "calibration"
 
 
-def fixed_by_user(given: Overrides, scenario: str) -> float | None:
+def fixed_by_user(given: Overrides, scenario: Scenario) -> float | None:
     """The target that the user set for this scenario, if any."""
-    return {
-        OFFLINE: given.offline_target_qps,
-        SERVER: given.server_target_qps,
-        SINGLE_STREAM: given.singlestream_target_latency,
-        MULTI_STREAM: given.multistream_target_latency,
-    }[scenario]
+    found: float | None = getattr(given, scenario.target_option.removeprefix("--"))
+    return found
 
 
 def initial(
     profile: SpeedProfile,
     given: Overrides,
-    scenario: str,
+    scenario: Scenario,
     mode: str,
     style: str,
     stored: float | None = None,
@@ -71,7 +60,7 @@ def initial(
 
     ``stored`` is what find-performance measured earlier, in samples/s or ms.
     """
-    if mode == ACCURACY and scenario == SERVER:
+    if mode == ACCURACY and scenario.online:
         # Accuracy runs are paced too, but nobody asks how late their answers are.
         return Targets(qps=profile.server.samples_per_s, origin=TUNING)
     duration = given.min_duration or STYLES[style]
@@ -79,23 +68,23 @@ def initial(
     fixed = fixed_by_user(given, scenario)
     if fixed:
         figure, origin = fixed, OPTION
-    if scenario == SERVER and not given.min_duration and not hopeless(profile, scenario):
+    if scenario.online and not given.min_duration and not hopeless(profile, scenario):
         duration = _enough_queries(figure, duration)
-    if scenario in (OFFLINE, SERVER):
-        return Targets(qps=figure, min_duration_ms=duration, origin=origin)
-    return Targets(latency_ms=figure, min_duration_ms=duration, origin=origin)
+    if scenario.stream:
+        return Targets(latency_ms=figure, min_duration_ms=duration, origin=origin)
+    return Targets(qps=figure, min_duration_ms=duration, origin=origin)
 
 
 def _figure(
-    profile: SpeedProfile, scenario: str, style: str, stored: float | None
+    profile: SpeedProfile, scenario: Scenario, style: str, stored: float | None
 ) -> tuple[float, str]:
     """What LoadGen is told when the user says nothing, and where that comes from."""
     origin = TUNING if stored is None else STORED
-    if scenario == OFFLINE:
+    if scenario.batched:
         if stored is None:
             return OFFLINE_ROOM * profile.offline.samples_per_s, origin
         return STORED_OFFLINE_ROOM * stored, origin
-    if scenario == SERVER:
+    if scenario.online:
         if stored is None:
             cost_s = 1 / profile.server.samples_per_s + HAND_OVER_S
             return SERVER_SHARE / cost_s, origin
@@ -115,16 +104,16 @@ def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
     return max(duration_ms, needed)
 
 
-def adjusted(old: Targets, log: DetailLog, scenario: str) -> Targets | None:
+def adjusted(old: Targets, log: DetailLog, scenario: Scenario) -> Targets | None:
     """Better targets after an INVALID run, or None when other targets would not help."""
     if log.cut_short:
         return None
-    if scenario == OFFLINE:
+    if scenario.batched:
         if log.values.get("result_min_duration_met") is not False:
             return None
         rate = log.result(OFFLINE) or 0.0
         return replace(old, qps=max(OFFLINE_ROOM * rate, OFFLINE_ROOM * (old.qps or 0.0)))
-    if scenario == SERVER:
+    if scenario.online:
         return _server(old, log)
     mean = log.milliseconds("result_mean_latency_ns")
     ran_out = log.values.get("result_min_duration_met") is False or log.errors
@@ -157,6 +146,6 @@ def _longest(targets: Targets) -> int:
     return LONGEST_TEST_MS if short else LONGEST_ROUND_MS
 
 
-def hopeless(profile: SpeedProfile, scenario: str) -> bool:
+def hopeless(profile: SpeedProfile, scenario: Scenario) -> bool:
     """Whether the quickest batch alone takes longer than the Server limit allows."""
-    return scenario == SERVER and profile.server.batch_s > profile.server_limit_s
+    return scenario.online and profile.server.batch_s > profile.server_limit_s

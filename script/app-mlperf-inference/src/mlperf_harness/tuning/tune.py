@@ -15,14 +15,15 @@ from pathlib import Path
 
 import mlperf_catalog as catalog
 import numpy as np
+from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 
 from .. import backends, benchmarks, host
 from ..jobs import Request
 from ..measuring.loadgen_run import library_versions
-from ..settings import MULTI_STREAM, MULTI_STREAM_SAMPLES, SINGLE_STREAM, STREAMS, Shape
+from ..settings import Shape
 from . import slow_models
 from .layout_probe import LONG_S, LayoutProbe, Worker, measure_together
-from .profile import TAILS, Latency, Point, SpeedProfile
+from .profile import Latency, Point, SpeedProfile
 from .slow_models import BATCH_GAIN, Costs, Foretell, Look
 
 POINT_S = 0.1
@@ -33,7 +34,6 @@ LATENCY_S, DOUBT_S = 0.3, 1.0
 # More threads must make a query this much faster, in the middle and in the tail, to be used:
 # they wait for each other, and on a busy machine one of them always comes late.
 THREAD_GAIN = 0.9
-SAMPLES_OF_A_QUERY = {SINGLE_STREAM: 1, MULTI_STREAM: MULTI_STREAM_SAMPLES}
 # A Server batch may take this share of the latency limit, so that one may wait for another.
 SERVER_SHARE = 0.3
 
@@ -76,15 +76,15 @@ def tune(request: Request, foretell: Foretell = lambda seconds: None) -> SpeedPr
     )
 
 
-def streams_of(benchmark: str) -> tuple[str, ...]:
+def streams_of(benchmark: str) -> tuple[Scenario, ...]:
     """The streams to measure: MultiStream only where the rules do not rule it out.
 
     The latency of a single sample is told of every model.
     """
     if benchmark not in catalog.names():
-        return STREAMS
+        return SINGLE_STREAM, MULTI_STREAM
     known = catalog.benchmark(benchmark).all_scenarios()
-    return STREAMS if MULTI_STREAM in known else (SINGLE_STREAM,)
+    return (SINGLE_STREAM, MULTI_STREAM) if MULTI_STREAM in known else (SINGLE_STREAM,)
 
 
 def server_point(points: Sequence[Point], limit_s: float) -> Point:
@@ -106,7 +106,7 @@ def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:
 
 
 def _measure(
-    bench: LayoutProbe, cores: int, streams: tuple[str, ...], foretell: Foretell
+    bench: LayoutProbe, cores: int, streams: tuple[Scenario, ...], foretell: Foretell
 ) -> Measured:
     costs = Costs(bench)
     seen, alone = _first(bench, costs, bench.stream_threads(cores)[0])
@@ -120,7 +120,9 @@ def _measure(
         for point in _throughputs(bench, workers, threads)
     ]
     offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
-    latencies = {SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)}
+    latencies: dict[str, Latency] = {
+        SINGLE_STREAM: _stream_latency(bench, SINGLE_STREAM, cores, alone)
+    }
     if MULTI_STREAM in streams:
         latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
     return Measured(points, offline, latencies)
@@ -154,7 +156,7 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Poi
 
 
 def _stream_latency(
-    bench: LayoutProbe, scenario: str, cores: int, known: Latency | None = None
+    bench: LayoutProbe, scenario: Scenario, cores: int, known: Latency | None = None
 ) -> Latency:
     """The latency of one query with the number of threads that answers it best.
 
@@ -180,16 +182,18 @@ def _better(seconds: float, of_fewer_threads: float) -> bool:
     return seconds < THREAD_GAIN * of_fewer_threads
 
 
-def _opened_latency(bench: LayoutProbe, scenario: str, threads: int, seconds: float) -> Latency:
+def _opened_latency(
+    bench: LayoutProbe, scenario: Scenario, threads: int, seconds: float
+) -> Latency:
     most = bench.given.batch_size or bench.most(1, threads)
-    batch = min(SAMPLES_OF_A_QUERY[scenario], most)
+    batch = min(scenario.samples_per_query, most)
     (caller,) = bench.open(1, threads, batch)
     return _latency(caller, scenario, Shape(1, threads, batch), seconds)
 
 
-def _latency(caller: Worker, scenario: str, shape: Shape, seconds: float) -> Latency:
-    times = caller.query_times(SAMPLES_OF_A_QUERY[scenario], shape.batch, seconds)
-    tail = float(np.quantile(times, TAILS[scenario]))
+def _latency(caller: Worker, scenario: Scenario, shape: Shape, seconds: float) -> Latency:
+    times = caller.query_times(scenario.samples_per_query, shape.batch, seconds)
+    tail = float(np.quantile(times, scenario.percentile or 0.5))
     return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
 
 
