@@ -65,8 +65,8 @@ def test_nothing_is_printed(
     workspace: api.Workspace, capfd: pytest.CaptureFixture[str], lab: Lab
 ) -> None:
     request = api.request(workspace, tags="app,x")
-    planned = api.run(api.plan(request))
-    api.replay(api.recall(workspace, planned.record))
+    ran = api.run(api.plan(request))
+    api.replay(api.recall(workspace, ran.record))
     lab.script("get-bad", run="exit 3")
     with pytest.raises(Error):
         api.run(api.request(workspace, tags="get,bad"))
@@ -138,7 +138,7 @@ def test_a_verb_is_added_by_one_declaration(
         "script",
         "greet",
         "a_place.greeting:greet",
-        (("cm greet script --who=NAME", "say hello"),),
+        {"cm greet script --who=NAME": "say hello"},
         {"who=NAME": "to whom"},
         takes=("out", "json"),
     )

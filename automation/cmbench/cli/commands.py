@@ -26,7 +26,7 @@ class Verb:
 
     ``word`` is what users write, ``cmind`` the words by which cmind asks for it, where they differ.
     ``does`` is ``module:function``; a module without a dot is one of ``cmbench.cli.verbs``.
-    ``usage`` are command lines with what they are for. ``flags`` are those that help tells of, with
+    ``usage`` says what command lines are for. ``flags`` are those that help tells of, with
     ``name=VALUE`` for one that takes a value; ``takes`` are the others that it accepts, and without
     it the verb itself refuses flags. ``of_scripts``: it takes the flags of runs and the inputs of
     the script. ``own_help``: ``--help`` is answered by the verb, ``always`` or where a script is
@@ -36,7 +36,7 @@ class Verb:
     thing: str
     word: str
     does: str
-    usage: tuple[tuple[str, str], ...] = ()
+    usage: Flags = field(default_factory=dict)
     flags: Flags | Callable[[], Flags] = field(default_factory=dict)
     takes: Collection[str] | None = None
     cmind: tuple[str, ...] = ()
@@ -114,11 +114,11 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "run",
         "run:run_script",
-        (
-            ("cm run script --tags=detect,os", "run a script and all it needs"),
-            ('cm run script "detect os"', "the same, shorter"),
-            ("cm run script --tags=detect,os --help", "its inputs, variations and flags"),
-        ),
+        {
+            "cm run script --tags=detect,os": "run a script and all it needs",
+            'cm run script "detect os"': "the same, shorter",
+            "cm run script --tags=detect,os --help": "its inputs, variations and flags",
+        },
         FLAGS,
         of_scripts=True,
         own_help="named",
@@ -128,7 +128,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "plan",
         "plan:plan_script",
-        (("cm plan script --tags=detect,os", "what a run would do; runs nothing"),),
+        {"cm plan script --tags=detect,os": "what a run would do; runs nothing"},
         FLAGS,
         of_scripts=True,
         own_help="named",
@@ -138,7 +138,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "docker",
         "container:docker_script",
-        (("cm docker script --tags=detect,os", "the same run in a container (--print)"),),
+        {"cm docker script --tags=detect,os": "the same run in a container (--print)"},
         FLAGS,
         of_scripts=True,
         own_help="always",
@@ -149,14 +149,14 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "doctor",
         "doctor:doctor_script",
-        (("cm doctor script", "look at the machine before you start"),),
+        {"cm doctor script": "look at the machine before you start"},
         _JSON,
     ),
     Verb(
         "script",
         "replay",
         "replay:replay_script",
-        (("cm replay script last", "repeat a recorded run"),),
+        {"cm replay script last": "repeat a recorded run"},
         FLAGS,
         of_scripts=True,
         writes=True,
@@ -165,7 +165,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "log",
         "log:log_script",
-        (("cm log script last [--errors]", "what a run printed, whole or the trouble"),),
+        {"cm log script last [--errors]": "what a run printed, whole or the trouble"},
         {
             "errors": "only the lines that look like trouble, with their numbers",
             "step=TEXT": "only of the steps with this text in their names",
@@ -176,14 +176,14 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "diff",
         "replay:diff_script",
-        (("cm diff script <record> <record>", "what differs between two runs"),),
+        {"cm diff script <record> <record>": "what differs between two runs"},
         _JSON,
     ),
     Verb(
         "script",
         "find",
         "find:find_script",
-        (("cm find script --tags=get", "the scripts with these tags"),),
+        {"cm find script --tags=get": "the scripts with these tags"},
         _WHICH,
         takes=_LOOK,
         cmind=("search",),
@@ -193,7 +193,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "show",
         "find:show_script",
-        (("cm show script --tags=detect,os", "what a script is for"),),
+        {"cm show script --tags=detect,os": "what a script is for"},
         {"tags=TAGS": "the script with these tags; its name does as well", **_JSON},
         takes=_LOOK,
         own_help="named",
@@ -203,7 +203,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "add",
         "author:add_script",
-        (("cm add script get-cmake --kind=detect", "begin a new script"),),
+        {"cm add script get-cmake --kind=detect": "begin a new script"},
         _new_script,
         takes=("out", "json"),
     ),
@@ -211,7 +211,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "lint",
         "author:lint_script",
-        (("cm lint script get-python3 [--fix]", "its faults; without a name, of all"),),
+        {"cm lint script get-python3 [--fix]": "its faults; without a name, of all"},
         {
             "fix": "correct what is safe to correct",
             "only=CMB101,...": "only these checks",
@@ -225,7 +225,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "test",
         "author:test_script",
-        (("cm test script get-python3", "plan and try what it detects"),),
+        {"cm test script get-python3": "plan and try what it detects"},
         _AUTHOR,
         takes=_OF_AUTHORS,
     ),
@@ -233,7 +233,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "complete",
         "complete:complete_script",
-        (("cm complete script --shell=bash", "completion, for eval in ~/.bashrc"),),
+        {"cm complete script --shell=bash": "completion, for eval in ~/.bashrc"},
         {"shell=SHELL": "bash or zsh"},
         writes=True,
     ),
@@ -241,7 +241,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "doc",
         "author:doc_script",
-        (("cm doc script get-python3 [--check]", "write what comes from its meta"),),
+        {"cm doc script get-python3 [--check]": "write what comes from its meta"},
         {"check": "write nothing; fail where a page is out of date", **_AUTHOR},
         takes=_OF_AUTHORS,
     ),
@@ -250,7 +250,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "show",
         "cache:show_cache",
-        (("cm show cache [--tags=get,python3]", "what is kept, its size and last use"),),
+        {"cm show cache [--tags=get,python3]": "what is kept, its size and last use"},
         {**_ENTRIES, **_JSON},
         takes=OF_ENTRIES,
         cmind=("show", "search"),
@@ -259,7 +259,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "rm",
         "cache:remove_cache",
-        (("cm rm cache --tags=get,python3 [-f]", "remove entries; -f does not ask"),),
+        {"cm rm cache --tags=get,python3 [-f]": "remove entries; -f does not ask"},
         {**_ENTRIES, "all": "all entries", "force": "do not ask (-f)", **_JSON},
         takes=OF_ENTRIES,
         cmind=("delete",),
@@ -268,7 +268,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "why",
         "cache:why_cache",
-        (("cm why cache --tags=get,python3", "what made it, what it read, is it sound"),),
+        {"cm why cache --tags=get,python3": "what made it, what it read, is it sound"},
         {
             **_ENTRIES,
             "all": "all entries",
@@ -280,7 +280,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "verify",
         "upkeep:verify_cache",
-        (("cm verify cache [--tags=...]", "are its files as published?"),),
+        {"cm verify cache [--tags=...]": "are its files as published?"},
         {**_ENTRIES, **_JSON},
         takes=OF_ENTRIES,
     ),
@@ -288,7 +288,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "pin",
         "cache:pin_cache",
-        (("cm pin cache <id>", "keep an entry whatever happens"),),
+        {"cm pin cache <id>": "keep an entry whatever happens"},
         _NAMED,
         takes=OF_ENTRIES,
     ),
@@ -296,7 +296,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "unpin",
         "cache:unpin_cache",
-        (("cm unpin cache <id>", "let go of it"),),
+        {"cm unpin cache <id>": "let go of it"},
         _NAMED,
         takes=OF_ENTRIES,
     ),
@@ -304,7 +304,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "du",
         "upkeep:du_cache",
-        (("cm du cache", "what uses the disk, by script"),),
+        {"cm du cache": "what uses the disk, by script"},
         _JSON,
         takes=OF_ENTRIES,
     ),
@@ -312,10 +312,10 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "gc",
         "upkeep:gc_cache",
-        (
-            ("cm gc cache --max-size=20GB [--yes]", "make room; without --yes only shows"),
-            ("cm gc cache --older-than=30d [--yes]", "what was not used for so long"),
-        ),
+        {
+            "cm gc cache --max-size=20GB [--yes]": "make room; without --yes only shows",
+            "cm gc cache --older-than=30d [--yes]": "what was not used for so long",
+        },
         {
             "max-size=20GB": "remove what was used least recently until no more is left",
             "older-than=30d": "remove what was not used for so long",
@@ -330,7 +330,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "export",
         "bundle:export_cache",
-        (("cm export cache --tags=... --output=F", "entries and their needs, in a file"),),
+        {"cm export cache --tags=... --output=F": "entries and their needs, in a file"},
         _ARCHIVE,
         takes=OF_ENTRIES,
     ),
@@ -338,7 +338,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "bundle",
         "bundle:export_cache",
-        (("cm bundle cache --tags=... --output=F", "the same"),),
+        {"cm bundle cache --tags=... --output=F": "the same"},
         _ARCHIVE,
         takes=OF_ENTRIES,
     ),
@@ -346,7 +346,7 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "import",
         "bundle:import_cache",
-        (("cm import cache --input=F", "bring them into this cache, checked"),),
+        {"cm import cache --input=F": "bring them into this cache, checked"},
         {"input=FILE": "the archive", **_JSON},
         takes=OF_ENTRIES,
     ),
@@ -375,7 +375,7 @@ def verbs() -> dict[str, list[str]]:
 
 def usage_of(thing: str) -> list[tuple[str, str]]:
     """The command lines of ``thing`` with what they are for."""
-    return [line for verb in VERBS if verb.thing == thing for line in verb.usage]
+    return [line for verb in VERBS if verb.thing == thing for line in verb.usage.items()]
 
 
 def flags_of_verb(thing: str, word: str) -> Flags:

@@ -9,7 +9,7 @@ from cmbench.render.listing import flag_lines
 def usage_text(thing: str, word: str = "") -> str:
     """All commands of a thing; of one verb, its command lines and its flags."""
     verb = verb_of(thing, word) if word else None
-    shown = verb.usage if verb is not None else usage_of(thing)
+    shown = list(verb.usage.items()) if verb is not None else usage_of(thing)
     lines = [f"  {line:<38}{text}" for line, text in shown]
     if verb is not None and verb.told:
         lines.append("")
