@@ -14,7 +14,7 @@ import re
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -274,6 +274,20 @@ def _network(machine: Machine) -> Iterator[Finding]:
     proxies = {k: v for k, v in env.items() if k.lower() in ("http_proxy", "https_proxy") and v}
     if not proxies:
         yield Finding("network", INFO, "no proxy is set (the network itself was not tried)")
+    yield from _differing(env)
+    if proxies:
+        yield from _proxies(proxies, env.get("no_proxy") or env.get("NO_PROXY") or "")
+    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE"):
+        if env.get(name) and not os.path.exists(env[name]):
+            text = f"{name} names {env[name]}, which does not exist: nothing can be fetched"
+            yield Finding("network", STOP, text, f"unset {name}")
+    if env.get("PIP_NO_INDEX"):
+        yield Finding(
+            "network", LOOK, "PIP_NO_INDEX keeps pip from its index", "unset PIP_NO_INDEX"
+        )
+
+
+def _differing(env: Mapping[str, str]) -> Iterator[Finding]:
     for name in ("http_proxy", "https_proxy"):
         values = {env[key] for key in (name, name.upper()) if env.get(key)}
         if len(values) > 1:
@@ -283,26 +297,19 @@ def _network(machine: Machine) -> Iterator[Finding]:
                 f"{name} and {name.upper()} differ, and programs disagree on which counts",
                 "give both the same value",
             )
-    if proxies:
-        names = ", ".join(sorted(proxies))
-        yield Finding("network", OK, f"a proxy is set by {names}")
-        if "localhost" not in (env.get("no_proxy") or env.get("NO_PROXY") or ""):
-            yield Finding(
-                "network",
-                LOOK,
-                "requests to this machine itself go to the proxy as well",
-                "export no_proxy=localhost,127.0.0.1 NO_PROXY=localhost,127.0.0.1",
-            )
-        if len({key.lower() for key in proxies}) == 1:
-            yield Finding("network", LOOK, "only one of http_proxy and https_proxy is set")
-    for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE"):
-        if env.get(name) and not os.path.exists(env[name]):
-            text = f"{name} names {env[name]}, which does not exist: nothing can be fetched"
-            yield Finding("network", STOP, text, f"unset {name}")
-    if env.get("PIP_NO_INDEX"):
+
+
+def _proxies(proxies: Collection[str], left_out: str) -> Iterator[Finding]:
+    yield Finding("network", OK, f"a proxy is set by {', '.join(sorted(proxies))}")
+    if "localhost" not in left_out:
         yield Finding(
-            "network", LOOK, "PIP_NO_INDEX keeps pip from its index", "unset PIP_NO_INDEX"
+            "network",
+            LOOK,
+            "requests to this machine itself go to the proxy as well",
+            "export no_proxy=localhost,127.0.0.1 NO_PROXY=localhost,127.0.0.1",
         )
+    if len({key.lower() for key in proxies}) == 1:
+        yield Finding("network", LOOK, "only one of http_proxy and https_proxy is set")
 
 
 def _containers(machine: Machine) -> Iterator[Finding]:

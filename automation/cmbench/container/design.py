@@ -217,19 +217,7 @@ def _command(
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...], list[str]]:
     """Words, environment of the engine, names to hand over from it, and notes."""
     words, hidden = command_in.inner_words(world.tags, world.uid, world.flags, request)
-    environ = dict(world.environ)
-    environ.pop(_SECRET_WORDS, None)
-    names = [name for name in (*_HANDED, *options.env) if environ.get(name)]
-    for name in options.env:
-        if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise Error("bad-value", f"--docker_env={name} is no name of a variable")
-    if hidden:
-        environ[_SECRET_WORDS] = command_in.extra_command(hidden)
-        names.append(_SECRET_WORDS)
-    if options.gh_token or environ.get("GH_TOKEN"):
-        environ["GH_TOKEN"] = options.gh_token or environ["GH_TOKEN"]
-        names.append("GH_TOKEN")
-    handed = tuple(dict.fromkeys(names))
+    environ, handed = _handed(options, world, command_in.extra_command(hidden))
     secret = [name for name in handed if _is_secret(name, environ[name])]
     if engine.name == "buildah" and _SECRET_WORDS in secret:
         raise Error(
@@ -240,6 +228,25 @@ def _command(
     lost = secret if engine.name == "buildah" else []
     notes = [f"{name} is not handed over: buildah would show it to others" for name in lost]
     return words, environ, tuple(n for n in handed if n not in lost), notes
+
+
+def _handed(
+    options: Options, world: World, secret_words: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The environment of the engine's commands, and the names in it that go into the container."""
+    environ = dict(world.environ)
+    environ.pop(_SECRET_WORDS, None)
+    names = [name for name in (*_HANDED, *options.env) if environ.get(name)]
+    for name in options.env:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise Error("bad-value", f"--docker_env={name} is no name of a variable")
+    if secret_words:
+        environ[_SECRET_WORDS] = secret_words
+        names.append(_SECRET_WORDS)
+    if options.gh_token or environ.get("GH_TOKEN"):
+        environ["GH_TOKEN"] = options.gh_token or environ["GH_TOKEN"]
+        names.append("GH_TOKEN")
+    return environ, tuple(dict.fromkeys(names))
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.api.cache import Brought, Checked, Usage
@@ -58,15 +58,8 @@ def age(since: float) -> str:
 _SETTINGS = ("const:", "laid:")
 
 
-def _lines_of(words: list[str]) -> list[str]:
-    return textwrap.wrap(", ".join(words), 76, break_long_words=False, break_on_hyphens=False)
-
-
 def why_text(data: Mapping[str, Any]) -> str:
     """What made an entry, what it read, what it depends on and who uses it."""
-    from cmbench.format.env import MISSING
-    from cmbench.plan.resolve import shown_value
-
     state = "sound: it answers a call with these values" if data["sound"] else data["why_not"]
     label = ",".join([data["script"], *("_" + name for name in data["variations"])])
     marks = [word for word in ("pinned", "shared", "imported") if data[word]]
@@ -77,22 +70,10 @@ def why_text(data: Mapping[str, Any]) -> str:
         f"  made:      {age(data['created'])} in {data['seconds']:.1f} s by the run {data['run']}",
         f"  last used: {age(data['last_used'])}",
     ]
-    reads = sorted(data["reads"].items())
-    values = [f"{key} = {shown_value(value)}" for key, value in reads if value not in ("", MISSING)]
-    # What settings had nothing to say about tells a reader nothing.
-    unset = [key for key, value in reads if value == MISSING and not key.startswith(_SETTINGS)]
-    values += [
-        f"{k} = {shown_value(v)}" for facts in data["facts"].values() for k, v in facts.items()
-    ]
-    deps = [
-        f"{item['script'] or item['key']}" + (f": {item['why_not']}" if item["why_not"] else "")
-        for item in data["made_with"]
-    ]
     sections = (
-        ("it read", values),
-        ("it read, and found not set", _lines_of(unset)),
+        *_read(data),
         ("it relies on", [item["path"] for item in data["relies_on"]]),
-        ("it was made with", deps),
+        ("it was made with", [_needed(item) for item in data["made_with"]]),
         ("made with it", data["used_by"]),
         ("used by the runs", data["used_by_runs"]),
     )
@@ -100,6 +81,29 @@ def why_text(data: Mapping[str, Any]) -> str:
         if items:
             lines += [f"  {title}:", *(f"    {item}" for item in items)]
     return "\n".join(lines)
+
+
+def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """What an entry read, by whether it was set."""
+    from cmbench.format.env import MISSING
+    from cmbench.plan.resolve import shown_value
+
+    reads = sorted(data["reads"].items())
+    found = [(key, value) for key, value in reads if value not in ("", MISSING)]
+    found += [pair for facts in data["facts"].values() for pair in facts.items()]
+    yield "it read", [f"{key} = {shown_value(value)}" for key, value in found]
+    # What settings had nothing to say about tells a reader nothing.
+    unset = [key for key, value in reads if value == MISSING and not key.startswith(_SETTINGS)]
+    names = ", ".join(unset)
+    yield (
+        "it read, and found not set",
+        textwrap.wrap(names, 76, break_long_words=False, break_on_hyphens=False),
+    )
+
+
+def _needed(item: Mapping[str, str]) -> str:
+    why_not = f": {item['why_not']}" if item["why_not"] else ""
+    return f"{item['script'] or item['key']}{why_not}"
 
 
 def checked_text(item: Checked) -> str:

@@ -11,6 +11,7 @@ from cmbench.api.planning import Explanation
 from cmbench.lib.text_files import size_text
 from cmbench.plan.explain import Origin, acquires_for
 from cmbench.plan.node import Node, Plan, walk
+from cmbench.plan.requirements import Download
 from cmbench.plan.tree import TAGS_FROM
 
 WIDTH = 80
@@ -139,11 +140,7 @@ def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterato
         yield f"nothing to fetch from the network{left}"
         return
     yield "to fetch from the network:"
-    for download in found:
-        about = "about " if download.about else ""
-        size = f" ({about}{size_text(download.size)})" if download.size else ""
-        checked = "" if download.checksum or "://" not in download.what else ", no checksum"
-        yield f"  {download.what}{size}{checked}"
+    yield from map(_download_line, found)
     sized = [download for download in found if download.size]
     if sized and len(found) + steps > 1:
         about = "about " if any(download.about for download in sized) else ""
@@ -153,6 +150,13 @@ def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterato
     yield from textwrap.wrap(
         ", ".join(totals["network"]), WIDTH, initial_indent="network: ", subsequent_indent=" " * 9
     )
+
+
+def _download_line(download: Download) -> str:
+    about = "about " if download.about else ""
+    size = f" ({about}{size_text(download.size)})" if download.size else ""
+    checked = "" if download.checksum or "://" not in download.what else ", no checksum"
+    return f"  {download.what}{size}{checked}"
 
 
 def _duration(seconds: float) -> str:
