@@ -66,10 +66,10 @@ def weight_beside(tensor: Any, folder: Path) -> npt.NDArray[Any]:
     """The values of a tensor of the graph that says where in a file of ``folder`` they lie."""
     import onnx
 
-    told = {entry.key: entry.value for entry in tensor.external_data}
+    where = {entry.key: entry.value for entry in tensor.external_data}
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    count, start = math.prod(tensor.dims), int(told.get("offset", 0))
-    found = np.fromfile(folder / told["location"], dtype, count, offset=start)
+    count, start = math.prod(tensor.dims), int(where.get("offset", 0))
+    found = np.fromfile(folder / where["location"], dtype, count, offset=start)
     return found.reshape(tuple(tensor.dims))
 
 
@@ -94,11 +94,11 @@ def _tensor(data: mmap.mmap, tensor: Field, location: str) -> bytes:
     raw = next((field for field in fields if field.number == RAW_DATA), None)
     if raw is None or raw.end - raw.body < LEAST_BYTES:
         return data[tensor.body : tensor.end]
-    told = {"location": location, "offset": str(raw.body), "length": str(raw.end - raw.body)}
+    where = {"location": location, "offset": str(raw.body), "length": str(raw.end - raw.body)}
     return b"".join(
         [
             *(data[field.start : field.end] for field in fields if field is not raw),
-            *(_message(EXTERNAL_DATA, _entry(*pair)) for pair in told.items()),
+            *(_message(EXTERNAL_DATA, _entry(*pair)) for pair in where.items()),
             _varint(DATA_LOCATION << 3 | NUMBER),
             _varint(EXTERNAL),
         ]

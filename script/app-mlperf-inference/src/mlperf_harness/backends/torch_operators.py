@@ -1,4 +1,4 @@
-"""Operators of ONNX that onnx2torch does not have, or not whole, with converters of our own.
+"""ONNX operators that onnx2torch lacks or implements in part, with converters of our own.
 
 They are found under a domain of their own, so that they never meet a converter that another
 version of onnx2torch has: ``prepare`` moves the nodes of a model there. Each of them means the same
@@ -23,12 +23,12 @@ from . import torch_lstm
 
 DOMAIN, VERSION = "cmbench", 1
 STANDARD = ("", "ai.onnx")
-# Values of a constant that tells shapes, at most.
+# The size up to which a constant counts as one that shapes are computed from.
 FEW = 1024
 
 
 class Clip(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Nothing below ``low`` or above ``high``, where there are such bounds.
+    """Values limited to ``low`` and ``high``, where there are such bounds.
 
     Bounds are attributes in old versions of the operator and inputs in new ones.
     """
@@ -79,7 +79,7 @@ class CumSum(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class GatherND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Parts of a tensor at places that are told by all their first indices."""
+    """Slices of a tensor, each at an index into its first axes."""
 
     def __init__(self, batch_dims: int) -> None:
         super().__init__()
@@ -91,16 +91,16 @@ class GatherND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         if batch == 0:
             return data[tuple(indices.unbind(-1))]
         own, places = data.shape[batch:], indices.shape[batch:-1]
-        # All batch axes as one, which every place is told a number of.
+        # All batch axes as one, with the number of its batch for every place.
         flat = data.reshape(-1, *own)
-        told = indices.reshape(flat.shape[0], -1, depth)
-        numbers = torch.arange(len(told), device=data.device)[:, None].expand(told.shape[:2])
-        found = flat[(numbers, *told.unbind(-1))]
+        inner = indices.reshape(flat.shape[0], -1, depth)
+        numbers = torch.arange(len(inner), device=data.device)[:, None].expand(inner.shape[:2])
+        found = flat[(numbers, *inner.unbind(-1))]
         return found.reshape(*data.shape[:batch], *places, *own[depth:])
 
 
 class ScatterND(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """A tensor with other values at places that are told by their first indices."""
+    """A tensor with other values at indices into its first axes."""
 
     def forward(self, data: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> Any:
         """``indices`` [places.., k], ``updates`` [places.., the axes after the first k]."""
@@ -149,7 +149,7 @@ class LayerNormalization(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """The surest boxes of each image and class that do not overlap too much."""
+    """The bounding boxes of the highest scores of each image and class, without overlaps."""
 
     def __init__(self, center_point_box: int) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         iou_threshold: torch.Tensor | None = None,
         score_threshold: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], image, class and place of each.
+        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], image, class and box of each.
 
         Any two opposite corners make a box.
         """
@@ -172,9 +172,9 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         least = -torch.inf if score_threshold is None else float(score_threshold)
         found = [torch.empty(0, 3, dtype=torch.int64, device=boxes.device)]
         for image, own in enumerate(self._corners(boxes.float())):
-            sure = scores[image] > least
-            for label in sure.any(1).nonzero().flatten().tolist():
-                places = sure[label].nonzero().flatten()
+            above = scores[image] > least
+            for label in above.any(1).nonzero().flatten().tolist():
+                places = above[label].nonzero().flatten()
                 values = scores[image, label, places].float()
                 kept = torchvision.ops.nms(own[places], values, overlap)[:most]
                 rows = boxes.new_empty(len(kept), 3, dtype=torch.int64)
@@ -198,9 +198,9 @@ def _made(module: Callable[[Any], torch.nn.Module], node: Any, graph: Any) -> An
 
 def _layer_normalization(node: Any, graph: Any) -> Any:
     if len(node.output_values) > 1:
-        raise NotImplementedError("LayerNormalization that tells mean or deviation")
-    told = node.attributes
-    module = LayerNormalization(told.get("axis", -1), told.get("epsilon", 1e-5))
+        raise NotImplementedError("LayerNormalization with mean or deviation as outputs")
+    attributes = node.attributes
+    module = LayerNormalization(attributes.get("axis", -1), attributes.get("epsilon", 1e-5))
     return OperationConverterResult(module, onnx_mapping_from_node(node))
 
 
@@ -211,21 +211,21 @@ def _scatter_nd(node: Any, graph: Any) -> Any:
 
 
 CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
-    "Clip": partial(_made, lambda told: Clip(told.get("min"), told.get("max"))),
+    "Clip": partial(_made, lambda given: Clip(given.get("min"), given.get("max"))),
     "CumSum": partial(
-        _made, lambda told: CumSum(bool(told.get("exclusive")), bool(told.get("reverse")))
+        _made, lambda given: CumSum(bool(given.get("exclusive")), bool(given.get("reverse")))
     ),
-    "GatherND": partial(_made, lambda told: GatherND(told.get("batch_dims", 0))),
-    "GreaterOrEqual": partial(_made, lambda told: Compare(operator.ge)),
-    "Identity": partial(_made, lambda told: torch.nn.Identity()),
+    "GatherND": partial(_made, lambda given: GatherND(given.get("batch_dims", 0))),
+    "GreaterOrEqual": partial(_made, lambda given: Compare(operator.ge)),
+    "Identity": partial(_made, lambda given: torch.nn.Identity()),
     "LSTM": torch_lstm.convert,
     "LayerNormalization": _layer_normalization,
-    "LessOrEqual": partial(_made, lambda told: Compare(operator.le)),
+    "LessOrEqual": partial(_made, lambda given: Compare(operator.le)),
     "NonMaxSuppression": partial(
-        _made, lambda told: NonMaxSuppression(told.get("center_point_box", 0))
+        _made, lambda given: NonMaxSuppression(given.get("center_point_box", 0))
     ),
     "ScatterND": _scatter_nd,
-    "Slice": partial(_made, lambda told: Slice()),
+    "Slice": partial(_made, lambda given: Slice()),
 }
 for _name, _converter in CONVERTERS.items():
     add_converter(operation_type=_name, version=VERSION, domain=DOMAIN)(_converter)

@@ -157,9 +157,9 @@ def _course(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
     if series.get("counts"):
         latencies = {f"p{float(p):g}": run.latencies_ms.get(p) for p in PERCENTILES}
         markers = [charts.Marker(name, at) for name, at in latencies.items() if at]
-        told = ", ".join(f"{marker.name} {figures(marker.at)}" for marker in markers)
+        named = ", ".join(f"{marker.name} {figures(marker.at)}" for marker in markers)
         drawn = charts.histogram(series["edges_ms"], series["counts"], markers, "ms")
-        yield "Latency", f"{told} ms; {series['recorded']} queries", drawn
+        yield "Latency", f"{named} ms; {series['recorded']} queries", drawn
     points = rates(series.get("progress", []))
     if len(points) > 1:
         yield "Throughput over time", "samples/s", charts.lines([("", points)], "samples/s")

@@ -17,7 +17,7 @@ FORMS = {
     "tiny": "Tiny form: a small model on a small data set stands in for the real ones. It proves "
     "that everything works and how fast this path is; it says nothing about the full benchmark "
     "and is no MLPerf submission result.",
-    "synthetic": "Synthetic weights: the real architecture and size with weights out of a seed, on "
+    "synthetic": "Random weights: the real architecture and size, with weights from a seed, on "
     "samples of noise. Only the speed means something; its accuracy is not judged, and it is no "
     "MLPerf submission result.",
 }
