@@ -17,8 +17,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx2torch")
 
-from mlperf_harness.backends.onnx_runtime import OnnxRuntime  # noqa: E402
-from mlperf_harness.backends.py_torch import PyTorch  # noqa: E402
+from mlperf_harness import backends  # noqa: E402
 from mlperf_harness.errors import HarnessError  # noqa: E402
 
 TYPES = {"float32": onnx.TensorProto.FLOAT, "int64": onnx.TensorProto.INT64}
@@ -65,8 +64,8 @@ def both(
 ) -> list[tuple[Array, Array]]:
     """What ONNX Runtime and PyTorch answer, output by output."""
     names = [each.name for each in spec.outputs]
-    (reference,) = OnnxRuntime("cpu", "float32").open(spec, names, 1, 1)
-    (own,) = PyTorch("cpu", precision).open(spec, names, 1, 1)
+    (reference,) = backends.create("onnxruntime", "cpu", "float32").open(spec, names, 1, 1)
+    (own,) = backends.create("pytorch", "cpu", precision).open(spec, names, 1, 1)
     return list(zip(reference.predict(feeds), own.predict(feeds), strict=True))
 
 
@@ -166,7 +165,7 @@ def test_what_pytorchs_lstm_does_not_do_is_refused(
 ) -> None:
     spec, _ = lstm(tmp_path, np.random.default_rng(1), (2, 1, 3, 4), **attributes)
     with pytest.raises(HarnessError, match=f"LSTM with {said}.* use --backend=onnxruntime"):
-        PyTorch("cpu", "float32").open(spec, ["y"], 1, 1)
+        backends.create("pytorch", "cpu", "float32").open(spec, ["y"], 1, 1)
 
 
 def test_the_usual_activations_may_be_named(tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ def test_weights_that_are_computed_are_refused(tmp_path: Path) -> None:
     model.graph.node.insert(0, onnx.helper.make_node("Neg", ["w"], ["made"]))
     onnx.save(model, spec.path)
     with pytest.raises(HarnessError, match="LSTM whose made is computed"):
-        PyTorch("cpu", "float32").open(spec, ["y"], 1, 1)
+        backends.create("pytorch", "cpu", "float32").open(spec, ["y"], 1, 1)
 
 
 # ---------------------------------------------------------------- the other operators
