@@ -54,16 +54,12 @@ def parse_checksum(text: str) -> Checksum:
     return Checksum(algorithm, value)
 
 
-def file_checksum(path: Path, algorithm: str, progress: Progress | None = None) -> str:
+def file_checksum(path: Path, algorithm: str) -> str:
     """The hexadecimal checksum of a file; raises ``OSError``."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    done = 0
     with open(path, "rb") as stream:
         while chunk := stream.read(CHUNK):
             digest.update(chunk)
-            done += len(chunk)
-            if progress:
-                progress(done, None)
     return digest.hexdigest()
 
 
