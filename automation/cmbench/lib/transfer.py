@@ -325,7 +325,7 @@ def _differs(response: Response, known: Note, total: str) -> bool:
 def _receive(response: Response, url: str, part: Part, offset: int, wanted: Wanted) -> None:
     length = response.headers.get("Content-Length", "")
     total = offset + int(length) if length.isdigit() else None
-    encoding = _encoding(response, wanted)
+    encoding = _encoding(response, url, wanted)
     _require_plausible(response, url, None if encoding else total, wanted)
     if total is not None and shutil.disk_usage(part.path.parent).free < total - offset:
         raise no_space(part.path, total - offset)
@@ -343,10 +343,14 @@ def _receive(response: Response, url: str, part: Part, offset: int, wanted: Want
         )
 
 
-def _encoding(response: Response, wanted: Wanted) -> str:
+def _encoding(response: Response, url: str, wanted: Wanted) -> str:
     """How the server has packed the file on the way; many say so of a file that is a .gz itself."""
     named = response.headers.get("Content-Encoding", "").strip().lower()
-    return "gzip" if named in ("gzip", "x-gzip") and not _PACKED.fullmatch(wanted.name) else ""
+    names = (file_name(url), file_name(response.url), wanted.name)
+    itself = "gzip" in response.headers.get("Content-Type", "") or any(
+        map(_PACKED.fullmatch, names)
+    )
+    return "gzip" if named in ("gzip", "x-gzip") and not itself else ""
 
 
 def _require_plausible(response: Response, url: str, total: int | None, wanted: Wanted) -> None:

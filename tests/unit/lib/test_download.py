@@ -467,6 +467,11 @@ def test_a_file_that_was_packed_on_the_way_is_unpacked(get: Get, site: Site) -> 
     site.faults = ["packed"]
     packed = get(name="model.tar.gz").path.read_bytes()
     assert gzip.decompress(packed) == DATA, "many servers say so of files that are .gz themselves"
+    site.faults = ["packed"]
+    assert get(site.url("model.tgz?id=7"), name="weights").path.read_bytes()[:2] == packed[:2]
+    site.faults, site.headers["Content-Type"] = ["packed"], "application/x-gzip"
+    assert get(site.url("get?id=7"), name="weights").path.read_bytes()[:2] == packed[:2]
+    site.headers["Content-Type"] = ""
     packed_sum = hashlib.md5(packed).hexdigest()
     site.data = packed
     site.faults = ["gzip_label"]
