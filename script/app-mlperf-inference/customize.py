@@ -66,9 +66,9 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
     home = os.path.expanduser(HOME)
     run = os.path.join(home, os.path.basename(os.path.dirname(folder)))
     return {
-        "benchmark": env["CM_MLPERF_MODEL"],
+        "benchmark": asked.benchmark(env).name,
         "form": env.get("CM_MLPERF_FORM", ""),
-        "backend": env["CM_MLPERF_BACKEND"],
+        "backend": asked.backend(env).name,
         "device": env["CM_MLPERF_DEVICE"],
         "precision": env["CM_MLPERF_MODEL_PRECISION"],
         "model": model(env),
@@ -152,7 +152,7 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
     folder = os.path.dirname(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"])
     return {
         **{key: facts[key] for key in keys},
-        "accuracy": accuracy(env["CM_MLPERF_MODEL"], facts["accuracy"]),
+        "accuracy": accuracy(asked.benchmark(env).name, facts["accuracy"]),
         "options": facts.get("options", {}),
         "data_bytes": sum(each["bytes"] for each in ml_models.data_of(facts)),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],

@@ -27,6 +27,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         )
     spec = asked.benchmark(env)
     asked.backend(env)
+    find_plugins(env)
     if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
         ask_for_all(env)
         check_tree(env)
@@ -40,6 +41,20 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if need is not None:
         capacity.check_memory(env, f"the {form} {spec.name}", need.memory, need.hint)
     return {"return": 0}
+
+
+def find_plugins(env: dict[str, Any]) -> None:
+    """Tell app-mlperf-inference what the user's own benchmark and backend need."""
+    if not asked.own_folder(env):
+        return
+    found = asked.of_plugins(env)
+    env["CM_MLPERF_PLUGINS"] = found.folder
+    # Each by its name: a plan sees here that they are known only on the way.
+    env["CM_MLPERF_PLUGIN_MODEL"] = found.model
+    env["CM_MLPERF_PLUGIN_DATA"] = found.data
+    env["CM_MLPERF_PLUGIN_PACKAGE_1"] = found.package(1)
+    env["CM_MLPERF_PLUGIN_PACKAGE_2"] = found.package(2)
+    env["CM_MLPERF_PLUGIN_PACKAGE_3"] = found.package(3)
 
 
 def shorten(env: dict[str, Any]) -> None:

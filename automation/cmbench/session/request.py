@@ -336,7 +336,7 @@ def check_input(name: str, value: Any, script: Script) -> None:
     """Refuse a value that the declared type or choices do not allow; raises ``bad-value``."""
     spec = script.inputs[name]
     text = str(_plain(value))
-    if spec.choices and text not in spec.choices:
+    if spec.choices and not any(_fits(text, choice) for choice in spec.choices):
         close = did_you_mean(text, spec.choices)
         raise Error(
             "bad-value",
@@ -347,6 +347,12 @@ def check_input(name: str, value: Any, script: Script) -> None:
         _check_number(name, text, spec)
     if spec.type == "bool" and text.lower() not in _BOOLEANS:
         raise Error("bad-value", f"--{name}={text} is neither yes nor no")
+
+
+def _fits(text: str, choice: str) -> bool:
+    """Whether a value is a choice; one such as ``size.#`` leaves open what follows the point."""
+    head, point, open_part = choice.rpartition(".#")
+    return text == choice or bool(point and not open_part and text.startswith(f"{head}."))
 
 
 def _check_number(name: str, text: str, spec: InputSpec) -> None:

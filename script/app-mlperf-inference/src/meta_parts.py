@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import mlperf_catalog as catalog
 from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec
+from mlperf_catalog.asked import OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
 FASTEST = ("int8", "bfloat16")
@@ -41,8 +42,8 @@ def choices(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> 
     """What the inputs of the user's entry may be."""
     had = {scenario for spec in specs for scenario in spec.all_scenarios()}
     words: dict[str, Iterable[str]] = {
-        "model": (spec.name for spec in specs),
-        "backend": (spec.name for spec in backends),
+        "model": [*(spec.name for spec in specs), f"{OWN_MODEL}#"],
+        "backend": [*(spec.name for spec in backends), f"{OWN_BACKEND}#"],
         "device": _devices(backends),
         "precision": _precisions(backends),
         "scenario": (each for each in reversed(catalog.SCENARIOS) if each in had),

@@ -18,7 +18,7 @@ def read(path: Path) -> dict[str, Any]:
 
 APP = read(lab.SCRIPT / "app-mlperf-inference" / "meta.yaml")
 RUN = read(lab.SCRIPT / "run-mlperf-inference-app" / "meta.yaml")
-MODELS = RUN["input_description"]["model"]["choices"]
+MODELS = [name for name in RUN["input_description"]["model"]["choices"] if "#" not in name]
 SCRIPTS = {path.parent.name: read(path) for path in lab.SCRIPT.glob("*/meta.yaml")}
 
 

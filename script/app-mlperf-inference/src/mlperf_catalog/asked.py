@@ -6,6 +6,7 @@ An error says what to ask for instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import lookup, plugins
@@ -30,9 +31,48 @@ def own_folder(env: Env) -> str:
     return str(env.get(plugins.KEY) or "")
 
 
+# How a benchmark or a backend of the user's own is asked for: --model=benchmark.NAME.
+OWN_MODEL, OWN_BACKEND = "benchmark.", "backend."
+# So many packages of a backend of the user's own can be installed.
+PACKAGES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the user's own benchmark and backend need: tags of model and data, and packages."""
+
+    folder: str
+    model: str = ""
+    data: str = ""
+    packages: tuple[str, ...] = ()
+
+    def package(self, number: int) -> str:
+        """The package with a number from 1 on; empty where there are fewer."""
+        return self.packages[number - 1] if number <= len(self.packages) else ""
+
+
+def of_plugins(env: Env) -> Own:
+    """What the user's own parts need.
+
+    Raises CatalogError where the folder has not what is asked for, or needs too many packages.
+    """
+    found = Own(str(plugins.folder(own_folder(env))))
+    assets = benchmark(env).assets
+    if str(env["CM_MLPERF_MODEL"]).startswith(OWN_MODEL) and assets is not None:
+        found = replace(found, model=assets.model, data=assets.data)
+    if str(env.get("CM_MLPERF_BACKEND") or "").startswith(OWN_BACKEND):
+        device = env.get("CM_MLPERF_DEVICE") or "cpu"
+        needed = [each for each in backend(env).packages if each.device in ("", device)]
+        found = replace(found, packages=tuple(each.package for each in needed))
+    if len(found.packages) > PACKAGES:
+        raise CatalogError(f"a backend of your own can have {PACKAGES} packages at most")
+    return found
+
+
 def benchmark(env: Env) -> BenchmarkSpec:
     """The benchmark that is to be run; raises CatalogError for one that cannot be run here."""
-    name, known = str(env["CM_MLPERF_MODEL"]), lookup.benchmarks(own_folder(env))
+    name = str(env["CM_MLPERF_MODEL"]).removeprefix(OWN_MODEL)
+    known = lookup.benchmarks(own_folder(env))
     able = [each for each, spec in known.items() if spec.runnable]
     _known(list(known), name, "model", able)
     if not known[name].runnable:
@@ -90,7 +130,8 @@ def backend(env: Env) -> BackendSpec:
     form = env.get("CM_MLPERF_MODEL_PRECISION") or "float32"
     device = env.get("CM_MLPERF_DEVICE") or "cpu"
     # As meta.yaml chooses where none is named.
-    name = env.get("CM_MLPERF_BACKEND") or ("openvino" if form == "bfloat16" else "onnxruntime")
+    default = "openvino" if form == "bfloat16" else "onnxruntime"
+    name = str(env.get("CM_MLPERF_BACKEND") or default).removeprefix(OWN_BACKEND)
     public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
     _known(tuple(public), name, "backend")
     able = [key for key, spec in public.items() if spec.computes(device, form)]
