@@ -44,6 +44,13 @@ def module_of(path: Path) -> ModuleType:
     return module
 
 
+def hooks(name: str) -> Any:
+    """A module of what the hooks of several scripts share."""
+    from cmbench.lib import siblings
+
+    return siblings.hooks(str(SCRIPT / "any" / "customize.py"), name)
+
+
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
     """Removed when the tests end: data that no test changes is made once for all of them."""

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import checkouts, ml_models, siblings
+from cmbench.lib import checkouts, siblings
 
 siblings.importable(__file__, "app-mlperf-inference")
 
 from mlperf_catalog import asked  # noqa: E402
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 # Each override of the harness: where its value comes from, most special key first, and its type.
 OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {

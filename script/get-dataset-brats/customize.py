@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import calibration_lists
+from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
+
+calibration_lists = siblings.hooks(__file__, "calibration_lists")
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
 PARTS = (*MODALITIES, "seg")

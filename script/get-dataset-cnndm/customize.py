@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import calibration_lists
+from cmbench.lib import siblings
+
+calibration_lists = siblings.hooks(__file__, "calibration_lists")
+datasets = siblings.hooks(__file__, "datasets")
 
 ARTICLES = 13368
 # Where articles are given, and how the user comes by them.
@@ -34,8 +36,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     form = env.get("CM_DATASET_FORM")
     words, files = ([f"--{form}"], []) if form else real(env)
     words += ["--calibration"] if calibrates(env) else []
-    with open(os.path.join(env["CM_TMP_RUN_DIR"], "arguments"), "w", encoding="utf-8") as file:
-        file.write("".join(f"{word}\0" for word in words))
+    datasets.write_arguments(env, words)
     return {"return": 0, "relies_on": files}
 
 
@@ -88,8 +89,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the number of articles; the full set must have all of them."""
     env = i["env"]
     folder = os.getcwd()
-    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = datasets.facts_of(folder)
     if calibrates(env):
         return hand_out(env, folder)
     if not env.get("CM_DATASET_FORM") and facts["count"] != ARTICLES:

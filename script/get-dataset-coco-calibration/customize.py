@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import calibration_pictures
+from cmbench.lib import siblings
+
+calibration_pictures = siblings.hooks(__file__, "calibration_pictures")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

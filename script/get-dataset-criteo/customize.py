@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
+
+datasets = siblings.hooks(__file__, "datasets")
 
 DAYS = tuple(f"day_{number}" for number in range(24))
 # Label, 13 counts and 26 categories.
@@ -62,8 +64,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_DATASET_FORM") != "tiny":
         return {"return": 0}
     folder = os.getcwd()
-    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = datasets.facts_of(folder)
     env["CM_DATASET_PATH"] = folder
     env["CM_DATASET_SIZE"] = str(facts["pairs"])
     env["CM_DATASET_ROWS"] = ",".join(str(rows) for rows in facts["rows"])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
+
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set where the two parts lie, from the facts file that the program left behind."""
     env = i["env"]
     root = os.getcwd()
-    with open(os.path.join(root, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = datasets.facts_of(root)
     env["CM_DATASET_PATH"] = os.path.join(root, "val")
     env["CM_DATASET_SIZE"] = str(facts["parts"]["val"]["count"])
     env["CM_DATASET_TRAIN_PATH"] = os.path.join(root, "train")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cmbench.lib import calibration_lists
+from cmbench.lib import siblings
+
+calibration_lists = siblings.hooks(__file__, "calibration_lists")
 
 COUNT = 500
 NAME = re.compile(r"ILSVRC2012_val_\d{8}\.JPEG")

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import calibration_lists
+from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
+
+calibration_lists = siblings.hooks(__file__, "calibration_lists")
 
 NAMES = ("imaging.nii.gz", "segmentation.nii.gz")
 # The benchmark has one case twice, under a number that KiTS19 does not have.

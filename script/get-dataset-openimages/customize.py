@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import pictures
+from cmbench.lib import siblings
+
+pictures = siblings.hooks(__file__, "pictures")
 
 COUNT = 24781
 HOMEPAGE = "https://storage.googleapis.com/openimages/web/index.html"

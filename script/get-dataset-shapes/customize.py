@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
+
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set where pictures and annotations lie, from the facts that the program left behind."""
     env = i["env"]
     root, part = os.getcwd(), f"{env['CM_SHAPES_PART']}2017"
-    with open(os.path.join(root, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = datasets.facts_of(root)
     env["CM_DATASET_PATH"] = root
     env["CM_DATASET_IMAGES_PATH"] = os.path.join(root, part)
     annotations = os.path.join(root, "annotations", f"instances_{part}.json")

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models
-from cmbench.lib.programs import run_program
+from cmbench.lib import siblings
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 WINDOW = (224, 224, 160)
 FULL: dict[str, Any] = {
@@ -30,16 +31,10 @@ RECORD = "https://zenodo.org/record/3928973"
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
-    env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic" or env["CM_BRATS_UNET_RETRAIN"] == "yes":
-        program = "synthetic" if form == "synthetic" else "retrain"
-        return run_program(i, program)
-    if form == "tiny":
-        ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
-        return {"return": 0}
-    env["CM_BRATS_UNET_DOWNLOAD"] = "yes"
-    return {"return": 0}
+    answer: dict[str, Any] = ml_models.prepare(
+        i, i["env"]["CM_BRATS_UNET_RETRAIN"], "CM_BRATS_UNET_DOWNLOAD"
+    )
+    return answer
 
 
 def check_size(path: str) -> None:
@@ -59,11 +54,8 @@ def check_size(path: str) -> None:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Verify the file and set what scripts that use a model look at."""
     env = i["env"]
-    folder = os.getcwd()
     if env.get("CM_BRATS_UNET_DOWNLOAD") == "yes":
-        source = env["CM_BRATS_UNET_DOWNLOADED"]
-        check_size(source)
-        name = ml_models.linked(source, folder)
-        ml_models.describe(folder, {**FULL, "file": name})
-    facts = ml_models.offer(env, folder)
-    return {"return": 0, "version": facts["sha256"][:12]}
+        check_size(env["CM_BRATS_UNET_DOWNLOADED"])
+        ml_models.describe_linked(os.getcwd(), FULL, env["CM_BRATS_UNET_DOWNLOADED"])
+    answer: dict[str, Any] = ml_models.finish(env)
+    return answer

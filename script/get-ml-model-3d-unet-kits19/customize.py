@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cmbench.lib import ml_models
-from cmbench.lib.programs import run_program
+from cmbench.lib import siblings
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 SIDE = 128
 FULL: dict[str, Any] = {
@@ -25,26 +26,16 @@ FULL: dict[str, Any] = {
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
-    env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic" or env["CM_UNET_RETRAIN"] == "yes":
-        program = "synthetic" if form == "synthetic" else "retrain"
-        return run_program(i, program)
-    if form == "tiny":
-        ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
-        return {"return": 0}
-    env["CM_UNET_DOWNLOAD"] = "yes"
-    return {"return": 0}
+    answer: dict[str, Any] = ml_models.prepare(i, i["env"]["CM_UNET_RETRAIN"], "CM_UNET_DOWNLOAD")
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Verify the file and set what scripts that use a model look at."""
     env = i["env"]
-    folder = os.getcwd()
     if env.get("CM_UNET_DOWNLOAD") == "yes":
-        name = ml_models.linked(env["CM_UNET_DOWNLOADED"], folder)
-        ml_models.describe(folder, {**FULL, "file": name})
+        ml_models.describe_linked(os.getcwd(), FULL, env["CM_UNET_DOWNLOADED"])
     elif env.get("CM_ML_MODEL_FORM") == "synthetic":
-        ml_models.describe(folder, ml_models.synthetic(FULL))
-    facts = ml_models.offer(env, folder)
-    return {"return": 0, "version": facts["sha256"][:12]}
+        ml_models.describe(os.getcwd(), ml_models.synthetic(FULL))
+    answer: dict[str, Any] = ml_models.finish(env)
+    return answer

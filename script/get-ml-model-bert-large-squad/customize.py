@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cmbench.lib import ml_models
-from cmbench.lib.programs import run_program
+from cmbench.lib import siblings
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 # F1 of the float model that the rules refer to, and the share of it that bert-99 must reach.
 REFERENCE_F1 = 90.874
@@ -18,17 +19,8 @@ LENGTH = 384
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
-    env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic" or env["CM_BERT_RETRAIN"] == "yes":
-        program = "synthetic" if form == "synthetic" else "retrain"
-        return run_program(i, program)
-    if form == "tiny":
-        shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
-        ml_models.hand_out(shipped, os.getcwd())
-        return {"return": 0}
-    env["CM_BERT_DOWNLOAD"] = "yes"
-    return {"return": 0}
+    answer: dict[str, Any] = ml_models.prepare(i, i["env"]["CM_BERT_RETRAIN"], "CM_BERT_DOWNLOAD")
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -48,24 +40,12 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def _describe(env: dict[str, Any], folder: str) -> None:
     """Write model.json for the downloaded file, which is linked into the entry."""
-    source = env["CM_BERT_DOWNLOADED"]
-    name = os.path.basename(source)
-    link = os.path.join(folder, name)
-    if not os.path.lexists(link):
-        os.symlink(source, link)
-    ml_models.describe(
-        folder,
-        {
-            "name": "bert_large_squad",
-            "file": name,
-            "precision": env["CM_ML_MODEL_PRECISION"],
-            "inputs": [{"name": each, "dtype": "int64", "shape": [LENGTH]} for each in INPUTS],
-            "outputs": [{"name": each, "dtype": "float32", "shape": [LENGTH]} for each in OUTPUTS],
-            "accuracy": {
-                "metric": "F1",
-                "unit": "%",
-                "reference": REFERENCE_F1,
-                "target": REFERENCE_F1 * TARGET_SHARE,
-            },
-        },
-    )
+    bounds = {"reference": REFERENCE_F1, "target": REFERENCE_F1 * TARGET_SHARE}
+    full = {
+        "name": "bert_large_squad",
+        "precision": env["CM_ML_MODEL_PRECISION"],
+        "inputs": [{"name": each, "dtype": "int64", "shape": [LENGTH]} for each in INPUTS],
+        "outputs": [{"name": each, "dtype": "float32", "shape": [LENGTH]} for each in OUTPUTS],
+        "accuracy": {"metric": "F1", "unit": "%", **bounds},
+    }
+    ml_models.describe_linked(folder, full, env["CM_BERT_DOWNLOADED"])

@@ -7,9 +7,11 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, ml_models
+from cmbench.lib import capacity, siblings
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 FULL_ACCURACY = {"v1": "80.25", "v2": "80.31"}
 # Caps that are proposed when the real tables do not fit.
@@ -122,12 +124,7 @@ def _downloaded(env: dict[str, Any]) -> None:
     if env["CM_ML_MODEL_FRAMEWORK"] == "onnx" and version == "v1":
         ml_models.offer(env, _describe_export(path))
         return
-    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
-    env["CM_ML_MODEL_PATH"] = path if os.path.isdir(path) else os.path.dirname(path)
-    env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY[version]
-    env["CM_ML_MODEL_RETRAINING"] = "no"
-    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
+    ml_models.as_it_is(env, path, FULL_ACCURACY[version])
 
 
 def _describe_export(path: str) -> str:

@@ -6,9 +6,11 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, ml_models
+from cmbench.lib import capacity, siblings
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 # ROUGE-1 of the reference.
 FULL_ACCURACY = "42.9865"
@@ -92,7 +94,9 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         found = env.get("CM_GPTJ_EXTRACTED") or env["GPTJ_CHECKPOINT_PATH"]
         env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_TOKENIZER_PATH"] = _checkpoint(found)
         if env["CM_GPTJ_CONVERT"] == "no":
-            return _as_it_is(env)
+            path = env["GPTJ_CHECKPOINT_PATH"]
+            unchanged: dict[str, Any] = ml_models.as_it_is(env, path, FULL_ACCURACY)
+            return unchanged
         answer = run_program(i, "convert")
         if answer["return"]:
             return answer
@@ -111,15 +115,3 @@ def _checkpoint(path: str) -> str:
         if "config.json" in names:
             return folder
     raise Error("model-file", f"what was fetched has no config.json: {path}")
-
-
-def _as_it_is(env: dict[str, Any]) -> dict[str, Any]:
-    """Hand out the checkpoint itself."""
-    path = env["GPTJ_CHECKPOINT_PATH"]
-    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
-    env["CM_ML_MODEL_PATH"] = path
-    env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY
-    env["CM_ML_MODEL_RETRAINING"] = "no"
-    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
-    return {"return": 0}

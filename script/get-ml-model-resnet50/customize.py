@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from cmbench.lib import ml_models
-from cmbench.lib.programs import run_program
+from cmbench.lib import siblings
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 SIDE = 224
 CLASSES = 1001
@@ -26,15 +27,8 @@ FULL: dict[str, Any] = {
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a tiny or a synthetic model into the cache entry; the full one is a dependency."""
-    env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic" or env["CM_RESNET50_RETRAIN"] == "yes":
-        program = "synthetic" if form == "synthetic" else "retrain"
-        return run_program(i, program)
-    if form == "tiny":
-        shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
-        ml_models.hand_out(shipped, os.getcwd())
-    return {"return": 0}
+    answer: dict[str, Any] = ml_models.prepare(i, i["env"]["CM_RESNET50_RETRAIN"])
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -42,8 +36,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     folder = os.getcwd()
     if env.get("CM_ML_MODEL_FORM") not in ("tiny", "synthetic"):
-        name = ml_models.linked(env["CM_RESNET50_DOWNLOADED"], folder)
-        ml_models.describe(folder, {**FULL, "file": name})
+        ml_models.describe_linked(folder, FULL, env["CM_RESNET50_DOWNLOADED"])
     facts = ml_models.offer(env, folder)
     env["CM_ML_MODEL_IMAGE_HEIGHT"] = str(facts["inputs"][0]["shape"][1])
     env["CM_ML_MODEL_IMAGE_WIDTH"] = str(facts["inputs"][0]["shape"][2])

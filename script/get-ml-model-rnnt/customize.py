@@ -6,9 +6,11 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models
+from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
 from cmbench.lib.yes_no import is_yes
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 # 100 % less the word error rate of 7.452 %.
 FULL_ACCURACY = "92.548"
@@ -47,7 +49,10 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Convert what was downloaded, verify the files and tell of them."""
     env = i["env"]
     if env.get("CM_RNNT_CONVERT") == "no":
-        return _as_it_is(env)
+        unchanged: dict[str, Any] = ml_models.as_it_is(
+            env, env["CM_RNNT_DOWNLOADED"], FULL_ACCURACY
+        )
+        return unchanged
     folder = os.getcwd()
     if env.get("CM_RNNT_CONVERT") == "yes":
         env["CM_RNNT_CHECKPOINT_FILE"] = env["CM_RNNT_DOWNLOADED"]
@@ -60,15 +65,3 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if "source" in facts:
         env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["file"]
     return {"return": 0, "version": facts["sha256"][:12]}
-
-
-def _as_it_is(env: dict[str, Any]) -> dict[str, Any]:
-    """Hand out the checkpoint itself."""
-    path = env["CM_RNNT_DOWNLOADED"]
-    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
-    env["CM_ML_MODEL_PATH"] = os.path.dirname(path)
-    env["CM_ML_MODEL_ACCURACY"] = FULL_ACCURACY
-    env["CM_ML_MODEL_RETRAINING"] = "no"
-    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = os.path.basename(path)
-    return {"return": 0}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import detectors
+from cmbench.lib import siblings
+
+detectors = siblings.hooks(__file__, "detectors")
 
 SIDE = 1200
 FULL: dict[str, Any] = {

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
 
 # How many values each category of the tiny multi-hot form has; the full form has up to 100.
 TINY_HOT = "3,2,1,2,6,1,1,1,1,3,3,4,1,4,4,3,1,1,1,5,8,6,4,3,1,1"
@@ -37,9 +40,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         relied = [day]
     else:
         words, relied = real(env)
-    arguments = [*words, "--name", env["CM_DATASET"]]
-    with open(os.path.join(env["CM_TMP_RUN_DIR"], "arguments"), "w", encoding="utf-8") as file:
-        file.write("".join(f"{word}\0" for word in arguments))
+    datasets.write_arguments(env, [*words, "--name", env["CM_DATASET"]])
     return {"return": 0, "relies_on": relied}
 
 
@@ -116,13 +117,5 @@ def real_rows(env: dict[str, Any]) -> str:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
-    folder = os.getcwd()
-    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
-    if calibrates(env):
-        env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
-        return {"return": 0}
-    env["CM_DATASET_PREPROCESSED_PATH"] = folder
-    env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM", "")
-    env["CM_DATASET_SIZE"] = str(facts["count"])
-    return {"return": 0}
+    answer: dict[str, Any] = datasets.hand_out(env, training=calibrates(env))
+    return answer

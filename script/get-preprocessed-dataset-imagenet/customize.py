@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -63,17 +65,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
     folder = env["CM_DATASET_PREPROCESSED_OUT"]
-    facts_file = os.path.join(folder, "dataset.json")
-    with open(facts_file, encoding="utf-8") as file:
-        facts = json.load(file)
-    outside = (
-        [] if folder == os.getcwd() else [os.path.join(folder, name) for name in facts["files"]]
-    )
-    answer = {"return": 0, "relies_on": [facts_file, *outside] if outside else []}
-    if env["CM_DATASET_TYPE"] == "training":
-        env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
-        return answer
-    env["CM_DATASET_PREPROCESSED_PATH"] = folder
-    env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM") or "full"
-    env["CM_DATASET_SIZE"] = str(facts["count"])
-    return answer
+    names = [] if folder == os.getcwd() else ["dataset.json", *datasets.facts_of(folder)["files"]]
+    training = env["CM_DATASET_TYPE"] == "training"
+    answer = datasets.hand_out(env, training=training, form="full", folder=folder)
+    return {**answer, "relies_on": [os.path.join(folder, name) for name in names]}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -27,13 +28,5 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
-    folder = os.getcwd()
-    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
-    if env["CM_DATASET_TYPE"] == "training":
-        env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
-        return {"return": 0}
-    env["CM_DATASET_PREPROCESSED_PATH"] = folder
-    env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM", "")
-    env["CM_DATASET_SIZE"] = str(facts["count"])
-    return {"return": 0}
+    answer: dict[str, Any] = datasets.hand_out(env, training=env["CM_DATASET_TYPE"] == "training")
+    return answer

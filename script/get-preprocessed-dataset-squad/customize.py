@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
+
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
 
 # Features of the whole dev set, which is what runs of the rules have.
 QSL_COUNT = "10833"
@@ -38,14 +41,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
-    folder = os.getcwd()
-    with open(os.path.join(folder, "dataset.json"), encoding="utf-8") as file:
-        facts = json.load(file)
-    if env["CM_DATASET_TYPE"] == "training":
-        env["CM_DATASET_PREPROCESSED_TRAINING_PATH"] = folder
-        return {"return": 0}
-    env["CM_DATASET_PREPROCESSED_PATH"] = folder
-    env["CM_DATASET_PREPROCESSED_FORM"] = env.get("CM_DATASET_FORM") or "full"
-    env["CM_DATASET_SIZE"] = str(facts["count"])
-    env["CM_DATASET_SQUAD_TOKENIZED_PATH"] = folder
-    return {"return": 0}
+    training = env["CM_DATASET_TYPE"] == "training"
+    if not training:
+        env["CM_DATASET_SQUAD_TOKENIZED_PATH"] = os.getcwd()
+    answer: dict[str, Any] = datasets.hand_out(env, training=training, form="full")
+    return answer

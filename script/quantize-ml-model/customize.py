@@ -7,7 +7,9 @@ import os
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import ml_models
+from cmbench.lib import siblings
+
+ml_models = siblings.hooks(__file__, "ml_models")
 
 NEEDED = {
     "CM_ML_MODEL_FACTS_FILE_WITH_PATH": "a model with its facts (get,ml-model,...)",

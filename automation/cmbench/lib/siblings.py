@@ -1,8 +1,10 @@
-"""Code that several scripts share: the ``src`` folder of one of them."""
+"""Code that several scripts share: the ``src`` folder of one of them, or the folder ``hooks``."""
 
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -23,6 +25,23 @@ def importable(script_file: str, *aliases: str) -> None:
         folder = os.path.join(scripts, alias, "src")
         if folder not in sys.path:
             sys.path.append(folder)
+
+
+def hooks(script_file: str, name: str) -> Any:
+    """The module ``name`` of the folder ``hooks`` beside the script at ``script_file``.
+
+    Each repository has modules of its own: two checkouts in one process do not mix.
+    """
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(script_file))), "hooks")
+    package = "cmbench_hooks_" + folder.encode().hex()
+    if package not in sys.modules:
+        place = os.path.join(folder, "__init__.py")
+        spec = importlib.util.spec_from_file_location(
+            package, place, submodule_search_locations=[folder]
+        )
+        assert spec is not None
+        sys.modules[package] = importlib.util.module_from_spec(spec)
+    return importlib.import_module(f"{package}.{name}")
 
 
 def told(hook: Hook) -> Hook:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import calibration_pictures
 from support import served
+
+calibration_pictures = lab.hooks("calibration_pictures")
 
 NAMES = [f"{number:012d}.jpg" for number in range(calibration_pictures.COUNT)]
 

@@ -14,8 +14,9 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import pictures
 from support import served
+
+pictures = lab.hooks("pictures")
 
 SCRIPT = forms.SCRIPT / "get-dataset-openimages"
 customize = lab.module_of(SCRIPT / "customize.py")

@@ -18,8 +18,9 @@ from mlperf_harness.settings import ModelSpec
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from cmbench.lib import ml_models
 from support import run
+
+ml_models = lab.hooks("ml_models")
 
 SCRIPT = forms.SCRIPT / "get-ml-model-3d-unet-kits19"
 VOLUMES = forms.SCRIPT / "get-preprocessed-dataset-kits19" / "src" / "synthetic.py"

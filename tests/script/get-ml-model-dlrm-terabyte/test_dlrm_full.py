@@ -22,7 +22,6 @@ import yaml
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import ml_models
 from cmbench.lib.host import machine
 
 SCRIPT = forms.SCRIPT / "get-ml-model-dlrm-terabyte"
@@ -30,6 +29,8 @@ customize = lab.module_of(SCRIPT / "customize.py")
 if str(SCRIPT / "src") not in sys.path:
     sys.path.insert(0, str(SCRIPT / "src"))
 import recommender  # noqa: E402
+
+ml_models = lab.hooks("ml_models")
 
 # What the programs import by its plain name must be this script's.
 weights = sys.modules["weights"] = lab.module_of(SCRIPT / "src" / "weights.py")

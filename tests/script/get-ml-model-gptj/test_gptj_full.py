@@ -20,7 +20,6 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib import ml_models
 from cmbench.lib.host import machine
 
 SCRIPT = forms.SCRIPT / "get-ml-model-gptj"
@@ -29,6 +28,8 @@ if str(SCRIPT / "src") not in sys.path:
     sys.path.insert(0, str(SCRIPT / "src"))
 import checkpoint  # noqa: E402
 import decoder  # noqa: E402
+
+ml_models = lab.hooks("ml_models")
 
 convert = lab.module_of(SCRIPT / "src" / "convert.py")
 synthetic = lab.module_of(SCRIPT / "src" / "synthetic.py")

@@ -22,8 +22,9 @@ from mlperf_harness.settings import MAIN, ModelSpec
 
 import benchmark_forms as forms
 import benchmark_lab as lab
-from cmbench.lib import ml_models
 from support import run
+
+ml_models = lab.hooks("ml_models")
 
 SRC = forms.SCRIPT / "get-ml-model-retinanet" / "src"
 sys.path.insert(0, str(SRC))

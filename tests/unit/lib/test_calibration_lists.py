@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import benchmark_lab as lab
 from cmbench.errors import Error
-from cmbench.lib.calibration_lists import entries
 
+entries = lab.hooks("calibration_lists").entries
 CASE = re.compile(r"case_\d{5}")
 
 

@@ -6,28 +6,19 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cmbench.lib import ml_models
-
-SYNTHETIC = "synthetic"
+from . import ml_models
 
 
-def prepare(i: Mapping[str, Any]) -> dict[str, Any]:
+def prepare(i: dict[str, Any]) -> dict[str, Any]:
     """Put the tiny model into the cache entry or make one; a full one is a dependency.
 
     Reads ``CM_ML_MODEL_FORM`` and ``CM_DETECTOR_RETRAIN``.
     """
     env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == SYNTHETIC or env["CM_DETECTOR_RETRAIN"] == "yes":
-        program = SYNTHETIC if form == SYNTHETIC else "retrain"
-        answer: dict[str, Any] = i["automation"].run_native_script(
-            {"run_script_input": i["run_script_input"], "env": env, "script_name": program}
-        )
+    answer = ml_models.prepare(i, env["CM_DETECTOR_RETRAIN"])
+    if env.get("CM_ML_MODEL_FORM") == ml_models.SYNTHETIC or env["CM_DETECTOR_RETRAIN"] == "yes":
         return {**answer, "relies_on": _programs(env["CM_TMP_CURRENT_SCRIPT_PATH"])}
-    if form == "tiny":
-        shipped = os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny")
-        ml_models.hand_out(shipped, os.getcwd())
-    return {"return": 0}
+    return answer
 
 
 def _programs(script: str) -> list[str]:
@@ -44,10 +35,8 @@ def finish(i: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Any]:
     env = i["env"]
     folder = os.getcwd()
     form = env.get("CM_ML_MODEL_FORM")
-    if form == SYNTHETIC:
+    if form == ml_models.SYNTHETIC:
         ml_models.describe(folder, ml_models.synthetic(full))
     elif form != "tiny":
-        name = ml_models.linked(env["CM_DETECTOR_DOWNLOADED"], folder)
-        ml_models.describe(folder, {**full, "file": name})
-    facts = ml_models.offer(env, folder)
-    return {"return": 0, "version": facts["sha256"][:12]}
+        ml_models.describe_linked(folder, full, env["CM_DETECTOR_DOWNLOADED"])
+    return ml_models.finish(env)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib.programs import run_program
 
 SHOWN = 3
 
 
-def fetch(i: Mapping[str, Any], key: str, names: Sequence[str], folder: str, url: str) -> None:
+def fetch(i: dict[str, Any], key: str, names: Sequence[str], folder: str, url: str) -> None:
     """Download the images that ``folder`` does not hold.
 
     The script's ``fetch.sh`` gets them: ``key`` tells it the file that names them (JSON).
@@ -22,9 +23,7 @@ def fetch(i: Mapping[str, Any], key: str, names: Sequence[str], folder: str, url
     with open(wanted, "w", encoding="utf-8") as file:
         json.dump({"names": list(names), "folder": folder, "url": url}, file)
     env[key] = wanted
-    i["automation"].run_native_script(
-        {"run_script_input": i["run_script_input"], "env": env, "script_name": "fetch"}
-    )
+    run_program(i, "fetch")
 
 
 def check(folder: str, names: Sequence[str], what: str, context: Sequence[str] = ()) -> None:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from cmbench.lib import calibration_lists, pictures
+from . import calibration_lists, pictures
 
 COUNT = 500
 # A name and nothing else, so that no list leads out of the folder of the pictures.
 NAME = re.compile(r"[\w-][\w.-]*\.jpg")
 
 
-def provide(i: Mapping[str, Any]) -> tuple[str, str]:
+def provide(i: dict[str, Any]) -> tuple[str, str]:
     """The list, and the folder of the images, which are fetched; Error when some are missing.
 
     Reads ``CM_CALIBRATION_LIST_FILE_WITH_PATH``, ``CM_CALIBRATION_URL`` and what the user gave:

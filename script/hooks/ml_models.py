@@ -20,8 +20,52 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.files import file_checksum
+from cmbench.lib.programs import run_program
 
 FACTS = "model.json"
+SYNTHETIC = "synthetic"
+
+
+def prepare(i: dict[str, Any], retrain: str, download: str = "") -> dict[str, Any]:
+    """Put the tiny model into the cache entry, or make one; a full one is left to a download.
+
+    Reads ``CM_ML_MODEL_FORM``; ``retrain`` is yes when the tiny one is trained again. ``download``
+    is the key that asks for the download.
+    """
+    env = i["env"]
+    form = env.get("CM_ML_MODEL_FORM")
+    if form == SYNTHETIC or retrain == "yes":
+        return run_program(i, SYNTHETIC if form == SYNTHETIC else "retrain")
+    if form == "tiny":
+        hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
+    elif download:
+        env[download] = "yes"
+    return {"return": 0}
+
+
+def describe_linked(folder: str, full: Mapping[str, Any], source: str) -> None:
+    """Let the downloaded file ``source`` appear in ``folder`` with the facts ``full``."""
+    describe(folder, {**full, "file": linked(source, folder)})
+
+
+def finish(env: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Verify the model in the cache entry and tell ``env`` about it: the answer of a hook."""
+    return {"return": 0, "version": offer(env, os.getcwd())["sha256"][:12]}
+
+
+def as_it_is(env: MutableMapping[str, Any], path: str, accuracy: str) -> dict[str, Any]:
+    """Hand out a checkpoint, a file or a folder, that is not converted."""
+    env["CM_ML_MODEL_FILE_WITH_PATH"] = path
+    env["CM_ML_MODEL_PATH"] = path if os.path.isdir(path) else os.path.dirname(path)
+    env["CM_ML_MODEL_ACCURACY"] = accuracy
+    _as_published(env, os.path.basename(path))
+    return {"return": 0}
+
+
+def _as_published(env: MutableMapping[str, Any], weights: str) -> None:
+    env["CM_ML_MODEL_RETRAINING"] = "no"
+    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
+    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = weights
 
 
 def hand_out(shipped: str, folder: str) -> None:
@@ -72,9 +116,7 @@ def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
     env["CM_ML_MODEL_OUTPUT_LAYER_NAME"] = facts["outputs"][0]["name"]
     env["CM_ML_MODEL_INPUT_DATA_TYPES"] = facts["precision"]
     env["CM_ML_MODEL_WEIGHT_DATA_TYPES"] = facts["precision"]
-    env["CM_ML_MODEL_RETRAINING"] = "no"
-    env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = "no"
-    env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["file"]
+    _as_published(env, facts["file"])
     return facts
 
 

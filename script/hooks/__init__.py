@@ -1,0 +1,1 @@
+"""What the hooks of several scripts share; ``cmbench.lib.siblings.hooks`` imports it."""
