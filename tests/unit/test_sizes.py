@@ -20,10 +20,10 @@ radon = pytest.importorskip("radon.complexity", reason="radon is not installed: 
 AIM = (23, 9, 15)
 # Lines at the 95th percentile, complexity at the 95th percentile, largest complexity.
 LIMITS = {
-    "engine": (23, 11, 23),
-    "customize.py": (27, 10, 15),
-    "script programs": (27, 9, 15),
-    "harness": (23, 9, 30),
+    "engine": (23, 10, 23),
+    "customize.py": (24, 9, 15),
+    "script programs": (23, 9, 15),
+    "harness": (23, 9, 15),
     "submission": (23, 9, 15),
 }
 

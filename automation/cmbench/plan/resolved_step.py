@@ -73,6 +73,7 @@ class Frame:
 
     @property
     def cacheable(self) -> bool:
+        """Whether the result is kept: by the script, or because the request asks for it."""
         request = self.request
         wanted = self.script.cache or (self.script.can_force_cache and request.force_cache)
         return wanted and not request.skip_cache

@@ -73,12 +73,14 @@ class PlanEnv(TracedEnv):
         return next((self._promises[pattern] for pattern in hits), None)
 
     def peek(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or what an earlier step promises for it; unnoticed."""
         value = dict.get(self, key, MISSING)
         if value is not MISSING:
             return value
         return self.promised(key) or default
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The same, noted as read."""
         self.note(key)
         return self.peek(key, default)
 

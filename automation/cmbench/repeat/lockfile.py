@@ -87,6 +87,7 @@ class LockedResolver(Resolver):
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 
     def resolve(self, request: Request, parent: Frame | None) -> Frame:
+        """The step as the lock pins it; raises ``lock-broken`` for an edited script."""
         frame = super().resolve(request, parent)
         if self._lock.strict:
             self._refuse_edited(frame.script)
@@ -94,6 +95,7 @@ class LockedResolver(Resolver):
         return super().resolve(pinned, parent) if pinned else frame
 
     def go_on(self, frame: Frame, parent: Frame | None) -> Frame:
+        """Go on with the dependencies; raises ``lock-broken`` for an edited script."""
         if self._lock.strict:
             self._refuse_edited(frame.script)
         return super().go_on(frame, parent)

@@ -45,15 +45,20 @@ class Runner(Protocol):
     cmind: Any
 
     @property
-    def actions(self) -> Actions: ...
+    def actions(self) -> Actions:
+        """What ``customize.py`` may ask of the tool itself."""
 
-    def native_script(self, frame: Frame, base: str = "") -> str: ...
+    def native_script(self, frame: Frame, base: str = "") -> str:
+        """The path of the native script for this platform; empty where there is none."""
 
-    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None: ...
+    def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
+        """Run a native script; raises ``script-failed``."""
 
-    def words(self, frame: Frame) -> tuple[str, ...]: ...
+    def words(self, frame: Frame) -> tuple[str, ...]:
+        """The env words that native programs of the step may read."""
 
-    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]: ...
+    def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
+        """The dictionary that a hook of ``customize.py`` takes."""
 
 
 def os_info() -> dict[str, Any]:

@@ -41,10 +41,12 @@ class WatchedEnv(PlanEnv):
         return env
 
     def note(self, key: str) -> None:
+        """Note a read, and whether another step that runs now may set the key."""
         self._look(key)
         super().note(key)
 
     def peek(self, key: str, default: Any = None) -> Any:
+        """The value; it counts as a look at what other steps may set."""
         self._look(key)
         return super().peek(key, default)
 

@@ -102,6 +102,7 @@ def exports(frame: Frame) -> dict[str, Any]:
 
 
 def state_exports(frame: Frame) -> dict[str, Any]:
+    """The state that the step gives back."""
     state: TracedEnv = frame.state
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
     for key in keys:
@@ -118,6 +119,7 @@ def _storable(value: Any) -> Any:
 def joined(
     one: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
+    """Both mappings of mappings; ``other`` wins."""
     return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
 
 
@@ -136,6 +138,7 @@ def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
 
 
 def remove(names: Iterable[str], place: Place) -> None:
+    """Remove files and folders of the working directory of a step."""
     for name in names:
         path = os.path.join(place.cwd, name)
         if os.path.isdir(path) and not os.path.islink(path):
