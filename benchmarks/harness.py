@@ -418,7 +418,7 @@ def loaded_bytes(case: Case) -> int:
 
 
 def text_of(shape: Shape) -> str:
-    """A shape in a few characters: callers x threads, batch."""
+    """A shape in a few characters: workers x threads, batch."""
     return f"({shape.workers}x{shape.threads}, b{shape.batch})"
 
 

@@ -121,7 +121,7 @@ def call_p90_ms(predictor: Any, feeds: Sequence[Feeds], seconds: float) -> float
 
 
 def rate(predictors: Sequence[Any], feeds: Sequence[Feeds], seconds: float) -> float:
-    """Samples/s of all callers over whole passes through the samples, after a warm-up."""
+    """Samples/s of all workers over whole passes through the samples, after a warm-up."""
     passes, samples = 0, 0
     for predictor in predictors:
         predictor.predict(feeds[0])
@@ -134,7 +134,7 @@ def rate(predictors: Sequence[Any], feeds: Sequence[Feeds], seconds: float) -> f
 
 
 def one_pass(predictors: Sequence[Any], feeds: Sequence[Feeds]) -> None:
-    """Every batch once, shared by the callers."""
+    """Every batch once, shared by the workers."""
     left: SimpleQueue[Feeds] = SimpleQueue()
     for one in feeds:
         left.put(one)

@@ -84,12 +84,12 @@ class Card(Backend):
     largest_batch = 4
     library_bytes = 1000
 
-    def open(self, graph, outputs, callers, threads):
+    def open(self, graph, outputs, workers, threads):
         assert self.setup.options["server"] == "localhost:1", "each run is told of the server"
-        assert (callers, threads) in self.layouts(8)
+        assert (workers, threads) in self.layouts(8)
         assert Path(graph.path).name == "engine.onnx", "what was built is opened"
         inner = backends.create("onnxruntime", "cpu", "float32")
-        return [Mine(each) for each in inner.open(graph, outputs, callers, threads)]
+        return [Mine(each) for each in inner.open(graph, outputs, workers, threads)]
 
     def versions(self):
         return {"card": "3.1"}

@@ -40,13 +40,13 @@ def samples() -> Any:
     return np.load(lab.arrays() / "samples.npy")
 
 
-@pytest.mark.parametrize(("callers", "threads"), [(1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("workers", "threads"), [(1, 1), (2, 1), (2, 2)])
 @pytest.mark.parametrize("name", ["openvino", "pytorch"])
-def test_a_backend_answers_like_onnx_runtime(name: str, callers: int, threads: int) -> None:
+def test_a_backend_answers_like_onnx_runtime(name: str, workers: int, threads: int) -> None:
     (reference,) = create("onnxruntime").open(graph(), OUTPUTS, 1, 1)
     labels, scores = reference.predict({"input_tensor:0": samples()})
-    predictors = create(name).open(graph(), OUTPUTS, callers, threads)
-    assert len(predictors) == callers
+    predictors = create(name).open(graph(), OUTPUTS, workers, threads)
+    assert len(predictors) == workers
     for predictor in predictors:
         found = predictor.predict({"input_tensor:0": samples()})
         np.testing.assert_array_equal(found[0], labels)

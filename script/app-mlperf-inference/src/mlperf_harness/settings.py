@@ -227,7 +227,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a machine is divided: callers of the model, threads of each, most samples in a batch."""
+    """How a machine is divided: workers of the model, threads of each, most samples in a batch."""
 
     workers: int
     threads: int

@@ -60,9 +60,9 @@ class Backend(ABC):
 
     @abstractmethod
     def open(
-        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """One predictor for each of ``callers`` workers, with ``threads`` threads each.
+        """One predictor for each of ``workers`` workers, with ``threads`` threads each.
 
         Raises HarnessError when the model cannot be opened, has another signature than its
         specification says, or would not run on the asked device.

@@ -27,11 +27,11 @@ class Null(Backend):
     """The null backend; it runs on any device because it never touches one."""
 
     def open(
-        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
         """See ``base.Backend``; the model file is not read."""
         wanted = [next(t for t in graph.outputs if t.name == name) for name in outputs]
-        return [NullPredictor(wanted) for _ in range(callers)]
+        return [NullPredictor(wanted) for _ in range(workers)]
 
     def versions(self) -> dict[str, str]:
         """There is no library behind it."""

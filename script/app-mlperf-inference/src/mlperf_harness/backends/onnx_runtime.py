@@ -25,7 +25,7 @@ DTYPES = {
 
 
 class OnnxPredictor(Predictor):
-    """Calls a session; sessions of one thread may be shared between callers."""
+    """Calls a session; sessions of one thread may be shared between workers."""
 
     def __init__(self, session: Any, outputs: Sequence[str]) -> None:
         self._run = session.run
@@ -51,16 +51,16 @@ class OnnxRuntime(Backend):
             )
 
     def open(
-        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``. Callers with one thread share one session and its weights."""
+        """See ``base.Backend``. Workers with one thread share one session and its weights."""
         sessions = [
-            self._session(graph.path, threads) for _ in range(callers if threads > 1 else 1)
+            self._session(graph.path, threads) for _ in range(workers if threads > 1 else 1)
         ]
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(sessions[0].get_inputs()))
         check_signature("output", wanted, _tensors(sessions[0].get_outputs()))
-        return [OnnxPredictor(sessions[n % len(sessions)], outputs) for n in range(callers)]
+        return [OnnxPredictor(sessions[n % len(sessions)], outputs) for n in range(workers)]
 
     def _session(self, path: str, threads: int) -> Any:
         options = onnxruntime.SessionOptions()

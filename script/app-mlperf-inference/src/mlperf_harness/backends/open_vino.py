@@ -88,9 +88,9 @@ class OpenVino(Backend):
         return wanted
 
     def open(
-        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``. Callers with one thread share one model with a stream for each."""
+        """See ``base.Backend``. Workers with one thread share one model with a stream for each."""
         file = str(Path(graph.path).resolve())
         before = footprint.mapped([file])
         model = self._read(graph.path)
@@ -101,16 +101,16 @@ class OpenVino(Backend):
         check_signature("input", graph.inputs, _tensors(model.inputs))
         check_signature("output", wanted, _tensors(model.outputs))
         shared = threads == 1
-        streams = callers if shared else 1
+        streams = workers if shared else 1
         with weights.sparing():
             models = [
                 self._compile(graph.path, model, streams, threads * streams)
-                for _ in range(1 if shared else callers)
+                for _ in range(1 if shared else workers)
             ]
         step = INTEGER_STEP if self._integers else Predictor.length_step
         return [
             OpenVinoPredictor(models[n % len(models)], outputs, weights, step)
-            for n in range(callers)
+            for n in range(workers)
         ]
 
     def _read(self, path: str) -> Any:

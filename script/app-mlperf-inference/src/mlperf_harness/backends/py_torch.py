@@ -31,7 +31,7 @@ class Opened:
 
 
 class TorchPredictor(Predictor):
-    """Calls a module that several callers share: PyTorch's modules keep nothing of a call."""
+    """Calls a module that several workers share: PyTorch's modules keep nothing of a call."""
 
     def __init__(
         self, opened: Opened, outputs: Sequence[str], device: str, dtype: Any, threads: int
@@ -87,15 +87,15 @@ class PyTorch(Backend):
         self._dtype = DTYPES[setup.precision]
 
     def open(
-        self, graph: GraphSpec, outputs: Sequence[str], callers: int, threads: int
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``. All callers share the weights."""
+        """See ``base.Backend``. All workers share the weights."""
         is_onnx = Path(graph.path).suffix == ".onnx"
         opened = _from_onnx(graph, outputs) if is_onnx else _from_torchscript(graph)
         opened.module.eval().to(self._device)
         return [
             TorchPredictor(opened, outputs, self._device, self._dtype, threads)
-            for _ in range(callers)
+            for _ in range(workers)
         ]
 
     def versions(self) -> dict[str, str]:

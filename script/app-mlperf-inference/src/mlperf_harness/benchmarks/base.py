@@ -44,7 +44,7 @@ class Result:
 
 
 class Solver(Protocol):
-    """One caller's way from samples to results; it owns buffers, so each caller has its own."""
+    """One worker's way from samples to results; it owns buffers, so each worker has its own."""
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """Write the result of each sample into its row of ``results`` [n, *Result.shape].
@@ -54,7 +54,7 @@ class Solver(Protocol):
 
 
 class Inputs(Protocol):
-    """Takes samples out of the loaded ones; one per caller, because it owns buffers."""
+    """Takes samples out of the loaded ones; one per worker, because it owns buffers."""
 
     def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
         """The model's inputs for these samples, valid until the next call."""
@@ -104,7 +104,7 @@ class Benchmark(Protocol):
         """Let go of the loaded samples."""
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
-        """A caller's solver for at most ``capacity`` samples at a time.
+        """A worker's solver for at most ``capacity`` samples at a time.
 
         ``predictors`` holds one for each graph of the model.
         """

@@ -99,7 +99,7 @@ SCALES: Mapping[str, Scale] = {
 
 
 class Extractor:
-    """Computes features; owns its tables, and may be used by one caller at a time.
+    """Computes features; owns its tables, and may be used by one worker at a time.
 
     ``window`` [samples of a window] and ``bank`` [transform / 2 + 1, bands] are its tables.
     """

@@ -55,7 +55,7 @@ def dice(found: Array, truth: Array, labels: Sequence[int]) -> float:
 
 
 class Slider:
-    """One caller's way over volumes, ``windows_per_call`` windows at a time.
+    """One worker's way over volumes, ``windows_per_call`` windows at a time.
 
     Scores are summed in a slab as deep as a window, because what lies before the next window is
     final. They are not divided by the sum of the weights: the greatest stays the greatest.

@@ -78,18 +78,18 @@ def execute(run: RunSettings) -> Outcome:
     seconds = time.perf_counter() - started
     tally = pipeline.close()
     if run.mode == PERFORMANCE:
-        series = recorder.series([caller.latencies for caller in team])
+        series = recorder.series([worker.latencies for worker in team])
         records.write(Path(run.folder) / SERIES, series)
     versions = {**backend.versions(), **library_versions()}
     return _outcome(run, benchmark, failures, seconds, tally, versions)
 
 
 def _answered(team: Sequence[Worker]) -> int:
-    return sum(caller.tally.samples for caller in team)
+    return sum(worker.tally.samples for worker in team)
 
 
 class _Warmed:
-    """A benchmark whose first samples go through every caller before the clock runs.
+    """A benchmark whose first samples go through every worker before the clock runs.
 
     Loading samples is not timed. Without this the first queries would pay for what a runtime
     allocates and compiles only when it is first called.
@@ -107,8 +107,8 @@ class _Warmed:
         team, self._team = self._team, ()
         if team:
             for order in self._orders(indices):
-                for caller in team:
-                    caller.warm_up(order)
+                for worker in team:
+                    worker.warm_up(order)
             self._warm_sizes(indices, team)
             footprint.settle(self._graphs)
 
@@ -119,8 +119,8 @@ class _Warmed:
         """
         began = time.perf_counter()
         for size in self._sizes:
-            for caller in team:
-                caller.warm_up(indices[:size])
+            for worker in team:
+                worker.warm_up(indices[:size])
             if time.perf_counter() - began > SIZES_S:
                 return
 

@@ -1,4 +1,4 @@
-"""A team of callers: what tuning measures and what runs use, without LoadGen."""
+"""A team of workers: what tuning measures and what runs use, without LoadGen."""
 
 from __future__ import annotations
 

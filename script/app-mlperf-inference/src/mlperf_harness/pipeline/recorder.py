@@ -1,6 +1,6 @@
 """Recording a run while it goes on, without work for every sample.
 
-LoadGen's log has percentiles but no course over time. Answered samples are counted by the callers
+LoadGen's log has percentiles but no course over time. Answered samples are counted by the workers
 anyway; a thread looks at those counts now and then. Latencies are kept of as many queries as fit
 into a fixed room, evenly chosen.
 """
@@ -25,7 +25,7 @@ BINS = 60
 
 
 class Latencies:
-    """The latencies that one caller has recorded; only its own thread writes.
+    """The latencies that one worker has recorded; only its own thread writes.
 
     Every query is kept at first, then every second, every fourth and so on: as many as fit, and
     none preferred for being slow or quick.

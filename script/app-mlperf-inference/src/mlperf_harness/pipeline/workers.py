@@ -18,7 +18,7 @@ from .recorder import Latencies
 
 @dataclass(slots=True)
 class Tally:
-    """What one caller has done; summed up for the outcome of the run."""
+    """What one worker has done; summed up for the outcome of the run."""
 
     batches: int = 0
     samples: int = 0
@@ -82,37 +82,37 @@ class Pipeline(Protocol):
 class DirectPipeline:
     """Streams: answered in the issuing thread, because a hand-over costs more than it gives."""
 
-    def __init__(self, caller: Worker) -> None:
-        self._caller = caller
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``Pipeline``."""
         began = time.perf_counter()
-        for batch in cut(ids, indices, self._caller.capacity):
-            self._caller.serve(batch)
-        self._caller.latencies.add(began)
+        for batch in cut(ids, indices, self._worker.capacity):
+            self._worker.serve(batch)
+        self._worker.latencies.add(began)
 
     def close(self) -> Tally:
         """See ``Pipeline``."""
-        return self._caller.tally
+        return self._worker.tally
 
 
 class PooledPipeline:
-    """Offline and Server: one thread for each caller behind a queue."""
+    """Offline and Server: one thread for each worker behind a queue."""
 
-    def __init__(self, queue: WorkQueue, callers: Sequence[Worker]) -> None:
+    def __init__(self, queue: WorkQueue, workers: Sequence[Worker]) -> None:
         self._queue = queue
-        self._callers = callers
+        self._workers = workers
         self._threads = [
-            threading.Thread(target=self._work, args=(caller,), name=f"worker-{n}", daemon=True)
-            for n, caller in enumerate(callers)
+            threading.Thread(target=self._work, args=(worker,), name=f"worker-{n}", daemon=True)
+            for n, worker in enumerate(workers)
         ]
         for thread in self._threads:
             thread.start()
 
-    def _work(self, caller: Worker) -> None:
+    def _work(self, worker: Worker) -> None:
         while (batch := self._queue.next()) is not None:
-            caller.serve(batch)
+            worker.serve(batch)
 
     def issue(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``Pipeline``."""
@@ -123,5 +123,5 @@ class PooledPipeline:
         self._queue.close(len(self._threads))
         for thread in self._threads:
             thread.join()
-        tallies = [caller.tally for caller in self._callers]
+        tallies = [worker.tally for worker in self._workers]
         return Tally(sum(t.batches for t in tallies), sum(t.samples for t in tallies))

@@ -37,7 +37,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What surrounded a run: the command, libraries, time, load, and the machine's own word.
+    """What surrounded a run: the command, libraries, time, load, and the machine's telemetry.
 
     ``configuration`` is what must be equal in all runs that make up one result.
     """

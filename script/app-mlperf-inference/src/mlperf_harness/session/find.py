@@ -34,7 +34,7 @@ LONGER = {search.BRACKET: 1, search.CLOSE: 3, search.CONFIRM: 12}
 TRY_QUERIES = 700
 # A backlog must have the time to grow past the latency limit when the rate is a little too high.
 LIMITS_IN_A_TRY = 50
-# Offline: so many batches for each caller.
+# Offline: so many batches for each worker.
 BATCHES = 8
 STREAM_QUERIES = 20
 # Where a query takes long, so many seconds of them are enough, and at least so many queries.

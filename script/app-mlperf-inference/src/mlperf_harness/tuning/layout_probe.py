@@ -64,9 +64,9 @@ class LayoutProbe:
         return (fixed,) if fixed else self._backend.stream_threads(cores)
 
     def fitting(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The layouts that fit into memory with a sample for each caller; else one caller.
+        """The layouts that fit into memory with a sample for each worker; else one worker.
 
-        Raises HarnessError where the user has asked for more callers than fit.
+        Raises HarnessError where the user has asked for more workers than fit.
         """
         free = self._free
         if free is None:
@@ -87,7 +87,7 @@ class LayoutProbe:
         return some or [(1, max(threads for _, threads in wanted))]
 
     def most(self, workers: int, threads: int) -> int:
-        """How many samples each caller can compute at once without running out of memory."""
+        """How many samples each worker can compute at once without running out of memory."""
         largest = self._backend.largest_batch
         if self._free is None or not self._work_bytes:
             return largest
@@ -106,7 +106,7 @@ class LayoutProbe:
     def open(
         self, workers: int, threads: int, capacity: int, order: Sequence[int] | None = None
     ) -> list[Worker]:
-        """Callers for batches of at most ``capacity`` that take the loaded samples in ``order``."""
+        """Workers for batches of at most ``capacity`` that take the loaded samples in ``order``."""
         shape = Shape(workers, threads, capacity)
         places = np.arange(self.count) if order is None else np.asarray(order)
         return [
@@ -116,7 +116,7 @@ class LayoutProbe:
 
 
 class Worker:
-    """One caller with its buffers, walking through the samples of ``order``."""
+    """One worker with its buffers, walking through the samples of ``order``."""
 
     def __init__(self, benchmark: Benchmark, solver: Solver, capacity: int, order: Array) -> None:
         self._solver = solver
@@ -166,28 +166,28 @@ class Worker:
         return times
 
 
-def measure_together(callers: Sequence[Worker], size: int, seconds: float) -> tuple[float, float]:
-    """Samples/s of all callers at once, and the median seconds of their batches.
+def measure_together(workers: Sequence[Worker], size: int, seconds: float) -> tuple[float, float]:
+    """Samples/s of all workers at once, and the median seconds of their batches.
 
     They warm up with a batch each; if all of these take longer than ``LONG_S``, they are the
     measurement.
     """
-    first = [0.0] * len(callers)
-    times: list[list[float]] = [[] for _ in callers]
+    first = [0.0] * len(workers)
+    times: list[list[float]] = [[] for _ in workers]
     failures: list[BaseException] = []
-    together = threading.Barrier(len(callers))
+    together = threading.Barrier(len(workers))
 
     def work(number: int) -> None:
         try:
-            first[number] = callers[number].batch(size)
+            first[number] = workers[number].batch(size)
             together.wait()
             long = min(first) > LONG_S
-            times[number] = [first[number]] if long else callers[number].batch_times(size, seconds)
+            times[number] = [first[number]] if long else workers[number].batch_times(size, seconds)
         except BaseException as error:  # raised again in the calling thread
             failures.append(error)
             together.abort()
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(callers))]
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(len(workers))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -20,7 +20,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Measured time of one stream query on one caller; ``mean_s`` 0 where nobody took it down.
+    """Measured time of one stream query on one worker; ``mean_s`` 0 where nobody took it down.
 
     ``tail_s`` is that of the percentile that the rules look at.
     """

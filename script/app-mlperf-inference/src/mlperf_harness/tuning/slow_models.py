@@ -56,7 +56,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The seconds of one loaded ``sample`` on a caller of ``threads``, and those of a mean one."""
+    """The seconds of one loaded ``sample`` on a worker of ``threads``, and those of a mean one."""
 
     threads: int
     sample: int
@@ -64,15 +64,15 @@ class Look:
     mean_s: float
 
 
-def look(caller: Worker, costs: Costs, threads: int) -> Look:
+def look(worker: Worker, costs: Costs, threads: int) -> Look:
     """A first look at how heavy a model is, from one sample or two."""
     sample = costs.cheapest()
-    seconds = caller.sample(sample)
+    seconds = worker.sample(sample)
     share = costs.shares[sample]
     if seconds / share > HEAVY_S and seconds < SAMPLE_S:
         # The first call was also that in which libraries prepare themselves.
         sample = costs.nearest(share * SAMPLE_S / seconds)
-        seconds = caller.sample(sample)
+        seconds = worker.sample(sample)
     return Look(threads, sample, seconds, float(seconds / costs.shares[sample]))
 
 
@@ -97,7 +97,7 @@ class SlowModel:
     def streams(self, points: list[Point], wanted: tuple[Scenario, ...]) -> dict[str, Latency]:
         """The latencies of streams, which all threads answer: such work is worth their waiting.
 
-        Several samples take as long as the best rate of one caller says.
+        Several samples take as long as the best rate of one worker says.
         """
         seen, given = self._seen, self._bench.given
         shape = Shape(1, seen.threads, 1)
@@ -159,10 +159,10 @@ class SlowModel:
         return self._point(workers, threads, 1, self._mean_s(threads))
 
     def _point(self, workers: int, threads: int, size: int, mean_s: float) -> Point:
-        """One batch of each caller, where one of mean samples takes about ``mean_s``."""
+        """One batch of each worker, where one of mean samples takes about ``mean_s``."""
         order = self._costs.like(self._sample(mean_s))
-        callers = self._bench.open(workers, threads, size, order)
-        rate, batch_s = measure_together(callers, size, 0.0)
+        team = self._bench.open(workers, threads, size, order)
+        rate, batch_s = measure_together(team, size, 0.0)
         share = float(self._costs.shares[np.resize(order, size)].mean())
         return Point(Shape(workers, threads, size), share * rate, batch_s / share)
 

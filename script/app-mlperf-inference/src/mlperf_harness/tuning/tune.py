@@ -130,11 +130,11 @@ def _measure(
 
 def _first(bench: LayoutProbe, costs: Costs, threads: int) -> tuple[Look, Latency | None]:
     """How heavy the model is and, when it is not, the latency of a sample on all threads."""
-    (caller,) = bench.open(1, threads, 1)
-    seen = slow_models.look(caller, costs, threads)
+    (worker,) = bench.open(1, threads, 1)
+    seen = slow_models.look(worker, costs, threads)
     if seen.mean_s > slow_models.HEAVY_S:
         return seen, None
-    return seen, _latency(caller, SINGLE_STREAM, Shape(1, threads, 1), LATENCY_S)
+    return seen, _latency(worker, SINGLE_STREAM, Shape(1, threads, 1), LATENCY_S)
 
 
 def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Point]:
@@ -144,10 +144,10 @@ def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[Poi
     ones are all measured: a disturbance in one of them must not end it.
     """
     sizes = bench.batch_sizes(workers, threads)
-    callers = bench.open(workers, threads, sizes[-1])
+    team = bench.open(workers, threads, sizes[-1])
     best, idle = 0.0, 0
     for size in sizes:
-        rate, batch_s = measure_together(callers, size, POINT_S)
+        rate, batch_s = measure_together(team, size, POINT_S)
         yield Point(Shape(workers, threads, size), rate, batch_s)
         idle = 0 if rate > BATCH_GAIN * best else idle + 1
         best = max(best, rate)
@@ -187,12 +187,12 @@ def _opened_latency(
 ) -> Latency:
     most = bench.given.batch_size or bench.most(1, threads)
     batch = min(scenario.samples_per_query, most)
-    (caller,) = bench.open(1, threads, batch)
-    return _latency(caller, scenario, Shape(1, threads, batch), seconds)
+    (worker,) = bench.open(1, threads, batch)
+    return _latency(worker, scenario, Shape(1, threads, batch), seconds)
 
 
-def _latency(caller: Worker, scenario: Scenario, shape: Shape, seconds: float) -> Latency:
-    times = caller.query_times(scenario.samples_per_query, shape.batch, seconds)
+def _latency(worker: Worker, scenario: Scenario, shape: Shape, seconds: float) -> Latency:
+    times = worker.query_times(scenario.samples_per_query, shape.batch, seconds)
     tail = float(np.quantile(times, scenario.percentile or 0.5))
     return Latency(shape, statistics.median(times), tail, statistics.fmean(times))
 
@@ -202,6 +202,6 @@ def _confirmed(bench: LayoutProbe, point: Point) -> Point:
     shape = point.shape
     if point.batch_s > LONG_S:
         return point
-    callers = bench.open(shape.workers, shape.threads, shape.batch)
-    rate, batch_s = measure_together(callers, shape.batch, CONFIRM_S)
+    team = bench.open(shape.workers, shape.threads, shape.batch)
+    rate, batch_s = measure_together(team, shape.batch, CONFIRM_S)
     return Point(shape, max(rate, point.samples_per_s), min(batch_s, point.batch_s))
