@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PackageManager:
+class PackageManager(NamedTuple):
     """Commands of one package manager; ``needs_root`` is false for those of a user."""
 
     install: str
