@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_catalog import BenchmarkSpec
+from mlperf_catalog.scenario import of_log
 from mlperf_harness.measuring import verify
 from mlperf_harness.measuring.detail_log import DetailLog
 
@@ -106,11 +107,12 @@ def _compared(site: Site, cell: Cell, test: str, place: Path) -> Iterator[Findin
 
 
 def _speed(test: str, where: str, submitted: DetailLog, tested: DetailLog) -> Iterator[Finding]:
-    scenario = submitted.values.get("effective_scenario")
-    comparable = submitted.values and tested.values.get("effective_scenario") == scenario
-    if not comparable or {submitted.validity, tested.validity} != {"VALID"}:
+    named = submitted.values.get("effective_scenario")
+    scenario = of_log(named)
+    comparable = submitted.values and tested.values.get("effective_scenario") == named
+    if not scenario or not comparable or {submitted.validity, tested.validity} != {"VALID"}:
         return
-    compared = verify.performance(test, str(scenario), submitted, tested)
+    compared = verify.performance(test, scenario, submitted, tested)
     yield from SPEED.unless(compared.passed, where, "; ".join(compared.lines[-2:]), RERUN)
 
 
