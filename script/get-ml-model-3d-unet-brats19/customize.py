@@ -10,19 +10,7 @@ from cmbench.lib import siblings
 
 ml_models = siblings.hooks(__file__, "ml_models")
 
-WINDOW = (224, 224, 160)
-FULL: dict[str, Any] = {
-    "name": "3d-unet-brats19",
-    "precision": "fp32",
-    "inputs": [{"name": "input", "dtype": "float32", "shape": [4, *WINDOW]}],
-    "outputs": [{"name": "output", "dtype": "float32", "shape": [4, *WINDOW]}],
-    "options": {
-        "regions": {"whole tumor": [1, 2, 3], "tumor core": [2, 3], "enhancing tumor": [3]},
-        "absent_region": "left out",
-        "windows_per_call": 1,
-    },
-    "accuracy": {"metric": "mean DICE", "unit": "", "reference": 0.853, "target": 0.84447},
-}
+FULL: dict[str, Any] = ml_models.published(__file__)
 # The network's 31.2 million weights; the rest of the file is its graph.
 WEIGHTS_BYTES = 124_795_904
 GRAPH_BYTES = 2_000_000

@@ -9,19 +9,7 @@ from cmbench.lib import siblings
 
 ml_models = siblings.hooks(__file__, "ml_models")
 
-SIDE = 128
-FULL: dict[str, Any] = {
-    "name": "3d-unet",
-    "precision": "fp32",
-    "inputs": [{"name": "input", "dtype": "float32", "shape": [1, SIDE, SIDE, SIDE]}],
-    "outputs": [{"name": "output", "dtype": "float32", "shape": [3, SIDE, SIDE, SIDE]}],
-    "options": {
-        "regions": {"kidney": [1], "tumor": [2]},
-        "overlap": 0.5,
-        "windows_per_call": 1,
-    },
-    "accuracy": {"metric": "mean DICE", "unit": "", "reference": 0.8617, "target": 0.853083},
-}
+FULL: dict[str, Any] = ml_models.published(__file__)
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

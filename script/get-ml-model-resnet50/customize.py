@@ -9,20 +9,7 @@ from cmbench.lib import siblings
 
 ml_models = siblings.hooks(__file__, "ml_models")
 
-SIDE = 224
-CLASSES = 1001
-FULL: dict[str, Any] = {
-    "name": "resnet50",
-    "precision": "fp32",
-    "inputs": [{"name": "input_tensor:0", "dtype": "float32", "shape": [3, SIDE, SIDE]}],
-    "outputs": [
-        {"name": "ArgMax:0", "dtype": "int64", "shape": []},
-        {"name": "softmax_tensor:0", "dtype": "float32", "shape": [CLASSES]},
-    ],
-    # Class 0 is the background, which no image of the data set has.
-    "options": {"label_offset": 1},
-    "accuracy": {"metric": "top-1", "unit": "%", "reference": 76.46, "target": 75.6954},
-}
+FULL: dict[str, Any] = ml_models.published(__file__)
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

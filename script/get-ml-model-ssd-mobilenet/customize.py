@@ -8,28 +8,7 @@ from cmbench.lib import siblings
 
 detectors = siblings.hooks(__file__, "detectors")
 
-SIDE = 300
-MOST = 100
-FULL: dict[str, Any] = {
-    "name": "ssd_mobilenet",
-    "precision": "fp32",
-    "inputs": [{"name": "image_tensor:0", "dtype": "uint8", "shape": [SIDE, SIDE, 3]}],
-    "outputs": [
-        {"name": "num_detections:0", "dtype": "float32", "shape": []},
-        {"name": "detection_boxes:0", "dtype": "float32", "shape": [MOST, 4]},
-        {"name": "detection_scores:0", "dtype": "float32", "shape": [MOST]},
-        {"name": "detection_classes:0", "dtype": "float32", "shape": [MOST]},
-    ],
-    "options": {
-        "count": "num_detections:0",
-        "boxes": "detection_boxes:0",
-        "labels": "detection_classes:0",
-        "scores": "detection_scores:0",
-        "most": MOST,
-        "order": "yxyx",
-    },
-    "accuracy": {"metric": "mAP", "unit": "%", "reference": 22.0, "target": 21.78},
-}
+FULL: dict[str, Any] = detectors.published(__file__)
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from . import ml_models
 
+published = ml_models.published
+
 
 def prepare(i: dict[str, Any]) -> dict[str, Any]:
     """Put the tiny model into the cache entry or make one; a full one is a dependency.

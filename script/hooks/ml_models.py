@@ -43,6 +43,11 @@ def prepare(i: dict[str, Any], retrain: str, download: str = "") -> dict[str, An
     return {"return": 0}
 
 
+def published(script_file: str) -> dict[str, Any]:
+    """The facts of the published model of a script, which come without those of a file."""
+    return read_facts(os.path.join(os.path.dirname(os.path.abspath(script_file)), "full"))
+
+
 def describe_linked(folder: str, full: Mapping[str, Any], source: str) -> None:
     """Let the downloaded file ``source`` appear in ``folder`` with the facts ``full``."""
     describe(folder, {**full, "file": linked(source, folder)})
