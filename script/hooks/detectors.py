@@ -17,16 +17,15 @@ def prepare(i: dict[str, Any]) -> dict[str, Any]:
     Reads ``CM_ML_MODEL_FORM`` and ``CM_DETECTOR_RETRAIN``.
     """
     env = i["env"]
+    # The programs of all detectors lie in the folder of one.
+    scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
+    folder = os.path.join(scripts, "get-ml-model-retinanet", "src")
+    env["CM_DETECTOR_PROGRAMS"] = folder
     answer = ml_models.prepare(i, env["CM_DETECTOR_RETRAIN"])
     if env.get("CM_ML_MODEL_FORM") == ml_models.SYNTHETIC or env["CM_DETECTOR_RETRAIN"] == "yes":
-        return {**answer, "relies_on": _programs(env["CM_TMP_CURRENT_SCRIPT_PATH"])}
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+        return {**answer, "relies_on": [os.path.join(folder, name) for name in names]}
     return answer
-
-
-def _programs(script: str) -> list[str]:
-    """What makes the models of all detectors lies in the folder of one: of ``script`` or beside."""
-    folder = os.path.join(os.path.dirname(script), "get-ml-model-retinanet", "src")
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".py"))
 
 
 def finish(i: Mapping[str, Any], full: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ among boxes of one class, 300 boxes at the end.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -191,4 +192,6 @@ def build() -> Any:
         value("labels", "int64", "found"),
         value("scores", "float32", "found"),
     ]
-    return graph.detector("retinanet", [value("images", "float32", 1, 3, SIDE, SIDE)], outputs)
+    return graph.detector(
+        Path(__file__).stem, [value("images", "float32", 1, 3, SIDE, SIDE)], outputs
+    )

@@ -1,6 +1,6 @@
 """Write a detector of real shape with random weights: as fast as the trained one.
 
-    synthetic.py --model retinanet|ssd-mobilenet|ssd-resnet34 --out DIR
+    synthetic.py --model NAME --out DIR
 
 What it finds means nothing. How much it finds does: sorting boxes and throwing overlapping ones out
 takes part of the time, so the last layers are set such that the clouds of
@@ -9,29 +9,21 @@ get-preprocessed-dataset-openimages/src/synthetic.py give about as many candidat
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import retinanet
-import ssd_mobilenet
-import ssd_resnet34
 from workshop import models, program
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "retinanet": retinanet.build,
-    "ssd-mobilenet": ssd_mobilenet.build,
-    "ssd-resnet34": ssd_resnet34.build,
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the model."""
     parser = program.parser(__doc__)
-    parser.add_argument("--model", choices=MODELS, required=True, help="which detector")
+    parser.add_argument("--model", required=True, help="which detector, as its module is named")
     options = parser.parse_args(arguments)
-    path = options.out / f"{options.model.replace('-', '_')}_synthetic.onnx"
-    made = models.saved(path, MODELS[options.model]())
+    name = options.model.replace("-", "_")
+    path = options.out / f"{name}_synthetic.onnx"
+    made = models.saved(path, importlib.import_module(name).build())
     print(f"{path.name}: {made['bytes']} bytes written")
     return 0
 

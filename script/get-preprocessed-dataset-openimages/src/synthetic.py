@@ -23,7 +23,8 @@ COUNT = 16
 COARSEST = 8
 # The middle and the spread of a photograph's values.
 MIDDLE, SPREAD = 118.0, 60.0
-CLASSES = {"retinanet": 264, "ssd-mobilenet": 80, "ssd-resnet34": 80}
+# Classes of OpenImages; those of COCO for the detectors that are trained on it.
+CLASSES, COCO_CLASSES = 264, 80
 BOXES = 7
 
 
@@ -42,6 +43,7 @@ def clouds(generator: np.random.Generator, side: int) -> Pixels:
 
 def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> dict[str, Any]:
     """Boxes in COCO's format, some for each picture."""
+    classes = COCO_CLASSES if kind.startswith("ssd") else CLASSES
     boxes = []
     for number in range(count * BOXES):
         left, top = generator.integers(0, side // 2, 2).tolist()
@@ -50,7 +52,7 @@ def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> d
             {
                 "id": number + 1,
                 "image_id": number // BOXES + 1,
-                "category_id": int(generator.integers(1, CLASSES[kind] + 1)),
+                "category_id": int(generator.integers(1, classes + 1)),
                 "bbox": [left, top, width, height],
                 "area": width * height,
                 "iscrowd": 0,
@@ -62,7 +64,7 @@ def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> d
             for k in range(count)
         ],
         "annotations": boxes,
-        "categories": [{"id": k + 1, "name": f"class {k + 1}"} for k in range(CLASSES[kind])],
+        "categories": [{"id": k + 1, "name": f"class {k + 1}"} for k in range(classes)],
     }
 
 
