@@ -17,8 +17,7 @@ from mlperf_harness.settings import SessionSettings
 import benchmark_lab as lab
 
 SPEC = """
-from mlperf_catalog import BackendSpec
-from mlperf_catalog.backend import Option
+from mlperf_catalog import BackendSpec, Option
 
 SPECS = [
     BackendSpec(

@@ -7,7 +7,7 @@ checks of a submission read the same facts. A folder of somebody's own adds to i
 from __future__ import annotations
 
 from . import rounds
-from .backend import BackendSpec, Package
+from .backend import BackendSpec, Option, Package
 from .benchmark import (
     Alias,
     Assets,
@@ -59,6 +59,7 @@ __all__ = [
     "Limit",
     "Mode",
     "Need",
+    "Option",
     "Package",
     "Period",
     "ResultKey",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -75,9 +74,7 @@ def _setup(name: str, device: str, precision: str, options: Options) -> tuple[Ba
 
 def _found(place: str, name: str) -> Any:
     """``module:attribute`` of the user's own folder, or of this package."""
-    module, _, attribute = place.partition(":")
     try:
-        own = plugins.module(module)
-        return getattr(own or importlib.import_module(f".{module}", __name__), attribute)
+        return plugins.named_class(place, __name__)
     except ImportError as error:
         raise HarnessError(f"backend {name} cannot be used: {error}") from error
