@@ -75,7 +75,7 @@ def _row(site: Site, cell: Cell) -> Row:
         form=form(cell),
         scenario=cell.scenario,
         inferred_from=_source(cell, str(scenario or "")),
-        **_result(run, scenario and scenario.result),
+        **_result(run, scenario.result if scenario else None),
         validity=run.validity,
         **_accuracy(site, cell),
         weights=str(_described(cell).get("weight_data_types", "")),
@@ -86,7 +86,7 @@ def _row(site: Site, cell: Cell) -> Row:
     )
 
 
-def _system(told: Mapping[str, Any]) -> dict[str, str]:
+def _system(told: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "system_name": str(told.get("system_name", "")),
         "accelerator": _accelerator(told),
