@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import BenchmarkSpec, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, BenchmarkSpec, Scenario
 
 from .. import records
 from ..errors import HarnessError
@@ -30,7 +30,6 @@ from ..tuning.profile import SpeedProfile
 from ..tuning.store import Store
 from .launch import Launcher
 
-ROUND_DURATION_MS = 600_000
 START_S = 1.5
 
 
@@ -105,7 +104,7 @@ class Context:
         label = f"{run.scenario} {name}"
         duration_ms = 0
         if run.mode == PERFORMANCE:
-            duration_ms = run.targets.min_duration_ms or ROUND_DURATION_MS
+            duration_ms = run.targets.min_duration_ms or MINIMUM_DURATION_MS
         self.launcher.monitor = monitor = Monitor()
         try:
             self.launcher.execute("run", folder, run, label, START_S + duration_ms / 1000)

@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import mlperf_catalog as catalog
-from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, SINGLE_STREAM, Scenario
 
 from ..settings import ACCURACY, FIND, PERFORMANCE, SessionSettings
 from ..tuning import search, targets
 from ..tuning.profile import SpeedProfile
 from ..wording import duration
 from . import find
-from .context import ROUND_DURATION_MS, START_S
+from .context import START_S
 
-# By LoadGen's mlperf.conf these are asked for all loaded samples equally often: one round at least.
-EQUAL_ISSUE = ("3d-unet-99", "gptj-")
 # A Server search seldom needs all of its tries.
 USUAL_TRIES = {search.BRACKET: 3, search.CLOSE: 7, search.CONFIRM: 2}
 # Whoever only tries something is told how it takes less time than this.
@@ -39,7 +37,7 @@ def seconds(
         short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
         given = replace(given, min_duration=short)
     aim = targets.initial(profile, given, scenario, PERFORMANCE, settings.style)
-    asked = (aim.min_duration_ms or ROUND_DURATION_MS) / 1000
+    asked = (aim.min_duration_ms or MINIMUM_DURATION_MS) / 1000
     start = START_S + profile.warm_up_s(scenario)
     each = profile.query_s(scenario)
     if scenario.online:
@@ -64,10 +62,10 @@ def _queries(settings: SessionSettings, scenario: Scenario) -> int:
 
 def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: Scenario) -> int:
     """How many loaded samples have to be asked equally often, where that is so."""
-    name = settings.benchmark
-    if not name.startswith(EQUAL_ISSUE) or scenario not in (OFFLINE, SINGLE_STREAM):
+    spec = catalog.benchmarks().get(settings.benchmark)
+    if spec is None or not spec.equal_issue or scenario not in (OFFLINE, SINGLE_STREAM):
         return 0
-    loaded = settings.overrides.performance_sample_count or catalog.benchmark(name).loaded_samples
+    loaded = settings.overrides.performance_sample_count or spec.loaded_samples
     return min(profile.sample_count, loaded)
 
 

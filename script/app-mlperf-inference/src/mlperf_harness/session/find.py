@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, MULTI_STREAM, OFFLINE, SERVER, Scenario
 
 from .. import records
 from ..measuring import detail_log
@@ -40,7 +40,6 @@ STREAM_QUERIES = 20
 # Where a query takes long, so many seconds of them are enough, and at least so many queries.
 LONG_S = 60.0
 LEAST_QUERIES = 2
-ROUND_S = 600.0
 # How far LoadGen's early stopping stays below the plain share of late queries: the 99 % quantile.
 CONFIDENCE = 2.33
 
@@ -148,7 +147,7 @@ def _attempts(context: Context) -> Callable[[float, str], Try]:
     def attempt(qps: float, purpose: str) -> Try:
         # Whoever asks for short runs gets them, and a rougher figure.
         first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms)
-        duration = min(first * LONGER[purpose], int(1000 * ROUND_S))
+        duration = min(first * LONGER[purpose], MINIMUM_DURATION_MS)
         began = time.monotonic()
         log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1)
         tried = judge(log, qps, purpose, time.monotonic() - began)
@@ -172,7 +171,7 @@ def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
     return Try(
         qps=qps,
         late_share=share,
-        allowed_share=allowed_share(qps * ROUND_S, percentile),
+        allowed_share=allowed_share(qps * MINIMUM_DURATION_MS / 1000, percentile),
         queries=int(queries),
         tail_ms=log.milliseconds(f"result_{100 * percentile:.2f}_percentile_latency_ns"),
         seconds=seconds,

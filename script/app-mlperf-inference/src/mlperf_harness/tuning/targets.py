@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mlperf_catalog import OFFLINE, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, Scenario
 
 from ..measuring.detail_log import DetailLog
 from ..measuring.verdict import easier_rate, more_queries
@@ -36,7 +36,6 @@ OVERLOAD = 0.05
 # Up to here a little less load is enough.
 NEARLY = 0.015
 LONGEST_TEST_MS = 120_000
-ROUND_MS = 600_000
 LONGEST_ROUND_MS = 7_200_000
 
 OPTION, STORED, TUNING = "option", "stored target", "calibration"
@@ -100,7 +99,7 @@ def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
     """A duration in which early stopping gets the queries that it needs."""
     needed = math.ceil(1000 * SERVER_QUERIES / rate)
     if duration_ms is None:
-        return needed if needed > ROUND_MS else None
+        return needed if needed > MINIMUM_DURATION_MS else None
     return max(duration_ms, needed)
 
 
@@ -142,7 +141,7 @@ def _server(old: Targets, log: DetailLog) -> Targets | None:
 
 
 def _longest(targets: Targets) -> int:
-    short = targets.min_duration_ms is not None and targets.min_duration_ms < ROUND_MS
+    short = targets.min_duration_ms is not None and targets.min_duration_ms < MINIMUM_DURATION_MS
     return LONGEST_TEST_MS if short else LONGEST_ROUND_MS
 
 
