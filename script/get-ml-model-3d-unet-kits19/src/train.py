@@ -122,7 +122,8 @@ def validation(folder: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Train as the command line asks."""
-    return unet.mean_dice(arguments, __doc__, Recipe, train, export, validation, "3d-unet-99")
+    tiny = unet.Trainee("3d-unet-99", Recipe, train, export, validation)
+    return unet.mean_dice(arguments, __doc__, tiny)
 
 
 if __name__ == "__main__":

@@ -81,22 +81,20 @@ def train(recipe: Recipe) -> tuple[Encoder, Step]:
     return encoder.eval(), step.eval()
 
 
-def export(encoder: Encoder, step: Step, out: Path) -> dict[str, Any]:
-    """Write both graphs; returns what a benchmark needs to know of them."""
-    size, batch = step.size, {0: "N"}
-    times = {0: "N", 1: "T"}
+def export(encoder: Encoder, step: Step, out: Path) -> None:
+    """Write both graphs."""
+    size, batch, times = step.size, {0: "N"}, {0: "N", 1: "T"}
     features = torch.zeros(2, 9, size.features)
     training.export(encoder, [features], out / ENCODER_FILE, {"features": times}, {"states": times})
     state = torch.zeros(2, size.prediction)
     examples = [torch.zeros(2, size.joint), torch.zeros(2, dtype=torch.int64), state, state]
-    inputs, outputs = ["state", "letter", "hidden", "cell"], ["scores", "new_hidden", "new_cell"]
-    training.export(
-        step,
-        examples,
-        out / STEP_FILE,
-        dict.fromkeys(inputs, batch),
-        dict.fromkeys(outputs, batch),
-    )
+    inputs = dict.fromkeys(["state", "letter", "hidden", "cell"], batch)
+    outputs = dict.fromkeys(["scores", "new_hidden", "new_cell"], batch)
+    training.export(step, examples, out / STEP_FILE, inputs, outputs)
+
+
+def describe(size: Size, out: Path) -> dict[str, Any]:
+    """What a benchmark needs to know of the graphs."""
     states = models.tensors(["hidden", "cell"], size.prediction)
     letter = models.tensor("letter", dtype="int64")
     new_states = models.tensors(["new_hidden", "new_cell"], size.prediction)
@@ -124,7 +122,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     options = parser.parse_args(arguments)
     watch, recipe = training.Stopwatch(), Recipe(steps=options.steps)
-    facts = export(*train(recipe), options.out)
+    export(*train(recipe), options.out)
+    facts = describe(Size(), options.out)
     figure = figure_of("rnnt", facts, options.out, options.held_out, batch=32)
     facts["accuracy"] = models.accuracy("word accuracy", "%", figure.value)
     data = files.held_out(options.held_out, "samples.npy", utterances="count")

@@ -9,12 +9,15 @@ the way down.
 from __future__ import annotations
 
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workshop import program
 from workshop.graph import Graph
 
 WIDTHS = (32, 64, 128, 256, 320, 320)
@@ -79,45 +82,51 @@ class UNet(Graph):
         return found
 
 
-def mean_dice(
-    arguments: list[str] | None,
-    doc: str | None,
-    recipe: Callable[..., Any],
-    train: Callable[[Any], Any],
-    export: Callable[[Any, Path], dict[str, Any]],
-    validation: Callable[[Path], None],
-    benchmark: str,
-) -> int:
-    """Train a tiny network as the command line asks, judge it by its mean Dice, write its facts.
+@dataclass(frozen=True, slots=True)
+class Trainee:
+    """A tiny network: its ``recipe``, how it is trained and exported, who judges it.
 
-    ``train`` makes a network after a ``recipe``, ``export`` writes it and tells its facts, and
+    ``train`` makes a network after a recipe, ``export`` writes it and tells its facts, and
     ``validation`` writes a data set of other volumes, which settings are chosen with.
     """
-    from workshop import files, models, program, training
+
+    benchmark: str
+    recipe: Callable[..., Any]
+    train: Callable[[Any], Any]
+    export: Callable[[Any, Path], dict[str, Any]]
+    validation: Callable[[Path], None]
+
+
+def mean_dice(arguments: list[str] | None, doc: str | None, tiny: Trainee) -> int:
+    """Train a tiny network as the command line asks, judge it by its mean Dice, write its facts."""
+    from workshop import files, models, training
     from workshop.judging import figure_of
 
-    parser = program.parser(doc, out=False)
-    parser.add_argument("--held-out", type=Path)
-    parser.add_argument("--validate", action="store_true")
-    parser.add_argument("--steps", type=int, default=recipe().steps)
-    options = parser.parse_args(arguments)
-    chosen, watch = recipe(steps=options.steps), training.Stopwatch()
-    network = train(chosen)
+    options = _options(arguments, doc, tiny.recipe().steps)
+    recipe, watch = tiny.recipe(steps=options.steps), training.Stopwatch()
+    network = tiny.train(recipe)
     seconds = watch.seconds
     print(f"trained in {seconds} s", flush=True)
     if options.validate:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
-            validation(folder)
-            found = figure_of(benchmark, export(network, folder), folder, folder)
+            tiny.validation(folder)
+            found = figure_of(tiny.benchmark, tiny.export(network, folder), folder, folder)
         print(f"validation: {found.line}")
         return 0
-    facts = export(network, options.out)
-    figure = figure_of(benchmark, facts, options.out, options.held_out)
+    facts = tiny.export(network, options.out)
+    figure = figure_of(tiny.benchmark, facts, options.out, options.held_out)
     facts["accuracy"] = models.accuracy("mean DICE", "", figure.value, digits=5)
     data = files.held_out(options.held_out, "samples.npy", cases="count")
     more = {"held_out": data, "held_out_line": figure.line}
-    facts["training"] = training.about(chosen, seconds, **more)
-    models.write_facts(options.out, facts)
+    models.write_facts(options.out, {**facts, "training": training.about(recipe, seconds, **more)})
     print(f"held out: {figure.line}")
     return 0
+
+
+def _options(arguments: list[str] | None, doc: str | None, steps: int) -> Namespace:
+    parser = program.parser(doc, out=False)
+    parser.add_argument("--held-out", type=Path)
+    parser.add_argument("--validate", action="store_true")
+    parser.add_argument("--steps", type=int, default=steps)
+    return parser.parse_args(arguments)
