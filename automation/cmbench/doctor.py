@@ -57,6 +57,7 @@ class Machine:
     ask: Callable[..., ProbeResult] = probe
     find: Callable[[str], Path | None] = which
     uid: int = field(default_factory=os.geteuid)
+    architecture: str = field(default_factory=lambda: os.uname().machine)
 
     def read(self, path: str) -> str:
         """The text of a file below ``root``; empty where there is none."""
@@ -176,6 +177,31 @@ def _tools(machine: Machine) -> Iterator[Finding]:
             text = ", ".join(f"{name} (for {use})" for name, use in missing[area])
             command = install_command(manager, packages[area], as_root=machine.uid == 0)
             yield Finding(area, LOOK, f"missing: {text}", command)
+
+
+def _compiled(machine: Machine) -> Iterator[Finding]:
+    """LoadGen comes compiled for x86-64 alone on Linux: elsewhere pip compiles it."""
+    if machine.architecture == "x86_64":
+        return
+    import sysconfig
+
+    header = os.path.join(sysconfig.get_path("include"), "Python.h")
+    wanted = {}
+    if not (machine.find("g++") or machine.find("c++")):
+        wanted["a C++ compiler"] = {"apt": "g++", "dnf": "gcc-c++", "yum": "gcc-c++"}
+    if not (machine.root / header.lstrip("/")).exists():
+        wanted["the headers of Python"] = {"apt": "python3-dev"}
+    why = f"LoadGen has no wheel for {machine.architecture}"
+    if not wanted:
+        yield Finding("compilers", INFO, f"{why}: it is compiled on its first use")
+        return
+    manager = os_facts(machine.root).package_manager
+    usual = {"a C++ compiler": "g++", "the headers of Python": "python3-devel"}
+    packages = [known.get(manager, usual[name]) for name, known in wanted.items()]
+    command = install_command(manager, packages, as_root=machine.uid == 0)
+    yield Finding(
+        "compilers", LOOK, f"{why}, and to compile it {' and '.join(wanted)} is missing", command
+    )
 
 
 def _version(machine: Machine, name: str) -> str:
@@ -484,6 +510,7 @@ CHECKS: tuple[Check, ...] = (
     _system,
     _python,
     _tools,
+    _compiled,
     _cores_and_memory,
     _disk,
     _network,

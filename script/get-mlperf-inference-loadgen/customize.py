@@ -48,7 +48,15 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_compiler(env: dict[str, Any]) -> None:
-    if which("g++") or which("c++"):
+    """Raise Error where LoadGen cannot be compiled: pip would find out after its downloads."""
+    program = "import os, sysconfig; print(os.path.join(sysconfig.get_path('include'), 'Python.h'))"
+    header = probe([env["CM_PYTHON_BIN_WITH_PATH"], "-c", program], timeout=30).stdout.strip()
+    missing = []
+    if not (which("g++") or which("c++")):
+        missing.append("there is no C++ compiler")
+    if not os.path.isfile(header):
+        missing.append("the headers of this Python are missing")
+    if not missing:
         return
     manager = env.get("CM_HOST_OS_PACKAGE_MANAGER", "")
     packages = {"apt": ["g++", "python3-dev"], "brew": ["gcc"]}
@@ -57,7 +65,7 @@ def require_compiler(env: dict[str, Any]) -> None:
     )
     raise Error(
         "tool-missing",
-        "LoadGen has to be compiled on this machine, and there is no C++ compiler",
+        f"LoadGen has to be compiled on this machine, and {' and '.join(missing)}",
         hint=command or "install g++ and the headers of Python",
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +50,7 @@ class World:
             ask=self.ask,
             find=self.find,
             uid=1000,
+            architecture="x86_64",
         )
 
 
@@ -68,6 +71,21 @@ def test_compilers_and_the_one_command_for_what_is_missing(tmp_path: Path) -> No
     assert missing.text == "missing: g++ (for C++), make (for builds), cmake (for builds)"
     assert missing.remedy.endswith("sudo apt-get install -y g++ make cmake")
     assert "sudo" not in findings(replace(world.machine(), uid=0), "compilers")[1].remedy
+
+
+def test_where_loadgen_has_no_wheel_what_compiles_it_is_wanted(tmp_path: Path) -> None:
+    world = World(tmp_path, gcc=(0, "gcc 12.2.0"), make=(0, ""), cmake=(0, ""))
+    arm = replace(world.machine(), architecture="aarch64")
+    finding = findings(arm, "compilers")[-1]
+    assert finding.state == LOOK
+    assert finding.text == (
+        "LoadGen has no wheel for aarch64, and to compile it a C++ compiler and the headers of"
+        " Python is missing"
+    )
+    assert finding.remedy.endswith("sudo apt-get install -y g++ python3-dev")
+    world.programs["g++"] = (0, "g++ 12.2.0")
+    world.write(os.path.join(sysconfig.get_path("include"), "Python.h").lstrip("/"))
+    assert findings(arm, "compilers")[-1].state == INFO
 
 
 def test_docker_in_its_three_states(tmp_path: Path) -> None:

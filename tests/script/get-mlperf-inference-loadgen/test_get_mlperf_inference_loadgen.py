@@ -124,7 +124,9 @@ def test_a_loadgen_that_does_not_load(tmp_path: Path) -> None:
 def test_where_it_must_be_compiled_a_compiler_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python = fake_python(tmp_path / "python3", "3.11.7")
+    header = tmp_path / "Python.h"
+    answer = f'case "$2" in *sysconfig*) echo {header};; *) echo null;; esac'
+    python = tool(tmp_path / "python3", answer)
     arm = {
         "CM_PYTHON_BIN_WITH_PATH": str(python),
         "CM_HOST_OS_MACHINE": "aarch64",
@@ -136,7 +138,11 @@ def test_where_it_must_be_compiled_a_compiler_is_wanted(
     assert error.code == "tool-missing"
     assert error.hint == "sudo apt-get update && sudo apt-get install -y g++ python3-dev"
     assert "no ready-made one for linux aarch64" in capsys.readouterr().out
+    assert "no C++ compiler and the headers of this Python are missing" in error.message
     tool(tmp_path / "bin/g++", "")
+    error = refusal(step(tmp_path, **arm), "preprocess")
+    assert error.message.endswith("on this machine, and the headers of this Python are missing")
+    header.touch()
     step(tmp_path, **arm).call("preprocess")
     # One that is there already needs no compiler.
     (tmp_path / "bin/g++").unlink()
