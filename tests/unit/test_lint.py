@@ -322,3 +322,14 @@ def test_what_has_no_safe_correction_is_left(tmp_path: Path) -> None:
     assert (path / "meta.yaml").read_text() == before
     (path / "meta.yaml").rename(path / "meta.json")
     assert not fix(str(path), index_of(tmp_path), choose_checks(REGISTRY))
+
+
+def test_a_key_that_a_shared_hook_sets_is_written(tmp_path: Path) -> None:
+    code = 'hooks = siblings.hooks(__file__, "datasets")\n\ndef postprocess(i):\n    hooks.run(i)\n'
+    files = {"customize.py": code}
+    path = Example({"new_env_keys": ["CM_SHARED_KEY"]}, files).write(tmp_path)
+    checks = [check for check in choose_checks(REGISTRY) if check.number == "CMB203"]
+    assert [f.number for f in lint(str(path), index_of(tmp_path), checks)] == ["CMB203"]
+    (path.parent / "hooks").mkdir()
+    (path.parent / "hooks" / "datasets.py").write_text('env["CM_SHARED_KEY"] = "1"\n')
+    assert lint(str(path), index_of(tmp_path), checks) == []

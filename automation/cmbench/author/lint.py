@@ -121,7 +121,7 @@ class Subject:
 
     @cached_property
     def code(self) -> str:
-        """All of its own programs as one text, for scans."""
+        """All of its own programs as one text, for scans, with the shared hooks that they name."""
         texts = []
         for folder, folders, names in os.walk(self.path):
             folders[:] = [f for f in folders if f not in ("tests", "__pycache__")]
@@ -130,6 +130,9 @@ class Subject:
                 for name in names
                 if name.endswith((".py", ".sh", ".c", ".cpp"))
             ]
+        hooks = os.path.join(os.path.dirname(self.path), "hooks")
+        shared = re.findall(r'siblings\.hooks\(__file__, "(\w+)"\)', "\n".join(texts))
+        texts += [read_or_empty(os.path.join(hooks, f"{name}.py")) for name in shared]
         return "\n".join(texts)
 
     def text(self, name: str) -> str:
