@@ -28,13 +28,11 @@ def find_record(root: str, word: str) -> str:
 
     ``last`` is the newest run. Raises ``entry-not-found``.
     """
+    for path in (word, os.path.join(word, "record.json")):
+        if os.path.isfile(path):
+            return os.path.abspath(path)
     runs = os.path.join(root, "runs")
-    names = sorted(os.listdir(runs), reverse=True) if os.path.isdir(runs) else []
-    recorded = [n for n in names if os.path.isfile(os.path.join(runs, n, "record.json"))]
-    if os.path.isfile(word):
-        return os.path.abspath(word)
-    if os.path.isfile(os.path.join(word, "record.json")):
-        return os.path.abspath(os.path.join(word, "record.json"))
+    recorded = _recorded(runs)
     matching = recorded[:1] if word == "last" else [n for n in recorded if word and word in n]
     if len(matching) == 1:
         return os.path.join(runs, matching[0], "record.json")
@@ -45,6 +43,12 @@ def find_record(root: str, word: str) -> str:
         hint="name a record.json, or one run by its id",
         context=[f"the newest runs in {runs}:", *(matching or recorded)[:5]],
     )
+
+
+def _recorded(runs: str) -> list[str]:
+    """The ids of the runs that have a record, the newest first."""
+    names = sorted(os.listdir(runs), reverse=True) if os.path.isdir(runs) else []
+    return [name for name in names if os.path.isfile(os.path.join(runs, name, "record.json"))]
 
 
 def load_record(path: str) -> dict[str, Any]:

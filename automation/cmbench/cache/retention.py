@@ -129,12 +129,9 @@ def held(store: Store, root: str, entries: Sequence[Entry], keep_runs: float) ->
     pinned = store.pinned()
     found = {entry.uid: "pinned" for entry in entries if entry.uid in pinned}
     by_key = {entry.key: entry for entry in entries}
-    for name in _names(os.path.join(root, "runs")):
-        path = os.path.join(root, "runs", name)
-        if _age(path) <= keep_runs:
-            for key in _used_in(path):
-                if key in by_key:
-                    found.setdefault(by_key[key].uid, f"used by the run {name}")
+    for name, key in _recently_used(os.path.join(root, "runs"), keep_runs):
+        if key in by_key:
+            found.setdefault(by_key[key].uid, f"used by the run {name}")
     since = _first_start(store)
     for entry in entries:
         if since is not None and store.last_used(entry) >= since:
@@ -143,6 +140,15 @@ def held(store: Store, root: str, entries: Sequence[Entry], keep_runs: float) ->
         for needed in with_dependencies(store, [entry]):
             found.setdefault(needed.uid, f"needed by {entry.script}_{entry.uid}")
     return found
+
+
+def _recently_used(runs: str, keep_runs: float) -> Iterator[tuple[str, str]]:
+    """The recent runs, each with the key of every entry that it used."""
+    for name in _names(runs):
+        path = os.path.join(runs, name)
+        if _age(path) <= keep_runs:
+            for key in _used_in(path):
+                yield name, key
 
 
 def _first_start(store: Store) -> float | None:

@@ -307,8 +307,8 @@ def _decide_one(condition: Condition, env: TracedEnv) -> tuple[bool | None, str]
     if pending:
         return None, pending
     if condition.any_of:
-        return False, "none of " + ", ".join(key for key, _ in condition.rules)
-    return True, ", ".join(f"{key}={env.peek(key, '')}" for key, _ in condition.rules)
+        return False, "none of " + ", ".join(condition.keys)
+    return True, ", ".join(f"{key}={env.peek(key, '')}" for key in condition.keys)
 
 
 def _matches(
@@ -326,6 +326,11 @@ def _matches(
     return text in wanted or ("" in wanted and not unset_may_match and text in _FALSE)
 
 
+def is_pattern(text: str) -> bool:
+    """Whether ``text`` stands for any number of keys, and is not the name of one."""
+    return "*" in text or "?" in text
+
+
 def select_keys(keys: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """The ``keys`` that match one of ``patterns`` (exact names or globs), in order."""
     match = _matcher(tuple(patterns))
@@ -334,7 +339,7 @@ def select_keys(keys: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=512)
 def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
-    globs = [pattern for pattern in patterns if "*" in pattern or "?" in pattern]
+    globs = [pattern for pattern in patterns if is_pattern(pattern)]
     exact = frozenset(patterns).difference(globs)
     if not globs:
         return exact.__contains__
@@ -363,17 +368,21 @@ def process_env(env: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, st
         if key.startswith("+"):
             continue
         text = as_text(value)
-        if key and "=" not in key and "\0" not in text and "\0" not in key:
+        if key and "=" not in key and "\0" not in key + text:
             result[key] = text
     for key, value in env.items():
         if key.startswith("+") and len(key) > 1:
-            name, separator = (key[1:], os.pathsep) if _is_name(key[1]) else (key[2:], key[1])
-            items = [str(v) for v in value] if isinstance(value, list | tuple) else [str(value)]
-            if not name or "\0" in name + "".join(items) or "=" in name:
-                continue
-            before = result.get(name, "")
-            result[name] = separator.join([*items, before] if before else items)
+            _prepend(result, key, value)
     return result
+
+
+def _prepend(result: dict[str, str], key: str, value: Any) -> None:
+    """Put the items of the list ``+KEY`` in front of what ``KEY`` holds."""
+    name, separator = (key[1:], os.pathsep) if _is_name(key[1]) else (key[2:], key[1])
+    items = [str(v) for v in value] if isinstance(value, list | tuple) else [str(value)]
+    if name and "=" not in name and "\0" not in name + "".join(items):
+        before = result.get(name, "")
+        result[name] = separator.join([*items, before] if before else items)
 
 
 def expanded_env(env: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, Any]:

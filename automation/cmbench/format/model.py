@@ -32,6 +32,11 @@ class Condition:
     any_of: bool
     rules: tuple[tuple[str, tuple[str, ...]], ...]
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The env keys that it looks at."""
+        return tuple(key for key, _ in self.rules)
+
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class VersionRange:

@@ -73,25 +73,8 @@ def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = 
 
     Raises ``bad-value`` without tags, ``script-not-found``, and ``bad-meta`` for an unreadable one.
     """
-    if uid:
-        rows = index.by_uid(uid)
-        if not rows:
-            names = [row.alias for row in index.rows().values()]
-            raise Error("script-not-found", f'no script is named "{uid}"', hint=_hint(uid, names))
-        strange = [tag for tag in tags.wanted if not any(tag in row.tags for row in rows)]
-        if strange:
-            raise Error(
-                "bad-value",
-                f'the script "{uid}" has no tag "{strange[0]}"',
-                hint="name a script by its tags or by its name",
-            )
-    else:
-        if not tags.wanted:
-            raise Error("bad-value", "no tags are given", hint="name tags: --tags=get,python3")
-        rows = index.find(tags)
-        if not rows:
-            raise _no_script(index, tags)
-    fitting = [row for row in rows if all(row.accepts(v) for v in tags.variations)]
+    rows = _named(index, tags, uid) if uid else _tagged(index, tags)
+    fitting = _with_variations(rows, tags)
     if not fitting:
         raise _no_variation(index, rows, tags)
     fitting = _nearest(index, fitting, caller)
@@ -99,6 +82,35 @@ def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = 
     if broken and not fitting[0].tags:
         raise Error("bad-meta", broken)
     return fitting
+
+
+def _named(index: Index, tags: Tags, uid: str) -> list[Row]:
+    rows = index.by_uid(uid)
+    if not rows:
+        names = [row.alias for row in index.rows().values()]
+        raise Error("script-not-found", f'no script is named "{uid}"', hint=_hint(uid, names))
+    known = {tag for row in rows for tag in row.tags}
+    strange = [tag for tag in tags.wanted if tag not in known]
+    if strange:
+        raise Error(
+            "bad-value",
+            f'the script "{uid}" has no tag "{strange[0]}"',
+            hint="name a script by its tags or by its name",
+        )
+    return rows
+
+
+def _tagged(index: Index, tags: Tags) -> list[Row]:
+    if not tags.wanted:
+        raise Error("bad-value", "no tags are given", hint="name tags: --tags=get,python3")
+    rows = index.find(tags)
+    if not rows:
+        raise _no_script(index, tags)
+    return rows
+
+
+def _with_variations(rows: Iterable[Row], tags: Tags) -> list[Row]:
+    return [row for row in rows if all(row.accepts(v) for v in tags.variations)]
 
 
 def _nearest(index: Index, rows: list[Row], caller: Script | None) -> list[Row]:
@@ -119,8 +131,7 @@ def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
     """
     if uid or len(tags.wanted) != 1 or tags.unwanted:
         return
-    fitting = [row for row in index.find(tags) if all(row.accepts(v) for v in tags.variations)]
-    near = _nearest(index, fitting, None)
+    near = _nearest(index, _with_variations(index.find(tags), tags), None)
     rows = [row for row in near if row.repo == near[0].repo]
     if len(rows) > 1:
         names = ", ".join(row.alias for row in rows[:8]) + (" ..." if len(rows) > 8 else "")

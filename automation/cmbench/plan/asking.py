@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cmbench.format.env import (
@@ -27,18 +27,7 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
     With ``known_only`` it is made without the tags that are not.
     """
     env = frame.env
-    words = [entry.tags]
-    for prefix, keys in entry.tags_from_env_with_prefix:
-        words += [_prefixed(prefix, _own_value(entry, env, key)) for key in keys]
-    words += [_prefixed("", _own_value(entry, env, key)) for key in entry.tags_from_env]
-    words += [_tag_if(tag, rules, env) for tag, rules in entry.tags_if_env]
-    if entry.inherit_variation_tags:
-        words += _inherited(frame, entry)
-    for word in words:
-        if isinstance(word, Pending) and not known_only:
-            return word
-    words = [word for word in words if not isinstance(word, Pending)]
-    text = substitute(",".join(str(w) for w in words if w), env)
+    text = _tags_text(frame, entry, known_only)
     if isinstance(text, Pending):
         return text
     inputs = {k: substitute(v, env) for k, v in entry.inputs.items()}
@@ -56,6 +45,30 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
         adr=_passed_down(frame, entry),
         force_cache=bool(entry.force_cache),
     )
+
+
+def _tags_text(frame: Frame, entry: Dependency, known_only: bool) -> Any:
+    """The tags that the entry asks for, as text; ``Pending`` where a run must tell one first."""
+    words = list(_tag_words(frame, entry))
+    pending = [word for word in words if isinstance(word, Pending)]
+    if pending and not known_only:
+        return pending[0]
+    known = [str(word) for word in words if word and not isinstance(word, Pending)]
+    return substitute(",".join(known), frame.env)
+
+
+def _tag_words(frame: Frame, entry: Dependency) -> Iterator[Any]:
+    env = frame.env
+    yield entry.tags
+    for prefix, keys in entry.tags_from_env_with_prefix:
+        for key in keys:
+            yield _prefixed(prefix, _own_value(entry, env, key))
+    for key in entry.tags_from_env:
+        yield _prefixed("", _own_value(entry, env, key))
+    for tag, rules in entry.tags_if_env:
+        yield _tag_if(tag, rules, env)
+    if entry.inherit_variation_tags:
+        yield from _inherited(frame, entry)
 
 
 def command_of(request: Request) -> str:

@@ -123,8 +123,7 @@ class Notes:
 
     def _see_uses(self, frame: Frame, now: Any) -> None:
         if frame.parent is None:
-            mappings = (block.input_mapping for block in frame.blocks)
-            pairs = {(name, key) for mapping in mappings for name, key in mapping.items()}
+            pairs = {pair for block in frame.blocks for pair in block.input_mapping.items()}
             self.inputs = sorted(name for name, key in pairs if key == self._key)
         sets, reads = self._uses(frame)
         if sets:
@@ -138,7 +137,7 @@ class Notes:
         """Whether the step's own code sets the key, and whether it or a condition reads it."""
         sets, names = self._resolver.index.programs(frame.script.path).uses(self._key)
         conditions = (c for entries in frame.deps.values() for e in entries for c in e.conditions)
-        asked = any(self._key == name for condition in conditions for name, _ in condition.rules)
+        asked = any(self._key in condition.keys for condition in conditions)
         return sets, asked or names
 
     def _see_gift(self, frame: Frame, parent: Frame, node: Node) -> None:
@@ -310,9 +309,7 @@ def _condition_text(condition: Condition, parent: Frame | None) -> str:
     text = f"{'unless' if condition.skip else 'if'} {joint.join(rules)}"
     if parent is None:
         return text
-    values = [
-        f"{key} is {_now_text(key, parent.env.peek(key, MISSING))}" for key, _ in condition.rules
-    ]
+    values = [f"{key} is {_now_text(key, parent.env.peek(key, MISSING))}" for key in condition.keys]
     return f"{text} ({', '.join(values)})"
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
@@ -24,6 +24,7 @@ from cmbench.plan.node import Node
 from cmbench.plan.resolved_step import Frame
 from cmbench.record import load_record, own_times
 
+_Number = TypeVar("_Number", int, float)
 _MEGABYTE = 1_000_000
 _KEY = re.compile("[A-Z][A-Z0-9_]*")
 """What is left of ``<<<KEY>>>`` where the plan does not know its value."""
@@ -157,20 +158,24 @@ def own_seconds(runs: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 def _declared(frame: Frame, key: str) -> tuple[str, ...]:
     """What the script's meta and its active variations say under ``key``."""
-    meta = frame.script.meta
     if key not in _words(frame.script):
         return ()
-    blocks: list[Mapping[str, Any]] = [meta]
+    found: list[str] = []
+    for block in _active_blocks(frame):
+        value = block.get(key)
+        found += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
+    return tuple(dict.fromkeys(found))
+
+
+def _active_blocks(frame: Frame) -> Iterator[Mapping[str, Any]]:
+    """The meta of the script and of its active variations, as written."""
+    meta = frame.script.meta
+    yield meta
     variations = meta.get("variations") or {}
     for name in frame.choice.variations:
         block = variations.get(name) or variations.get(name.partition(".")[0] + ".#")
         if isinstance(block, Mapping):
-            blocks.append(block)
-    found: list[str] = []
-    for block in blocks:
-        value = block.get(key)
-        found += [str(v) for v in (value if isinstance(value, list) else [value]) if v]
-    return tuple(dict.fromkeys(found))
+            yield block
 
 
 @lru_cache(maxsize=1024)
@@ -219,23 +224,36 @@ def total(found: Sequence[Needs], sure: Sequence[Needs], root: str) -> dict[str,
     """
     downloads = _distinct(found)
     working = [needs for needs in found if needs is not NOTHING]
+    disk, seconds = [n.disk for n in working], [n.seconds for n in working]
     return {
         "downloads": len(downloads),
         "download_bytes": sum(d.size for d in downloads),
         "download_bytes_sure": sum(d.size for d in _distinct(sure)),
-        "downloads_of_unknown_size": sum(not d.size for d in downloads),
+        "downloads_of_unknown_size": [d.size for d in downloads].count(0),
         "open_steps": sum(needs is UNKNOWN for needs in found),
         "network": list(dict.fromkeys(d.host or d.what for d in downloads)),
-        "disk_bytes": sum(n.disk for n in working if n.disk > 0),
-        "disk_bytes_sure": sum(n.disk for n in sure if n.disk > 0),
-        "steps_of_unknown_disk": sum(n.disk < 0 for n in working),
+        "disk_bytes": _sum_known(disk),
+        "disk_bytes_sure": _sum_known(n.disk for n in sure),
+        "steps_of_unknown_disk": _count_unknown(disk),
         "disk_free_bytes": free_space(root),
-        "seconds": round(sum(n.seconds for n in working if n.seconds > 0), 1),
-        "seconds_sure": round(sum(n.seconds for n in sure if n.seconds > 0), 1),
-        "steps_of_unknown_time": sum(n.seconds < 0 for n in working),
-        "privileges": list(dict.fromkeys(p for n in working for p in n.privileges)),
-        "licences": list(dict.fromkeys(t for n in working for t in n.licences)),
+        "seconds": round(_sum_known(seconds), 1),
+        "seconds_sure": round(_sum_known(n.seconds for n in sure), 1),
+        "steps_of_unknown_time": _count_unknown(seconds),
+        "privileges": _each_once(n.privileges for n in working),
+        "licences": _each_once(n.licences for n in working),
     }
+
+
+def _sum_known(values: Iterable[_Number]) -> _Number | int:
+    return sum(value for value in values if value > 0)
+
+
+def _count_unknown(values: Iterable[float]) -> int:
+    return sum(value < 0 for value in values)
+
+
+def _each_once(groups: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(text for group in groups for text in group))
 
 
 def _distinct(found: Sequence[Needs]) -> list[Download]:

@@ -135,10 +135,7 @@ class Resolver:
         asked = request.version
         if asked.exact:
             return asked
-        script = choice.script
-        candidates = [variation_of(script, v).settings for v in choice.variations]
-        default = next((s.default_version for s in reversed(candidates) if s.default_version), "")
-        default = default or script.settings.default_version
+        default = _default_version(choice)
         if not default:
             return asked
         from cmbench.lib import versions
@@ -347,6 +344,14 @@ class Resolver:
             if update and decide(update.conditions, frame.env)[0]:
                 entry = merge_dependency(entry, update)
         return entry
+
+
+def _default_version(choice: Choice) -> str:
+    """The default of the last variation that has one, else of the script."""
+    script = choice.script
+    chosen = [variation_of(script, name).settings for name in choice.variations]
+    defaults = [block.default_version for block in (script.settings, *chosen)]
+    return next((version for version in reversed(defaults) if version), "")
 
 
 def _same_registration(one: Entry, other: Entry) -> bool:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import make_identity
 from cmbench.format.dialect import Dialect
-from cmbench.format.env import MISSING, TracedEnv, fingerprint, select_keys, substitute, unresolved
+from cmbench.format.env import (
+    MISSING,
+    TracedEnv,
+    fingerprint,
+    is_pattern,
+    select_keys,
+    substitute,
+    unresolved,
+)
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
 
@@ -128,7 +136,7 @@ class Frame:
         for name in self.os_reads:
             found[f"os:{name}"] = fingerprint(name, os.environ.get(name, MISSING))
         for pattern in self.texts("new_env_keys"):
-            if "*" in pattern or "?" in pattern or self._untouched(pattern):
+            if is_pattern(pattern) or self._untouched(pattern):
                 found[f"laid:{pattern}"] = self.laid(pattern)
         prefix = self.script.dialect.prefix
         for key in self.env.written:
@@ -188,13 +196,18 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
     visible = parent.env.plain()
     for key in [k for k in visible if k in exact or k.startswith(starts)]:
         del visible[key]
+    _tidy(visible)
+    return visible
+
+
+def _tidy(visible: dict[str, Any]) -> None:
+    """Take away what is not resolved, and let each have its own lists."""
     odd = [(k, v) for k, v in visible.items() if type(v) is not str or "<<<" in v]
     for key, value in odd:
         if unresolved(value):
             del visible[key]
         elif isinstance(value, list):
             visible[key] = list(value)
-    return visible
 
 
 @lru_cache(maxsize=16)

@@ -266,17 +266,22 @@ class Planner:
             return
         if phase != "prehook_deps":
             frame.env.promise(frame.texts("new_env_keys"), frame.script.alias)
-        for entry in frame.deps.get(phase, ()):
-            for condition in entry.conditions:
-                for key, _ in condition.rules:
-                    if key in source and frame.env.peek(key, MISSING) is MISSING:
-                        frame.env.promise((key,), frame.script.alias)
-            for key in _tag_keys(entry):
-                if frame.env.peek(key, "") == "" and programs.hooks_set(key):
-                    frame.env.doubt(key, frame.script.alias)
+        entries = frame.deps.get(phase, ())
+        for key in (key for e in entries for c in e.conditions for key in c.keys):
+            if key in source and frame.env.peek(key, MISSING) is MISSING:
+                frame.env.promise((key,), frame.script.alias)
+        for key in (key for entry in entries for key in _tag_keys(entry)):
+            if frame.env.peek(key, "") == "" and programs.hooks_set(key):
+                frame.env.doubt(key, frame.script.alias)
 
     def _programs(self, frame: Frame) -> Programs:
         return self._resolver.index.programs(frame.script.path)
+
+    def _tell_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
+        new = self._facts(path).new_env
+        for key, value in new.items():
+            env.learn(key, value, path)
+        return new
 
     def _give(
         self, frame: Frame, cached: str, entry: Entry | None, when: str
@@ -286,11 +291,7 @@ class Planner:
         if not isinstance(env, PlanEnv):
             return None
         if cached == "fact":
-            path = frame.script.path
-            new = self._facts(path).new_env
-            for key, value in new.items():
-                env.learn(key, value, path)
-            return new
+            return self._tell_facts(frame.script.path, env)
         new = entry.new_env if entry else _known_exports(frame)
         env.take(dict.fromkeys(new, Pending(frame.script.alias)) if when else new)
         if entry is None and self._programs(frame).hooks:
@@ -338,7 +339,7 @@ def _tag_keys(entry: Dependency) -> Iterator[str]:
     for _, keys in entry.tags_from_env_with_prefix:
         yield from keys
     for _, rules in entry.tags_if_env:
-        yield from (key for condition in rules for key, _ in condition.rules)
+        yield from (key for condition in rules for key in condition.keys)
 
 
 def _tags_above(frame: Frame) -> list[Tags]:

@@ -189,16 +189,7 @@ def _versions(
     It can where its script looks at the version that is wanted, and it need not where a dependency
     has that version: it is the dependency's, and pinned there.
     """
-    found = []
-    for step in steps:
-        below = {s["version"] for s in steps if s["chain"][:-1] == step["chain"]}
-        entry = store.entry(step["entry"]) if step["entry"] else None
-        below |= _versions_below(entry, store) if entry else set()
-        item = _version_item(
-            step["script"], step["script_uid"], step["variations"], step["version"]
-        )
-        pin = _looks_at_version(step.get("reads", {})) and step["version"] not in below
-        found.append({**item, "pin": pin, "chain": step["chain"]})
+    found = [_version_of(step, steps, store) for step in steps]
     met = [{k: v for k, v in item.items() if k != "chain"} for item in found]
     for entry in entries:
         item = _version_item(entry.script, entry.script_uid, entry.variations, entry.version)
@@ -207,6 +198,18 @@ def _versions(
             found.append({**item, "pin": pin, "chain": []})
     unique = {json.dumps(item): item for item in found if item["version"]}
     return list(unique.values())
+
+
+def _version_of(
+    step: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], store: Store
+) -> dict[str, Any]:
+    """The version that a step of the run has met, and whether to pin it."""
+    below = {s["version"] for s in steps if s["chain"][:-1] == step["chain"]}
+    entry = store.entry(step["entry"]) if step["entry"] else None
+    below |= _versions_below(entry, store) if entry else set()
+    item = _version_item(step["script"], step["script_uid"], step["variations"], step["version"])
+    pin = _looks_at_version(step.get("reads", {})) and step["version"] not in below
+    return {**item, "pin": pin, "chain": step["chain"]}
 
 
 def _version_item(script: str, uid: str, variations: Iterable[str], version: str) -> dict[str, Any]:
@@ -324,15 +327,7 @@ def lock_from(data: Mapping[str, Any], path: str, strict: bool = True) -> Lock:
 
 def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> list[str]:
     """What of the repositories and scripts here is not as the lock has it."""
-    found = []
-    here = {repository.alias: repository for repository in repositories}
-    for alias, wanted in lock.repositories.items():
-        if alias not in here:
-            found.append(f"the repository {alias} is not registered here")
-            continue
-        now = revision(here[alias].path)
-        if now != wanted:
-            found.append(f"{alias} is at {now[:12] or 'no commit'}, locked is {wanted[:12]}")
+    found = list(_other_revisions(lock, repositories))
     paths = {row.alias: path for path, row in index.rows().items()}
     for alias in lock.scripts:
         if alias not in paths:
@@ -340,6 +335,16 @@ def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
         elif edited := _edited(lock, alias, paths[alias]):
             found.append(edited)
     return found
+
+
+def _other_revisions(lock: Lock, repositories: Sequence[Repository]) -> Iterator[str]:
+    here = {repository.alias: repository for repository in repositories}
+    for alias, wanted in lock.repositories.items():
+        now = revision(here[alias].path) if alias in here else wanted
+        if alias not in here:
+            yield f"the repository {alias} is not registered here"
+        elif now != wanted:
+            yield f"{alias} is at {now[:12] or 'no commit'}, locked is {wanted[:12]}"
 
 
 def check_lock(lock: Lock, index: Index, repositories: Sequence[Repository]) -> None:

@@ -210,14 +210,12 @@ def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = (
 
 def _answer_beforehand(frame: Frame) -> str:
     """The input, or else the env key, that the script looked for last and did not find."""
-    dialect = frame.script.dialect
-    names = {dialect.prefix + name.upper(): name for name in dialect.inputs}
-    for block in frame.blocks:
-        names.update({key: name for name, key in block.input_mapping.items()})
+    prefix = frame.script.dialect.prefix
+    names = _inputs_by_key(frame)
     missed = [key for key in reversed(frame.env.reads) if _is_empty(frame.env.peek(key, MISSING))]
     named = [key for key in missed if key in names]
     if not named:
-        known = [key for key in missed if key.startswith(dialect.prefix) and "_TMP_" not in key]
+        known = [key for key in missed if key.startswith(prefix) and "_TMP_" not in key]
         return (
             f"give the answer with the call: --env.{known[0]}=VALUE"
             if known
@@ -228,6 +226,15 @@ def _answer_beforehand(frame: Frame) -> str:
         return f"give the answer with the call: --{name}=VALUE"
     tags = ",".join([*frame.script.tags, *("_" + v for v in frame.request.tags.variations)])
     return f"run this step first, with the answer: cm run script --tags={tags} --{name}=VALUE"
+
+
+def _inputs_by_key(frame: Frame) -> dict[str, str]:
+    """The name of the input that sets an env key."""
+    dialect = frame.script.dialect
+    names = {dialect.prefix + name.upper(): name for name in dialect.inputs}
+    for block in frame.blocks:
+        names.update({key: name for name, key in block.input_mapping.items()})
+    return names
 
 
 def _is_empty(value: Any) -> bool:

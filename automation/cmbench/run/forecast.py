@@ -107,24 +107,20 @@ class Forecaster:
 
     def _judged(self, node: Node, env: WatchedEnv) -> Forecast | None:
         root = node.frame
-        if root is None or node.when or not (root.cacheable or root.script.host_facts):
+        if root is None or node.when or not _is_kept(root):
             return None
-        steps = [(each, each.frame) for each in walk(node) if each.frame is not None]
-        working = [
-            frame for each, frame in steps if each.cached != "hit" and not frame.script.host_facts
-        ]
-        writes = _writes(root)
-        is_open = any(each.frame is None for each in walk(node))
-        if is_open or writes is None or any(self._must_be_alone(frame) for frame in working):
+        steps, writes = list(walk(node)), _writes(root)
+        working = [each.frame for each in steps if each.frame and _works(each)]
+        is_open = any(each.frame is None for each in steps)
+        if is_open or writes is None or any(map(self._must_be_alone, working)):
             return None
         for frame in working:
             words = (word for word in self._words(frame) if word not in frame.env.laid)
             env.touched.update(select_keys(words, env.others))
-        entries = [frame for _, frame in steps if _has_entry(frame)]
         return Forecast(
             writes,
-            uses=frozenset(frame.script.path for frame in entries),
-            makes=frozenset(frame.script.path for frame in working if frame.cacheable),
+            uses=_of_entries(each.frame for each in steps),
+            makes=_of_entries(working),
             works=bool(working),
         )
 
@@ -141,8 +137,20 @@ class Forecaster:
         return {*index.content(path).words, *index.programs(path).keys}
 
 
-def _has_entry(frame: Frame) -> bool:
-    return frame.cacheable and not frame.script.host_facts
+def _is_kept(frame: Frame) -> bool:
+    """Whether its results are kept: what runs every time has effects that nobody foresees."""
+    return frame.cacheable or frame.script.host_facts
+
+
+def _works(node: Node) -> bool:
+    """Whether code of the step's script is going to run."""
+    return node.cached not in ("hit", "fact")
+
+
+def _of_entries(frames: Iterable[Frame | None]) -> frozenset[str]:
+    """The scripts of those steps that have entries in the cache."""
+    kept = (f for f in frames if f and f.cacheable and not f.script.host_facts)
+    return frozenset(frame.script.path for frame in kept)
 
 
 def _writes(frame: Frame) -> tuple[str, ...] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.cache.cache_entry import Reliance, expiration, reliance
 from cmbench.cache.store import remove_tree
 from cmbench.errors import Error
-from cmbench.format.env import TracedEnv, merge_value, select_keys
+from cmbench.format.env import TracedEnv, is_pattern, merge_value, select_keys
 from cmbench.format.model import Outcome
 from cmbench.plan.resolved_step import OF_THE_ENGINE, Frame
 from cmbench.run.cm_objects import Place
@@ -90,13 +90,10 @@ def exports(frame: Frame) -> dict[str, Any]:
     of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
     patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
     env = frame.env
-    keys = [
-        key
-        for key in select_keys(dict.keys(env), patterns)
-        if (key in env.written or key in env.laid or key in env.facts)
-        and not key.startswith(of_the_engine)
-    ]
-    for key in [*keys, *(p for p in patterns if "*" not in p and "?" not in p)]:
+    own = {*env.written, *env.laid, *env.facts}
+    named = select_keys(dict.keys(env), patterns)
+    keys = [key for key in named if key in own and not key.startswith(of_the_engine)]
+    for key in [*keys, *(p for p in patterns if not is_pattern(p))]:
         env.note(key)
     return {key: _storable(env.peek(key)) for key in keys}
 
