@@ -150,7 +150,7 @@ class Planner:
 
     def _planned(self, frame: Frame, asked: Dependency | None, phase: str, when: str) -> Node:
         cached, why, entry = self._state(frame)
-        goes_on = cached not in ("fact", "above") and (cached != "hit" or bool(frame.deps))
+        goes_on = cached not in ("fact", "above") and _is_looked_into(frame, cached)
         # Planning goes on with a copy: the step as it was resolved is what the run begins with.
         view = _view(frame) if goes_on else frame
         below = self._below(view, dynamic_only=cached == "hit") if goes_on else {}
@@ -311,6 +311,11 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _is_looked_into(frame: Frame, cached: str) -> bool:
+    """Whether a plan asks a step for more than what its settings say."""
+    return bool(frame.deps) or (cached != "hit" and any(block.fetches for block in frame.blocks))
 
 
 def _view(frame: Frame) -> Frame:

@@ -205,11 +205,13 @@ class Crew:
     def hook(self, scratch: str) -> Iterator[None]:
         """``customize.py`` has the word: it keeps the engine's lock all the time.
 
-        ``scratch`` is the private directory of its step, by which its programs are known.
+        ``scratch`` is the private directory of its step, by which its programs are known. Raises
+        ``Withdrawn`` where the run was stopped before: nobody would interrupt the hook any more.
         """
         before = self._in_hook, self._scratch
         self._in_hook, self._scratch = threading.get_ident(), scratch
         try:
+            self.check()
             yield
         finally:
             self._in_hook, self._scratch = before
