@@ -37,7 +37,8 @@ class Node:
     plan) or ``maybe``; ``why`` explains it. ``found`` is the cache entry of a hit. ``detail`` is
     there when an explanation was asked for.
 
-    ``below`` has for each entry of each dependency list its node, ``None`` where it is not wanted.
+    ``children`` are the steps below it, in the order of the run; ``below`` has for each entry of
+    each dependency list its node, ``None`` where it is not wanted.
     What was settled when the plan was made need not be found out again: ``start`` is the step as
     the run begins with it, and ``gives`` the env that it gives back, as far as these are certain.
     """
@@ -57,17 +58,17 @@ class Node:
     below: Mapping[str, tuple[Node | None, ...]] = field(default_factory=dict)
     start: Frame | None = None
     gives: Mapping[str, Any] | None = None
+    children: tuple[Node, ...] = field(init=False)
     _detail: Detail | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        nodes = [node for below in self.below.values() for node in below]
+        self.children = tuple(node for node in nodes if node is not None)
 
     @property
     def entry(self) -> str:
         """The folder of the entry that answers, empty where none does."""
         return self.found.path if self.found else ""
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The steps below it, in the order of the run."""
-        return tuple(node for nodes in self.below.values() for node in nodes if node is not None)
 
     @property
     def detail(self) -> Detail:
