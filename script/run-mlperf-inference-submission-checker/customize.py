@@ -48,7 +48,7 @@ def official(env: Mapping[str, Any], tree: Path, benchmark_round: str) -> list[A
     more = shlex.split(env.get("CM_MLPERF_SUBMISSION_CHECKER_EXTRA_ARGS") or "")
     hiding = [word for word in more if word.startswith(("--skip", "--scenarios-to-skip"))]
     if hiding:
-        print(f"the official checker is told to leave out rules: {' '.join(hiding)}")
+        print(f"the official checker is asked to leave out rules: {' '.join(hiding)}")
     report = steps.report_folder(tree)
     report.mkdir(parents=True, exist_ok=True)
     found: list[Any] = checkers.run(

@@ -200,7 +200,7 @@ def test_what_is_open_is_not_left_out(lab: Lab) -> None:
 def test_an_address_that_only_a_run_knows(lab: Lab) -> None:
     lab.script("get-file", fetches=["<<<CM_URL_X>>>"])
     shown = lines(lab.plan("get,file"))
-    assert "  what CM_URL_X names: only a run can tell" in shown
+    assert "  what CM_URL_X names: known only at run time" in shown
     assert "network: addresses not known yet" in shown
 
 

@@ -279,7 +279,7 @@ def test_versions_outside_the_bounds_are_refused(lab: Lab) -> None:
     assert lab.run("get,tool", version_min="3", version_max="4.1").answer["version"] == "4.0"
     refused(lab.run("get,tool", version_min="5"), "version-not-found", "4.0", ">= 5")
     refused(lab.run("get,tool", version_max="3.9"), "version-not-found", "<= 3.9")
-    refused(lab.run("detect,x", version_min="1"), "version-not-found", "tells no version")
+    refused(lab.run("detect,x", version_min="1"), "version-not-found", "reports no version")
     assert lab.run("get,tool", version_min="5").answer["return"] == 16
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cmbench.session.request import FLAGS
 from cmbench.values import immutable
@@ -108,10 +108,20 @@ _ARCHIVE = {
     **_JSON,
 }
 
+
+def _run(word: str, does: str, usage: Flags, **more: Any) -> Verb:
+    """A verb with the flags of runs."""
+    return Verb("script", word, does, usage, FLAGS, of_scripts=True, writes=True, **more)
+
+
+def _cache(word: str, does: str, usage: Flags, flags: Flags, *takes: str, **more: Any) -> Verb:
+    """A verb about cache entries."""
+    return Verb("cache", word, does, usage, flags, (*OF_ENTRIES, *takes), **more)
+
+
 VERBS: tuple[Verb, ...] = (
     Verb("script", "help", "help:show_usage"),
-    Verb(
-        "script",
+    _run(
         "run",
         "run:run_script",
         {
@@ -119,30 +129,19 @@ VERBS: tuple[Verb, ...] = (
             'cm run script "detect os"': "the same, shorter",
             "cm run script --tags=detect,os --help": "its inputs, variations and flags",
         },
-        FLAGS,
-        of_scripts=True,
         own_help="named",
-        writes=True,
     ),
-    Verb(
-        "script",
+    _run(
         "plan",
         "plan:plan_script",
         {"cm plan script --tags=detect,os": "what a run would do; runs nothing"},
-        FLAGS,
-        of_scripts=True,
         own_help="named",
-        writes=True,
     ),
-    Verb(
-        "script",
+    _run(
         "docker",
         "container:docker_script",
         {"cm docker script --tags=detect,os": "the same run in a container (--print)"},
-        FLAGS,
-        of_scripts=True,
         own_help="always",
-        writes=True,
         only_looks="print",
     ),
     Verb(
@@ -152,15 +151,7 @@ VERBS: tuple[Verb, ...] = (
         {"cm doctor script": "look at the machine before you start"},
         _JSON,
     ),
-    Verb(
-        "script",
-        "replay",
-        "replay:replay_script",
-        {"cm replay script last": "repeat a recorded run"},
-        FLAGS,
-        of_scripts=True,
-        writes=True,
-    ),
+    _run("replay", "replay:replay_script", {"cm replay script last": "repeat a recorded run"}),
     Verb(
         "script",
         "log",
@@ -246,22 +237,18 @@ VERBS: tuple[Verb, ...] = (
         takes=_OF_AUTHORS,
     ),
     Verb("cache", "help", "help:show_usage"),
-    Verb(
-        "cache",
+    _cache(
         "show",
         "cache:show_cache",
         {"cm show cache [--tags=get,python3]": "what is kept, its size and last use"},
         {**_ENTRIES, **_JSON},
-        takes=OF_ENTRIES,
         cmind=("show", "search"),
     ),
-    Verb(
-        "cache",
+    _cache(
         "rm",
         "cache:remove_cache",
         {"cm rm cache --tags=get,python3 [-f]": "remove entries; -f does not ask"},
         {**_ENTRIES, "all": "all entries", "force": "do not ask (-f)", **_JSON},
-        takes=OF_ENTRIES,
         cmind=("delete",),
     ),
     Verb(
@@ -276,40 +263,18 @@ VERBS: tuple[Verb, ...] = (
             **_JSON,
         },
     ),
-    Verb(
-        "cache",
+    _cache(
         "verify",
         "upkeep:verify_cache",
         {"cm verify cache [--tags=...]": "are its files as published?"},
         {**_ENTRIES, **_JSON},
-        takes=OF_ENTRIES,
     ),
-    Verb(
-        "cache",
-        "pin",
-        "cache:pin_cache",
-        {"cm pin cache <id>": "keep an entry whatever happens"},
-        _NAMED,
-        takes=OF_ENTRIES,
+    _cache(
+        "pin", "cache:pin_cache", {"cm pin cache <id>": "keep an entry whatever happens"}, _NAMED
     ),
-    Verb(
-        "cache",
-        "unpin",
-        "cache:unpin_cache",
-        {"cm unpin cache <id>": "let go of it"},
-        _NAMED,
-        takes=OF_ENTRIES,
-    ),
-    Verb(
-        "cache",
-        "du",
-        "upkeep:du_cache",
-        {"cm du cache": "what uses the disk, by script"},
-        _JSON,
-        takes=OF_ENTRIES,
-    ),
-    Verb(
-        "cache",
+    _cache("unpin", "cache:unpin_cache", {"cm unpin cache <id>": "let go of it"}, _NAMED),
+    _cache("du", "upkeep:du_cache", {"cm du cache": "what uses the disk, by script"}, _JSON),
+    _cache(
         "gc",
         "upkeep:gc_cache",
         {
@@ -324,31 +289,25 @@ VERBS: tuple[Verb, ...] = (
             "yes": "remove it",
             **_JSON,
         },
-        takes=(*OF_ENTRIES, "y"),
+        "y",
     ),
-    Verb(
-        "cache",
+    _cache(
         "export",
         "bundle:export_cache",
         {"cm export cache --tags=... --output=F": "entries and their needs, in a file"},
         _ARCHIVE,
-        takes=OF_ENTRIES,
     ),
-    Verb(
-        "cache",
+    _cache(
         "bundle",
         "bundle:export_cache",
         {"cm bundle cache --tags=... --output=F": "the same"},
         _ARCHIVE,
-        takes=OF_ENTRIES,
     ),
-    Verb(
-        "cache",
+    _cache(
         "import",
         "bundle:import_cache",
         {"cm import cache --input=F": "bring them into this cache, checked"},
         {"input=FILE": "the archive", **_JSON},
-        takes=OF_ENTRIES,
     ),
 )
 

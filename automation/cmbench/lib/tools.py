@@ -108,4 +108,4 @@ def _ask(path: Path, words: Sequence[str], pattern: str) -> tuple[str, str]:
     if not answer.ok:
         return "", f"does not run: {answer.problem}"
     match = re.search(pattern, answer.output)
-    return (match.group(1), "") if match else ("", "told no version")
+    return (match.group(1), "") if match else ("", "printed no version")

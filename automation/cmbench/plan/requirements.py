@@ -191,7 +191,7 @@ def _downloads(node: Node, frame: Frame) -> Iterable[Download]:
         from urllib.parse import urlsplit
 
         if _KEY.fullmatch(text):
-            yield Download(f"what {text} names: only a run can tell", "addresses not known yet")
+            yield Download(f"what {text} names: known only at run time", "addresses not known yet")
             continue
         url = urlsplit(text)
         if url.scheme not in ("http", "https", "ftp", "s3"):

@@ -177,7 +177,7 @@ class Planner:
     def _state(self, frame: Frame) -> tuple[str, str, Entry | None]:
         """How a node is ``cached``, why, and the entry that answers."""
         if frame.script.host_facts:
-            return "fact", "told by this machine, at every run", None
+            return "fact", "read from this machine, at every run", None
         if not frame.cacheable:
             return "no", "runs every time", None
         entry, why = self._resolver.look_up(frame)

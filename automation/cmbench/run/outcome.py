@@ -48,7 +48,7 @@ def check_version(frame: Frame, found: str) -> None:
         )
     if not found and frame.parent is None and not wanted.exact:
         raise Error(
-            "version-not-found", f"{frame.script.alias} tells no version, asked for {bounds}"
+            "version-not-found", f"{frame.script.alias} reports no version, asked for {bounds}"
         )
 
 

@@ -30,7 +30,7 @@ def test_the_first_that_fits_is_taken_and_every_one_is_listed(tmp_path: Path) ->
     assert found.lines == (
         f"{old}: 9.1.0 is below the minimum 11",
         f"{broken}: does not run: exit status 127: no library",
-        f"{silent}: told no version",
+        f"{silent}: printed no version",
         f"{good}: 12.2, chosen",
     )
     assert not (tmp_path / "ran").exists()

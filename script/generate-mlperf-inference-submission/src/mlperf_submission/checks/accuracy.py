@@ -20,7 +20,7 @@ from .performance import seeds
 
 FILES = Rule("accuracy.files", "the logs of the run and accuracy.txt", CHECKER)
 EXTRA = Rule("accuracy.extra-files", "nothing but these files", CHECKER)
-FIGURE = Rule("accuracy.figure", "accuracy.txt tells the metric of the benchmark", CHECKER)
+FIGURE = Rule("accuracy.figure", "accuracy.txt holds the metric of the benchmark", CHECKER)
 TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its target", RULES)
 HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
 LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
@@ -31,7 +31,7 @@ SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES)
 SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
 ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
 COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN)
-FOREIGN = Rule("accuracy.other-run", "the log of the very run that accuracy.txt tells of", LOADGEN)
+FOREIGN = Rule("accuracy.other-run", "the log of the run that accuracy.txt was made from", LOADGEN)
 
 # Of a log that is longer than twice this, only so many bytes of each end are looked at.
 SHOWN = 1 << 20
@@ -74,7 +74,7 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
         yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
     whole = log_file.is_file() and not _cut(log_file)
     if stated and whole and sha256(log_file) != stated:
-        found = "the log is not the one whose hash accuracy.txt tells"
+        found = "the log is not the one whose hash accuracy.txt holds"
         yield FOREIGN.broken(where, found, RERUN)
 
 
@@ -83,7 +83,7 @@ def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Itera
     for bound in known.accuracy:
         value, name = figure(place, bound), bound.metric.name
         if value is None:
-            yield FIGURE.broken(where, f"it does not tell {name}", RERUN)
+            yield FIGURE.broken(where, f"it does not hold {name}", RERUN)
         elif site.strict and not bound.holds(value):
             told = f"{name} is {value:g}, the target is {bound.text}"
             found = TARGET.broken(where, told, "hand it in to the open division")

@@ -71,7 +71,7 @@ def _readings(site: Site, folder: Path) -> Iterator[Finding]:
     begin, end = (_time(log(folder).values.get(f"power_{word}")) for word in ("begin", "end"))
     if begin is None or end is None:
         where = site.where(folder / LOGS[0])
-        yield FIGURE.broken(where, "it does not tell power_begin and power_end", AGAIN)
+        yield FIGURE.broken(where, "it does not hold power_begin and power_end", AGAIN)
         return
     during = [
         float(watts)

@@ -20,7 +20,7 @@ STATUS = Rule("system.status", "available, preview or rdi", RULES)
 TYPE = Rule("system.type", "edge, datacenter or both", RULES)
 OWNER = Rule("system.owner", "submitter and division are those of the folders", CHECKER)
 NETWORK = Rule("system.network", "only the network division is measured over a network", RULES)
-OPEN = Rule("system.unanswered", "what nobody could tell is asked", RULES, NOTICE)
+OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTICE)
 
 MEND = "write the field into a file and give it: --system_file=FILE"
 
