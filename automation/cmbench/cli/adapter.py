@@ -29,8 +29,10 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     """
     if "cmd" in i:
         # What is there by now, cmind's own index above all, stays until the process ends with this
-        # command: every collection that looked at it again would do so in vain.
+        # command: every collection that looked at it again would do so in vain. Most of what is
+        # made from here on stays as well.
         gc.freeze()
+        gc.set_threshold(20_000)
     cmind = automation.cmind
     word = str(i.get("action", ""))
     verb = word.replace("-", "_")
