@@ -18,8 +18,8 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.cache.bundle import Imported
-    from cmbench.plan.node import Node
     from cmbench.plan.resolve import Resolver
+    from cmbench.plan.resolved_step import Node
 
 _SHORTEST = 4
 """Digits of a uid that name an entry."""

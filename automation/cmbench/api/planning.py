@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
-from cmbench.plan.node import Plan, sure, walk
+from cmbench.plan.resolved_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
 from cmbench.values import immutable
 

@@ -24,7 +24,7 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.api.planning import Planned
-    from cmbench.plan.node import Plan
+    from cmbench.plan.resolved_step import Plan
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
     from cmbench.run.parallel import Together

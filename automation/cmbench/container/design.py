@@ -31,8 +31,7 @@ from cmbench.errors import Error
 from cmbench.format.env import mask_word
 from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
-from cmbench.plan.node import Plan, walk
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import Frame, Plan, walk
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")
 PROXIES = (*_PROXIES, *(name.upper() for name in _PROXIES))

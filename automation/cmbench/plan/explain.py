@@ -18,7 +18,6 @@ from cmbench.format.env import MISSING, Pending, as_text, masked_env, select_key
 from cmbench.format.merge import USER
 from cmbench.format.model import Condition, Dependency, Script, Settings
 from cmbench.index.select import merge_order
-from cmbench.plan.node import Detail, Node
 from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import (
     Resolver,
@@ -26,7 +25,7 @@ from cmbench.plan.resolve import (
     changed,
     value_now,
 )
-from cmbench.plan.resolved_step import Frame, visible_env
+from cmbench.plan.resolved_step import Detail, Frame, Node, visible_env
 from cmbench.plan.tree import TAGS_FROM
 
 

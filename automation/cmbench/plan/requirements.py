@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -20,47 +19,14 @@ from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, as_text, mask
 from cmbench.format.model import Script
 from cmbench.format.sources import Programs
-from cmbench.plan.node import Node
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.needs import NOTHING, UNKNOWN, Download, Needs
+from cmbench.plan.resolved_step import Frame, Node
 from cmbench.record import load_record, own_times
 
 _Number = TypeVar("_Number", int, float)
 _MEGABYTE = 1_000_000
 _KEY = re.compile("[A-Z][A-Z0-9_]*")
 """What is left of ``<<<KEY>>>`` where the plan does not know its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """One thing from the network; ``size`` in bytes, 0 and empty texts where nobody said.
-
-    ``about`` marks a size that is not exact.
-    """
-
-    what: str
-    host: str = ""
-    size: int = 0
-    checksum: str = ""
-    about: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What one step takes. ``disk`` is in bytes (-1 unknown), ``seconds`` is as of last time."""
-
-    downloads: tuple[Download, ...] = ()
-    disk: int = -1
-    disk_known_from: str = ""
-    seconds: float = -1.0
-    privileges: tuple[str, ...] = ()
-    licences: tuple[str, ...] = ()
-
-
-NOTHING = Needs(disk=0, seconds=0.0)
-"""The needs of a step that is not going to work: cached, or made by an earlier step."""
-UNKNOWN = Needs()
-"""The needs of a step of which only a run can tell which one it is."""
-
 
 RECORDS, STEPS = 20, 2_000
 """How many of the newest runs, and of their steps, are asked how long a step takes."""

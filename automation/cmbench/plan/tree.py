@@ -21,9 +21,8 @@ from cmbench.format.model import PHASES, Dependency, Request, Tags
 from cmbench.format.sources import Programs
 from cmbench.index.select import candidates
 from cmbench.plan.asking import request_of
-from cmbench.plan.node import Node, Plan, walk
 from cmbench.plan.resolve import Facts, Resolver
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import Frame, Node, Plan, walk
 
 TAGS_FROM = "tags from "
 """How the question of a step begins that is open for its tags and not for a condition."""

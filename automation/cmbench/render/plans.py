@@ -10,8 +10,8 @@ from typing import Any
 from cmbench.api.planning import Explanation
 from cmbench.lib.text_files import size_text
 from cmbench.plan.explain import Origin, acquires_for
-from cmbench.plan.node import Node, Plan, walk
-from cmbench.plan.requirements import Download
+from cmbench.plan.needs import Download
+from cmbench.plan.resolved_step import Node, Plan, walk
 from cmbench.plan.tree import TAGS_FROM
 
 WIDTH = 80

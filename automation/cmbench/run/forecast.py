@@ -15,9 +15,8 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.env import TracedEnv, select_keys
 from cmbench.format.model import Dependency
-from cmbench.plan.node import Node, walk
 from cmbench.plan.resolve import Facts, Resolver
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import Frame, Node, walk
 from cmbench.plan.tree import PlanEnv, Planner
 from cmbench.run.step import ALONE
 from cmbench.values import immutable

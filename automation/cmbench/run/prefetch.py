@@ -17,8 +17,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
 from cmbench.lib.download_request import read_request
-from cmbench.plan.node import Node, sure
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import Frame, Node, sure
 
 FETCHER = "9cdc8dc41aae437e"
 """The uid of the script that takes what was fetched ahead: download-file."""

@@ -49,7 +49,7 @@ from cmbench.run.outcome import (
 from cmbench.run.step import ALONE, Reporter, StepEnd, StepRunner
 
 if TYPE_CHECKING:
-    from cmbench.plan.node import Node, Plan
+    from cmbench.plan.resolved_step import Node, Plan
     from cmbench.run.parallel import Together
     from cmbench.run.prefetch import Prefetcher
 
