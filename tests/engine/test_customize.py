@@ -440,3 +440,51 @@ def test_what_was_asked_of_dependencies_by_name_is_in_the_commands(lab: Lab) -> 
     asked = "--tags=app --adr.part.tags=_fast --adr.part.version=3.1"
     assert result.env["CM_COMMAND"] == f"cm run script {asked}"
     assert " ".join(result.record["command"]) == result.env["CM_COMMAND"]
+
+
+DETECT_OR_INSTALL = """
+def preprocess(i):
+    automation, env = i['automation'], i['env']
+    ask = {'run_script_input': i['run_script_input'], 'env': env, 'script_name': 'detect'}
+    r = automation.run_native_script(ask)
+    env['DETECT'] = str(r['return'])
+    if r['return'] == 0:
+        return r
+    env['ERROR'] = r['error']
+    own = dict(env, GIVEN='yes')
+    r = automation.run_native_script({**ask, 'env': own, 'script_name': 'install'})
+    if r['return']:
+        return r
+    env['TMP'] = r['env_tmp']['INSTALLED'] + own['INSTALLED'] + env.get('INSTALLED', '-')
+    return {'return': 0}
+"""
+
+
+def test_a_hook_detects_or_else_installs(lab: Lab, tmp_path: Path) -> None:
+    lab.script(
+        "get-x",
+        customize=DETECT_OR_INSTALL,
+        files={
+            "detect.sh": f'test -e "{tmp_path}/tool" || exit 3\n',
+            "install.sh": f'touch "{tmp_path}/tool"\necho INSTALLED=$GIVEN > tmp-run-env.out\n',
+        },
+        new_env_keys=["DETECT", "ERROR", "TMP"],
+    )
+    first = lab.run("get,x").env
+    assert first["DETECT"] != "0"
+    assert "detect.sh" in first["ERROR"]
+    assert first["TMP"] == "yesyes-"
+    assert lab.run("get,x").env == {"DETECT": "0"}
+
+
+def test_a_failure_that_a_hook_hands_back_keeps_its_cause(lab: Lab) -> None:
+    lab.script(
+        "get-x",
+        customize="def preprocess(i):\n"
+        "    return i['automation'].run_native_script({'script_name': 'detect', 'env': i['env'],"
+        " 'run_script_input': i['run_script_input']})\n",
+        files={"detect.sh": "echo why it failed\nexit 3\n"},
+    )
+    result = lab.run("get,x")
+    assert result.answer["code"] == "script-failed"
+    assert "why it failed" in result.err

@@ -11,11 +11,13 @@ import re
 import struct
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.errors import Error
 from cmbench.exit_codes import EXIT_NOT_FOUND
+from cmbench.format.env import TracedEnv
 from cmbench.plan.asking import command_of
 from cmbench.plan.resolved_step import Frame
 from cmbench.values import immutable
@@ -103,13 +105,25 @@ def run_state(frame: Frame, command: str) -> dict[str, Any]:
     }
 
 
+class Failed(dict[str, Any]):
+    """A failure as hooks see one: ``return`` and ``error``; handed back, it is still ``cause``."""
+
+    def __init__(self, cause: Error) -> None:
+        super().__init__({"return": cause.exit_code, "error": cause.message, "hint": cause.hint})
+        self.cause = cause
+
+
+_OF_THE_RUN = ("interrupted", "lock-broken", "internal")
+"""Failures that are none of the script's: no hook goes on after them."""
+
+
 class Automation:
     """``i['automation']`` of one hook call."""
 
-    def __init__(self, runner: Runner, frame: Frame, place: Place) -> None:
+    def __init__(self, runner: Runner, frame: Frame, scratch: str) -> None:
         self._runner = runner
         self._frame = frame
-        self._place = place
+        self._scratch = scratch
         self.cmind = runner.cmind
         self.path = _AUTOMATIONS
 
@@ -125,24 +139,41 @@ class Automation:
         """Where scripts of MLC write their messages."""
         return self.action_object.logger
 
+    @property
+    def _place(self) -> Place:
+        """Where the hook stands now: it may have changed the directory."""
+        return Place(os.getcwd(), self._scratch)
+
     def run_native_script(self, i: dict[str, Any]) -> dict[str, Any]:
-        """Run the native script ``script_name`` of this step now."""
-        script = self._runner.native_script(self._frame, str(i.get("script_name", "")))
+        """Run the native script ``script_name`` of this step now, with ``env`` if one is given.
+
+        What it sets is in that env, and a copy of that in ``env_tmp``. A script that fails is told
+        by ``return`` and ``error``, as of one that detects something: the hook decides.
+        """
+        frame, env = self._frame, i.get("env")
+        script = self._runner.native_script(frame, str(i.get("script_name", "")))
         if not script:
             name = i.get("script_name") or "run"
             return {"return": EXIT_NOT_FOUND, "error": f"native script {name} not found"}
-        self._runner.native(self._frame, self._place, script, self._runner.words(self._frame))
-        return {"return": 0, "env_tmp": {}}
+        words = self._runner.words(frame)
+        if isinstance(env, dict) and env is not frame.env:
+            frame = replace(frame, env=TracedEnv(env))
+        try:
+            self._runner.native(frame, self._place, script, words)
+        except Error as error:
+            if error.code in _OF_THE_RUN:
+                raise
+            return Failed(error)
+        if isinstance(env, dict) and env is not frame.env:
+            env.update(frame.env.plain())
+        return {"return": 0, "env_tmp": frame.env.plain()}
 
     def detect_version_using_script(self, i: dict[str, Any]) -> dict[str, Any]:
         """Run the native script, then ``detect_version`` of this step, and check the range."""
         _remove(os.path.join(self._place.cwd, VERSION_FILE))
-        try:
-            answer = self.run_native_script(i)
-        except Error as error:
-            return {"return": EXIT_NOT_FOUND, "error": error.message}
+        answer = self.run_native_script(i)
         if answer["return"]:
-            return answer
+            return {"return": EXIT_NOT_FOUND, "error": answer["error"]}
         return self._detect_version(i)
 
     def _detect_version(self, i: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from cmbench.errors import Error
 from cmbench.format.env import expanded_env, mask, masked_env, process_env, secrets_of
 from cmbench.format.model import Outcome
 from cmbench.plan.resolved_step import Frame
-from cmbench.run.cm_objects import Automation, Place, artifact, os_info, run_state
+from cmbench.run.cm_objects import Automation, Failed, Place, artifact, os_info, run_state
 from cmbench.run.customize import crash, load, programs, unanswered
 from cmbench.run.log import RunLog
 from cmbench.values import immutable
@@ -139,6 +139,8 @@ class StepRunner:
                 hint="let it return {'return': 0}",
                 doing=f"customize.py {name}",
             )
+        if isinstance(answer, Failed):
+            raise answer.cause
         if answer.get("return", 0):
             raise Error(
                 "customize-failed",
@@ -246,7 +248,7 @@ class StepRunner:
             **common,
             "input": {**request.inputs, "tags": str(request.tags)},
             "artifact": artifact(script.path, meta),
-            "automation": Automation(self, frame, place),
+            "automation": Automation(self, frame, place.scratch),
             "run_script_input": frame.shared,
         }
 
