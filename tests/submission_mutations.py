@@ -390,7 +390,7 @@ MUTATIONS = (
     Mutation(
         "accuracy run cut off",
         lambda p: text(p.offline.accuracy / SUMMARY, r"^No errors.*\n", ""),
-        "accuracy.mode",
+        "accuracy.unfinished",
     ),
     Mutation(
         "accuracy logs of two scenarios exchanged",

@@ -50,6 +50,7 @@ def judge(genuine: Path, benchmark_round: str, source: Path) -> Iterator[Judged]
             # The tiny form is told apart from faults: it is the same in every row.
             standing = [
                 *found.faults,
+                *found.warnings,
                 *(each for each in found.nature if each.rule != "result.form"),
             ]
             rules = tuple(sorted({each.rule for each in standing}))

@@ -120,7 +120,7 @@ def lines(verdict: Verdict, results: Results) -> list[str]:
     """
     if verdict.faults:
         where = steps.wrapped(f"checks of {results.folder}:", "", "  ")
-        return ["", *where, *steps.verdict_lines(Verdict(verdict.faults, (), ()))]
+        return ["", *where, *steps.verdict_lines(Verdict(verdict.faults))]
     made = any(run for each in results.results for run in _runs(each))
     if results.problems or not made:
         return []

@@ -56,6 +56,7 @@ def render(contents: Contents) -> str:
     findings = {
         "Broken rules": _by_rule(verdict.faults),
         "Why these results cannot be submitted": _by_rule(verdict.nature),
+        "Warnings": _by_rule(verdict.warnings),
         "To look at": _by_rule(verdict.notices),
     }
     quoted = shlex.quote(contents.tree)

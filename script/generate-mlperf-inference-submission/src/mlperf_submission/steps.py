@@ -26,7 +26,7 @@ from . import (
     summary,
     system,
 )
-from .checks.base import Finding, log, read_object
+from .checks.base import ERROR, Finding, log, read_object
 from .errors import SubmissionError
 from .layouts import Tree
 from .system import Asker, Description
@@ -380,6 +380,7 @@ def _verdict_data(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.line,
         "faults": [asdict(each) for each in verdict.faults],
         "nature": [asdict(each) for each in verdict.nature],
+        "warnings": [asdict(each) for each in verdict.warnings],
         "notices": [asdict(each) for each in verdict.notices],
     }
 
@@ -437,7 +438,8 @@ def verdict_lines(verdict: Verdict, everything: bool = False) -> list[str]:
     """The verdict and its reasons, each rule once with its first places."""
     lines = wrapped(f"verdict: {verdict.line}", "", "  ")
     shown: dict[str, list[Finding]] = {}
-    for each in (*verdict.faults, *verdict.nature, *(verdict.notices if everything else ())):
+    shown_also = verdict.notices if everything else ()
+    for each in (*verdict.faults, *verdict.nature, *verdict.warnings, *shown_also):
         shown.setdefault(each.rule, []).append(each)
     for found in shown.values():
         lines += _finding_lines(found, len(found) if everything else 2)
@@ -448,7 +450,8 @@ def verdict_lines(verdict: Verdict, everything: bool = False) -> list[str]:
 
 def _finding_lines(found: Sequence[Finding], shown: int) -> list[str]:
     first = found[0]
-    lines = wrapped(f"- {first.rule}: {first.found}", "", "  ")
+    level = "" if first.severity == ERROR else f"{first.severity}: "
+    lines = wrapped(f"- {level}{first.rule}: {first.found}", "", "  ")
     lines += [f"    {each.where}" for each in found[:shown]]
     if len(found) > shown:
         lines.append(f"    and in {len(found) - shown} more places")

@@ -15,7 +15,10 @@ from mlperf_harness.digests import sha256
 
 LIMIT = 10 * 1024
 KEPT = 4096
-GAP = b"\n...\n"
+# What the official tool writes between the two parts, and what is found there: other line ends on
+# Windows, and single ones from this program before round 6.1.
+GAP = b"\n\n...\n\n"
+FOUND_GAP = re.compile(rb"(?:\r?\n){1,2}\.\.\.(?:\r?\n){1,2}")
 LOG = "mlperf_log_accuracy.json"
 TEXT = "accuracy.txt"
 HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
@@ -28,6 +31,15 @@ class Truncated:
     folder: Path
     size: int
     sha256: str
+
+
+def genuine(content: bytes) -> bool:
+    """Whether a log that was cut still has both its parts at their full length."""
+    parts = FOUND_GAP.split(content)
+    # Line ends of Windows count twice or once, depending on where the log was cut.
+    return len(parts) == 2 and all(
+        len(part) - part.count(b"\r") <= KEPT <= len(part) for part in parts
+    )
 
 
 def needed(folder: Path) -> bool:

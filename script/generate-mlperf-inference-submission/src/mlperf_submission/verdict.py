@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .checks.base import FAULT, NATURE, Finding
+from .checks.base import ERROR, NATURE, NOTE, WARNING, Finding
 from .checks.benchmarks import FORM
 
 
@@ -14,8 +14,9 @@ class Verdict:
     """The findings of a tree, sorted by what they mean."""
 
     faults: tuple[Finding, ...]
-    nature: tuple[Finding, ...]
-    notices: tuple[Finding, ...]
+    nature: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    notices: tuple[Finding, ...] = ()
 
     @property
     def submittable(self) -> bool:
@@ -31,18 +32,25 @@ class Verdict:
     def line(self) -> str:
         """The verdict in one sentence."""
         if self.faults:
-            count = len(self.faults)
-            return f"not submittable: {count} {'rule is' if count == 1 else 'rules are'} broken"
+            return f"not submittable: {counted(self.faults)}"
         if self.nature:
             reasons = sorted({finding.found for finding in self.nature})
             return f"flow complete; not submittable because {'; '.join(reasons)}"
+        if self.warnings:
+            return (
+                f"submittable by all checks that were made, with warnings: {counted(self.warnings)}"
+            )
         return "submittable by all checks that were made"
+
+
+def counted(findings: Sequence[Finding]) -> str:
+    """How many rules are broken, and in how many places."""
+    rules, places = len({each.rule for each in findings}), len(findings)
+    told = "1 rule is broken" if rules == 1 else f"{rules} rules are broken"
+    return told if places == 1 else f"{told} in {places} places"
 
 
 def judge(findings: Sequence[Finding]) -> Verdict:
     """Sort findings; what follows from a short or tiny run is no fault of the tree."""
-    return Verdict(
-        tuple(finding for finding in findings if finding.severity == FAULT),
-        tuple(finding for finding in findings if finding.severity == NATURE),
-        tuple(finding for finding in findings if finding.severity not in (FAULT, NATURE)),
-    )
+    levels = (ERROR, NATURE, WARNING, NOTE)
+    return Verdict(*(tuple(f for f in findings if f.severity == level) for level in levels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from mlperf_harness.digests import sha256
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
 from ..layouts import Cell
-from .base import CHECKER, LOADGEN, NATURE, RULES, Finding, Rule, Site, log, text
+from .base import CHECKER, LOADGEN, NATURE, RULES, WARNING, Finding, Rule, Site, log, text
 from .benchmarks import form
 from .performance import seeds
 
@@ -25,16 +26,18 @@ TARGET = Rule("accuracy.target", "closed division: the accuracy reaches its targ
 HASH = Rule("accuracy.hash", "the SHA-256 of the whole log", CHECKER)
 LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
 ERRORS = Rule("accuracy.errors", "LoadGen logged no error", RULES)
-MODE = Rule("accuracy.mode", "a run in accuracy mode that came to its end", RULES)
+MODE = Rule("accuracy.mode", "a run in accuracy mode", RULES, WARNING)
+UNFINISHED = Rule("accuracy.unfinished", "a run that came to its end", LOADGEN)
 SCENARIO = Rule("accuracy.scenario", "a run of this scenario", RULES)
 SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES)
 SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
 ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
-COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN)
+COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN, WARNING)
 FOREIGN = Rule("accuracy.other-run", "the log of the run that accuracy.txt was made from", LOADGEN)
 
 # Of a log that is longer than twice this, only so many bytes of each end are looked at.
 SHOWN = 1 << 20
+ACCURACY_MODE = "AccuracyOnly"
 ENTRY = re.compile(r'"qsl_idx"\s*:\s*(\d+),\s*"data"\s*:\s*"([0-9A-Fa-f]*)"')
 BEGINNING = re.compile(r'\[\s*\{\s*"seq_id"')
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
@@ -47,7 +50,9 @@ def runs(site: Site) -> Iterator[Finding]:
         yield from site.lost(FILES, place, ACCURACY, RERUN)
         yield from site.foreign(EXTRA, place, ACCURACY)
         yield from _text(site, cell, place, known)
-        yield from _answers(site, place, known)
+        # A run in another mode has no answers, which _log tells.
+        if log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
+            yield from _answers(site, place, known)
         if (place / DETAIL).is_file():
             yield from _log(site, cell, place, known)
     yield from _copies(site)
@@ -122,7 +127,7 @@ def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
     # An answer may be longer than what a cut log keeps of its beginning.
     if not BEGINNING.match(told) or not told.endswith("]"):
         yield ANSWERS.broken(where, "it is no list of answers", RERUN)
-    elif _cut(path) and path.stat().st_size != 2 * truncate.KEPT + len(truncate.GAP):
+    elif _cut(path) and not truncate.genuine(path.read_bytes()):
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
     sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
     yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)
@@ -131,10 +136,10 @@ def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
 def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     found, where = log(place), site.where(place / DETAIL)
     mode = found.values.get("effective_test_mode")
-    if mode != "AccuracyOnly":
+    if mode != ACCURACY_MODE:
         yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
     elif not re.search(r"errors? encountered", text(place / SUMMARY), re.IGNORECASE):
-        yield MODE.broken(site.where(place / SUMMARY), "the run was cut off", RERUN)
+        yield UNFINISHED.broken(site.where(place / SUMMARY), "the run was cut off", RERUN)
     if found.errors:
         yield ERRORS.broken(where, f"LoadGen logged: {found.errors[0]}", RERUN)
     measured = str(found.values.get("effective_scenario", ""))
@@ -142,28 +147,39 @@ def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[
         cell.scenario.lower(),
         str(log(cell.run).values.get("effective_scenario", "")).lower(),
     ):
-        yield SCENARIO.broken(where, f"this is a log of {measured}", RERUN)
-    yield from seeds(site, where, found, SEEDS, RERUN)
+        rule = SCENARIO.at(WARNING, mode != ACCURACY_MODE)
+        yield rule.broken(where, f"this is a log of {measured}", RERUN)
+    # Accuracy runs without any seeds have been accepted.
+    rule = SEEDS.at(WARNING, found.values.get("effective_qsl_rng_seed") == 0)
+    yield from seeds(site, where, found, rule, RERUN)
     total = found.number("qsl_reported_total_count") or 0.0
     total = min(total, found.number("effective_accuracy_sample_count") or total)
     wanted = known.accuracy_samples or known.dataset_size
     text_ = f"accuracy over {total:.0f} samples, the data set has {wanted}"
-    yield from SAMPLES.unless(total >= wanted, where, text_, "run on the whole data set")
+    rule = SAMPLES.at(WARNING, not site.strict)
+    yield from rule.unless(total >= wanted, where, text_, "run on the whole data set")
 
 
 def _copies(site: Site) -> Iterator[Finding]:
-    """The same detailed log in two places, where neither is inferred from the other."""
+    """The same detailed log in two places, where neither stands for the other."""
     seen: dict[bytes, Cell] = {}
     for cell in site.cells:
         for place in (cell.accuracy, cell.run):
             path = place / DETAIL
             if not path.is_file():
                 continue
-            content = path.read_bytes()
-            first = seen.setdefault(content, cell)
-            measured = str(log(place).values.get("effective_scenario", "")).lower()
-            same = (first.system, first.benchmark) == (cell.system, cell.benchmark)
-            inferred = same and {first.scenario.lower(), cell.scenario.lower()} != {measured}
-            if first is not cell and not inferred:
+            first = seen.setdefault(hashlib.sha256(path.read_bytes()).digest(), cell)
+            if first is not cell and not _shared(first, cell, place):
                 found = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
                 yield COPIED.broken(site.where(path), found, RERUN)
+
+
+def _shared(first: Cell, cell: Cell, place: Path) -> bool:
+    """Whether two scenarios may have one log: inferred results, and -99 with its stricter twin."""
+    if first.system != cell.system:
+        return False
+    if first.benchmark != cell.benchmark:
+        twins = {name.removesuffix(".9") for name in (first.benchmark, cell.benchmark)}
+        return len(twins) == 1 and first.scenario.lower() == cell.scenario.lower()
+    measured = str(log(place).values.get("effective_scenario", "")).lower()
+    return {first.scenario.lower(), cell.scenario.lower()} != {measured}

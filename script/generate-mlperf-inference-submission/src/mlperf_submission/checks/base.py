@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,12 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from .. import names, truncate
 from ..layouts import Cell, Layout, Tree, cells
 
-# A fault must be mended; what lies in the nature of a short or tiny run is none; a notice is for
-# the person who looks before handing in.
-FAULT, NATURE, NOTICE = "fault", "nature", "notice"
+# An error must be mended: the round's checker or a rule refuses the tree. What lies in the nature
+# of a short or tiny run is none. A warning is against the rules or suspicious, though the like has
+# been accepted; a note is for the person who looks before handing in.
+ERROR, NATURE, WARNING, NOTE = "error", "nature", "warning", "note"
+# In every list of files that the official checkers compare.
+TOLERATED = ("mlperf_log_trace.json", "results.json", ".gitkeep")
 
 TREE = "submission_structure.md of mlcommons/inference"
 RULES = "MLPerf inference rules"
@@ -47,7 +50,7 @@ class Rule:
     id: str
     title: str
     source: str
-    severity: str = FAULT
+    severity: str = ERROR
 
     def broken(self, where: str, found: str, mend: str) -> Finding:
         """The finding that this rule is broken."""
@@ -57,6 +60,10 @@ class Rule:
         """The finding that this rule is broken, unless it is ``kept``."""
         if not kept:
             yield self.broken(where, found, mend)
+
+    def at(self, severity: str, when: bool = True) -> Rule:
+        """The same rule, of another severity ``when`` that is so."""
+        return replace(self, severity=severity) if when else self
 
 
 class Site:
@@ -127,10 +134,13 @@ class Site:
             yield rule.broken(self.where(folder / name), "missing or empty", mend)
 
     def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
-        """What a folder holds beside the ``known`` files, and must not."""
+        """The files in a folder beside the ``known`` ones and those that the checkers let pass."""
         if not folder.is_dir():
             return []
-        return sorted(path.name for path in folder.iterdir() if path.name not in known)
+        known = (*known, *TOLERATED)
+        return sorted(
+            path.name for path in folder.iterdir() if path.is_file() and path.name not in known
+        )
 
     def uncut(self, folder: Path) -> bool:
         """Whether the accuracy log in a folder is longer than it may be."""

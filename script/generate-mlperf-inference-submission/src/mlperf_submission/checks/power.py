@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mlperf_catalog import rounds
 
+from .. import truncate
 from ..build import LOGS, METER_FILES, SAMPLES
 from ..layouts import POWER, RANGING, SYSTEMS, Cell
 from .base import CHECKER, RULES, Finding, Rule, Site, log, missing, text
@@ -58,7 +59,7 @@ def _files(site: Site, cell: Cell) -> Iterator[Finding]:
         folder = cell.results / name
         for lost in missing(folder, wanted):
             yield FILES.broken(site.where(folder / lost), "missing or empty", AGAIN)
-        for more in site.extra(folder, wanted):
+        for more in site.extra(folder, (*wanted, truncate.LOG)):
             where = site.where(folder / more)
             yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
 

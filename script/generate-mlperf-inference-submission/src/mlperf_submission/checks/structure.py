@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mlperf_catalog as catalog
+from mlperf_catalog import rounds
 
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
-from .base import CHECKER, RULES, TREE, Finding, Rule, Site
+from .base import CHECKER, NOTE, RULES, TREE, WARNING, Finding, Rule, Site
 
 LARGEST = 50 * 1024 * 1024
 
@@ -18,14 +19,16 @@ ROOT = Rule("tree.root", "only divisions and documents at the top", CHECKER)
 EMPTY = Rule("tree.nothing", "a tree holds at least one result", TREE)
 OUTSIDE = Rule("tree.division", "only folders of submitters in a division", CHECKER)
 NAMES = Rule("tree.names", "no hidden names, spaces or compiled files", CHECKER)
-LINKS = Rule("tree.links", "files, not links to files", CHECKER)
+LINKS = Rule("tree.links", "links only to what the tree holds", CHECKER)
 SIZE = Rule("tree.size", "no file above 50 MB", CHECKER)
 EMPTY_FOLDER = Rule("tree.empty-folder", "no empty folders", CHECKER)
 CODE = Rule("tree.code", "the code, or where it is, for every benchmark", TREE)
+# From here on the checker looks for it.
+FIRST_CALIBRATED, FIRST_WITHOUT_UNUSED = "5.1", "5.0"
 CALIBRATED = Rule("tree.calibration", "how calibration was done", RULES)
 UNUSED = Rule("tree.system-without-results", "no description without results", CHECKER)
 MAPPED = Rule("tree.model-mapping", "open: which benchmark each own name stands for", CHECKER)
-UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE)
+UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE, NOTE)
 
 
 def top(tree: Tree) -> Iterator[Finding]:
@@ -58,7 +61,9 @@ def files(site: Site) -> Iterator[Finding]:
 def _entry(site: Site, path: Path) -> Iterator[Finding]:
     where = site.where(path)
     if path.is_symlink():
-        yield LINKS.broken(where, "it is a link", "put the file itself in its place")
+        inside = path.exists() and path.resolve().is_relative_to(site.tree.root.resolve())
+        told = "a link that leads nowhere, or out of the tree"
+        yield from LINKS.unless(inside, where, told, "put the file itself in its place")
         return
     if path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
         yield NAMES.broken(where, "git and the checkers refuse this name", "rename or remove it")
@@ -79,7 +84,8 @@ def parts(site: Site) -> Iterator[Finding]:
     measured = {cell.system for cell in site.cells}
     for path in sorted((site.root / SYSTEMS).glob("*.json")):
         found, where = f"there are no results of {path.stem}", site.where(path)
-        yield from UNUSED.unless(path.stem in measured, where, found, f"rm {where}")
+        rule = UNUSED.at(WARNING, not rounds.since(site.layout.round, FIRST_WITHOUT_UNUSED))
+        yield from rule.unless(path.stem in measured, where, found, f"rm {where}")
     if site.division == "open":
         yield from _mapping(site)
 
@@ -99,7 +105,8 @@ def _calibration(site: Site) -> Iterator[Finding]:
     there = any((site.root / name).is_file() for name in places)
     where = site.where(site.root / CALIBRATION)
     again = "generate the tree again"
-    yield from CALIBRATED.unless(there or not site.strict, where, "there is no such file", again)
+    rule = CALIBRATED.at(WARNING, not rounds.since(site.layout.round, FIRST_CALIBRATED))
+    yield from rule.unless(there or not site.strict, where, "there is no such file", again)
 
 
 def _mapping(site: Site) -> Iterator[Finding]:

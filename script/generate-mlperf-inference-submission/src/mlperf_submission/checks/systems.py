@@ -8,7 +8,7 @@ from typing import Any
 
 from ..fields import STATUSES, TYPES, UNKNOWN, Field, of_division
 from ..layouts import SYSTEMS
-from .base import CHECKER, NOTICE, RULES, Finding, Rule, Site, number, read_object
+from .base import CHECKER, NOTE, RULES, Finding, Rule, Site, number, read_object
 
 MISSING = Rule("system.missing", "every system is described", CHECKER)
 UNREADABLE = Rule("system.unreadable", "a description is a JSON object", CHECKER)
@@ -20,7 +20,7 @@ STATUS = Rule("system.status", "available, preview or rdi", RULES)
 TYPE = Rule("system.type", "edge, datacenter or both", RULES)
 OWNER = Rule("system.owner", "submitter and division are those of the folders", CHECKER)
 NETWORK = Rule("system.network", "only the network division is measured over a network", RULES)
-OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTICE)
+OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTE)
 
 MEND = "write the field into a file and give it: --system_file=FILE"
 
@@ -67,12 +67,13 @@ def _field(where: str, field: Field, value: object) -> Iterator[Finding]:
     if not value and field.needed:
         found = f"the field {field.name} is {value!r}"
         yield EMPTY.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
-    elif not isinstance(value, str):
-        found = f"the field {field.name} is {value!r}, which is no text"
+    elif not isinstance(value, str) and not value:
+        found = f"the field {field.name} is {value!r}, which counts as empty"
         yield TEXT.broken(where, found, f'write "{value}" with quotes')
     if (
         field.whole_number
         and value
+        and value != UNKNOWN
         and (number(value) is None or number(value) != int(number(value) or 0))
     ):
         yield COUNT.broken(where, f"{field.name} is {value!r}", "write a whole number")
@@ -87,7 +88,7 @@ def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
     if kind not in TYPES:
         yield TYPE.broken(where, f"system_type is {kind!r}", "generate again with --category")
     for name, folder in (("submitter", site.submitter), ("division", site.division)):
-        if str(document.get(name, "")) != folder:
+        if str(document.get(name, "")).lower() != folder.lower():
             found = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
             yield OWNER.broken(where, found, f"make them the same: generate again with --{name}")
     networked = str(document.get("is_network", "")).lower() == "true"
