@@ -15,8 +15,6 @@ from cmbench.format.env import (
     TracedEnv,
     decide,
     fingerprint,
-    mask,
-    mask_word,
     merge_value,
     process_env,
     select_keys,
@@ -24,6 +22,7 @@ from cmbench.format.env import (
     unresolved,
 )
 from cmbench.format.meta import conditions
+from cmbench.lib.secrecy import mask, mask_word
 
 KEYS = st.sampled_from(["A", "B", "C", "CM_X", "+PATH"])
 VALUES = st.one_of(st.text(max_size=8), st.booleans(), st.integers(), st.lists(st.text(max_size=3)))

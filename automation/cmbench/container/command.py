@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.format.env import mask_word
 from cmbench.format.model import Request
+from cmbench.lib.secrecy import mask_word
 
 
 def inner_words(

@@ -28,9 +28,9 @@ from cmbench.container.recipe import (
 )
 from cmbench.container.systems import base_image, tools_of
 from cmbench.errors import Error
-from cmbench.format.env import mask_word
 from cmbench.format.model import Request
 from cmbench.index.scripts import Repository
+from cmbench.lib.secrecy import mask_word
 from cmbench.plan.resolved_step import Frame, Plan, walk
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "ftp_proxy", "all_proxy")

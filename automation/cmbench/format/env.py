@@ -18,21 +18,15 @@ from typing import Any
 
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import Condition
+from cmbench.lib.secrecy import is_secret, mask_values, masked
 
 MISSING = "\0missing"
 _WILD = frozenset("*?[")
 _REFERENCE = re.compile(r"<<<([^<>]+)>>>")
 _TRUE = frozenset(("1", "yes", "on", "true"))
 _FALSE = frozenset(("0", "no", "off", "false"))
-_SECRET = re.compile(
-    r"(TOKEN(?!I[SZ])|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)|API_?KEY|ACCESS_?KEY|_PAT$)",
-    re.IGNORECASE,
-)
 _SHELL_PART = re.compile(
     r"\\(?P<quoted>[$`\"\\])|\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})"
-)
-_SECRET_IN_URL = re.compile(
-    r"(://)[^/@\s:]+(:[^/@\s]*)?@|([?&][^=&\s]*(?:token|key|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE
 )
 
 
@@ -185,7 +179,7 @@ class TracedEnv(dict[str, Any]):
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
     text = value if isinstance(value, str) else _as_json(value)
-    secret = _SECRET.search(key) or _SECRET_IN_URL.search(text) or _masked(value) != value
+    secret = is_secret(key) or masked(value) != value
     if secret or len(text) > 200:
         import hashlib
 
@@ -201,49 +195,20 @@ def _as_plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)
 
 
-def mask(text: str) -> str:
-    """``text`` without passwords and tokens in URLs."""
-    return _SECRET_IN_URL.sub(lambda m: (m[1] + "***@") if m[1] else m[3] + "***", text)
-
-
 def secrets_of(env: TracedEnv) -> set[str]:
     """The values in ``env`` that must not be shown anywhere."""
     return {
         value
         for key, value in env.plain().items()
-        if isinstance(value, str) and len(value) >= 6 and _SECRET.search(key)
-    }
-
-
-def mask_word(word: str) -> str:
-    """A word of a command line without its secrets."""
-    key, equals, _ = word.partition("=")
-    return f"{key}=***" if equals and _SECRET.search(key) else mask(word)
-
-
-def masked_env(env: Mapping[str, Any]) -> dict[str, Any]:
-    """``env`` as it may be written into records and logs."""
-    return {
-        key: "***" if _SECRET.search(str(key)) and value else _masked(value)
-        for key, value in env.items()
+        if isinstance(value, str) and len(value) >= 6 and is_secret(key)
     }
 
 
 def without_secrets(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """What of ``values`` may lie on a disk, and the fingerprints of all else."""
-    masked = masked_env(values)
-    kept = {key: value for key, value in values.items() if masked[key] == value}
+    shown = mask_values(values)
+    kept = {key: value for key, value in values.items() if shown[key] == value}
     return kept, {key: fingerprint(key, v) for key, v in values.items() if key not in kept}
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, dict):
-        return masked_env(value)
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    return value
 
 
 def substitute(value: Any, env: TracedEnv | Mapping[str, Any]) -> Any:

@@ -5,25 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
-_USER = re.compile(r"(?<=://)[^/?#@\s]+@")
-_PARAMETER = re.compile(r"(?P<before>[?&;](?P<name>[^=&;#\s]+)=)(?P<value>[^&;#\s]+)")
-_SECRET_NAME = re.compile(
-    r"token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt", re.IGNORECASE
-)
+from cmbench.lib.secrecy import mask
+
 _HARMLESS_LENGTH = 16
 
 
 def mask_url(text: str) -> str:
-    """``text`` with the passwords and tokens of all URLs in it as ``***``.
-
-    A query value is hidden when its name sounds like a secret or it is long enough to be one.
-    """
-    return _PARAMETER.sub(_mask_parameter, _USER.sub("***@", text))
-
-
-def _mask_parameter(match: re.Match[str]) -> str:
-    hidden = _SECRET_NAME.search(match["name"]) or len(match["value"]) > _HARMLESS_LENGTH
-    return match["before"] + ("***" if hidden else match["value"])
+    """``text`` without the secrets of its URLs, nor values that are long enough to be one."""
+    return mask(text, _HARMLESS_LENGTH)
 
 
 def file_name(url: str, default: str = "index.html") -> str:

@@ -11,13 +11,13 @@ from cmbench.format.env import (
     TracedEnv,
     as_text,
     decide,
-    mask_word,
     select_keys,
     substitute,
 )
 from cmbench.format.merge import merge_dependency
 from cmbench.format.model import Condition, Dependency, Request, VersionRange
 from cmbench.index.select import parse_tags, variation_of
+from cmbench.lib.secrecy import mask_word
 from cmbench.plan.resolved_step import Frame
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from cmbench.cache.store import Entry
 from cmbench.errors import Error, did_you_mean
-from cmbench.format.env import MISSING, Pending, as_text, masked_env, select_keys
+from cmbench.format.env import MISSING, Pending, as_text, select_keys
 from cmbench.format.merge import USER
 from cmbench.format.model import Condition, Dependency, Script, Settings
 from cmbench.index.select import merge_order
+from cmbench.lib.secrecy import mask_values
 from cmbench.plan.requirements import Estimator
 from cmbench.plan.resolve import (
     Resolver,
@@ -289,7 +290,7 @@ def _same(one: Any, other: Any) -> bool:
 def _shown(key: str, value: Any) -> str:
     if isinstance(value, Pending):
         return repr(value)
-    return as_text(masked_env({key: value})[key]) or '""'
+    return as_text(mask_values({key: value})[key]) or '""'
 
 
 def _asked_by(parent: Frame | None, asked: Dependency | None) -> str:

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
-from cmbench.format.env import MISSING, Pending, as_text, mask
+from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
 from cmbench.format.sources import Programs
+from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import NOTHING, UNKNOWN, Download, Needs
 from cmbench.plan.resolved_step import Frame, Node
 from cmbench.record import load_record, own_times

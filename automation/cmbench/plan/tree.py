@@ -16,10 +16,11 @@ from typing import Any, Protocol
 
 from cmbench.cache.cache_entry import Entry
 from cmbench.errors import Error
-from cmbench.format.env import MISSING, Pending, TracedEnv, decide, mask, merge_value, select_keys
+from cmbench.format.env import MISSING, Pending, TracedEnv, decide, merge_value, select_keys
 from cmbench.format.model import PHASES, Dependency, Request, Tags
 from cmbench.format.sources import Programs
 from cmbench.index.select import candidates
+from cmbench.lib.secrecy import mask
 from cmbench.plan.asking import request_of
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame, Node, Plan, walk

@@ -10,7 +10,7 @@ from typing import Any
 from cmbench.container import options as options_in
 from cmbench.container.design import Design
 from cmbench.container.engines import Job, build_command, run_commands, shown_environment
-from cmbench.format.env import mask_word
+from cmbench.lib.secrecy import mask_word
 
 WIDTH = 80
 

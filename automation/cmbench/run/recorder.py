@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.format.env import mask, mask_word, masked_env
 from cmbench.index.scripts import Repository
+from cmbench.lib.secrecy import mask, mask_values, mask_word
 from cmbench.plan.resolved_step import Frame
 from cmbench.record import FORMAT, host_facts, revision
 from cmbench.run.log import RunLog
@@ -78,7 +78,7 @@ class Recorder:
                 "version": outcome.version if outcome else "",
                 "reads": frame.reads(),
                 "entry": outcome.entry if outcome else "",
-                "new_env": masked_env(outcome.new_env) if outcome else {},
+                "new_env": mask_values(outcome.new_env) if outcome else {},
                 **({"error": mask(end.error)} if end.error else {}),
             }
         )
@@ -137,7 +137,7 @@ class Recorder:
 def masked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags of a call as a record may hold them; ``***`` stands for what is secret."""
     plain = {k: masked_flags(v) for k, v in flags.items() if isinstance(v, Mapping)}
-    return {**masked_env({k: v for k, v in flags.items() if k not in plain}), **plain}
+    return {**mask_values({k: v for k, v in flags.items() if k not in plain}), **plain}
 
 
 def _error(error: Error | None) -> dict[str, Any] | None:

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error
-from cmbench.format.env import expanded_env, mask, masked_env, process_env, secrets_of
+from cmbench.format.env import expanded_env, process_env, secrets_of
 from cmbench.format.model import Outcome
+from cmbench.lib.secrecy import mask, mask_values
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Failed, Place, artifact, os_info, run_state
 from cmbench.run.customize import crash, load, programs, unanswered
@@ -524,7 +525,7 @@ def _write_repeat_file(
     path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
     changed = {k: v for k, v in environment.items() if os.environ.get(k) != v}
     lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
-    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(masked_env(changed).items())]
+    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(mask_values(changed).items())]
     lines.append(shlex.join(command))
     with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
         stream.write("\n".join(lines) + "\n")

@@ -6,8 +6,8 @@ from cmbench.api import containers
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.container import options as options_in
 from cmbench.container.design import Design
-from cmbench.format.env import mask_word
 from cmbench.format.meta import is_true
+from cmbench.lib.secrecy import mask_word
 from cmbench.render.container import commands, help_text, printed, summary
 
 
