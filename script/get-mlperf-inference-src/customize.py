@@ -7,8 +7,8 @@ import subprocess
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.format.env import mask
 from cmbench.lib import checkouts
+from cmbench.lib.secrecy import mask
 
 FOLDER = "inference"
 CHECKER = os.path.join("tools", "submission")
