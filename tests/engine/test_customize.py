@@ -488,3 +488,47 @@ def test_a_failure_that_a_hook_hands_back_keeps_its_cause(lab: Lab) -> None:
     result = lab.run("get,x")
     assert result.answer["code"] == "script-failed"
     assert "why it failed" in result.err
+
+
+MOVES = """
+import os
+def preprocess(i):
+    os.makedirs(i['env']['TARGET'], exist_ok=True)
+    os.chdir(i['env']['TARGET'])
+    with open('tmp-ver.out', 'w') as stream:
+        stream.write('9.8')
+    r = i['automation'].parse_version({'match_text': '(.+)'})
+    i['automation'].run_native_script({'run_script_input': i['run_script_input'],
+        'env': i['env'], 'script_name': 'early'})
+    i['env']['FOUND'] = r['version']
+    return {'return': 0}
+def postprocess(i):
+    i['env']['HERE'] = os.getcwd()
+    return {'return': 0}
+"""
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_step_goes_on_where_its_hook_went(lab: Lab, tmp_path: Path, cache: bool) -> None:
+    lab.script(
+        "get-below",
+        customize="import os\n\ndef preprocess(i):\n"
+        "    i['env']['BELOW'] = os.getcwd()\n    return {'return': 0}\n",
+        new_env_keys=["BELOW"],
+    )
+    lab.script(
+        "get-x",
+        cache=cache,
+        customize=MOVES,
+        run="pwd > native.txt\necho NATIVE=$PWD > tmp-run-env.out\n",
+        files={"early.sh": "echo EARLY=$PWD > tmp-run-env.out\n"},
+        prehook_deps=[{"tags": "get,below"}],
+        new_env_keys=["HERE", "NATIVE", "EARLY", "FOUND", "BELOW"],
+    )
+    here, target = os.getcwd(), str(tmp_path / "target")
+    env = lab.run("get,x", env={"TARGET": target}).env
+    assert os.getcwd() == here
+    assert env.pop("FOUND") == "9.8"
+    assert set(env.values()) == {target}
+    assert (tmp_path / "target" / "native.txt").exists()
+    assert not os.listdir(here)

@@ -322,17 +322,17 @@ class Scheduler:
         report: dict[str, Any] = {"version": "", "tags": [], "relies_on": []}
         report |= {"skip": False, "instead": {}}
         if frame.script.predeps and frame.script.dialect.predeps:
-            self._hook(frame, place, "predeps", report)
+            place = self._hook(frame, place, "predeps", report)
         self._phase(frame, "deps", depth)
         with self._exclusive(frame):
-            self._hook(frame, place, "preprocess", report)
+            place = self._hook(frame, place, "preprocess", report)
         if not report["skip"]:
             self._phase(frame, "prehook_deps", depth)
             with self._exclusive(frame):
                 self._native(frame, place)
             self._phase(frame, "posthook_deps", depth)
             with self._exclusive(frame):
-                self._hook(frame, place, "postprocess", report)
+                place = self._hook(frame, place, "postprocess", report)
             frame.ended = True
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
@@ -376,7 +376,8 @@ class Scheduler:
             other.version or outcome.version,
         )
 
-    def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> None:
+    def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> Place:
+        """Call a hook and collect what it reports; where the step stands after it."""
         if self._runner.customized(frame):
             self._acts(frame)
         answer = self._runner.hook(frame, place, name)
@@ -386,6 +387,7 @@ class Scheduler:
         report["skip"] = report["skip"] or bool(answer.get("skip"))
         if report["skip"]:
             report["instead"] = answer.get("script") or report["instead"]
+        return Place(frame.cwd, place.scratch)
 
     def _native(self, frame: Frame, place: Place) -> None:
         if self._settle(frame) or frame.script.env_key_mappings:

@@ -167,7 +167,10 @@ class StepRunner:
                 stack.enter_context(self._captured_prints(frame))
                 key = frame.script.dialect.prefix + "TMP_RUN_DIR"
                 stack.enter_context(programs(key, place.scratch))
-                return function(self.hook_input(frame, place))
+                answer = function(self.hook_input(frame, place))
+                # Where a hook goes, the rest of its step follows.
+                frame.cwd = os.getcwd()
+                return answer
         except Error as error:
             error.doing = error.doing or doing
             raise
