@@ -464,3 +464,38 @@ def test_a_repository_of_mlc_is_registered_with_cm(home: Home, tmp_path: Path) -
     home.cm("init", "repo", cwd=lab.repo).ok()
     done = home.cm("run", "script", "--tags=detect,thing", "--out=json", cwd=lab.repo).ok()
     assert done.json["new_env"] == {"MLC_THING": "True"}
+
+
+def test_bounds_are_for_scripts_that_look_at_them(mlc: Lab) -> None:
+    mlc.script("get-x", new_env_keys=["MLC_VERSION_MIN"])
+    assert mlc.run("get,x", version_min="3.8").env == {"MLC_VERSION_MIN": "3.8"}
+    mlc.script("get-y", customize="def preprocess(i):\n    return {'return': 0, 'version': '1'}\n")
+    assert mlc.run("get,y", version_min="3.8").answer["code"] == "version-not-found"
+
+
+def test_a_tag_that_a_hook_gave_names_an_entry(mlc: Lab) -> None:
+    find = "def preprocess(i):\n    env = i['env']\n    env['WHERE'] = env.get('BIN', 'base')\n"
+    find += "    return {'return': 0}\n"
+    mlc.script("get-python3", cache=True, new_env_keys=["WHERE"], customize=find)
+    customize = """
+def preprocess(i):
+    i['env']['BIN'] = 'venv'
+    i['automation'].update_deps({'deps': i['meta']['post_deps'], 'update_deps': {
+        'register-python': {'extra_cache_tags': 'virtual,name-test'}}})
+    return {'return': 0, 'add_extra_cache_tags': ['name-test']}
+"""
+    mlc.script(
+        "install-venv",
+        cache=True,
+        customize=customize,
+        post_deps=[{"tags": "get,python3", "names": ["register-python"]}],
+    )
+    python = {"tags": "get,python3", "names": ["python"]}
+    mlc.script("print-python", deps=[python], new_env_keys=["WHERE"])
+    assert mlc.run("print,python").env == {"WHERE": "base"}
+    mlc.run("install,venv", name="Test")
+    taken = mlc.run("print,python", adr={"python": {"name": "Test"}})
+    assert taken.env == {"WHERE": "venv"}
+    assert mlc.run("print,python").env == {"WHERE": "base"}
+    misspelt = mlc.run("print,python", adr={"python": {"name": "tset"}})
+    assert misspelt.answer["code"] == "not-registered", misspelt.answer

@@ -74,6 +74,8 @@ class Dialect:
 
     Inputs. ``inputs_bind``: ``input_description`` is complete, so that other flags and other values
     are refused; elsewhere it is a help for readers, and unknown flags get a warning.
+    ``versions_bind``: a requested script that reports no version is refused bounds of one;
+    elsewhere bounds are for the scripts that look at them.
 
     Native scripts. ``values_expand``: they see values as a shell does between double quotes, with
     ``\\$`` for a dollar sign and ``$KEY`` for another value; nothing is ever executed for that.
@@ -106,6 +108,7 @@ class Dialect:
     notes: tuple[str, ...]
     suffixes: tuple[Suffix, ...]
     inputs_bind: bool
+    versions_bind: bool
     faults_bind: bool
     values_expand: bool
     predeps: bool
@@ -139,12 +142,20 @@ CM = Dialect(
         (_PLATFORM,),
     ),
     inputs_bind=True,
+    versions_bind=True,
     faults_bind=True,
     values_expand=False,
     predeps=False,
     modules="",
 )
-CLASSIC = replace(CM, name="cm-classic", inputs_bind=False, faults_bind=False, values_expand=True)
+CLASSIC = replace(
+    CM,
+    name="cm-classic",
+    inputs_bind=False,
+    versions_bind=False,
+    faults_bind=False,
+    values_expand=True,
+)
 MLC = Dialect(
     name="mlc",
     prefix="MLC_",
@@ -176,6 +187,7 @@ MLC = Dialect(
         (_PLATFORM,),
     ),
     inputs_bind=False,
+    versions_bind=False,
     faults_bind=False,
     values_expand=True,
     predeps=True,

@@ -33,24 +33,31 @@ def registered(
     """
     from cmbench.lib import versions
 
-    wanted = set(frame.labels())
-    for entry in entries:
-        if (
-            entry.script_uid == frame.script.uid
-            and entry.name == frame.request.name
-            and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
-            and not unsound(entry)
-            and versions.satisfies(
-                entry.version or "0",
-                frame.version.minimum,
-                frame.version.maximum,
-                frame.version.exact,
-            )
-        ):
-            return entry
+    name = frame.request.name
+    wanted = {*frame.labels()} - {f"name-{name}"}
+    version = frame.version
+    fitting = [
+        entry
+        for entry in entries
+        if entry.script_uid == frame.script.uid
+        and (name == entry.name or name.lower() in _tagged_names(entry))
+        and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
+        and not unsound(entry)
+        and versions.satisfies(
+            entry.version or "0", version.minimum, version.maximum, version.exact
+        )
+    ]
+    if fitting:
+        return max(fitting, key=lambda entry: entry.created)
     if _chosen_by_user(frame):
-        _refuse_misspelt(frame, {e.name for e in entries if e.script_uid == frame.script.uid})
+        alike = [e for e in entries if e.script_uid == frame.script.uid]
+        _refuse_misspelt(frame, {n for e in alike for n in (e.name, *_tagged_names(e))})
     return None
+
+
+def _tagged_names(entry: Entry) -> set[str]:
+    """The names that a script has given an entry by its tags, as the first engines have them."""
+    return {tag.removeprefix("name-") for tag in entry.tags if tag.startswith("name-")}
 
 
 def _chosen_by_user(frame: Frame) -> bool:

@@ -46,7 +46,8 @@ def check_version(frame: Frame, found: str) -> None:
             f"{frame.script.alias} has version {found}, asked for {bounds}",
             hint="install one that fits, name its place with --path, or ask for other bounds",
         )
-    if not found and frame.parent is None and not wanted.exact:
+    binds = frame.script.dialect.versions_bind
+    if binds and not found and frame.parent is None and not wanted.exact:
         raise Error(
             "version-not-found", f"{frame.script.alias} reports no version, asked for {bounds}"
         )
