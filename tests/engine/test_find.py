@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lab import Lab
@@ -53,3 +55,51 @@ def test_the_flag_for_a_container_leads_to_the_verb(shelf: Lab) -> None:
 
 def test_an_unknown_flag_leads_to_the_help(shelf: Lab) -> None:
     assert "cm run script get-tool --help" in shelf.run("get,tool", zzz="1").err
+
+
+@pytest.fixture
+def two(lab: Lab, tmp_path: Path) -> Lab:
+    """The same script in the lab's repository and in another one."""
+    other = Lab.__new__(Lab)
+    other.repo, other._count = tmp_path / "them@theirs", 0
+    (other.repo / "script").mkdir(parents=True)
+    (other.repo / "cmr.yaml").write_text("alias: them@theirs\nuid: 0123456789abcdef\n")
+    for shelf, whose in ((lab, "ours"), (other, "theirs")):
+        shelf.script("detect-x", env={"WHOSE": whose}, new_env_keys=["WHOSE"])
+    lab.others.append(other.repo)
+    return lab
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("detect-x", "ours"),
+        ("lab:detect-x", "ours"),
+        ("them@theirs:detect-x", "theirs"),
+        ("0123456789abcdef:detect-x", "theirs"),
+        ("them@theirs,0123456789abcdef:detect-x", "theirs"),
+    ],
+)
+def test_a_repository_before_a_name_is_obeyed(two: Lab, name: str, whose: str) -> None:
+    assert two.call("run", artifact=name).env == {"WHOSE": whose}
+    found = two.call("search", artifact=name).answer["list"]
+    assert len(found) == (2 if name == "detect-x" else 1)
+
+
+def test_the_repository_of_the_current_directory(two: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = two.call("run", artifact=".:detect-x")
+    assert refused.answer["return"] == 16
+    monkeypatch.chdir(two.others[0])
+    assert two.call("run", artifact=".:detect-x").env == {"WHOSE": "theirs"}
+
+
+@pytest.mark.parametrize("name", ["nosuch:detect-x", "them@their:detect-x"])
+def test_a_repository_that_is_not_there(two: Lab, name: str) -> None:
+    for verb in ("run", "plan", "search"):
+        refused = two.call(verb, artifact=name)
+        assert refused.answer["code"] == "script-not-found"
+        assert "them@theirs" in refused.err
+
+
+def test_what_was_taken_says_how_to_take_the_other(two: Lab) -> None:
+    assert "them@theirs:detect-x" in two.run("detect,x").err

@@ -106,6 +106,7 @@ def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list
     Without either they are all.
     """
     asked = parse_tags(tags) if isinstance(tags, str) else tags
+    name = name.rpartition(":")[2]
     wanted = {*asked.wanted, *("_" + v for v in asked.variations)}
     unwanted = {*asked.unwanted, *("_" + v for v in asked.unwanted_variations)}
     return [

@@ -35,7 +35,7 @@ def find(
     """
     asked = parse_tags(tags) if isinstance(tags, str) else tags
     index = workspace.index
-    rows = index.by_uid(name) if name else index.find(asked)
+    rows = index.named(name) if name else index.find(asked)
     rows = [row for row in rows if all(row.accepts(v) for v in asked.variations)]
     rows = rows or _speaking_of(index, words)
     if not rows:

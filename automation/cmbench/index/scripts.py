@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from cmbench.errors import Error
+from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import Dialect, dialect_of
 from cmbench.format.meta import META_FILES, check, parse_script, read_meta, tags_of
 from cmbench.format.model import Script, Tags
+from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -161,6 +162,38 @@ class Index:
     def by_uid(self, name: str) -> list[Row]:
         """Scripts whose uid or alias is ``name``, those of the first repository first."""
         return [row for row in self.rows().values() if name in (row.uid, row.alias)]
+
+    def named(self, name: str) -> list[Row]:
+        """As ``by_uid``, with ``repository:`` before it of that one alone.
+
+        Raises ``script-not-found`` for a repository that is not there.
+        """
+        repo, colon, name = name.rpartition(":")
+        wanted = self._repositories_named(repo) if colon else ()
+        return [row for row in self.by_uid(name) if not colon or row.repo in wanted]
+
+    def _repositories_named(self, name: str) -> set[str]:
+        """Those with that alias, folder or uid; ``.`` is that of the current directory.
+
+        Raises ``script-not-found`` where there is none.
+        """
+        here = os.path.realpath(os.curdir)
+        found = {
+            r.alias
+            for r in self._repositories
+            if name in (r.alias, r.alias.partition(" at ")[0], os.path.basename(r.path))
+            or (name == "." and self.holds(r.alias, here))
+        }
+        found = found or {r.alias for r in self._repositories if name == _uid(r.path)}
+        if not found:
+            known = [r.alias for r in self._repositories]
+            where = "the current directory is in none" if name == "." else f'none is named "{name}"'
+            raise Error(
+                "script-not-found",
+                f"no such repository is registered: {where}",
+                hint=did_you_mean(name, known) or f"there are: {', '.join(known)}",
+            )
+        return found
 
     def holds(self, repo: str, path: str) -> bool:
         """Whether ``path``, without links in it, lies in the repository of that alias."""
@@ -416,6 +449,14 @@ def _mapping(value: Any) -> Iterable[Any]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _uid(repository: str) -> str:
+    """The uid that a repository has in its own file."""
+    from cmbench.format.meta import load_yaml
+
+    path = os.path.join(repository, "cmr.yaml")
+    return str((load_yaml(read_or_empty(path), path) or {}).get("uid") or "")
 
 
 def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:

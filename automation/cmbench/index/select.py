@@ -85,7 +85,7 @@ def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = 
 
 
 def _named(index: Index, tags: Tags, uid: str) -> list[Row]:
-    rows = index.by_uid(uid)
+    rows = index.named(uid)
     if not rows:
         names = [row.alias for row in index.rows().values()]
         raise Error("script-not-found", f'no script is named "{uid}"', hint=_hint(uid, names))

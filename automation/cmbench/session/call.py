@@ -115,8 +115,11 @@ def _other_repositories(rows: Sequence[Row]) -> Iterator[str]:
     """Whose script is taken, where several repositories have one that fits."""
     names = list(dict.fromkeys(row.repo for row in rows))
     if len(names) > 1:
-        places = ", ".join(names[1:])
-        yield f"note: {names[0]}'s script is taken; also in: {places} (cd there to take theirs)"
+        places, other = ", ".join(names[1:]), next(r for r in rows if r.repo != names[0])
+        yield (
+            f"note: {names[0]}'s script is taken; also in: {places}"
+            f" (cd there to take theirs, or name {other.repo}:{other.alias})"
+        )
 
 
 def _command(words: Any, flags: Mapping[str, Any]) -> Sequence[str]:

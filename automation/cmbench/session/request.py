@@ -110,6 +110,7 @@ def extra_flags(environ: Mapping[str, str]) -> dict[str, Any]:
 def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     """The tag query and the name of a script or of a cache entry that a call has, if any.
 
+    A name may begin with that of a repository: ``repository:name``.
     Raises ``bad-value`` where words without a flag name several things.
     """
     words = [str(i.get("tags") or "")] if not isinstance(i.get("tags"), list) else i["tags"]
@@ -127,7 +128,9 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
             hint=f'tags are one word: "{" ".join(named)}" or --tags={",".join(named)}\n'
             'a value stands behind "=": --jobs=4',
         )
-    uid = named[0].rpartition(":")[2].rpartition(",")[2] if named else ""
+    # ``alias,uid`` names by the uid, both a script and the repository before its colon.
+    parts = named[0].split(":", 1) if named else [""]
+    uid = ":".join(part.rpartition(",")[2] for part in parts)
     return parse_tags(",".join(str(w) for w in words if w)), uid
 
 
