@@ -83,3 +83,17 @@ def test_nothing_is_open_that_a_command_could_read_or_print_to(talking: Home) ->
         done = shell(talking, f"cm {words} <&- >&-")
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_what_the_native_part_of_the_requested_script_prints(lab: Lab) -> None:
+    lab.script("get-below", run="echo from below\n")
+    lab.script("get-tool", cache=True, run="echo compiling\n")
+    deps = [{"tags": "get,below"}, {"tags": "get,tool"}]
+    lab.script("print-hello", run="echo Hello, world\necho\necho bye >&2\n", deps=deps)
+    for flags in ({}, {"quiet": True}, {"verbose": True}):
+        result = lab.run("print,hello", **flags)
+        assert result.out.count("Hello, world\n\nbye\n") == 1, flags
+        assert ("from below" in result.out) == ("verbose" in flags)
+    assert "Hello" not in lab.run("print,hello", silent=True).out
+    assert "Hello" not in lab.run("print,hello", out="json").out
+    assert "compiling" not in lab.run("get,tool", new=True).out

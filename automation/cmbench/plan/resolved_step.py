@@ -80,6 +80,11 @@ class Frame:
         return self.parent is None or (self.parent.parent is None and self.parent.ended)
 
     @property
+    def speaks_natively(self) -> bool:
+        """Whether the user reads what its native script prints: not that of a build."""
+        return self.speaks and not self.cacheable
+
+    @property
     def cacheable(self) -> bool:
         """Whether the result is kept: by the script, or because the request asks for it."""
         request = self.request

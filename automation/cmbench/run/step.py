@@ -335,7 +335,7 @@ class StepRunner:
             reads=(frame.script.path,),
             entries=tuple(frame.entries),
         )
-        status, tail = self._process(job)
+        status, tail = self._process(job, self._said if frame.speaks_natively else self._line)
         if status:
             repeat = _write_repeat_file(frame, place, command, environment)
             seen, advice = _advice(tail)
@@ -348,7 +348,7 @@ class StepRunner:
             )
         _take_over(frame, place.cwd)
 
-    def _process(self, job: Job) -> tuple[int, tuple[str, ...]]:
+    def _process(self, job: Job, show: Callable[[str], None]) -> tuple[int, tuple[str, ...]]:
         """Run the native program where the executor does; its exit status and last lines."""
         from cmbench.run.executor import run_job
 
@@ -362,7 +362,7 @@ class StepRunner:
             text = self._mask(text)
             if text.strip():
                 tail.append(text)
-            self._line(text)
+            show(text)
 
         if self._crew is None or self._crew.in_hook:
             state = run_job(self._executor, job, line)
