@@ -1,4 +1,5 @@
 # make benchmark   from a fresh clone to a first result
+# make bench       how much of the runtime's speed the harness leaves; ARGS="--peer benchmark_app"
 # make quick       formatting, lint, types and unit tests, in a minute: before each commit
 # make test        formatting, lint, types and all tests: what CI runs
 # make coverage    unit and engine tests, and the lines of the engine that they leave out
@@ -22,7 +23,7 @@ INSTALLED_FOR_TEST := $(VENV)/.installed-for-test
 PARALLEL ?= -n auto --dist loadfile
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: help benchmark quick test format check lint types unit pytest coverage register clean
+.PHONY: help benchmark bench quick test format check lint types unit pytest coverage register clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -32,6 +33,10 @@ help:
 benchmark: register
 	PATH="$(CURDIR)/$(BIN):$$PATH" cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios \
 	  --model=resnet50 --backend=onnxruntime --device=cpu --quiet
+
+# Its environment is that of the tests: the runtimes are among their packages.
+bench: $(INSTALLED_FOR_TEST) register
+	$(BIN)/python benchmarks/harness.py $(ARGS)
 
 quick: check unit
 

@@ -12,8 +12,9 @@ implementation in a checkout of mlcommons/inference runs ResNet-50 on the same m
     python benchmarks/harness.py --paths                     every backend and precision here
     python benchmarks/harness.py --paths onnxruntime:float32 openvino:int8
 
-Models and samples are made by this project's own scripts through ``cm``. Run it with a Python that
-has the packages of the ``test`` extra. A busy machine shows: the load is printed beside the table.
+Models and samples are made by this project's own scripts through ``cm``. ``make bench ARGS=...``
+makes the environment; a Python that has the packages of the ``test`` extra does as well. A busy
+machine shows: the load is printed beside the table.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -254,57 +255,73 @@ def highest_server_rate(case: Case, found: SpeedProfile) -> search.Found:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; ``ratio`` is compared with ``limit`` by ``better``."""
+    """One line of the table.
+
+    ``ratio`` is that of the two figures beside it; None where this machine cannot measure it.
+    """
 
     name: str
     ours: str
     against: str
-    ratio: float
+    ratio: float | None
     limit: float
     higher_is_better: bool
 
     @property
     def good(self) -> bool:
-        """Whether the limit is kept."""
+        """Whether the limit is kept; what cannot be measured breaks none."""
+        if self.ratio is None:
+            return True
         return self.ratio >= self.limit if self.higher_is_better else self.ratio <= self.limit
+
+    @property
+    def verdict(self) -> str:
+        """Ratio, limit and what they say."""
+        if self.ratio is None:
+            return f"{'':17}  not measurable here"
+        return f"{self.ratio:9.3f}{self.limit:8.2f}  {'PASS' if self.good else 'FAIL'}"
+
+
+Turn = tuple[Ours, float]
+
+
+def middle(turns: Sequence[Turn]) -> Turn:
+    """The turn, ours and theirs one after the other, whose ratio is the median of all."""
+    return sorted(turns, key=lambda turn: turn[0].value / turn[1])[len(turns) // 2]
 
 
 def offline_row(case: Case, found: SpeedProfile, repeat: int, seconds: float) -> tuple[Row, Ours]:
-    """Our Offline throughput as a share of the roofline: the median of paired turns."""
+    """Our Offline throughput as a share of the roofline, in the middle turn."""
     shape = roofline_shape(case, min(seconds, 3.0))
-    pairs = []
+    turns = []
     for _ in range(repeat):
-        limit = measure_bare(case, shape, seconds, latency=False)
+        limit = measure_bare(case, shape, seconds, latency=False).value
         # LoadGen makes 1.1 times as many samples as this rate asks for.
-        aim = Targets(qps=limit.value)
-        pairs.append((measure_ours(case, OFFLINE, found.offline.shape, aim, seconds), limit))
-    share = statistics.median(ours.value / limit.value for ours, limit in pairs)
-    mine = statistics.median(ours.value for ours, _ in pairs)
-    theirs = statistics.median(limit.value for _, limit in pairs)
+        aim = Targets(qps=limit)
+        turns.append((measure_ours(case, OFFLINE, found.offline.shape, aim, seconds), limit))
+    ours, theirs = middle(turns)
     row = Row(
         "Offline",
-        f"{mine:.4g}/s {text_of(found.offline.shape)}",
+        f"{ours.value:.4g}/s {text_of(found.offline.shape)}",
         f"{theirs:.4g}/s {text_of(shape)}",
-        share,
+        ours.value / theirs,
         OFFLINE_SHARE,
         higher_is_better=True,
     )
-    most = max(ours.memory_bytes for ours, _ in pairs)
-    return row, replace(pairs[-1][0], memory_bytes=most)
+    return row, replace(ours, memory_bytes=max(each.memory_bytes for each, _ in turns))
 
 
 def stream_row(case: Case, found: SpeedProfile, repeat: int, seconds: float) -> Row:
     """SingleStream p90 over the p90 of the bare call."""
     shape = found.streams[SINGLE_STREAM].shape
-    pairs = []
+    turns = []
     for _ in range(repeat):
-        limit = measure_bare(case, shape, seconds, latency=True)
-        aim = Targets(latency_ms=limit.value * 0.9)
-        pairs.append((measure_ours(case, SINGLE_STREAM, shape, aim, seconds), limit))
-    ratio = statistics.median(ours.value / limit.value for ours, limit in pairs)
-    mine = statistics.median(ours.value for ours, _ in pairs)
-    theirs = statistics.median(limit.value for _, limit in pairs)
-    texts = (f"{mine:.4g} ms", f"{theirs:.4g} ms")
+        limit = measure_bare(case, shape, seconds, latency=True).value
+        aim = Targets(latency_ms=limit * 0.9)
+        turns.append((measure_ours(case, SINGLE_STREAM, shape, aim, seconds), limit))
+    ours, theirs = middle(turns)
+    texts = (f"{ours.value:.4g} ms", f"{theirs:.4g} ms")
+    ratio = ours.value / theirs
     return Row("SingleStream p90", *texts, ratio, STREAM_OVER, higher_is_better=False)
 
 
@@ -312,10 +329,12 @@ def server_rows(case: Case, found: SpeedProfile, offline: float, name: str) -> I
     """The highest rate in time as a share of Offline, and of what a queue of these calls keeps."""
     limit_ms = 1000 * found.server_limit_s
     call_ms = 1000 * found.streams[SINGLE_STREAM].median_s
-    rate_found, told = 0.0, "a call takes too long"
-    if not targets.hopeless(found, SERVER):
-        rate_found = highest_server_rate(case, found).qps or 0.0
-        told = f"{rate_found:.4g}/s in {limit_ms:g} ms" if rate_found else "no rate in time"
+    if targets.hopeless(found, SERVER):
+        texts = (f"limit {limit_ms:g} ms", f"a call {1000 * found.server.batch_s:.3g} ms")
+        yield Row(name, *texts, None, SERVER_SHARE, higher_is_better=True)
+        return
+    rate_found = highest_server_rate(case, found).qps or 0.0
+    told = f"{rate_found:.4g}/s in {limit_ms:g} ms" if rate_found else "no rate in time"
     against = f"{offline:.4g}/s, a call {call_ms:.3g} ms"
     yield Row(name, told, against, rate_found / offline, SERVER_SHARE, higher_is_better=True)
     calls = {int(size): seconds for size, seconds in found.service_times.items()}
@@ -436,9 +455,7 @@ def shown(found: Iterator[Row]) -> Iterator[Row]:
     """Print each row of the table as it comes."""
     print(f"\n{'':26}{'ours':>22}  {'against':>26}{'ratio':>9}{'limit':>8}")
     for row in found:
-        verdict = "PASS" if row.good else "FAIL"
-        figures = f"{row.ratio:9.3f}{row.limit:8.2f}  {verdict}"
-        print(f"{row.name:26}{row.ours:>22}  {row.against:>26}{figures}", flush=True)
+        print(f"{row.name:26}{row.ours:>22}  {row.against:>26}{row.verdict}", flush=True)
         yield row
 
 
@@ -458,6 +475,7 @@ def paths(
         print(f"{one.backend:13}{one.precision:11}{figures}", flush=True)
         way = {"backend": one.backend, "precision": one.precision}
         found.append({**way, "offline": offline, "p90_ms": p90, "times": faster})
+    print("figures: median of all turns; times: median of the ratios to the first way in each turn")
     return found
 
 

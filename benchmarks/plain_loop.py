@@ -23,7 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 HARNESS = ROOT / "script" / "app-mlperf-inference" / "src"
 sys.path.insert(0, str(HARNESS))
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("numpy is missing here: run `make bench`, or pip install -e '.[test]' before")
 from mlperf_harness import backends, benchmarks, host, records
 from mlperf_harness.backends.base import Array, Feeds, Predictor, empty_batch
 from mlperf_harness.benchmarks.base import Benchmark
