@@ -77,6 +77,7 @@ def line(key: str, value: object, error: bool = False) -> str:
 def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) -> str:
     """A detailed log of a full-length run."""
     seeds = catalog.rounds.seeds(example.round)
+    samples, queries = {"Offline": (660_000, 1), "MultiStream": (8, 662)}.get(scenario, (1, 100))
     values: dict[str, Any] = {
         "loadgen_version": f"{example.round} test",
         "sut_name": "Network SUT" if example.division == "network" else "PyFastSUT",
@@ -85,15 +86,19 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
         "effective_scenario": scenario,
         "effective_test_mode": mode,
         "effective_accuracy_sample_count": total,
-        "effective_samples_per_query": 660_000 if scenario == "Offline" else 1,
-        "generated_samples_per_query": 660_000 if scenario == "Offline" else 1,
+        "effective_samples_per_query": samples,
+        "generated_samples_per_query": samples,
         "effective_min_duration_ms": 600_000,
-        "effective_min_query_count": 1 if scenario == "Offline" else 100,
+        "effective_min_query_count": queries,
         "effective_performance_sample_count": min(total, 10_833),
         "effective_target_latency_ns": 15_000_000 if scenario == "Server" else 0,
         **{f"effective_{name}_rng_seed": seed for name, seed in seeds.items()},
         "effective_accuracy_log_sampling_target": 0,
         "effective_performance_issue_same": False,
+        "effective_performance_issue_unique": False,
+        "effective_max_query_count": 0,
+        "effective_max_duration_ms": 0,
+        "effective_target_latency_percentile": 0.9 if scenario == "SingleStream" else 0.99,
         "effective_sample_concatenate_permutation": total in EQUALLY_ISSUED,
     }
     if mode == "PerformanceOnly":

@@ -5,6 +5,7 @@ They work on any tree with a closed edge image-classification result, written by
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -185,6 +186,47 @@ def other_answers(p: Place) -> None:
     put(tested(p, "TEST01") / "accuracy" / ACCURACY, f"[\n{entry}\n]\n")
 
 
+def slightly(p: Place) -> None:
+    """A throughput 0.9 % too high, in both logs."""
+    from mlperf_submission.checks.base import log
+
+    rate = 1.009 * float(log(p.offline.run).values["result_samples_per_second"])
+    value(p.offline.run / DETAIL, "result_samples_per_second", rate)
+    pattern = r"^Samples per second: *[\d.]+"
+    text(p.offline.run / SUMMARY, pattern, f"Samples per second: {rate:.6g}")
+
+
+def other_hash(p: Place) -> None:
+    """The hash of the log of another scenario."""
+    from mlperf_submission.truncate import stated_hash
+
+    log = p.stream.accuracy / ACCURACY
+    if stated_hash(p.stream.accuracy) == stated_hash(p.offline.accuracy):
+        # Written by a test: answers of several scenarios are the same.
+        log.write_text(log.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        whole = hashlib.sha256(log.read_bytes()).hexdigest()
+        text(p.stream.accuracy / "accuracy.txt", r"^hash=.*$", f"hash={whole}")
+    told = f"hash={stated_hash(p.stream.accuracy)}"
+    text(p.offline.accuracy / "accuracy.txt", r"^hash=.*$", told)
+
+
+def again(p: Place, division: str, submitter: str) -> None:
+    """The same results once more, by another submitter or in another division."""
+    twin = p.tree.root / division / submitter
+    shutil.copytree(p.root, twin, symlinks=True)
+    for path in (twin / "systems").glob("*.json"):
+        field(path, "submitter", submitter)
+        field(path, "division", division)
+
+
+def appended(path: Callable[[Place], Path], content: bytes) -> Callable[[Place], None]:
+    def apply(p: Place) -> None:
+        with path(p).open("ab") as file:
+            file.write(content)
+
+    return apply
+
+
 def server(p: Place) -> None:
     """A scenario that the category does not have."""
     shutil.copytree(p.stream.results, p.stream.results.with_name("Server"))
@@ -327,6 +369,53 @@ MUTATIONS = (
         "performance.extra-files",
     ),
     Mutation("performance logs of two scenarios exchanged", exchanged, "performance.scenario"),
+    Mutation(
+        "one sample issued again and again",
+        perf("effective_performance_issue_same", True),
+        "performance.settings",
+    ),
+    Mutation(
+        "every sample issued once",
+        perf("effective_performance_issue_unique", True),
+        "performance.settings",
+    ),
+    Mutation(
+        "4096 answers logged under load",
+        perf("effective_accuracy_log_sampling_target", 4096),
+        "performance.settings",
+    ),
+    Mutation(
+        "max_query_count 1000",
+        perf("effective_max_query_count", 1000, "SingleStream"),
+        "performance.settings",
+    ),
+    Mutation(
+        "max_duration 60 s",
+        perf("effective_max_duration_ms", 60_000, "SingleStream"),
+        "performance.settings",
+    ),
+    Mutation(
+        "p50 in place of p90",
+        perf("effective_target_latency_percentile", 0.5, "SingleStream"),
+        "performance.settings",
+    ),
+    Mutation("64 queries", perf("result_query_count", 64, "SingleStream"), "performance.queries"),
+    Mutation(
+        "MultiStream of 4 samples",
+        perf("effective_samples_per_query", 4, "MultiStream"),
+        "performance.settings",
+    ),
+    Mutation("throughput 0.9 % too high in both logs", slightly, "performance.consistent"),
+    Mutation(
+        "broken line in a detailed log",
+        appended(lambda p: p.offline.run / DETAIL, b':::MLLOG {"key": "resu\n'),
+        "log.lines",
+    ),
+    Mutation(
+        "detailed log that is not UTF-8",
+        appended(lambda p: p.offline.run / DETAIL, b"\xff\xfe\n"),
+        "log.lines",
+    ),
     # Accuracy runs
     Mutation(
         "accuracy below its target",
@@ -402,7 +491,51 @@ MUTATIONS = (
         write(lambda p: p.offline.accuracy / "images.txt", "x"),
         "accuracy.extra-files",
     ),
+    Mutation(
+        "accuracy run by another LoadGen",
+        acc("loadgen_version", "4.0 @ 0000000000"),
+        "accuracy.loadgen",
+    ),
+    Mutation(
+        "accuracy of 101 %",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"accuracy=[\d.]+", "accuracy=101.0"),
+        "accuracy.figure",
+    ),
+    Mutation(
+        "accuracy.txt of 500 samples",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"total=\d+", "total=500"),
+        "accuracy.samples",
+    ),
+    Mutation(
+        "accuracy.txt that is not UTF-8",
+        appended(lambda p: p.offline.accuracy / "accuracy.txt", b"\xff\xfe\n"),
+        "accuracy.figure",
+    ),
+    Mutation(
+        "hash of zeros",
+        lambda p: text(p.offline.accuracy / "accuracy.txt", r"^hash=.*$", f"hash={'0' * 64}"),
+        "accuracy.hash",
+    ),
+    Mutation("hash of another scenario's log", other_hash, "accuracy.other-run"),
+    Mutation(
+        "one set of logs of two submitters",
+        lambda p: again(p, p.root.parent.name, "Other"),
+        "accuracy.copied",
+    ),
+    Mutation(
+        "one set of logs in two divisions",
+        lambda p: again(p, "open", p.root.name),
+        "accuracy.copied",
+    ),
     # Compliance tests
+    Mutation(
+        "TEST01 PASS beside answers that differ",
+        write(
+            lambda p: tested(p, "TEST01") / "verify_accuracy.txt",
+            "num_perf_log_data_mismatch = 59\nTEST PASS\n",
+        ),
+        "compliance.verdict",
+    ),
     Mutation("TEST01 missing", drop(lambda p: tested(p, "TEST01")), "compliance.missing"),
     Mutation("TEST04 missing", drop(lambda p: tested(p, "TEST04")), "compliance.missing"),
     Mutation(
@@ -480,6 +613,10 @@ MUTATIONS = (
         "system.field-empty",
     ),
     Mutation("number_of_nodes no number", system("number_of_nodes", "some"), "system.field-number"),
+    Mutation("9,999 cores", system("host_processor_core_count", "9999"), "system.field-number"),
+    Mutation(
+        "accelerators on a CPU run", system("accelerators_per_node", "8"), "system.field-number"
+    ),
     Mutation("unknown status", system("status", "soon"), "system.status"),
     Mutation("unknown system type", system("system_type", "desktop"), "system.type"),
     Mutation(

@@ -1,6 +1,6 @@
 """What our checks say of trees that MLCommons has accepted, as a table by rule.
 
-    python tests/compat/accepted_trees.py ROUND=TREE [ROUND=TREE ...] [--show RULE] [--sites WORD]
+    python tests/compat/accepted_trees.py ROUND=TREE... [--show RULE] [--submitter NAME]
 
 TREE is a checkout of mlcommons/inference_results_vROUND. Files that such a copy lacks are named,
 one a line, in ``TREE.absent``: findings at these paths are left out here, and only here.
@@ -43,17 +43,16 @@ def absent(root: Path) -> frozenset[str]:
     return frozenset(listed.read_text("utf-8").splitlines()) if listed.is_file() else frozenset()
 
 
-def judge(benchmark_round: str, root: Path, word: str = "") -> Iterator[Judged]:
-    """Every site of a tree; ``word`` restricts them to those whose name holds it."""
+def judge(benchmark_round: str, root: Path, only: str = "") -> Iterator[Judged]:
+    """Every site of a tree, or ``only`` those of one submitter."""
     tree = layouts.Tree(root, layouts.of_round(benchmark_round))
     lacking = absent(root)
-    for division, name, folder in tree.submitters():
-        if word not in f"{division}/{name}":
-            continue
-        site = checks.Site(tree, division, name, folder)
-        found = [each for check in checks.CHECKS for each in check(site)]
-        kept = tuple(each for each in found if each.where not in lacking)
-        yield Judged(benchmark_round, f"{division}/{name}", kept)
+    found = [each for each in checks.check(tree, only) if each.where not in lacking]
+    for division, name, _ in tree.submitters():
+        if only in ("", name):
+            place = f"{division}/{name}"
+            kept = tuple(each for each in found if each.where.startswith(f"{place}/"))
+            yield Judged(benchmark_round, place, kept)
 
 
 def table(judged: list[Judged]) -> str:
@@ -82,11 +81,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trees", nargs="+", metavar="ROUND=TREE")
     parser.add_argument("--show", default="", help="print the findings of rules that hold this")
-    parser.add_argument("--sites", default="")
+    parser.add_argument("--submitter", default="")
     options = parser.parse_args()
     judged = []
     for name, _, root in (each.partition("=") for each in options.trees):
-        for each in judge(name, Path(root).resolve(), options.sites):
+        for each in judge(name, Path(root).resolve(), options.submitter):
             judged.append(each)
             for finding in each.findings:
                 if options.show and options.show in finding.rule:

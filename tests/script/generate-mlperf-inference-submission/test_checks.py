@@ -63,7 +63,7 @@ def test_what_is_right_stays_right(tmp_path: Path, mutation: mutations.Mutation)
 def test_every_rule_is_tested_by_a_change() -> None:
     other = {"tree.nothing", "tree.unknown-folder", "tree.model-mapping", "result.form"}
     other |= {"performance.inferred", "performance.latency", "system.unanswered"}
-    other |= {"system.field-type", "accuracy.copied", "compliance.truncated"}
+    other |= {"system.field-type", "compliance.truncated"}
     other |= {"performance.equal-issue", "performance.network"}
     other |= {"power.meter", "power.samples", "power.nameplate"}
     tested = {mutation.rule for mutation in mutations.MUTATIONS}

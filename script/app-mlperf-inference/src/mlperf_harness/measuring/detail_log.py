@@ -70,10 +70,10 @@ def parse(text: str) -> DetailLog:
     values: dict[str, Any] = {}
     errors, warnings = [], []
     for line in text.splitlines():
-        record = _record(line)
-        if record is None:
+        found = record(line)
+        if found is None:
             continue
-        key, value, metadata = record
+        key, value, metadata = found
         values[key] = value
         if metadata.get("is_error"):
             errors.append(f"{key}: {value}")
@@ -82,12 +82,13 @@ def parse(text: str) -> DetailLog:
     return DetailLog(values, tuple(errors), tuple(warnings))
 
 
-def _record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
+def record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
+    """Key, value and metadata of a line of the log, or None for one that is no whole record."""
     if not line.startswith(PREFIX):
         return None
     try:
-        record = json.loads(line[len(PREFIX) :])
-        return str(record["key"]), record["value"], record.get("metadata") or {}
+        told = json.loads(line[len(PREFIX) :])
+        return str(told["key"]), told["value"], told.get("metadata") or {}
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

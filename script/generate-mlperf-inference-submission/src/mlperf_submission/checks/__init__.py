@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from ..layouts import Tree
-from . import accuracy, benchmarks, compliance, performance, power, structure, systems
+from . import accuracy, benchmarks, compliance, performance, power, settings, structure, systems
 from .base import Check, Finding, Rule, Site
 
 CHECKS: tuple[Check, ...] = (
@@ -24,6 +24,7 @@ MODULES: tuple[ModuleType, ...] = (
     systems,
     benchmarks,
     performance,
+    settings,
     accuracy,
     compliance,
     power,
@@ -44,9 +45,9 @@ def rules() -> list[Rule]:
 def check(tree: Tree, submitter: str = "") -> list[Finding]:
     """Everything that is wrong with a tree, or with what one submitter hands in."""
     found = list(structure.top(tree))
-    for division, name, root in tree.submitters():
-        if submitter in ("", name):
-            site = Site(tree, division, name, root)
-            for each in CHECKS:
-                found += each(site)
-    return found
+    everybody = [Site(tree, division, name, root) for division, name, root in tree.submitters()]
+    sites = [site for site in everybody if submitter in ("", site.submitter)]
+    for site in sites:
+        for each in CHECKS:
+            found += each(site)
+    return [*found, *accuracy.across(sites)]

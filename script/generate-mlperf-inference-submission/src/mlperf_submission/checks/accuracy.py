@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from mlperf_harness.digests import sha256
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
 from ..layouts import Cell
-from .base import CHECKER, LOADGEN, NATURE, RULES, WARNING, Finding, Rule, Site, log, text
+from .base import CHECKER, LOADGEN, NATURE, RULES, WARNING, Finding, Rule, Site, lines, log, text
 from .benchmarks import form
 from .performance import seeds
 
@@ -33,12 +33,16 @@ SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES)
 SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
 ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
 COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN, WARNING)
+VERSION = Rule("accuracy.loadgen", "the LoadGen of the performance run", RULES, WARNING)
 FOREIGN = Rule("accuracy.other-run", "the log of the run that accuracy.txt was made from", LOADGEN)
 
 # Of a log that is longer than twice this, only so many bytes of each end are looked at.
 SHOWN = 1 << 20
 ACCURACY_MODE = "AccuracyOnly"
 ENTRY = re.compile(r'"qsl_idx"\s*:\s*(\d+),\s*"data"\s*:\s*"([0-9A-Fa-f]*)"')
+TOTAL = re.compile(r"\btotal=(\d+)")
+# A hash of SHA-256 has nearly all 16 digits.
+LEAST_DIGITS = 6
 BEGINNING = re.compile(r'\[\s*\{\s*"seq_id"')
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
 
@@ -54,8 +58,10 @@ def runs(site: Site) -> Iterator[Finding]:
         if log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
             yield from _answers(site, place, known)
         if (place / DETAIL).is_file():
+            yield from lines(site, place / DETAIL, RERUN)
             yield from _log(site, cell, place, known)
     yield from _copies(site)
+    yield from _hashes(site)
 
 
 def figure(place: Path, target: Target) -> float | None:
@@ -69,8 +75,11 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
         return
     where = site.where(path)
     yield from _figures(site, cell, place, known)
+    yield from _counted(site, place, known)
     stated = truncate.stated_hash(place)
-    if not stated:
+    if stated and len(set(stated)) < LEAST_DIGITS:
+        yield HASH.broken(where, f"{stated[:8]}... is no hash of a log", "generate the tree again")
+    elif not stated:
         yield HASH.broken(where, "no line hash=SHA-256", "generate the tree again")
     log_file = place / truncate.LOG
     if site.uncut(place):
@@ -83,12 +92,29 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
         yield FOREIGN.broken(where, found, RERUN)
 
 
+def _counted(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    """What accuracy.txt says beside its figure."""
+    path = place / truncate.TEXT
+    try:
+        told = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        yield FIGURE.broken(site.where(path), "it is not UTF-8", RERUN)
+        return
+    total, wanted = TOTAL.search(told), known.accuracy_samples or known.dataset_size
+    if total and int(total.group(1)) < wanted:
+        text_ = f"its figure is one of {total.group(1)} samples, the data set has {wanted}"
+        rule = SAMPLES.at(WARNING, not site.strict)
+        yield rule.broken(site.where(path), text_, "run on the whole data set")
+
+
 def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
     where = site.where(place / truncate.TEXT)
     for bound in known.accuracy:
         value, name = figure(place, bound), bound.metric.name
         if value is None:
             yield FIGURE.broken(where, f"it does not hold {name}", RERUN)
+        elif bound.unit == "%" and value > 100:
+            yield FIGURE.broken(where, f"{name} is {value:g} %", RERUN)
         elif site.strict and not bound.holds(value):
             told = f"{name} is {value:g}, the target is {bound.text}"
             found = TARGET.broken(where, told, "hand it in to the open division")
@@ -152,6 +178,9 @@ def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[
     # Accuracy runs without any seeds have been accepted.
     rule = SEEDS.at(WARNING, found.values.get("effective_qsl_rng_seed") == 0)
     yield from seeds(site, where, found, rule, RERUN)
+    used, before = (each.values.get("loadgen_version") for each in (found, log(cell.run)))
+    told = f"LoadGen is {used}, in the performance run {before}"
+    yield from VERSION.unless(not before or used == before, where, told, RERUN)
     total = found.number("qsl_reported_total_count") or 0.0
     total = min(total, found.number("effective_accuracy_sample_count") or total)
     wanted = known.accuracy_samples or known.dataset_size
@@ -160,16 +189,45 @@ def _log(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator[
     yield from rule.unless(total >= wanted, where, text_, "run on the whole data set")
 
 
+def _hashes(site: Site) -> Iterator[Finding]:
+    """The same hash of two logs that differ."""
+    seen: dict[str, tuple[Cell, bytes]] = {}
+    for cell in site.cells:
+        stated, path = truncate.stated_hash(cell.accuracy), cell.accuracy / truncate.LOG
+        if stated and path.is_file():
+            first, content = seen.setdefault(stated, (cell, path.read_bytes()))
+            if path.read_bytes() != content:
+                found = f"the hash of the log of {first.system}/{first.benchmark}/{first.scenario}"
+                yield FOREIGN.broken(site.where(cell.accuracy / truncate.TEXT), found, RERUN)
+
+
+def across(sites: Iterable[Site]) -> Iterator[Finding]:
+    """The same detailed log of two submitters, or in two divisions."""
+    seen: dict[bytes, Site] = {}
+    for site in sites:
+        for path in (path for cell in site.cells for path in _logs(cell)):
+            first = seen.setdefault(_digest(path), site)
+            if first is not site:
+                found = f"the same log as one of {first.division}/{first.submitter}"
+                yield COPIED.broken(site.where(path), found, RERUN)
+
+
+def _logs(cell: Cell) -> list[Path]:
+    found = (place / DETAIL for place in (cell.accuracy, cell.run))
+    return [path for path in found if path.is_file() and path.stat().st_size]
+
+
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
 def _copies(site: Site) -> Iterator[Finding]:
     """The same detailed log in two places, where neither stands for the other."""
     seen: dict[bytes, Cell] = {}
     for cell in site.cells:
-        for place in (cell.accuracy, cell.run):
-            path = place / DETAIL
-            if not path.is_file():
-                continue
-            first = seen.setdefault(hashlib.sha256(path.read_bytes()).digest(), cell)
-            if first is not cell and not _shared(first, cell, place):
+        for path in _logs(cell):
+            first = seen.setdefault(_digest(path), cell)
+            if first is not cell and not _shared(first, cell, path.parent):
                 found = f"the same log as in {first.system}/{first.benchmark}/{first.scenario}"
                 yield COPIED.broken(site.where(path), found, RERUN)
 

@@ -66,6 +66,9 @@ class Rule:
         return replace(self, severity=severity) if when else self
 
 
+LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
+
+
 class Site:
     """What one submitter hands in to one division."""
 
@@ -170,6 +173,19 @@ def text(path: Path) -> str:
 def log(folder: Path) -> DetailLog:
     """LoadGen's detailed log in a folder."""
     return detail_log.read(folder / "mlperf_log_detail.txt")
+
+
+def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
+    """Findings for lines of a detailed log that nobody can read."""
+    try:
+        told = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        yield LINES.broken(site.where(path), "it is not UTF-8", again)
+        return
+    for number_, line in enumerate(told.splitlines(), 1):
+        if line.startswith(detail_log.PREFIX.strip()) and detail_log.record(line) is None:
+            yield LINES.broken(site.where(path), f"line {number_} is no record of LoadGen", again)
+            return
 
 
 def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:

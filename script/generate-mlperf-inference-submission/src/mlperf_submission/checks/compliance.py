@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,8 @@ TEXTS = {
 TIMED, LOGGED = ("TEST01", "TEST04", "TEST05"), ("TEST01", "TEST06")
 # LoadGen turns the number that it was asked for into a share in some rounds.
 SAMPLED = ("effective_accuracy_log_sampling_target", "effective_accuracy_log_probability")
+# Ours and the official verification count answers that differ from the accuracy run.
+MISMATCHES = re.compile(r"(?:data_mismatch = |differ from the accuracy run: )([1-9]\d*)")
 PASSED = {
     "TEST06": ("EOS check pass: True", "Sample length check pass: True"),
 }
@@ -78,6 +81,10 @@ def _test(
 
 
 def _verdict(site: Site, test: str, path: Path) -> Iterator[Finding]:
+    counted = MISMATCHES.search(text(path))
+    if counted and verify.PASS in text(path):
+        beside = f"it says {verify.PASS!r} beside {counted.group(1)} answers that differ"
+        yield VERDICT.at(WARNING).broken(site.where(path), beside, RERUN)
     lines = [line.strip() for line in text(path).splitlines()]
     told = path.parent / "accuracy"
     if path.name == "verify_accuracy.txt" and test == "TEST01" and verify.PASS not in lines:

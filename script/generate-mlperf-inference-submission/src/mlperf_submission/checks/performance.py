@@ -26,10 +26,12 @@ from .base import (
     Finding,
     Rule,
     Site,
+    lines,
     log,
     missing,
     text,
 )
+from .settings import settings
 
 FILES = Rule("performance.files", "summary and detailed log of the run", CHECKER)
 EXTRA = Rule("performance.extra-files", "nothing but the two logs", CHECKER)
@@ -50,6 +52,8 @@ CONSISTENT = Rule("performance.consistent", "figures that fit each other", LOADG
 
 NS_PER_S = 1e9
 NETWORK_NAME = "Network SUT"
+# By how much figures that follow from each other differ: they are logged with six digits.
+EXACT = 1e-4
 TOKENS = "requested_use_token_latencies"
 PERMUTED = "effective_sample_concatenate_permutation"
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
@@ -65,6 +69,7 @@ class Run:
     known: BenchmarkSpec
     where: str
     log: DetailLog
+    test: str = ""
 
     @property
     def named(self) -> str:
@@ -96,8 +101,9 @@ def folder(
     known_files = (*LOGS, truncate.LOG, *([POWER_LOG] if powered else []))
     yield from site.foreign(EXTRA, place, known_files)
     lost = missing(place, LOGS)
-    run = Run(site, cell, known, site.where(place / LOGS[0]), log(place))
+    run = Run(site, cell, known, site.where(place / LOGS[0]), log(place), test)
     if LOGS[0] not in lost:
+        yield from lines(site, place / LOGS[0], RERUN)
         yield from judged(run)
         yield from seeds(site, run.where, run.log, SEEDS, RERUN, test)
     if not lost:
@@ -116,7 +122,8 @@ def judged(run: Run) -> Iterator[Finding]:
     mode = found.values.get("effective_test_mode")
     told = f"the run was made in the mode {mode}"
     yield from MODE.unless(mode == "PerformanceOnly", where, told, RERUN)
-    for check in (_scenario, _kind, _lengths, _offline, _limits, _flags, _figures):
+    checks = (_scenario, _kind, _lengths, _offline, _limits, _flags, _figures, settings)
+    for check in checks:
         yield from check(run)
 
 
@@ -220,7 +227,7 @@ def _figures(run: Run) -> Iterator[Finding]:
     if run.measured.batched:
         rate, seconds = run.number("result_samples_per_second"), most / NS_PER_S
         possible = samples_issued(run.log, permuted(run))
-        if rate and possible and all(abs(rate * seconds / n - 1) > 0.01 for n in possible):
+        if rate and possible and all(abs(rate * seconds / n - 1) > EXACT for n in possible):
             text_ = f"{possible[0]:.0f} samples in {seconds:.1f} s are not {rate:g} samples/s"
             yield CONSISTENT.broken(run.where, text_, RERUN)
     # The estimate of a run with token latencies is one of first tokens.
@@ -228,7 +235,9 @@ def _figures(run: Run) -> Iterator[Finding]:
         result = run.number(run.measured.result.key)
         # It is zero where there are too few queries for it, which another rule tells.
         text_ = f"a result of {result:.0f} ns lies outside of {least:.0f} to {most:.0f} ns"
-        inside = not result or least <= result <= most
+        # The estimate is no better than the percentile that was measured.
+        least = max(least, run.number(run.measured.result.summary_key))
+        inside = not result or least * (1 - EXACT) <= result <= most
         yield from CONSISTENT.unless(inside, run.where, text_, RERUN)
 
 

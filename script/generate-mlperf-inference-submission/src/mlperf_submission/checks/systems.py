@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..fields import STATUSES, TYPES, UNKNOWN, Field, of_division
 from ..layouts import SYSTEMS
-from .base import CHECKER, NOTE, RULES, Finding, Rule, Site, number, read_object
+from .base import CHECKER, NOTE, RULES, WARNING, Finding, Rule, Site, number, read_object
 
 MISSING = Rule("system.missing", "every system is described", CHECKER)
 UNREADABLE = Rule("system.unreadable", "a description is a JSON object", CHECKER)
@@ -22,6 +23,9 @@ OWNER = Rule("system.owner", "submitter and division are those of the folders", 
 NETWORK = Rule("system.network", "only the network division is measured over a network", RULES)
 OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTE)
 
+# Several times what a processor has.
+MOST_CORES = 1024
+CPU_ONLY = re.compile(r"(?:^|[-_])cpu(?:$|[-_])", re.IGNORECASE)
 MEND = "write the field into a file and give it: --system_file=FILE"
 
 
@@ -40,6 +44,7 @@ def descriptions(site: Site) -> Iterator[Finding]:
             continue
         yield from _fields(site, path, document)
         yield from _values(site, path, document)
+        yield from _plausible(site.where(path), document)
 
 
 def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -54,6 +59,18 @@ def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
             unanswered.append(field.name)
     if unanswered:
         yield OPEN.broken(where, f"not known: {', '.join(unanswered)}", MEND)
+
+
+def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """What no machine has, and accelerators where the run is one of a CPU by its name."""
+    cores = number(document.get("host_processor_core_count"))
+    told = f"host_processor_core_count is {cores or 0:.0f}"
+    fits = cores is None or 0 < cores <= MOST_CORES
+    yield from COUNT.at(WARNING).unless(fits, where, told, "give the cores of one processor")
+    some = number(document.get("accelerators_per_node"))
+    told = f"accelerators_per_node is {some or 0:.0f}, the name of the system says cpu"
+    alone = not CPU_ONLY.search(Path(where).stem) or not some
+    yield from COUNT.at(WARNING).unless(alone, where, told, "write 0 where none took part")
 
 
 def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:

@@ -1,0 +1,77 @@
+"""What LoadGen was told for a performance run: nothing that makes the work easier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .base import NATURE, RULES, WARNING, Finding, Rule
+
+if TYPE_CHECKING:
+    from .performance import Run
+
+SETTINGS = Rule("performance.settings", "the settings of the rules, not those of a test", RULES)
+QUERIES = Rule("performance.queries", "the queries that the rules ask for", RULES, NATURE)
+
+AGAIN = "run it again with the settings of the rules, which the harness takes by itself"
+# Settings that compliance tests have, and what each does.
+OF_TESTS = {
+    "TEST04": ("effective_performance_issue_same", "one sample was issued again and again"),
+    "": ("effective_performance_issue_unique", "every sample was issued once"),
+}
+
+
+def settings(run: Run) -> Iterator[Finding]:
+    """Settings of a run, where ``run.test`` names a compliance test, in its own way."""
+    yield from _issued(run)
+    yield from _ends(run)
+    yield from _queries(run)
+    yield from _percentile(run)
+
+
+def _issued(run: Run) -> Iterator[Finding]:
+    for test, (key, told) in OF_TESTS.items():
+        asked = run.log.values.get(key) is True and not (test and run.test == test)
+        yield from SETTINGS.unless(not asked, run.where, told, AGAIN)
+    logged = run.number("effective_accuracy_log_sampling_target")
+    told = f"{logged:.0f} answers were logged under load, as in a compliance test"
+    free = not logged or bool(run.test)
+    yield from SETTINGS.at(WARNING).unless(free, run.where, told, AGAIN)
+
+
+def _ends(run: Run) -> Iterator[Finding]:
+    """Bounds that end a run early."""
+    most = run.number("effective_max_query_count")
+    told = f"max_query_count ended the run after {most:.0f} queries"
+    yield from SETTINGS.at(WARNING).unless(not most, run.where, told, AGAIN)
+    longest = run.number("effective_max_duration_ms")
+    told = f"max_duration ended the run after {longest / 1000:g} s"
+    enough = not longest or longest > run.known.minimum_duration_ms
+    yield from SETTINGS.at(WARNING).unless(enough, run.where, told, AGAIN)
+
+
+def _queries(run: Run) -> Iterator[Finding]:
+    if run.measured is None or run.measured.batched:
+        return
+    least = run.measured.minimum_queries
+    for key in ("effective_min_query_count", "result_query_count"):
+        made = run.log.number(key)
+        if made is not None and made < least:
+            told = f"{made:.0f} queries are fewer than the {least} of {run.measured}"
+            yield QUERIES.broken(run.where, told, "run with --execution_mode=valid")
+            break
+    wanted, size = run.measured.samples_per_query, run.log.number("effective_samples_per_query")
+    told = f"{size or 0:.0f} samples in a query, {run.measured} has {wanted}"
+    yield from SETTINGS.unless(size in (None, wanted), run.where, told, AGAIN)
+
+
+def _percentile(run: Run) -> Iterator[Finding]:
+    if run.measured is None or run.measured.batched:
+        return
+    wanted = run.known.percentiles.get(run.measured, run.measured.percentile)
+    used = run.log.number("effective_target_latency_percentile")
+    if wanted is None or used is None or abs(used - wanted) < 1e-6:
+        return
+    # A stricter one than asked for does no harm.
+    told = f"the latency of the percentile {used:g} was looked at, the rules say {wanted:g}"
+    yield SETTINGS.at(WARNING, used > wanted).broken(run.where, told, AGAIN)
