@@ -5,7 +5,7 @@ Its codes, what they mean and their exit codes are in ``error_codes``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 class Error(Exception):
@@ -42,6 +42,13 @@ class Error(Exception):
     def within(self, step: str) -> Error:
         """Put ``step`` in front of the chain: called by each caller as the error passes upwards."""
         self.chain = (step, *self.chain)
+        return self
+
+    def rewrite(self, change: Callable[[str], str]) -> Error:
+        """Put every text through ``change``, such as one that takes secrets out."""
+        self.message, self.hint, self.doing = map(change, (self.message, self.hint, self.doing))
+        self.context = tuple(map(change, self.context))
+        self.args = (self.message,)
         return self
 
     def render(self, width: int = 80) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.step import StepEnd
 from cmbench.values import immutable
@@ -58,8 +59,9 @@ OnEvent = Callable[[Event], None]
 class Teller:
     """Hands what a run reports to ``on_event``, as events; ``failed`` is what that has raised."""
 
-    def __init__(self, on_event: OnEvent | None) -> None:
+    def __init__(self, on_event: OnEvent | None, secrets: Secrets | None = None) -> None:
         self._on_event = on_event
+        self._secrets = secrets or Secrets()
         self.failed: BaseException | None = None
         self.watches = on_event is not None and bool(getattr(on_event, "watches", True))
 
@@ -68,7 +70,8 @@ class Teller:
         if self._on_event is None:
             return
         try:
-            self._on_event(Event(kind, text, step, data))
+            shown = self._secrets
+            self._on_event(Event(kind, shown.text(text), step, shown.data(data)))
         except BaseException as problem:
             self.failed = problem
             raise
@@ -87,7 +90,10 @@ class Teller:
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """A step has ended."""
-        self.tell("finished", step=_step(frame, depth, end))
+        shown = self._secrets.text
+        why, error = shown(end.why), shown(end.error)
+        hidden = StepEnd(end.status, end.seconds, why, end.outcome, error)
+        self.tell("finished", step=_step(frame, depth, hidden))
 
     def progress(self, data: Mapping[str, Any]) -> None:
         """A long piece of work moved on."""

@@ -12,6 +12,7 @@ from cmbench.api.events import OnEvent, Teller
 from cmbench.api.resolving import make_plan, make_resolver, open_lock
 from cmbench.errors import Error, internal
 from cmbench.format.model import Outcome
+from cmbench.lib.secrecy import Secrets
 from cmbench.plan.names import unused
 from cmbench.plan.resolve import Resolver
 from cmbench.record import new_run_directory
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 class Ran:
     """A finished run: what the script gives back, its steps as the record has them, its files.
 
-    ``locked`` is what the lock file holds now, where the run has written one.
+    ``secrets`` hides what must not be shown. ``locked`` is what the lock file holds now, where the
+    run has written one.
     """
 
     request: RunRequest
@@ -44,6 +46,7 @@ class Ran:
     steps: Sequence[Mapping[str, Any]]
     record: str
     log: str
+    secrets: Secrets
     locked: Mapping[str, Any] | None = None
 
     @property
@@ -78,24 +81,31 @@ def run_locked(
 ) -> Ran:
     """As ``run``, with the versions of ``lock``."""
     request.workspace.store.sweep()
-    return _Run(request, lock, executor, Teller(on_event)).go()
+    return _Run(request, lock, executor, on_event).go()
 
 
 class _Run:
     """One run from plan to record."""
 
     def __init__(
-        self, request: RunRequest, lock: Lock | None, executor: Executor | None, teller: Teller
+        self,
+        request: RunRequest,
+        lock: Lock | None,
+        executor: Executor | None,
+        on_event: OnEvent | None,
     ) -> None:
         self._request = request
         self._workspace = request.workspace
         self._lock = lock
         self._executor = executor
-        self._teller = teller
+        self._secrets = _secrets_of(request)
+        self._teller = Teller(on_event, self._secrets)
         self._prefetcher: Prefetcher | None = None
         self._directory = new_run_directory(self._workspace.root)
-        self._log = RunLog(os.path.join(self._directory, "log.txt"))
-        self._recorder = Recorder(self._directory, self._log, request.command, request.asked)
+        self._log = RunLog(os.path.join(self._directory, "log.txt"), self._secrets)
+        self._recorder = Recorder(
+            self._directory, self._log, request.command, request.asked, self._secrets
+        )
 
     def go(self) -> Ran:
         error: Error | None = None
@@ -114,11 +124,15 @@ class _Run:
             if error is not None:
                 error.log = self._log.path
                 error.record = self._recorder.path
-        steps = self._recorder.steps
-        return Ran(self._request, outcome, steps, self._recorder.path, self._log.path, locked)
+        steps, record = self._recorder.steps, self._recorder.path
+        return Ran(self._request, outcome, steps, record, self._log.path, self._secrets, locked)
 
     def _failure(self, problem: BaseException) -> Error | None:
         """What the record says and the caller gets; ``None`` for what is not the run's affair."""
+        error = self._told(problem)
+        return error.rewrite(self._secrets.text) if error is not None else None
+
+    def _told(self, problem: BaseException) -> Error | None:
         if isinstance(problem, Error):
             error = _with_known_cause(problem, self._log.path)
             if problem.__cause__ is not None:
@@ -193,6 +207,7 @@ class _Run:
             options.offline,
             crew,
             self._executor,
+            self._secrets,
         )
         return runner, crew
 
@@ -241,6 +256,16 @@ class _Run:
         data = lock_data(record, self._workspace.index, self._workspace.store)
         write_lock(str(path), {**data, "files": locked_files(data, self._workspace.index)})
         return data
+
+
+def _secrets_of(request: RunRequest) -> Secrets:
+    """What is known to be secret before a step runs: of this process, and of the call."""
+    secrets = Secrets(os.environ)
+    script = request.script
+    for block in (script.settings, *(v.settings for v in script.variations.values())):
+        secrets.learn_flags(block.input_mapping)
+    secrets.learn(request.flags)
+    return secrets
 
 
 def _with_known_cause(error: Error, log: str) -> Error:

@@ -40,6 +40,7 @@ from cmbench.cache.cache_entry import (
     sealed,
     unsealed,
 )
+from cmbench.cache.keyed import is_keyed, keyed
 from cmbench.errors import Error
 from cmbench.lib import locks, orphans
 
@@ -114,6 +115,17 @@ class Store:
     def place(self, *parts: str) -> str:
         """A path inside the store."""
         return os.sep.join((self.root, *parts))
+
+    def keyed(self, text: str) -> str:
+        """The fingerprint of a secret for an entry that is being made here."""
+        return keyed(text, self.place("key"), make=True)
+
+    def is_same(self, then: str, now: str) -> bool:
+        """Whether ``now`` is the fingerprint ``then`` of an entry, of a secret too."""
+        if then == now or not is_keyed(then):
+            return then == now
+        shared = self.shared is not None and self.shared.is_same(then, now)
+        return shared or keyed(now, self.place("key")) == then
 
     def candidates(self, identity: str) -> list[Entry]:
         """Entries of one identity, the newest first."""

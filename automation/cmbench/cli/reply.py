@@ -25,6 +25,12 @@ class Command(Call):
         self.help_of = str(given.get("help_of") or "")
 
     @property
+    def printed(self) -> bool:
+        """Whether cmind prints the answer, or writes it to a file, for a command line."""
+        given = self._given
+        return "cmd" in given and (given.get("out") == "json" or bool(given.get("save_to_json")))
+
+    @property
     def as_json(self) -> bool:
         """Whether the result should be printed as JSON."""
         return bool(self.flags.get("json"))

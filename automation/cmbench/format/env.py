@@ -18,7 +18,7 @@ from typing import Any
 
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import Condition
-from cmbench.lib.secrecy import is_secret, mask_values, masked
+from cmbench.lib.secrecy import Secrets, is_secret, masked
 
 MISSING = "\0missing"
 _WILD = frozenset("*?[")
@@ -195,18 +195,11 @@ def _as_plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)
 
 
-def secrets_of(env: TracedEnv) -> set[str]:
-    """The values in ``env`` that must not be shown anywhere."""
-    return {
-        value
-        for key, value in env.plain().items()
-        if isinstance(value, str) and len(value) >= 6 and is_secret(key)
-    }
-
-
-def without_secrets(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def without_secrets(
+    values: Mapping[str, Any], secrets: Secrets
+) -> tuple[dict[str, Any], dict[str, str]]:
     """What of ``values`` may lie on a disk, and the fingerprints of all else."""
-    shown = mask_values(values)
+    shown = secrets.data(values)
     kept = {key: value for key, value in values.items() if shown[key] == value}
     return kept, {key: fingerprint(key, v) for key, v in values.items() if key not in kept}
 

@@ -7,9 +7,12 @@ is hidden by its name only.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 HIDDEN = "***"
 _NAME = re.compile(
@@ -29,6 +32,7 @@ _USER = re.compile(r"(?<=://)[^/?#@\s]+@")
 _PARAMETER = re.compile(r"(?P<before>[?&;#](?P<name>[^=&;#?\s]+)=)(?P<value>[^&;#\s\"'<>]+)")
 
 
+@lru_cache(maxsize=8192)
 def is_secret(name: str) -> bool:
     """Whether what has this name, of an env key, a flag or a field, is not to be shown."""
     return bool(_NAME.search(name))
@@ -72,3 +76,79 @@ def masked(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(masked(item) for item in value)
     return value
+
+
+_SHORTEST = 6
+"""A shorter value is not looked for in texts."""
+
+
+class Secrets:
+    """What one run must not write down: secret values of every env it saw, whatever shows them."""
+
+    def __init__(self, environment: Mapping[str, Any] | None = None) -> None:
+        self._names: frozenset[str] = frozenset()
+        self._values: tuple[str, ...] = ()
+        self.learn(environment or {})
+
+    def learn_flags(self, mapping: Mapping[str, str]) -> None:
+        """Count flags as secret whose env keys are: ``{"pw": "MY_PASSWORD"}``."""
+        self._names |= {flag for flag, key in mapping.items() if is_secret(key)}
+
+    def learn(self, values: Mapping[str, Any]) -> None:
+        """Keep the secret ones of ``values``, at any depth, to look for them in texts."""
+        found = {text for value in self._secret_in(values) for text in _forms(value)}
+        if not found.issubset(self._values):
+            # Longest first: one secret may hold another.
+            self._values = tuple(sorted(found.union(self._values), key=len, reverse=True))
+
+    def _secret_in(self, values: Mapping[str, Any]) -> Iterator[Any]:
+        for key, value in values.items():
+            if self._hides(str(key)):
+                yield value
+            elif isinstance(value, Mapping):
+                yield from self._secret_in(value)
+
+    def _hides(self, name: str) -> bool:
+        return is_secret(name) or name.lstrip("-").rpartition(".")[2] in self._names
+
+    def text(self, text: str) -> str:
+        """``text`` without secrets."""
+        for value in self._values:
+            if value in text:
+                text = text.replace(value, HIDDEN)
+        return mask(text)
+
+    def word(self, word: str) -> str:
+        """A word of a command line without secrets."""
+        key, equals, _ = word.partition("=")
+        return f"{key}={HIDDEN}" if equals and self._hides(key) else self.text(word)
+
+    def data(self, value: Any) -> Any:
+        """A text, list or dictionary without secrets; anything else as it is."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {
+                key: HIDDEN if self._hides(str(key)) and item else self.data(item)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return type(value)(self.data(item) for item in value)
+        return value
+
+
+def _forms(value: Any) -> Iterator[str]:
+    """The texts to look for: as it is, line by line, and as part of a URL.
+
+    A path is no secret, it says where one lies.
+    """
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _forms(item)
+    elif isinstance(value, str) and not (value.startswith("/") and os.path.exists(value)):
+        lines = (line.strip() for line in (value, *value.splitlines()))
+        for text in (form for line in lines for form in (line, quote(line, safe=""))):
+            if len(text) >= _SHORTEST:
+                yield text

@@ -345,7 +345,7 @@ def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
         now = value_now(key, frame)
         if isinstance(now, Pending):
             found.append(f"{key} is unknown until {now.producer} has run")
-        elif now != then:
+        elif not resolver.store.is_same(then, now):
             found.append(changed(key, then, now))
     unsound = resolver.unsound(entry)
     return [*found, unsound] if unsound else found

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from cmbench.cache.cache_entry import damage, expiry
+from cmbench.cache.keyed import is_keyed
 from cmbench.cache.store import Entry, Store, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
@@ -229,7 +230,7 @@ class Resolver:
             named = registered(frame, self.store.entries(), self.unsound)
             if named is None:
                 why = f"nothing is registered as {frame.request.name}"
-            elif not (why := missing_secret(named, frame)):
+            elif not (why := self._missing_secret(named, frame)):
                 return self._answered(named, frame), f"registered as {frame.request.name}"
         candidates = self.store.candidates(frame.identity)
         unwanted = set(frame.request.tags.unwanted)
@@ -262,9 +263,16 @@ class Resolver:
             now = value_now(key, frame)
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"
-            if now != then:
+            if not self.store.is_same(then, now):
                 return changed(key, then, now)
-        return missing_secret(entry, frame) or self.unsound(entry)
+        return self._missing_secret(entry, frame) or self.unsound(entry)
+
+    def _missing_secret(self, entry: Entry, frame: Frame) -> str:
+        """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
+        for key, then in entry.secrets.items():
+            if not self.store.is_same(then, fingerprint(key, frame.env.peek(key))):
+                return f"it gave back the secret {key}, which no cache keeps"
+        return ""
 
     def unsound(self, entry: Entry) -> str:
         """Why an entry can no longer be trusted, its dependencies included; empty when it can."""
@@ -481,14 +489,6 @@ def _lay_adr(request: Request, blocks: tuple[Settings, ...]) -> TracedEnv:
     return adr
 
 
-def missing_secret(entry: Entry, frame: Frame) -> str:
-    """Why an entry cannot give back all that it gave: a secret is had from the caller only."""
-    for key, then in entry.secrets.items():
-        if fingerprint(key, frame.env.peek(key)) != then:
-            return f"it gave back the secret {key}, which no cache keeps"
-    return ""
-
-
 def value_now(key: str, frame: Frame) -> Any:
     """The fingerprint of a recorded read as it would be made today; ``Pending`` if open."""
     space, colon, name = key.partition(":")
@@ -516,6 +516,8 @@ def changed(key: str, then: str, now: str) -> str:
     space, colon, name = key.partition(":")
     if colon and space == "laid":
         return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
+    if is_keyed(then):
+        return f"{key} has another value, a secret"
     return f"{key} was {shown_value(then)}, is {shown_value(now)}"
 
 

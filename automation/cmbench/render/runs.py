@@ -25,13 +25,14 @@ def end_text(ran: Ran, answer: Mapping[str, Any]) -> str | None:
 
 def _result_lines(ran: Ran) -> Iterator[str]:
     script, quiet = ran.request.script, ran.request.options.quiet
+    shown = ran.secrets.data(ran.env)
     if script.host_facts:
-        yield "\n".join(f"{key}={value}" for key, value in ran.env.items())
+        yield "\n".join(f"{key}={value}" for key, value in shown.items())
         return
     if not quiet:
         for key, title in script.print_env_at_the_end.items():
-            if key in ran.env:
-                yield f"{title}: {ran.env[key]}"
+            if key in shown:
+                yield f"{title}: {shown[key]}"
     if not quiet or len(ran.steps) > 1:
         yield closing_text(ran.steps, ran.record)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.index.scripts import Repository
-from cmbench.lib.secrecy import mask, mask_values, mask_word
+from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.record import FORMAT, host_facts, revision
 from cmbench.run.log import RunLog
@@ -29,22 +29,24 @@ class Recorder:
         directory: str,
         log: RunLog | None,
         command: Sequence[str],
-        flags: Mapping[str, Any] | None = None,
+        flags: Mapping[str, Any],
+        secrets: Secrets,
     ) -> None:
         self.directory = directory
-        self._flags = masked_flags(flags or {})
+        self._flags = flags
+        self._secrets = secrets
         self.path = os.path.join(directory, "record.json")
         self._log = log
         self._started = time.time()
         self._directory = os.getcwd()
-        self._command = [mask_word(word) for word in command]
+        self._command = command
         self._steps: list[dict[str, Any]] = []
         self._open: list[dict[str, Any]] = []
 
     @property
     def command(self) -> str:
         """The command line of the run, secrets hidden."""
-        return shlex.join(self._command)
+        return shlex.join(map(self._secrets.word, self._command))
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -78,8 +80,8 @@ class Recorder:
                 "version": outcome.version if outcome else "",
                 "reads": frame.reads(),
                 "entry": outcome.entry if outcome else "",
-                "new_env": mask_values(outcome.new_env) if outcome else {},
-                **({"error": mask(end.error)} if end.error else {}),
+                "new_env": outcome.new_env if outcome else {},
+                **({"error": end.error} if end.error else {}),
             }
         )
         self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
@@ -113,7 +115,7 @@ class Recorder:
         data = {
             "format": FORMAT,
             "run": os.path.basename(self.directory),
-            "command": self._command,
+            "command": [self._secrets.word(word) for word in self._command],
             "flags": self._flags,
             "directory": self._directory,
             "started": self._started,
@@ -130,14 +132,8 @@ class Recorder:
         draft = self.path + ".new"
         with suppress(OSError):
             with open(draft, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps(data, default=str))
+                stream.write(json.dumps(self._secrets.data(data), default=str))
             os.rename(draft, self.path)
-
-
-def masked_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags of a call as a record may hold them; ``***`` stands for what is secret."""
-    plain = {k: masked_flags(v) for k, v in flags.items() if isinstance(v, Mapping)}
-    return {**mask_values({k: v for k, v in flags.items() if k not in plain}), **plain}
 
 
 def _error(error: Error | None) -> dict[str, Any] | None:
@@ -145,9 +141,9 @@ def _error(error: Error | None) -> dict[str, Any] | None:
         return None
     return {
         "code": error.code,
-        "message": mask(error.message),
+        "message": error.message,
         "chain": list(error.chain),
         "doing": error.doing,
-        "context": [mask(line) for line in error.context],
+        "context": list(error.context),
         "hint": error.hint,
     }

@@ -282,8 +282,8 @@ class Scheduler:
     ) -> Entry:
         from cmbench.cache.inventory import outputs_of, survey
 
-        new_env, secrets = without_secrets(outcome.new_env)
-        new_state, more_secrets = without_secrets(outcome.new_state)
+        new_env, secrets = without_secrets(outcome.new_env, self._runner.secrets)
+        new_state, more_secrets = without_secrets(outcome.new_state, self._runner.secrets)
         version = [f"version-{outcome.version}"] if outcome.version else []
         labels = [*frame.labels(), *version, *report["tags"]]
         outputs = outputs_of(staging.path, outcome.new_env)
@@ -299,14 +299,14 @@ class Scheduler:
             variations=frame.choice.variations,
             version=outcome.version,
             path=staging.path,
-            reads=frame.reads(),
+            reads=self._hidden_reads(frame.reads()),
             facts=joined(frame.facts, frame.env.fact_reads),
             scripts=dict(frame.scripts),
             deps=tuple(frame.entries),
             relies_on=reliances(frame, report["relies_on"]),
             new_env=new_env,
             new_state=new_state,
-            secrets={**secrets, **more_secrets},
+            secrets={k: self._store.keyed(v) for k, v in {**secrets, **more_secrets}.items()},
             name=frame.request.name,
             created=time.time(),
             seconds=time.time() - started,
@@ -315,6 +315,11 @@ class Scheduler:
             outputs=outputs,
             expires=expires(frame, time.time()),
         )
+
+    def _hidden_reads(self, reads: Mapping[str, str]) -> dict[str, str]:
+        """What was read, as metadata that others can read may hold it."""
+        shown = self._runner.secrets.data(reads)
+        return {k: v if shown[k] == v else self._store.keyed(v) for k, v in reads.items()}
 
     def _work(self, frame: Frame, place: Place, depth: int) -> tuple[Outcome, dict[str, Any]]:
         """The life of one step that really runs; also collects what its hooks report."""

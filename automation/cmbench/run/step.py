@@ -16,14 +16,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error
-from cmbench.format.env import expanded_env, process_env, secrets_of
+from cmbench.format.env import expanded_env, process_env
 from cmbench.format.model import Outcome
-from cmbench.lib.secrecy import mask, mask_values
+from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Failed, Place, artifact, os_info, run_state
 from cmbench.run.customize import crash, load, programs, unanswered
@@ -103,7 +104,9 @@ class StepRunner:
         offline: bool = False,
         crew: Crew | None = None,
         executor: Executor | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
+        self.secrets = secrets or Secrets(os.environ)
         self.downloads = ""
         self.command = ""
         self._executor = executor
@@ -115,7 +118,6 @@ class StepRunner:
         self._verbose = verbose
         self._offline = offline
         self._modules: dict[str, ModuleType | None] = {}
-        self._secrets: set[str] = set()
         self._progress = Progress(reporter)
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
@@ -181,8 +183,16 @@ class StepRunner:
         except (Exception, SystemExit) as problem:
             raise crash(problem, frame, doing) from problem
         finally:
+            self._learn(frame)
             self._asking.pop()
             os.chdir(here)
+
+    def _learn(self, frame: Frame) -> None:
+        """See which values and inputs of a step are secret."""
+        for block in frame.blocks:
+            self.secrets.learn_flags(block.input_mapping)
+        self.secrets.learn(frame.env.plain())
+        self.secrets.learn(frame.state.plain())
 
     def _note(self, frame: Frame, words: Iterable[str]) -> None:
         for word in words:
@@ -193,18 +203,17 @@ class StepRunner:
         """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
         from contextlib import redirect_stderr, redirect_stdout
 
-        line = self._said if frame.speaks else self._line
-        with redirect_stdout(_LineWriter(line)), redirect_stderr(_LineWriter(self._line)):
+        def learned(line: Callable[[str], None], text: str) -> None:
+            # It may print what it has only just put into the env.
+            self.secrets.learn({key: frame.env.peek(key) for key in tuple(frame.env.written)})
+            line(text)
+
+        shown = partial(learned, self._said if frame.speaks else self._line)
+        logged = partial(learned, self._line)
+        with redirect_stdout(_LineWriter(shown)), redirect_stderr(_LineWriter(logged)):
             yield
 
-    def _mask(self, text: str) -> str:
-        text = mask(text)
-        for secret in tuple(self._secrets):
-            text = text.replace(secret, "***")
-        return text
-
     def _said(self, text: str) -> None:
-        text = self._mask(text)
         self._write_log(text)
         self._reporter.say(text)
 
@@ -225,7 +234,7 @@ class StepRunner:
             values["TMP_DOWNLOADS"] = self.downloads
         for key, value in values.items():
             frame.env[prefix + key] = value
-        self._secrets |= secrets_of(frame.env)
+        self._learn(frame)
         self._progress.watch(values["PROGRESS_FILE"])
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
@@ -337,7 +346,9 @@ class StepRunner:
         )
         status, tail = self._process(job, self._said if frame.speaks_natively else self._line)
         if status:
-            repeat = _write_repeat_file(frame, place, command, environment)
+            repeat = _write_repeat_file(
+                frame, place, command, self.secrets.data(_changed(environment))
+            )
             seen, advice = _advice(tail)
             raise Error(
                 "script-failed",
@@ -347,6 +358,7 @@ class StepRunner:
                 hint=f"{advice}\nrepeat this step alone: bash {repeat}".lstrip("\n"),
             )
         _take_over(frame, place.cwd)
+        self._learn(frame)
 
     def _process(self, job: Job, show: Callable[[str], None]) -> tuple[int, tuple[str, ...]]:
         """Run the native program where the executor does; its exit status and last lines."""
@@ -359,7 +371,6 @@ class StepRunner:
         tail: deque[str] = deque(maxlen=TAIL_LINES)
 
         def line(text: str) -> None:
-            text = self._mask(text)
             if text.strip():
                 tail.append(text)
             show(text)
@@ -383,7 +394,6 @@ class StepRunner:
         return f"[{task.label}] " if task is not None else ""
 
     def _line(self, text: str) -> None:
-        text = self._mask(text)
         self._write_log(text)
         if self._verbose:
             self._reporter.output(self._lane() + text)
@@ -519,16 +529,19 @@ def _take_over(frame: Frame, cwd: str) -> None:
         os.unlink(path)
 
 
+def _changed(environment: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if os.environ.get(k) != v}
+
+
 def _write_repeat_file(
-    frame: Frame, place: Place, command: list[str], environment: Mapping[str, str]
+    frame: Frame, place: Place, command: list[str], changed: Mapping[str, str]
 ) -> str:
-    """A shell file that repeats a failed step by hand; secrets are left out."""
+    """A shell file that repeats a failed step by hand, with what has ``changed`` in its env."""
     import shlex
 
     path = os.path.join(place.scratch, f"{frame.script.alias}.sh")
-    changed = {k: v for k, v in environment.items() if os.environ.get(k) != v}
     lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(place.cwd)}"]
-    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(mask_values(changed).items())]
+    lines += [f"export {k}={shlex.quote(str(v))}" for k, v in sorted(changed.items())]
     lines.append(shlex.join(command))
     with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
         stream.write("\n".join(lines) + "\n")

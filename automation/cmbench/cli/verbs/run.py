@@ -27,4 +27,7 @@ def run_script(command: Command) -> Reply:
             )
     ran = run(request, on_event=screen(command.console, request.options))
     answer = answer_of(ran)
-    return Reply(answer, lambda: end_text(ran, {"return": 0, **answer}))
+    shown = ran.secrets.data(answer)
+    # A program that calls gets the values; what is printed or written to a file has no secrets.
+    given = shown if command.printed else answer
+    return Reply(given, lambda: end_text(ran, {"return": 0, **shown}))

@@ -1,0 +1,135 @@
+"""Secrets that come in by every way, and everything that is written or shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, Result
+
+PLANTED = {
+    "env": "EnvSecret1",
+    "flag": "FlagSecret2",
+    "process": "ProcessSecret3",
+    "url": "UrlSecret4",
+    "made": "MadeSecret5",
+    "lines": "LineSecret6",
+    "adr": "AdrSecret7",
+}
+LINES = "-----BEGIN-----\n" + PLANTED["lines"] + "\n-----END-----"
+TALK = """
+echo "env $CM_AUTHORIZATION pw $MY_PASSWORD process $HF_TOKEN url $CM_URL adr $DB_PASS"
+echo "key $CM_PRIVATE_KEY"
+"""
+CUSTOMIZE = """
+import os
+def preprocess(i):
+    env = i['env']
+    env['CM_MADE_COOKIE'] = 'MadeSecret5'
+    print('made', env['CM_MADE_COOKIE'], os.environ['HF_TOKEN'], env['CM_AUTHORIZATION'])
+    env['CM_ARGS'] = '--header ' + env['CM_AUTHORIZATION']
+    i['state']['site'] = {'argv': ['x', env.get('MY_PASSWORD', '')]}
+    return {'return': 0}
+def postprocess(i):
+    env = i['env']
+    text = ' '.join(str(env.get(k, '')) for k in (
+        'CM_AUTHORIZATION', 'MY_PASSWORD', 'CM_MADE_COOKIE', 'CM_PRIVATE_KEY', 'CM_URL', 'DB_PASS'))
+    text += os.environ['HF_TOKEN']
+    if env.get('HOW') == 'returns':
+        return {'return': 1, 'error': 'no access with ' + text, 'hint': 'try ' + text}
+    if env.get('HOW') == 'raises':
+        raise RuntimeError('no access with ' + text)
+    return {'return': 0}
+"""
+
+
+@pytest.fixture
+def site(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setenv("HF_TOKEN", PLANTED["process"])
+    lab.script(
+        "get-x",
+        cache=True,
+        names=["x"],
+        input_mapping={"pw": "MY_PASSWORD", "db": "DB_PASS", "how": "HOW"},
+        new_env_keys=["CM_*", "DB_PASS", "MY_PASSWORD"],
+        new_state_keys=["site"],
+        customize=CUSTOMIZE,
+        run=TALK,
+    )
+    lab.script(
+        "app-x",
+        deps=[{"tags": "get,x", "names": ["x"]}],
+        input_mapping={"pw": "MY_PASSWORD", "how": "HOW"},
+        new_env_keys=["CM_*", "MY_PASSWORD"],
+        print_env_at_the_end={"CM_ARGS": "Arguments"},
+        run=TALK,
+    )
+    return lab
+
+
+def call(site: Lab, how: str = "", pw: str = PLANTED["flag"], **flags: object) -> Result:
+    given = {
+        "CM_AUTHORIZATION": PLANTED["env"],
+        "CM_URL": f"https://h/x?password={PLANTED['url']}#auth={PLANTED['url']}",
+        "CM_PRIVATE_KEY": LINES,
+    }
+    words = ["--tags=app,x", f"--pw={pw}", f"--env.CM_AUTHORIZATION={PLANTED['env']}"]
+    return site.run(
+        "app,x", pw=pw, how=how, env=given, adr={"x": {"db": PLANTED["adr"]}}, cmd=words, **flags
+    )
+
+
+def written(site: Lab) -> dict[str, str]:
+    files = [path for path in (site.home / "cmbench").rglob("*") if path.is_file()]
+    return {str(path): path.read_text(errors="replace") for path in files}
+
+
+@pytest.mark.parametrize("how", ["", "returns", "raises"])
+@pytest.mark.parametrize("out", ["con", "json"])
+def test_nothing_written_or_shown_holds_a_secret(site: Lab, how: str, out: str) -> None:
+    done = call(site, how, out=out, verbose=True, json=True)
+    assert bool(done.answer["return"]) == bool(how)
+    places = {**written(site), "stdout": done.out, "stderr": done.err}
+    if out == "json" or how:
+        places["answer"] = json.dumps(done.answer, default=str)
+    for place, text in places.items():
+        for way, secret in PLANTED.items():
+            assert secret not in text, (way, place)
+
+
+def test_a_short_secret_is_hidden_by_its_key(site: Lab) -> None:
+    record = Path(call(site, pw="abc").answer["record"]).read_text()
+    assert "--pw=***" in record
+    assert '"abc"' not in record
+    assert json.loads(record)["flags"]["pw"] == "***"
+
+
+def test_a_program_that_calls_gets_the_values(site: Lab) -> None:
+    assert call(site).env["CM_AUTHORIZATION"] == PLANTED["env"]
+
+
+def test_a_bundle_and_a_lock_file_hold_no_secret(site: Lab, tmp_path: Path) -> None:
+    lock = tmp_path / "lock.json"
+    assert call(site, lock=str(lock)).answer["return"] == 0
+    archive = tmp_path / "b.tar"
+    assert site.call("export", "cache", all=True, output=str(archive)).answer["return"] == 0
+    for path in (lock, archive):
+        text = path.read_bytes().decode(errors="replace")
+        assert not [way for way, secret in PLANTED.items() if secret in text], path
+
+
+def test_a_fingerprint_of_a_secret_cannot_be_guessed_from_metadata(site: Lab) -> None:
+    site.script("get-y", cache=True, new_env_keys=["DB_PASS"], run="echo $DB_PASS $CM_ARGS")
+    given = {"DB_PASS": "guess", "CM_ARGS": "--x EnvSecret1", "CM_AUTHORIZATION": "EnvSecret1"}
+    first = site.run("get,y", env=given)
+    plain = hashlib.sha256(b"guess").hexdigest()[:32]
+    assert not [place for place, text in written(site).items() if plain in text]
+    assert (site.home / "cmbench/v1/key").stat().st_mode & 0o077 == 0
+    assert site.run("get,y", env=given).answer["entry"] == first.answer["entry"]
+    other = site.run("get,y", env={**given, "DB_PASS": "other"})
+    assert other.answer["entry"] != first.answer["entry"]
+    why = site.plan("get,y", env={**given, "CM_ARGS": "--x"}, why=True).out
+    assert "CM_ARGS has another value, a secret" in why
