@@ -117,5 +117,4 @@ def real_rows(env: dict[str, Any]) -> str:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
-    answer: dict[str, Any] = datasets.hand_out(env, training=calibrates(env))
-    return answer
+    return datasets.hand_out(env, training=calibrates(env))

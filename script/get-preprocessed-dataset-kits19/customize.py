@@ -8,25 +8,17 @@ from cmbench.errors import Error
 from cmbench.lib import siblings
 
 datasets = siblings.hooks(__file__, "datasets")
+postprocess = datasets.arrays
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """The arrays are worth nothing without the cases that they were made of."""
+    """The benchmark's cases are not divided: ``_size`` is for noise."""
     env = i["env"]
-    if env.get("CM_DATASET_FORM") == "synthetic":
-        return {"return": 0}
-    if env.get("CM_KITS19_SYNTHETIC_COUNT"):
+    count = env.get("CM_KITS19_SYNTHETIC_COUNT")
+    if count and env.get("CM_DATASET_FORM") != "synthetic":
         raise Error(
             "bad-value",
-            f"_size.{env['CM_KITS19_SYNTHETIC_COUNT']} is for the synthetic form: the cases of the "
-            "benchmark are not divided",
+            f"_size.{count} is for the synthetic form: the cases of the benchmark are not divided",
             hint="leave it out, or add the variation _synthetic",
         )
-    return {"return": 0, "relies_on": [env["CM_DATASET_CASES_FILE_PATH"]]}
-
-
-def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Set the folder and the facts of the arrays."""
-    env = i["env"]
-    answer: dict[str, Any] = datasets.hand_out(env, training=env["CM_DATASET_TYPE"] == "training")
-    return answer
+    return datasets.made_of_cases(i)

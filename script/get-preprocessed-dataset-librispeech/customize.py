@@ -22,5 +22,4 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder and the facts of the arrays."""
     env = i["env"]
-    answer: dict[str, Any] = datasets.hand_out(env)
-    return answer
+    return datasets.hand_out(env)

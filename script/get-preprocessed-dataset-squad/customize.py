@@ -44,5 +44,4 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     training = env["CM_DATASET_TYPE"] == "training"
     if not training:
         env["CM_DATASET_SQUAD_TOKENIZED_PATH"] = os.getcwd()
-    answer: dict[str, Any] = datasets.hand_out(env, training=training, form="full")
-    return answer
+    return datasets.hand_out(env, training=training, form="full")

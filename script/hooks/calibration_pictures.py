@@ -17,8 +17,8 @@ COUNT = 500
 NAME = re.compile(r"[\w-][\w.-]*\.jpg")
 
 
-def provide(i: dict[str, Any]) -> tuple[str, str]:
-    """The list, and the folder of the images, which are fetched; Error when some are missing.
+def provide(i: dict[str, Any]) -> dict[str, Any]:
+    """Fetch, count and hand out the images: the hook ``postprocess``; Error when some are missing.
 
     Reads ``CM_CALIBRATION_LIST_FILE_WITH_PATH``, ``CM_CALIBRATION_URL`` and what the user gave:
     ``CM_CALIBRATION_GIVEN_IMAGES_PATH`` or ``CM_CALIBRATION_STORE``.
@@ -32,4 +32,6 @@ def provide(i: dict[str, Any]) -> tuple[str, str]:
     if not given:
         pictures.fetch(i, "CM_CALIBRATION_FETCH", names, folder, env["CM_CALIBRATION_URL"])
     pictures.check(folder, names, "calibration images")
-    return listing, folder
+    env["CM_CALIBRATION_LIST_FILE_WITH_PATH"] = listing
+    env["CM_CALIBRATION_IMAGES_PATH"] = folder
+    return {"return": 0, "relies_on": [folder, listing]}

@@ -36,11 +36,31 @@ def hand_out(
     return {"return": 0}
 
 
-def detection_pictures(env: MutableMapping[str, Any]) -> dict[str, Any]:
+def arrays(i: Mapping[str, Any], form: str = "") -> dict[str, Any]:
+    """Hand out the arrays of the part ``CM_DATASET_TYPE``: the hook ``postprocess``."""
+    env = i["env"]
+    return hand_out(env, training=env["CM_DATASET_TYPE"] != "validation", form=form)
+
+
+def full_arrays(i: Mapping[str, Any]) -> dict[str, Any]:
+    """The same where the form that has no name is called full."""
+    return arrays(i, "full")
+
+
+def made_of_cases(i: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays are worth nothing without the cases that they were made of."""
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "synthetic":
+        return {"return": 0}
+    return {"return": 0, "relies_on": [env["CM_DATASET_CASES_FILE_PATH"]]}
+
+
+def detection_pictures(i: Mapping[str, Any]) -> dict[str, Any]:
     """Name the pictures for a detector; too few are repeated, those for calibration never.
 
     Sets ``CM_DETECTION_COUNT``, ``CM_DETECTION_QSL_COUNT`` and ``CM_DETECTION_LIST``.
     """
+    env = i["env"]
     form = env.get("CM_DATASET_FORM")
     calibrates = env["CM_DATASET_TYPE"] == "calibration"
     listed = calibrates and not form
