@@ -19,10 +19,7 @@ RECORD = "https://zenodo.org/record/3928973"
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
-    answer: dict[str, Any] = ml_models.prepare(
-        i, i["env"]["CM_BRATS_UNET_RETRAIN"], "CM_BRATS_UNET_DOWNLOAD"
-    )
-    return answer
+    return ml_models.prepare(i, i["env"]["CM_BRATS_UNET_RETRAIN"], "CM_BRATS_UNET_DOWNLOAD")
 
 
 def check_size(path: str) -> None:
@@ -45,5 +42,4 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_BRATS_UNET_DOWNLOAD") == "yes":
         check_size(env["CM_BRATS_UNET_DOWNLOADED"])
         ml_models.describe_linked(os.getcwd(), FULL, env["CM_BRATS_UNET_DOWNLOADED"])
-    answer: dict[str, Any] = ml_models.finish(env)
-    return answer
+    return ml_models.finish(env)

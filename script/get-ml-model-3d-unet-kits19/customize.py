@@ -14,8 +14,7 @@ FULL: dict[str, Any] = ml_models.published(__file__)
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
-    answer: dict[str, Any] = ml_models.prepare(i, i["env"]["CM_UNET_RETRAIN"], "CM_UNET_DOWNLOAD")
-    return answer
+    return ml_models.prepare(i, i["env"]["CM_UNET_RETRAIN"], "CM_UNET_DOWNLOAD")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -25,5 +24,4 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         ml_models.describe_linked(os.getcwd(), FULL, env["CM_UNET_DOWNLOADED"])
     elif env.get("CM_ML_MODEL_FORM") == "synthetic":
         ml_models.describe(os.getcwd(), ml_models.synthetic(FULL))
-    answer: dict[str, Any] = ml_models.finish(env)
-    return answer
+    return ml_models.finish(env)

@@ -23,18 +23,10 @@ LAYERS = 70_000_000
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
     env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic":
+    if env.get("CM_ML_MODEL_FORM") == "synthetic":
         return _synthetic(i)
-    if env["CM_DLRM_RETRAIN"] == "yes":
-        return run_program(i, "retrain")
-    if form == "tiny":
-        script = env["CM_TMP_CURRENT_SCRIPT_PATH"]
-        ml_models.hand_out(os.path.join(script, "tiny", env["CM_DLRM_VERSION"]), os.getcwd())
-        return {"return": 0}
-    if env.get("CM_DLRM_MODEL_PATH"):
-        folder = os.path.abspath(os.path.expanduser(env["CM_DLRM_MODEL_PATH"]))
-        return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
+    if own := ml_models.prepare_own(i, "CM_DLRM", f"tiny/{env['CM_DLRM_VERSION']}"):
+        return own
     return _full(env)
 
 
@@ -99,22 +91,14 @@ def table_bytes(env: dict[str, Any], cap: int) -> int:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Convert what has to be, verify the files and tell of them."""
     env = i["env"]
-    folder = os.getcwd()
     if env.get("CM_DLRM_CONVERT") == "no":
         _downloaded(env)
         return {"return": 0}
     if env.get("CM_DLRM_CONVERT") == "yes":
         found = env.get("CM_DLRM_EXTRACTED") or env["CM_DLRM_DOWNLOADED"]
         env["CM_DLRM_CHECKPOINT_PATH"] = found
-        answer = run_program(i, "convert")
-        if answer["return"]:
-            return answer
-    elif env.get("CM_DLRM_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
-        folder = os.path.abspath(os.path.expanduser(env["CM_DLRM_MODEL_PATH"]))
-    facts = ml_models.offer(env, folder)
-    if "source" in facts:
-        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["name"]
-    return {"return": 0, "version": facts["sha256"][:12]}
+        run_program(i, "convert")
+    return ml_models.finish_own(env, "CM_DLRM", "name")
 
 
 def _downloaded(env: dict[str, Any]) -> None:
@@ -135,27 +119,8 @@ def _describe_export(path: str) -> str:
     if len(found) != 1:
         raise Error("model-file", f"expected one ONNX file in {folder}, found {len(found)}")
     others = [name for name in names if name not in (found[0], ml_models.FACTS)]
-    several = {"dtype": "int64", "shape": [-1]}
-    facts = {
-        "name": "dlrm_v1",
-        "file": found[0],
-        "data": [
-            {
-                "file": name,
-                "sha256": ml_models.digest(os.path.join(folder, name)),
-                "bytes": os.path.getsize(os.path.join(folder, name)),
-            }
-            for name in others
-        ],
-        "precision": "fp32",
-        "inputs": [
-            {"name": "dense_x", "dtype": "float32", "shape": [13]},
-            {"name": "offsets", **several},
-            {"name": "indices", **several},
-        ],
-        "outputs": [{"name": "pred", "dtype": "float32", "shape": [1]}],
-        "options": {"layout": "feature-first"},
-        "accuracy": {"metric": "AUC", "unit": "%", "reference": 80.25, "target": 79.4475},
-    }
+    data = [ml_models.facts_of_file(folder, name) for name in others]
+    full = ml_models.published(__file__)
+    facts = {"name": full["name"], "file": found[0], "data": data, **full}
     ml_models.describe(folder, facts)
     return folder

@@ -25,17 +25,10 @@ CACHE = 805_000_000
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of a checkpoint."""
     env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic":
+    if env.get("CM_ML_MODEL_FORM") == "synthetic":
         return _synthetic(i)
-    if env["CM_GPTJ_RETRAIN"] == "yes":
-        return run_program(i, "retrain")
-    if form == "tiny":
-        ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
-        return {"return": 0}
-    if env.get("CM_GPTJ_MODEL_PATH"):
-        folder = os.path.abspath(os.path.expanduser(env["CM_GPTJ_MODEL_PATH"]))
-        return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
+    if own := ml_models.prepare_own(i, "CM_GPTJ"):
+        return own
     # Only the graph is handed out here: whoever asks for PyTorch wants the checkpoint as it is.
     env["CM_GPTJ_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
     env["CM_GPTJ_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_GPTJ_OTHER_SIZE")) else ""
@@ -89,23 +82,14 @@ def _synthetic(i: dict[str, Any]) -> dict[str, Any]:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Convert a checkpoint, verify the files and tell of them."""
     env = i["env"]
-    folder = os.getcwd()
     if env.get("CM_GPTJ_CONVERT"):
         found = env.get("CM_GPTJ_EXTRACTED") or env["GPTJ_CHECKPOINT_PATH"]
         env["GPTJ_CHECKPOINT_PATH"] = env["CM_ML_MODEL_TOKENIZER_PATH"] = _checkpoint(found)
         if env["CM_GPTJ_CONVERT"] == "no":
             path = env["GPTJ_CHECKPOINT_PATH"]
-            unchanged: dict[str, Any] = ml_models.as_it_is(env, path, FULL_ACCURACY)
-            return unchanged
-        answer = run_program(i, "convert")
-        if answer["return"]:
-            return answer
-    elif env.get("CM_GPTJ_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
-        folder = os.path.abspath(os.path.expanduser(env["CM_GPTJ_MODEL_PATH"]))
-    facts = ml_models.offer(env, folder)
-    if "source" in facts:
-        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["folder"]
-    return {"return": 0, "version": facts["sha256"][:12]}
+            return ml_models.as_it_is(env, path, FULL_ACCURACY)
+        run_program(i, "convert")
+    return ml_models.finish_own(env, "CM_GPTJ", "folder")
 
 
 def _checkpoint(path: str) -> str:

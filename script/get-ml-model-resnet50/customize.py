@@ -14,8 +14,7 @@ FULL: dict[str, Any] = ml_models.published(__file__)
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a tiny or a synthetic model into the cache entry; the full one is a dependency."""
-    answer: dict[str, Any] = ml_models.prepare(i, i["env"]["CM_RESNET50_RETRAIN"])
-    return answer
+    return ml_models.prepare(i, i["env"]["CM_RESNET50_RETRAIN"])
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -19,15 +19,8 @@ FULL_ACCURACY = "92.548"
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of MLPerf's weights."""
     env = i["env"]
-    form = env.get("CM_ML_MODEL_FORM")
-    if form == "synthetic" or env["CM_RNNT_RETRAIN"] == "yes":
-        return run_program(i, "synthetic" if form == "synthetic" else "retrain")
-    if form == "tiny":
-        ml_models.hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
-        return {"return": 0}
-    if env.get("CM_RNNT_MODEL_PATH"):
-        folder = os.path.abspath(os.path.expanduser(env["CM_RNNT_MODEL_PATH"]))
-        return {"return": 0, "relies_on": [os.path.join(folder, ml_models.FACTS)]}
+    if own := ml_models.prepare_own(i, "CM_RNNT"):
+        return own
     # Only the graphs are handed out here: whoever asks for PyTorch wants the file as it is.
     env["CM_RNNT_CONVERT"] = "no" if env["CM_ML_MODEL_FRAMEWORK"] == "pytorch" else "yes"
     env["CM_RNNT_OTHER_SIZE"] = "yes" if is_yes(env.get("CM_RNNT_OTHER_SIZE")) else ""
@@ -49,19 +42,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Convert what was downloaded, verify the files and tell of them."""
     env = i["env"]
     if env.get("CM_RNNT_CONVERT") == "no":
-        unchanged: dict[str, Any] = ml_models.as_it_is(
-            env, env["CM_RNNT_DOWNLOADED"], FULL_ACCURACY
-        )
-        return unchanged
-    folder = os.getcwd()
+        return ml_models.as_it_is(env, env["CM_RNNT_DOWNLOADED"], FULL_ACCURACY)
     if env.get("CM_RNNT_CONVERT") == "yes":
         env["CM_RNNT_CHECKPOINT_FILE"] = env["CM_RNNT_DOWNLOADED"]
-        answer = run_program(i, "convert")
-        if answer["return"]:
-            return answer
-    elif env.get("CM_RNNT_MODEL_PATH") and not env.get("CM_ML_MODEL_FORM"):
-        folder = os.path.abspath(os.path.expanduser(env["CM_RNNT_MODEL_PATH"]))
-    facts = ml_models.offer(env, folder)
-    if "source" in facts:
-        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"]["file"]
-    return {"return": 0, "version": facts["sha256"][:12]}
+        run_program(i, "convert")
+    return ml_models.finish_own(env, "CM_RNNT", "file")

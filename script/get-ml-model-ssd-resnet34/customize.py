@@ -9,11 +9,7 @@ from cmbench.lib import siblings
 detectors = siblings.hooks(__file__, "detectors")
 
 FULL: dict[str, Any] = detectors.published(__file__)
-
-
-def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Put a tiny or a synthetic model into the cache entry; the full one is a dependency."""
-    return detectors.prepare(i)
+preprocess = detectors.prepare
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -26,21 +26,55 @@ FACTS = "model.json"
 SYNTHETIC = "synthetic"
 
 
-def prepare(i: dict[str, Any], retrain: str, download: str = "") -> dict[str, Any]:
+def prepare(
+    i: dict[str, Any], retrain: str, download: str = "", shipped: str = "tiny"
+) -> dict[str, Any]:
     """Put the tiny model into the cache entry, or make one; a full one is left to a download.
 
     Reads ``CM_ML_MODEL_FORM``; ``retrain`` is yes when the tiny one is trained again. ``download``
-    is the key that asks for the download.
+    is the key that asks for the download. The tiny one lies in the script's folder ``shipped``.
     """
     env = i["env"]
     form = env.get("CM_ML_MODEL_FORM")
     if form == SYNTHETIC or retrain == "yes":
         return run_program(i, SYNTHETIC if form == SYNTHETIC else "retrain")
     if form == "tiny":
-        hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "tiny"), os.getcwd())
+        hand_out(os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], shipped), os.getcwd())
     elif download:
         env[download] = "yes"
     return {"return": 0}
+
+
+def prepare_own(i: dict[str, Any], prefix: str, shipped: str = "tiny") -> dict[str, Any] | None:
+    """A model that needs nobody's weights: tiny, synthetic, or in a folder of the user's.
+
+    Reads ``{prefix}_RETRAIN``, ``CM_ML_MODEL_FORM`` and ``{prefix}_MODEL_PATH``; None where a
+    checkpoint is asked for. ``shipped`` is as in ``prepare``.
+    """
+    env = i["env"]
+    retrain = env[f"{prefix}_RETRAIN"]
+    if env.get("CM_ML_MODEL_FORM") in ("tiny", SYNTHETIC) or retrain == "yes":
+        return prepare(i, retrain, shipped=shipped)
+    if not env.get(f"{prefix}_MODEL_PATH"):
+        return None
+    return {"return": 0, "relies_on": [os.path.join(_own_folder(env, prefix), FACTS)]}
+
+
+def finish_own(env: MutableMapping[str, Any], prefix: str, weights: str) -> dict[str, Any]:
+    """Verify the model of ``prepare_own``, or one that was converted, and tell ``env`` about it.
+
+    ``weights`` is what the facts call the source of a converted one.
+    """
+    converted = env.get(f"{prefix}_CONVERT") or env.get("CM_ML_MODEL_FORM")
+    given = env.get(f"{prefix}_MODEL_PATH") and not converted
+    facts = offer(env, _own_folder(env, prefix) if given else os.getcwd())
+    if "source" in facts:
+        env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"] = facts["source"][weights]
+    return {"return": 0, "version": facts["sha256"][:12]}
+
+
+def _own_folder(env: Mapping[str, Any], prefix: str) -> str:
+    return os.path.abspath(os.path.expanduser(env[f"{prefix}_MODEL_PATH"]))
 
 
 def published(script_file: str) -> dict[str, Any]:
@@ -151,12 +185,17 @@ def describe(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
     SHA-256 and size of ``facts["file"]`` are filled in.
     """
-    path = os.path.join(folder, facts["file"])
-    whole = {**facts, "sha256": digest(path), "bytes": os.path.getsize(path)}
+    whole = {**facts, **facts_of_file(folder, facts["file"])}
     with open(os.path.join(folder, FACTS), "w", encoding="utf-8") as file:
         json.dump(whole, file, indent=2)
         file.write("\n")
     return whole
+
+
+def facts_of_file(folder: str, name: str) -> dict[str, Any]:
+    """Name, SHA-256 and size in bytes of a file of ``folder``."""
+    path = os.path.join(folder, name)
+    return {"file": name, "sha256": digest(path), "bytes": os.path.getsize(path)}
 
 
 def digest(path: str) -> str:

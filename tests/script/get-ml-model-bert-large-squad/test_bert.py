@@ -17,6 +17,9 @@ import benchmark_lab as lab
 SCRIPT = forms.SCRIPT / "get-ml-model-bert-large-squad"
 TINY = SCRIPT / "tiny"
 customize = lab.module_of(SCRIPT / "customize.py")
+INPUTS, OUTPUTS = (
+    [tensor["name"] for tensor in customize.FULL[side]] for side in ("inputs", "outputs")
+)
 
 
 def session(path: Path) -> Any:
@@ -36,8 +39,8 @@ def test_the_shipped_file_is_small_and_is_what_its_facts_say() -> None:
 
 def test_its_signature_is_that_of_mlperfs_bert() -> None:
     found = session(TINY / "bert_tiny.onnx")
-    assert names(found.get_inputs()) == [(name, "tensor(int64)") for name in customize.INPUTS]
-    assert names(found.get_outputs()) == [(name, "tensor(float)") for name in customize.OUTPUTS]
+    assert names(found.get_inputs()) == [(name, "tensor(int64)") for name in INPUTS]
+    assert names(found.get_outputs()) == [(name, "tensor(float)") for name in OUTPUTS]
 
 
 def test_a_model_of_real_shape_is_built_from_a_seed(tmp_path: Path) -> None:
@@ -49,11 +52,11 @@ def test_a_model_of_real_shape_is_built_from_a_seed(tmp_path: Path) -> None:
     assert synthetic.main(words) == 0
     assert (tmp_path / synthetic.MODEL_FILE).read_bytes() == first
     found = session(tmp_path / synthetic.MODEL_FILE)
-    assert names(found.get_inputs()) == [(name, "tensor(int64)") for name in customize.INPUTS]
+    assert names(found.get_inputs()) == [(name, "tensor(int64)") for name in INPUTS]
     ids = np.array([[101, 2054, 102, 1996, 102, 0, 0]])
     mask, kinds = (ids > 0).astype(np.int64), np.array([[0, 0, 0, 1, 1, 0, 0]])
-    fed = dict(zip(customize.INPUTS, (ids, mask, kinds), strict=True))
-    starts, ends = found.run(list(customize.OUTPUTS), fed)
+    fed = dict(zip(INPUTS, (ids, mask, kinds), strict=True))
+    starts, ends = found.run(OUTPUTS, fed)
     assert starts.shape == ends.shape == (1, 7)
     shorter = {name: array[:, :5] for name, array in fed.items()}
     np.testing.assert_allclose(found.run(None, shorter)[0], starts[:, :5], atol=1e-5)
