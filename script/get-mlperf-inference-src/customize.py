@@ -53,11 +53,11 @@ def clone(url: str, checkout: str, place: str) -> None:
 
 def git(place: str, *words: str) -> None:
     """One git command; raises Error with git's own words."""
-    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    git_env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
             ["git", "-C", place, *words],
-            env=env,
+            env=git_env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -21,6 +21,8 @@ from cmbench.format.model import Condition
 from cmbench.lib.secrecy import Secrets, is_secret, masked
 
 MISSING = "\0missing"
+_NO_TEXT = "\0"
+"""Begins the fingerprint of what is no text: ``true`` is another value than ``"true"``."""
 _WILD = frozenset("*?[")
 _REFERENCE = re.compile(r"<<<([^<>]+)>>>")
 _TRUE = frozenset(("1", "yes", "on", "true"))
@@ -48,9 +50,21 @@ class TracedEnv(dict[str, Any]):
     ``reads`` maps keys to fingerprints as seen by the step after its own settings were laid over;
     ``outer`` names the keys whose value came from the caller. Writes through ``overlay`` belong to
     the settings; every other write belongs to the run. ``rules`` say how conditions read it.
+    ``whole`` says that it was looked at as a whole: then its ``names`` at the start count too.
     """
 
-    __slots__ = ("fact_reads", "facts", "laid", "outer", "reads", "rules", "running", "written")
+    __slots__ = (
+        "fact_reads",
+        "facts",
+        "laid",
+        "names",
+        "outer",
+        "reads",
+        "rules",
+        "running",
+        "whole",
+        "written",
+    )
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         super().__init__(values or {})
@@ -61,6 +75,8 @@ class TracedEnv(dict[str, Any]):
         self.facts: dict[str, str] = {}
         self.fact_reads: dict[str, dict[str, str]] = {}
         self.running = False
+        self.whole = False
+        self.names: frozenset[str] = frozenset()
         self.rules: Dialect = CM
 
     def below(self, values: Mapping[str, Any]) -> TracedEnv:
@@ -74,6 +90,12 @@ class TracedEnv(dict[str, Any]):
         other.laid, other.written = set(self.laid), set(self.written)
         other.facts, other.fact_reads = dict(self.facts), {**self.fact_reads}
         other.running, other.rules = self.running, self.rules
+        other.whole, other.names = self.whole, self.names
+
+    def begin(self) -> None:
+        """All settings are laid: from now on the step itself reads and writes."""
+        self.running = True
+        self.names = frozenset(dict.keys(self))
 
     def note(self, key: str) -> None:
         """Record a read of ``key``."""
@@ -146,31 +168,61 @@ class TracedEnv(dict[str, Any]):
             for key, value in pairs:
                 self[key] = value
 
+    def popitem(self) -> tuple[str, Any]:
+        self.note_all()
+        key = next(reversed(list(dict.keys(self))))
+        return key, self.pop(key)
+
     def __iter__(self) -> Iterator[str]:
-        self._note_all()
+        self.note_all()
         return dict.__iter__(self)
 
+    def __reversed__(self) -> Iterator[str]:
+        self.note_all()
+        return dict.__reversed__(self)
+
+    def __repr__(self) -> str:
+        self.note_all()
+        return dict.__repr__(self)
+
+    def __eq__(self, other: object) -> bool:
+        self.note_all()
+        return dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.copy()
+
     def keys(self) -> Any:
-        self._note_all()
+        self.note_all()
         return dict.keys(self)
 
     def values(self) -> Any:
-        self._note_all()
+        self.note_all()
         return dict.values(self)
 
     def items(self) -> Any:
-        self._note_all()
+        self.note_all()
         return dict.items(self)
 
     def copy(self) -> dict[str, Any]:
-        self._note_all()
+        self.note_all()
         return self.plain()
 
     def plain(self) -> dict[str, Any]:
         """An untraced copy, for the engine."""
         return dict(dict.items(self))
 
-    def _note_all(self) -> None:
+    def note_all(self) -> None:
+        """Record a read of every key, and of which there are."""
+        self.whole = True
         for key in list(dict.keys(self)):
             if "_TMP_" not in key:
                 self.note(key)
@@ -178,7 +230,7 @@ class TracedEnv(dict[str, Any]):
 
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
-    text = value if isinstance(value, str) else _as_json(value)
+    text = value if isinstance(value, str) else _NO_TEXT + _as_json(value)
     secret = is_secret(key) or masked(value) != value
     if secret or len(text) > 200:
         import hashlib

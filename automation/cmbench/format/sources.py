@@ -22,9 +22,6 @@ _IGNORED = re.compile(
 _NAME = attrgetter("name")
 _SHORT = 16
 """Digits of a digest that tell the versions of one file apart."""
-_SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+)([A-Za-z_][A-Za-z0-9_]*)"
-_OS_WORD = rb"(?:environ(?:\.get\(|\[)|getenv\()\s*['\"](\w+)['\"]"
-_ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]+"
 _BESIDE = rb"/\.\./([\w-][\w.-]*)/"
 _KEY = r"\+?\b[A-Z][A-Z0-9_]{2,}\b"
 _RUNS_US = (
@@ -43,8 +40,8 @@ _PYTHON_FETCHES = r"(?m)^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\("
 class Content:
     """Digest of a script's own files, their names, the env words that its programs may read.
 
-    A word ``os:NAME`` is a variable of the process that ``customize.py`` itself looks at. The
-    folders that it shares with others, beside its own, count as its own files do.
+    The words are those of ``reading``. The folders that it shares with others, beside its own,
+    count as its own files do.
     """
 
     digest: str
@@ -90,20 +87,22 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     """
     import hashlib
 
+    from cmbench.format.reading import Reads
+
     digest = hashlib.sha256()
-    words: set[bytes] = set()
+    reads = Reads()
     beside: set[bytes] = set()
     for name in names:
         data = _read(digest.update, path, name)
-        words |= _words(name, data)
+        reads.add(name, data)
         beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
     for name, _, _ in sorted(shared_files(path, shared)):
         data = _read(digest.update, path, name)
         # What a native script sources only makes way for programs.
-        words |= _words(name, data) if not name.endswith(".sh") else set()
-    found = tuple(sorted(word.decode() for word in words))
-    return Content(digest.hexdigest()[:32], found, tuple(names), shared)
+        if not name.endswith(".sh"):
+            reads.add(name, data)
+    return Content(digest.hexdigest()[:32], reads.words(), tuple(names), shared)
 
 
 def _read(update: Callable[[bytes], None], path: str, name: str) -> bytes:
@@ -127,21 +126,6 @@ def file_digests(path: str) -> dict[str, str]:
 
     names = [name for name, _, _ in own_files(path)]
     return {name: file_checksum(Path(path, name), "sha256")[:_SHORT] for name in names}
-
-
-def _words(name: str, data: bytes) -> set[bytes]:
-    if name == "customize.py":
-        return {b"os:" + word for word in re.findall(_OS_WORD, data)}
-    if name in META_FILES:
-        return set()
-    patterns: list[bytes] = []
-    if name.endswith(".sh"):
-        patterns.append(_SHELL_WORD)
-    if name.endswith(".py"):
-        patterns.append(_OS_WORD)
-    if name.endswith((".sh", ".py", ".json", ".yaml", ".txt", ".c", ".cpp", ".cu")):
-        patterns.append(_ENV_WORD)
-    return {word for pattern in patterns for word in re.findall(pattern, data)}
 
 
 class Programs:

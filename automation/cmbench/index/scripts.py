@@ -25,7 +25,7 @@ from cmbench.values import immutable
 if TYPE_CHECKING:
     from cmbench.format.sources import Content, Programs
 
-_FORMAT = 2
+_FORMAT = 3
 _SCHEMA = (
     "drop table if exists scripts",
     "drop table if exists contents",

@@ -48,7 +48,7 @@ from cmbench.index.select import (
     version_variations,
 )
 from cmbench.plan.names import registered
-from cmbench.plan.resolved_step import Frame, visible_env
+from cmbench.plan.resolved_step import Frame, process_value, visible_env
 
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
@@ -103,7 +103,7 @@ class Resolver:
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
         _refuse_cycle(frame)
-        env.running = True
+        env.begin()
         frame.state.running = True
         return frame
 
@@ -503,7 +503,9 @@ def value_now(key: str, frame: Frame) -> Any:
     if space == "laid":
         return frame.laid(name)
     if space == "os":
-        return fingerprint(name, os.environ.get(name, MISSING))
+        return process_value(name)
+    if space == "all":
+        return frame.names()
     return MISSING
 
 
@@ -518,6 +520,10 @@ def changed(key: str, then: str, now: str) -> str:
         return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
     if is_keyed(then):
         return f"{key} has another value, a secret"
+    if colon and space == "all":
+        return "it reads all of its env, and other keys are set now"
+    if key == "os:*":
+        return "it reads all variables of the process, and some are others now"
     return f"{key} was {shown_value(then)}, is {shown_value(now)}"
 
 
@@ -525,4 +531,6 @@ def shown_value(text: str) -> str:
     """A fingerprint as a message shows it."""
     if text == MISSING:
         return "not set"
+    if text.startswith("\0"):
+        return text[1:]
     return text if text.startswith("sha256:") else f'"{text}"'

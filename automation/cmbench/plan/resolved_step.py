@@ -25,6 +25,8 @@ from cmbench.index.select import Choice
 from cmbench.plan.needs import Needs
 from cmbench.values import immutable
 
+ALL = "*"
+"""The name that stands for all variables of the process."""
 OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
 
@@ -122,7 +124,10 @@ class Frame:
         return nodes[number] if nodes else None
 
     def note(self, key: str) -> None:
-        """Record a read by its recorded name: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``."""
+        """Record a read by its recorded name: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``.
+
+        ``all:`` is the whole env, ``os:*`` the whole environment of the process.
+        """
         space, colon, name = key.partition(":")
         if not colon:
             self.env.note(key)
@@ -132,6 +137,8 @@ class Frame:
             self.adr.note(name)
         elif space == "os":
             self.os_reads.add(name)
+        elif space == "all":
+            self.env.note_all()
 
     def reads(self) -> dict[str, str]:
         """Everything read from outside this step, as an entry stores it."""
@@ -139,7 +146,9 @@ class Frame:
         found.update({f"state:{key}": value for key, value in self.state.reads.items()})
         found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
         for name in self.os_reads:
-            found[f"os:{name}"] = fingerprint(name, os.environ.get(name, MISSING))
+            found[f"os:{name}"] = process_value(name)
+        if self.env.whole:
+            found["all:"] = self.names()
         for pattern in self.texts("new_env_keys"):
             if is_pattern(pattern) or self._untouched(pattern):
                 found[f"laid:{pattern}"] = self.laid(pattern)
@@ -148,6 +157,13 @@ class Frame:
             if not key.startswith(tuple(prefix + name for name in OF_THE_ENGINE)):
                 found[f"const:{key}"] = fingerprint(key, self.const.get(key, MISSING))
         return found
+
+    def names(self) -> str:
+        """Which keys the step saw when it began, for one that looks at all of them."""
+        prefix = self.script.dialect.prefix
+        own = tuple(prefix + name for name in OF_THE_ENGINE)
+        seen = (key for key in self.env.names if "_TMP_" not in key and not key.startswith(own))
+        return fingerprint("", " ".join(sorted(seen)))
 
     def _untouched(self, key: str) -> bool:
         """Whether ``key`` is as when the step began: given back only if a setting laid it."""
@@ -165,6 +181,7 @@ class Frame:
             *(f"state:{key}" for key in self.state.outer),
             *(f"adr:{key}" for key in self.adr.outer),
             *(f"os:{name}" for name in self.os_reads),
+            *(["all:"] if self.env.whole else []),
         ]
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -187,6 +204,15 @@ class Frame:
             extra.append("name-" + request.name)
         variations = ["_" + v for v in self.choice.variations]
         return tuple(dict.fromkeys([*self.script.tags, *variations, *extra]))
+
+
+def process_value(name: str) -> str:
+    """The fingerprint of a variable of this process, or of all that scripts may look at."""
+    if name == ALL:
+        from cmbench.format.reading import process_variables
+
+        return fingerprint("", repr(sorted(process_variables().items())).ljust(201))
+    return fingerprint(name, os.environ.get(name, MISSING))
 
 
 def visible_env(parent: Frame, request: Request) -> dict[str, Any]:

@@ -473,7 +473,9 @@ def _native_reads(frame: Frame, words: Iterable[str]) -> list[str]:
     Every word it names, from the env or else from the process, and every value that this very
     call has set: an input, ``--env.KEY``, the env of a dependency entry.
     """
-    named = [word for word in words if word not in _OF_BASH and not word.startswith("BASH_")]
+    if "*" in words:
+        words = [*words, "all:", "os:*"]
+    named = [w for w in words if w != "*" and w not in _OF_BASH and not w.startswith("BASH_")]
     outside = [
         f"os:{word}"
         for word in named

@@ -1,0 +1,144 @@
+"""What the programs of a script read from their environment, as far as their sources show it.
+
+A word ``NAME`` is a variable that a native program may read, ``os:NAME`` one of the process that
+``customize.py`` looks at. Where a source reads in a way that cannot be followed, by a name that it
+puts together or by a look at the whole environment, the word is ``*`` or ``os:*``: all counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from cmbench.format.meta import META_FILES
+
+ALL = "*"
+"""The name that stands for every variable."""
+_HOOK = "customize.py"
+_DATA = (".json", ".yaml", ".yml", ".txt", ".md", ".csv", ".xml", ".html")
+_SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+|-v\s+)([A-Za-z_][A-Za-z0-9_]*)"
+_ARITHMETIC = rb"\(\((.*?)\)\)|\$\{([^}]*)\}|(?m:^\s*let\s(.*)$)|(\w+\s+-(?:eq|ne|[lg][te])\s+\w+)"
+_IDENTIFIER = rb"\b[A-Za-z_]\w*"
+_OS_WORD = (
+    rb"(?:environb?(?:\.\w+\(|\[)|getenv\()\s*['\"](\w+)['\"]"
+    rb"|['\"](\w+)['\"]\s+(?:not\s+)?in\s+(?:os\.)?environ"
+)
+_ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]*"
+_OTHER_WORD = rb"(?:\$[({]|\$ENV\{\s*['\"]?|getenv\(\s*\")(\w+)"
+_COMMENT = rb"(?m)^[ \t]*#(?!!).*$"
+_OPEN_PYTHON = (
+    rb"(?<!in os\.)(?<!in )(?<!env=os\.)(?<!env=)(?<!environ=)\benvironb?\b(?!=environ)"
+    rb"(?!\s*(?:\[|\.(?:get|pop|setdefault)\()\s*['\"]\w+['\"]\s*[]),])"
+    rb"|\bgetenv\b(?!\(\s*['\"]\w+['\"]\s*[),])|\bexpandvars\b"
+    rb"|(?<!['\"])\s+in\s+(?:os\.)?environ\b"
+)
+_COPY = (
+    rb"(?m)^\s*(\w+)\s*=\s*(?:(?:os\.)?environ(?:\.copy\(\))?|dict\((?:os\.)?environ[^)]*\)"
+    rb"|\{\s*\*\*(?:os\.)?environ\b[^}]*\})\s*$"
+)
+_OPEN_SHELL = (
+    rb"\$\{!|\benvsubst\b|\b(?:declare|local|typeset)\s+-\w*n|\b(?:export|declare)\s+-[px]"
+    rb"|\bcompgen\b|\beval\b[^\n]*\\\$|(?m:(?:^|[;|&(`])\s*(?:env|printenv|set)\s*(?:$|[|>;&)`]))"
+    rb"|/environ\b"
+)
+_OPEN_OTHER = rb"%ENV\b|\benviron\b|\$ENV\{\s*[$&]|\bENV\.|getenv\(\s*[^\"\s]"
+_STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
+_LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
+_OF_A_TERMINAL = re.compile(
+    r"(_|PWD|OLDPWD|SHLVL|PS\d|TERM.*|COLUMNS|LINES|SSH_.*|DISPLAY|XDG_.*|WINDOWID|LS_COLORS"
+    r"|DBUS_.*|GPG_.*|TMUX.*|STY|HIST.*|WAYLAND_.*|VTE_.*|COLORTERM|CMBENCH_.*|PYTEST_.*)$"
+)
+
+
+class Reads:
+    """Collects the words of one script, file after file."""
+
+    def __init__(self) -> None:
+        self._native: set[bytes] = set()
+        self._process: set[bytes] = set()
+        self._starts = False
+
+    def add(self, name: str, data: bytes) -> None:
+        """Look into the file ``name`` of the script."""
+        if name in META_FILES:
+            return
+        kind = _kind(name, data)
+        code = data if kind == "data" else re.sub(_COMMENT, b"", data)
+        if name == _HOOK:
+            self._hook(code)
+            return
+        words = _READERS[kind](code) | set(re.findall(_ENV_WORD, data))
+        put_together = {word for word in words if word.endswith(b"_") and word[:3] in _PREFIXES}
+        if put_together and kind != "data":
+            words.add(ALL.encode())
+        self._native |= words - put_together
+        if kind == "python" and "/" not in name:
+            self._process |= _python(code)
+
+    def _hook(self, code: bytes) -> None:
+        self._process |= _python(code)
+        if re.search(_LOOKS_FOR, code):
+            self._process.add(b"PATH")
+        if re.search(_STARTS, code):
+            self._starts = True
+            self._process |= set(re.findall(_SHELL_WORD, code))
+
+    def words(self) -> tuple[str, ...]:
+        """What was found, sorted. A hook that starts programs reads what those may read."""
+        process = self._process | (self._native if self._starts else set())
+        found = {word.decode() for word in self._native}
+        return tuple(sorted(found | {"os:" + word.decode() for word in process}))
+
+
+_PREFIXES = (b"CM_", b"MLC")
+
+
+def _kind(name: str, data: bytes) -> str:
+    first = data[:80].partition(b"\n")[0] if data.startswith(b"#!") else b""
+    if name.endswith(".sh") or re.search(rb"\b(?:ba|da|z|k)?sh\b", first):
+        return "shell"
+    if name.endswith(".py") or b"python" in first:
+        return "python"
+    return "data" if name.endswith(_DATA) or b"\0" in data[:1024] else "other"
+
+
+def _groups(pattern: bytes, code: bytes) -> set[bytes]:
+    found = re.findall(pattern, code)
+    return {word for item in found for word in (item if isinstance(item, tuple) else [item])} - {
+        b""
+    }
+
+
+def _python(code: bytes) -> set[bytes]:
+    # A copy has the name of what it was made of: that it is handed to a program reads nothing.
+    for name in set(re.findall(_COPY, code)):
+        code = re.sub(_COPY.replace(rb"(\w+)", name), b"", code)
+        code = re.sub(rb"(?<!['\"\w])" + name + rb"(?!['\"\w])", b"environ", code)
+    open_ = {ALL.encode()} if re.search(_OPEN_PYTHON, code) else set()
+    return _groups(_OS_WORD, code) | open_
+
+
+def _shell(code: bytes) -> set[bytes]:
+    parts = b" ".join(_groups(_ARITHMETIC, code))
+    words = set(re.findall(_SHELL_WORD, code)) | set(re.findall(_IDENTIFIER, parts))
+    if re.search(_OPEN_SHELL, code):
+        words.add(ALL.encode())
+    # A program may stand in the script itself.
+    return words | _python(code)
+
+
+def _other(code: bytes) -> set[bytes]:
+    open_ = {ALL.encode()} if re.search(_OPEN_OTHER, code) else set()
+    return _groups(_OTHER_WORD, code) | set(re.findall(_SHELL_WORD, code)) | open_
+
+
+def _data(code: bytes) -> set[bytes]:
+    return set()
+
+
+_READERS = {"shell": _shell, "python": _python, "other": _other, "data": _data}
+
+
+def process_variables() -> dict[str, str]:
+    """The variables of this process without those that tell one terminal from another."""
+    return {key: value for key, value in os.environ.items() if not _OF_A_TERMINAL.match(key)}

@@ -1,0 +1,165 @@
+"""What a step has read in whatever way is part of its key: no wrong hits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab import Lab
+
+PERL = 'print "out $ENV{CM_SIZE}\\n";'
+NATIVE: dict[str, tuple[str, dict[str, str]]] = {
+    "a makefile": (
+        "make -s -f $CM_TMP_CURRENT_SCRIPT_PATH/Makefile",
+        {"Makefile": "all:\n\t@echo CM_OUT=$(CM_SIZE) > tmp-run-env.out\n"},
+    ),
+    "a program without an extension": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/tool > tmp-run-env.out",
+        {"tool": "#!/usr/bin/env python3\nimport os\nprint('CM_OUT=' + os.environ['CM_SIZE'])\n"},
+    ),
+    "a perl program": (
+        "perl $CM_TMP_CURRENT_SCRIPT_PATH/tool.pl > tmp-run-env.out",
+        {"tool.pl": 'print "CM_OUT=$ENV{CM_SIZE}\\n";\n'},
+    ),
+    "arithmetic": ("echo CM_OUT=$((CM_SIZE+1)) $((NUMBER+1)) > tmp-run-env.out", {}),
+    "a name put together": (
+        "n=SIZE; v=CM_$n; echo CM_OUT=${!v} > tmp-run-env.out",
+        {},
+    ),
+    "a python program in a shell script": (
+        """python3 - > tmp-run-env.out <<'END'
+import os
+e = os.environ
+print('CM_OUT=' + e.get('CM_' + 'SIZE') + e['NUMBER'])
+END""",
+        {},
+    ),
+    "all of the environment": ("echo CM_OUT=$(env | grep ^CM_SI | cut -c9-) > tmp-run-env.out", {}),
+    "a shell's own list": (
+        "echo CM_OUT=$(export -p | grep CM_SI | tr -d ' \"=') > tmp-run-env.out",
+        {},
+    ),
+    "names by prefix": (
+        'for v in ${!CM_S*}; do echo "CM_OUT=$(printenv $v)" > tmp-run-env.out; done',
+        {},
+    ),
+    "a module": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/tool.py > tmp-run-env.out",
+        {
+            "tool.py": "from help import get\nprint('CM_OUT=' + get('SIZE'))\n",
+            "help.py": "import os\ndef get(name):\n    return os.environ['CM_' + name]\n",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_what_a_native_script_reads_counts(lab: Lab, name: str) -> None:
+    run, files = NATIVE[name]
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run + "\n", files=files)
+    lab.script("app", deps=[{"tags": "get,x"}], new_env_keys=["CM_OUT"])
+    one = lab.run("app", env={"CM_SIZE": "1", "NUMBER": "1"}).env["CM_OUT"]
+    two = lab.run("app", env={"CM_SIZE": "2", "NUMBER": "2"})
+    assert two.env["CM_OUT"] != one
+    again = lab.run("app", env={"CM_SIZE": "2", "NUMBER": "2"})
+    assert again.status["get-x"] == "cached"
+
+
+PROCESS = {
+    "another name": "e = os.environ\n    found = e.get('LAB_SIZE')",
+    "a copy": "e = os.environ.copy()\n    found = e['LAB_' + 'SIZE']",
+    "in": "found = os.environ.get('LAB_SIZE') if 'LAB_SIZE' in os.environ else ''",
+    "a variable as key": "key = 'LAB_SIZE'\n    found = os.environ[key]",
+    "a key put together": "key = 'LAB_' + 'SIZE'\n    found = os.environ[key]",
+    "expandvars": "found = os.path.expandvars('$LAB_SIZE')",
+    "another import": "from os import getenv as ask\n    found = ask('LAB_SIZE')",
+    "a program": "found = subprocess.check_output('echo $LAB_SIZE', shell=True, text=True)",
+    "a program of its own": (
+        "found = subprocess.check_output(['sh', os.path.join(os.path.dirname(__file__), 'tool')],"
+        " text=True)"
+    ),
+    "a helper": "found = ask()",
+}
+HOOK = """
+import os, subprocess, sys
+sys.path.insert(0, os.path.dirname(__file__))
+from lab_size_helper import ask
+def preprocess(i):
+    {code}
+    i['env']['CM_OUT'] = found.strip()
+    return {{'return': 0}}
+"""
+
+
+@pytest.mark.parametrize("name", PROCESS)
+def test_what_a_hook_reads_of_the_process_counts(
+    lab: Lab, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = "import os\ndef ask():\n    return os.environ['LAB_SIZE']\n"
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["CM_OUT"],
+        customize=HOOK.format(code=PROCESS[name]),
+        files={
+            "lab_size_helper.py": helper if name == "a helper" else "ask = None\n",
+            "tool": "echo $LAB_SIZE\n" if name == "a program of its own" else "",
+        },
+    )
+    for size in ("1", "2"):
+        monkeypatch.setenv("LAB_SIZE", size)
+        monkeypatch.delitem(__import__("sys").modules, "lab_size_helper", raising=False)
+        assert lab.run("get,x").env["CM_OUT"] == size
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
+WHOLE = {
+    "str": "str(i['env'])",
+    "repr": "'%r' % i['env']",
+    "json": "__import__('json').dumps(i['env'])",
+    "keys": "' '.join(sorted(i['env']))",
+    "copy": "__import__('copy').copy(i['env']).get('CM_SIZE', '')",
+    "deepcopy": "__import__('copy').deepcopy(i['env']).get('CM_SIZE', '')",
+    "or": "str((i['env'] | {}).get('CM_SIZE', ''))",
+    "equal": "str(i['env'] == dict(i['env'], CM_SIZE='1'))",
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_a_hook_reads_of_the_whole_env_counts(lab: Lab, name: str) -> None:
+    body = (
+        "import hashlib\ndef preprocess(i):\n"
+        f"    seen = {WHOLE[name]}\n"
+        "    seen = hashlib.md5(('1' if 'CM_SIZE' in seen and \"'2'\" not in seen and"
+        " '\"2\"' not in seen else seen).encode()).hexdigest()\n"
+        if name in ("str", "repr", "json")
+        else f"def preprocess(i):\n    seen = {WHOLE[name]}\n"
+    )
+    body += "    i['env']['CM_OUT'] = seen\n    return {'return': 0}\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=body)
+    lab.script("app", deps=[{"tags": "get,x"}], new_env_keys=["CM_OUT"])
+    sizes: list[dict[str, Any]] = [{}, {"CM_SIZE": "1"}, {"CM_SIZE": "2"}]
+    for env in sizes:
+        found = lab.run("app", env=env)
+        assert found.status["get-x"] == "done", env
+        assert lab.run("app", env=env).status["get-x"] == "cached"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(True, "true"), (None, "null"), (["x", "y"], '["x", "y"]'), (1, "1")]
+)
+def test_kinds_of_values_are_not_confused(lab: Lab, one: Any, other: str) -> None:
+    body = "def preprocess(i):\n    i['env']['CM_OUT'] = repr(i['env']['CM_T'])\n"
+    body += "    return {'return': 0}\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=body)
+    first, second = (lab.run("get,x", env={"CM_T": value}).env for value in (one, other))
+    assert first["CM_OUT"] != second["CM_OUT"]
+
+
+def test_why_cache_says_that_all_counts(lab: Lab) -> None:
+    run = "n=SIZE; v=CM_$n; echo CM_OUT=${!v-} > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    lab.run("get,x")
+    said = lab.call("why", "cache", tags="get,x", env={"CM_SIZE": "2"})
+    assert "reads all of its env" in said.out + said.err

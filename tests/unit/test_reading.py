@@ -1,0 +1,60 @@
+"""What the programs of a script read, as far as their sources show it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cmbench.format.reading import Reads
+
+
+def words(name: str, text: str) -> set[str]:
+    found = Reads()
+    found.add(name, text.encode())
+    return set(found.words())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e = dict(os.environ)\nsubprocess.run(['git'], env=e)\n",
+        "env = {**os.environ, 'LC_ALL': 'C'}\nrun(command, env=env)\n",
+        "env = os.environ.copy()\nenv['A'] = '1'\nrun(command, env=env)\n",
+        "run(command, env=os.environ)\n",
+        "os.environ['A'] = '1'\n",
+        "# all of os.environ\nprint('A' in os.environ)\n",
+    ],
+)
+def test_an_environment_that_is_handed_on_is_not_read(text: str) -> None:
+    assert "os:*" not in words("customize.py", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for key in os.environ:\n    pass\n",
+        "env = {**os.environ, 'LC_ALL': 'C'}\nprint(env[name])\n",
+        "e = os.environ\nlook(e)\n",
+        "ask = os.getenv\n",
+        "os.environ.get(\n    'CM_' + name)\n",
+        "os.path.expandvars(text)\n",
+        "print(name in os.environ)\n",
+        "[v for k, v in os.environ.items()]\n",
+        "from os import environ\nprint(environ[name])\n",
+    ],
+)
+def test_what_cannot_be_followed_is_everything(text: str) -> None:
+    assert "os:*" in words("customize.py", text)
+
+
+@pytest.mark.parametrize("text", ["$((N + 1))", "${v:N}", "let v=N", "[[ N -gt 1 ]]", "[ -v N ]"])
+def test_names_without_a_dollar_in_a_shell_script(text: str) -> None:
+    assert "N" in words("run.sh", text + "\n")
+
+
+@pytest.mark.parametrize("text", ["env", "a=$(env)", "env | sort", "set > f", "eval echo \\$$v"])
+def test_a_shell_script_that_looks_at_everything(text: str) -> None:
+    assert "*" in words("run.sh", text + "\n")
+
+
+def test_a_program_that_env_starts_is_not_a_look_at_everything() -> None:
+    assert "*" not in words("run.sh", "set -eu\nenv A=1 make\n")
