@@ -215,8 +215,14 @@ def foresee(request: RunRequest) -> Foreseen:
 
 
 def verify(workspace: Workspace, found: Sequence[Entry]) -> list[Checked]:
-    """Compare the files of entries with what was recorded when they were published."""
-    return [_checked(workspace, entry) for entry in found]
+    """Compare the files of entries with what was recorded when they were published.
+
+    What somebody has removed since ``found`` was listed is left out.
+    """
+    store = workspace.store
+    with store.reading():
+        there = (entry for entry in found if store.has(entry))
+        return [_checked(workspace, entry) for entry in there]
 
 
 def _checked(workspace: Workspace, entry: Entry) -> Checked:
@@ -260,6 +266,12 @@ def export(workspace: Workspace, found: Sequence[Entry], target: str) -> list[En
     """
     from cmbench.cache import bundle
 
+    with workspace.store.reading():
+        _require_sound(workspace, found)
+        return bundle.export(workspace.store, found, target)
+
+
+def _require_sound(workspace: Workspace, found: Sequence[Entry]) -> None:
     resolver = resolver_of(workspace)
     for entry in found:
         why_not = resolver.unsound(entry)
@@ -269,7 +281,6 @@ def export(workspace: Workspace, found: Sequence[Entry], target: str) -> list[En
                 f"{entry.script}_{entry.uid} does not answer even here: {why_not}",
                 hint="make it again, or name others: cm show cache",
             )
-    return bundle.export(workspace.store, found, target)
 
 
 def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> Brought:

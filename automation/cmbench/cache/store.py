@@ -9,6 +9,7 @@ Layout below the store's root (the version is part of the path, formats never ch
     v1/staging/<uid>.json         locked by the run that makes the entry; swept when it is dead
     v1/staging/0-<run>.json       locked by a run while it lives; sorts before its entries
     v1/staging/gone-<uid>.json    a removed entry whose payload waits for the runs that may use it
+    v1/readers/<number>           locked, shared, by those who only read: other homes, ``verify``
     v1/ahead/                     files, and parts of files, that no step has taken yet
     v1/locks/                     one lock file per identity or named resource, held by ``flock``
 
@@ -24,12 +25,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
+from cmbench.cache import records
 from cmbench.cache.cache_entry import (
     Entry,
     Reliance,
@@ -40,6 +43,7 @@ from cmbench.cache.cache_entry import (
     sealed,
     unsealed,
 )
+from cmbench.cache.disk import disk_error, remove_tree
 from cmbench.cache.keyed import is_keyed, keyed
 from cmbench.errors import Error
 from cmbench.lib import locks, orphans
@@ -53,7 +57,6 @@ __all__ = [
     "Store",
     "disk_error",
     "make_identity",
-    "owner",
     "reliance",
     "relied_on_change",
     "remove_tree",
@@ -61,9 +64,9 @@ __all__ = [
 
 FORMAT = 1
 DRAFT_SECONDS = 60
-_DRAFT = ".new"
 _GONE = "gone-"
 _RUN = "0-"
+_READER = "reader-"
 
 
 class Staging:
@@ -96,6 +99,7 @@ class Store:
     def __init__(self, root: str, shared: str = "") -> None:
         self.root = os.path.join(root, f"v{FORMAT}")
         self.shared = Store(shared) if shared else None
+        self._readers = records.Readers(self.root)
         self._entries: dict[str, Entry] = {}
         self._identities: frozenset[str] | None = None
         self.wait_for: Callable[[int], None] = locks.lock
@@ -104,7 +108,7 @@ class Store:
         """The store for a plan, which looks once at what there is and not again for every step."""
         now = Store.__new__(Store)
         now.root, now._entries = self.root, self._entries
-        now.wait_for = self.wait_for
+        now.wait_for, now._readers = self.wait_for, self._readers
         now.shared = self.shared.as_it_is_now() if self.shared else None
         try:
             now._identities = frozenset(os.listdir(self.place("entries")))
@@ -166,6 +170,11 @@ class Store:
         """Whether ``entry`` is in this store and not in the shared one behind it."""
         return self.shared is None or os.path.isfile(self.metadata(entry))
 
+    def has(self, entry: Entry) -> bool:
+        """Whether nobody has removed ``entry`` since it was read."""
+        there = os.path.isfile(self.metadata(entry))
+        return there or (self.shared is not None and self.shared.has(entry))
+
     def unreadable(self) -> list[str]:
         """Metadata files of this store that are not what was written, for ``gc``."""
         found: list[str] = []
@@ -224,14 +233,34 @@ class Store:
             record = self._claim(uid, path)
         except OSError as problem:
             raise disk_error(problem, path) from None
+        staging = Staging(self, path, uid, record)
         try:
-            if given and not self.published(uid):
-                remove_tree(path)
+            if given:
+                self._make_way(uid, path)
             os.makedirs(path)
         except OSError as problem:
-            os.close(record)
+            staging.keep()
             raise disk_error(problem, path) from None
-        return Staging(self, path, uid, record)
+        except Error:
+            staging.keep()
+            raise
+        return staging
+
+    def _make_way(self, uid: str, path: str) -> None:
+        """Take away what an entry of that uid has left; raises ``cannot-import`` where it is used.
+
+        Its future place is announced already, so nothing takes it away behind us.
+        """
+        if self._is_leaving(uid):
+            self._sweep_one(self.place("staging", f"{_GONE}{uid}.json"))
+        if self._is_leaving(uid):
+            raise Error(
+                "cannot-import",
+                f"{path} was removed, and a run that is going on may still use its files",
+                hint="repeat the command when that run has ended",
+            )
+        if not self.published(uid):
+            remove_tree(path)
 
     @contextmanager
     def running(self, directory: str) -> Iterator[None]:
@@ -243,20 +272,27 @@ class Store:
         except OSError as problem:
             raise disk_error(problem, directory) from None
         try:
-            yield
+            with self.shared.reading() if self.shared else nullcontext():
+                yield
         finally:
             with suppress(OSError):
                 os.unlink(self.place("staging", name + ".json"))
             os.close(record)
             self.sweep(_GONE)
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep payloads on the disk that others remove meanwhile; nothing is written for that."""
+        with self._readers.reading(), self.shared.reading() if self.shared else nullcontext():
+            yield
+
     def _claim(self, name: str, path: str) -> int:
         final = self.place("staging", name + ".json")
-        draft = final + _DRAFT
+        draft = final + records.DRAFT
         record = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             locks.lock(record)
-            _write_over(record, {"path": path})
+            records.write_over(record, {"path": path})
             os.rename(draft, final)
         except OSError:
             os.close(record)
@@ -348,43 +384,27 @@ class Store:
             return entry.created
 
     def remove(self, entry: Entry) -> None:
-        """Remove an entry: its metadata first, so that it is never seen without its payload.
+        """Remove an entry: one rename makes its metadata the record that it is to go.
 
         Runs that live now may have been told of it: the payload stays until they have ended. An
         entry of the shared store is left alone.
         """
         if not self.owns(entry):
             return
-        path = self.place("store", os.path.basename(entry.path))
-        record = self._gone_record(entry.uid, path)
+        gone = self.place("staging", f"{_GONE}{entry.uid}.json")
         try:
+            os.makedirs(self.place("staging"), exist_ok=True)
+            # Whoever removes it too has been faster.
             with suppress(FileNotFoundError):
-                os.unlink(self.metadata(entry))
-            # Only now: a run that starts from here on cannot find the entry any more.
-            if record is not None:
-                _write_over(record, {"path": path, "after": self.living()})
+                records.move(self.metadata(entry), gone)
         except OSError as problem:
             raise disk_error(problem, self.metadata(entry)) from None
         finally:
             self._entries.pop(entry.uid, None)
-            if record is not None:
-                os.close(record)
         with suppress(OSError):
             os.rmdir(self.place("entries", entry.identity))
         self.unpin(entry.uid)
-        if record is None:
-            self.clear(path)
-        else:
-            self._sweep_one(self.place("staging", f"{_GONE}{entry.uid}.json"))
-
-    def _gone_record(self, uid: str, path: str) -> int | None:
-        """What lets a later sweep finish a removal that was cut short."""
-        try:
-            os.makedirs(self.place("staging"), exist_ok=True)
-            return self._claim(_GONE + uid, path)
-        except OSError:
-            # A full disk must not keep anybody from making room.
-            return None
+        self._sweep_one(gone)
 
     def clear_away(self, path: str) -> None:
         """Remove what belongs to no entry: a folder or a file below the store's home.
@@ -410,11 +430,13 @@ class Store:
             names = os.listdir(self.place("staging"))
         except OSError:
             return []
-        runs = (name for name in names if name.startswith(_RUN) and not name.endswith(_DRAFT))
+        runs = (n for n in names if n.startswith(_RUN) and not n.endswith(records.DRAFT))
         return sorted(name for name in runs if self._alive(name))
 
     def _alive(self, name: str) -> bool:
         try:
+            if name.startswith(_READER):
+                return self._readers.is_held(name.removeprefix(_READER))
             return locks.is_held(self.place("staging", name))
         except OSError:
             return True
@@ -430,25 +452,51 @@ class Store:
     def _sweep_one(self, path: str) -> int:
         try:
             young = abs(time.time() - os.stat(path).st_mtime) < DRAFT_SECONDS
-            if path.endswith(_DRAFT) and young:
+            if path.endswith(records.DRAFT) and young:
                 return 0
             record = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return 0
         try:
-            if not locks.try_lock(record):
+            if not locks.try_lock(record) or not locks.is_still(record, path):
                 return 0
-            data = _record(record)
-            if any(self._alive(name) for name in data["after"]):
-                return 0
-            self.clear(data["path"])
-            with suppress(OSError):
-                os.unlink(path)
-            return 1
+            return int(self._finish(path, records.content(record)))
         except OSError:
             return 0
         finally:
             os.close(record)
+
+    def _finish(self, path: str, data: Mapping[str, Any]) -> bool:
+        """Do what the locked record ``path`` leaves to do, and drop it; whether that could be."""
+        if os.path.basename(path).startswith(_GONE):
+            if not self._is_unused(path, data):
+                return False
+            # Damaged metadata says nothing. An older engine wrote the record, then took the entry.
+            if data["path"] and (data["identity"] or not self.published(_uid(path))):
+                self._drop(self.place("store", os.path.basename(data["path"])))
+        else:
+            self.clear(data["path"])
+        with suppress(OSError):
+            os.unlink(path)
+        return True
+
+    def _is_unused(self, path: str, data: Mapping[str, Any]) -> bool:
+        """Whether all have ended who may have been told of the removed entry."""
+        after = data["after"]
+        if after is None:
+            uid = _uid(path)
+            if data["identity"]:
+                # A removal to another disk may have been cut short.
+                with suppress(FileNotFoundError):
+                    os.unlink(self.place("entries", data["identity"], uid + ".json"))
+            # Only now: a run that starts from here on cannot find the entry any more.
+            after = [*self.living(), *(f"{_READER}{name}" for name in self._readers.held())]
+            if after:
+                # Where this cannot be written, the payload waits for those who come later too.
+                with suppress(OSError):
+                    records.replace(path, {**data, "after": after})
+                self._readers.renew()
+        return not any(self._alive(name) for name in after)
 
     def clear(self, path: str) -> None:
         """End what a dead run has left running, or remove what was left half-made."""
@@ -456,15 +504,23 @@ class Store:
             if path:
                 orphans.end(path)
             return
-        uid = path.rpartition("_")[2]
-        if not self.published(uid):
-            remove_tree(path)
-            with suppress(OSError):
-                os.unlink(self.place("files", uid + ".json"))
+        uid = _uid(path)
+        # In this order: an entry that is published now may be removed, and wait, a moment later.
+        if not self.published(uid) and not self._is_leaving(uid):
+            self._drop(path)
             with suppress(OSError):
                 for identity in os.listdir(self.place("entries")):
                     with suppress(OSError):
                         os.unlink(self.place("entries", identity, f".{uid}"))
+
+    def _is_leaving(self, uid: str) -> bool:
+        """Whether an entry ``uid`` was removed whose payload waits for the runs that use it."""
+        return os.path.exists(self.place("staging", f"{_GONE}{uid}.json"))
+
+    def _drop(self, path: str) -> None:
+        remove_tree(path)
+        with suppress(OSError):
+            os.unlink(self.place("files", _uid(path) + ".json"))
 
     @contextmanager
     def lock(self, name: str, waiting: Callable[[str], None]) -> Iterator[None]:
@@ -474,7 +530,7 @@ class Store:
         try:
             # It only tells others for whom they wait; a full disk must not keep gc from its work.
             with suppress(OSError):
-                _write_over(handle, {"name": name})
+                records.write_over(handle, {"name": name})
             yield
         finally:
             locks.release(path, handle)
@@ -485,7 +541,7 @@ class Store:
         def wait(handle: int) -> None:
             nonlocal told
             if not told:
-                waiting(_holder(handle))
+                waiting(records.holder(handle))
                 told = True
             self.wait_for(handle)
 
@@ -496,27 +552,6 @@ class Store:
             raise
         except OSError as problem:
             raise disk_error(problem, path) from None
-
-
-def owner() -> dict[str, Any]:
-    """Who we are, so that others can say for whom they wait."""
-    return {"host": os.uname().nodename, "pid": os.getpid(), "since": time.time()}
-
-
-def remove_tree(path: str) -> None:
-    """Remove a directory tree as far as that is possible, read-only folders included."""
-    import shutil
-
-    if os.path.islink(path) or not os.path.isdir(path):
-        with suppress(OSError):
-            os.unlink(path)
-        return
-    shutil.rmtree(path, ignore_errors=True)
-    if os.path.isdir(path):
-        for folder, _, _ in os.walk(path):
-            with suppress(OSError):
-                os.chmod(folder, 0o700)
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_in(folder: str, path: str, text: str) -> None:
@@ -536,58 +571,10 @@ def _write(path: str, text: str, sync: bool = False) -> None:
             os.fsync(stream.fileno())
 
 
+def _uid(path: str) -> str:
+    """The uid that the name of a payload or of a record ends with."""
+    return re.split("[_-]", os.path.basename(path).removesuffix(".json"))[-1]
+
+
 def _newest_first(entries: list[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: -entry.created)
-
-
-def _write_over(handle: int, data: Mapping[str, Any]) -> None:
-    """Make ``data`` the content of an open staging record; raises ``OSError``."""
-    text = json.dumps({**data, **owner()}).encode()
-    os.pwrite(handle, text, 0)
-    os.ftruncate(handle, len(text))
-
-
-def _record(handle: int) -> dict[str, Any]:
-    """What a staging record says; one that was cut off says nothing."""
-    try:
-        data = json.loads(os.pread(handle, 65536, 0))
-        return {"path": str(data["path"]), "after": [str(n) for n in data.get("after") or ()]}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {"path": "", "after": []}
-
-
-def _holder(handle: int) -> str:
-    try:
-        data = json.loads(os.pread(handle, 65536, 0))
-        return f"process {data['pid']} on {data['host']}"
-    except (OSError, ValueError, KeyError):
-        return "another run"
-
-
-def disk_error(problem: OSError, path: str) -> Error:
-    """An ``OSError`` of the store in words a user can act on."""
-    import errno
-
-    path = problem.filename if isinstance(problem.filename, str) else path
-    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Error(
-            "no-space",
-            f"no space left to write {path}",
-            hint="make room, or keep the cache elsewhere: export CM_REPOS=/path/with/space",
-            context=(str(problem),),
-        )
-    if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return Error(
-            "not-writable",
-            f"cannot write {path}: {problem.strerror}",
-            hint="check its owner, or keep the cache elsewhere: export CM_REPOS=/your/path",
-        )
-    odd = (errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EISDIR, errno.ENOENT)
-    return Error(
-        "file-error",
-        f"{path}: {problem.strerror or problem}",
-        hint="a folder of the cache is not what it was: look at it, move away what should not "
-        "be there, and repeat the command"
-        if problem.errno in odd and path
-        else "",
-    )

@@ -17,9 +17,9 @@ UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """How a file system says that it has no locks."""
 
 
-def lock(handle: int) -> None:
-    """Wait until the open file is ours alone; raises ``OSError``."""
-    fcntl.flock(handle, fcntl.LOCK_EX)
+def lock(handle: int, *, shared: bool = False) -> None:
+    """Wait until the open file is ours, alone unless ``shared``; raises ``OSError``."""
+    fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
@@ -35,14 +35,17 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
     return True
 
 
-def is_held(path: str | os.PathLike[str]) -> bool:
-    """Whether somebody holds the lock of ``path``: not where there is no such file."""
+def is_held(path: str | os.PathLike[str], *, shared: bool = True) -> bool:
+    """Whether somebody holds the lock of ``path``: not where there is no such file.
+
+    A shared lock counts only where ``shared`` is false: looks do not take each other for holders.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        return not try_lock(handle, shared=True)
+        return not try_lock(handle, shared=shared)
     finally:
         os.close(handle)
 
@@ -58,7 +61,7 @@ def acquire(path: str | os.PathLike[str], wait: Callable[[int], None] = lock) ->
         try:
             if not try_lock(handle):
                 wait(handle)
-            if _is_still(handle, path):
+            if is_still(handle, path):
                 return handle
         except BaseException:
             os.close(handle)
@@ -75,7 +78,8 @@ def release(path: str | os.PathLike[str], handle: int) -> None:
         os.close(handle)
 
 
-def _is_still(handle: int, path: str | os.PathLike[str]) -> bool:
+def is_still(handle: int, path: str | os.PathLike[str]) -> bool:
+    """Whether the open file is still the one at ``path``."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

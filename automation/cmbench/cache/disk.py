@@ -1,0 +1,53 @@
+"""What the disk does to the store: trees that resist their removal, errors in a user's words."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from cmbench.errors import Error
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory tree as far as that is possible, read-only folders included."""
+    import shutil
+
+    if os.path.islink(path) or not os.path.isdir(path):
+        with suppress(OSError):
+            os.unlink(path)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.isdir(path):
+        for folder, _, _ in os.walk(path):
+            with suppress(OSError):
+                os.chmod(folder, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def disk_error(problem: OSError, path: str) -> Error:
+    """An ``OSError`` of the store in words a user can act on."""
+    import errno
+
+    path = problem.filename if isinstance(problem.filename, str) else path
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Error(
+            "no-space",
+            f"no space left to write {path}",
+            hint="make room, or keep the cache elsewhere: export CM_REPOS=/path/with/space",
+            context=(str(problem),),
+        )
+    if problem.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return Error(
+            "not-writable",
+            f"cannot write {path}: {problem.strerror}",
+            hint="check its owner, or keep the cache elsewhere: export CM_REPOS=/your/path",
+        )
+    odd = (errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EISDIR, errno.ENOENT)
+    return Error(
+        "file-error",
+        f"{path}: {problem.strerror or problem}",
+        hint="a folder of the cache is not what it was: look at it, move away what should not "
+        "be there, and repeat the command"
+        if problem.errno in odd and path
+        else "",
+    )
