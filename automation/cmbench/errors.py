@@ -5,6 +5,7 @@ Its codes, what they mean and their exit codes are in ``error_codes``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 
@@ -56,21 +57,62 @@ class Error(Exception):
 
         Below the first line none is longer than ``width`` unless a path or word is.
         """
-        lines = [f"error [{self.code}]: {self.message}"]
+        first, *more = visible(self.message).splitlines() or [""]
+        # What follows is indented as a cause is: no text can look like a label of ours.
+        lines = [f"error [{self.code}]: {first}", *(f"    {line.strip()}" for line in more)]
         if self.chain:
-            lines += _labelled("step", " > ".join(self.chain), width)
+            lines += _labelled("step", visible(" > ".join(self.chain), lines=False), width)
         if self.doing:
-            lines += _labelled("doing", self.doing, width)
+            lines += _labelled("doing", visible(self.doing, lines=False), width)
         if self.context:
             lines.append("  cause:")
-            lines += [part for line in self.context for part in _kept(line, width)]
+            lines += [
+                part
+                for text in self.context
+                for line in visible(text).splitlines() or [""]
+                for part in _kept(line, width)
+            ]
         if self.hint:
-            lines += _labelled("next", _commands_apart(self.hint), width)
+            lines += _labelled("next", _commands_apart(visible(self.hint)), width)
         if self.log:
-            lines.append(f"  log:    {self.log}")
+            lines.append(f"  log:    {visible(self.log, lines=False)}")
         if self.record:
-            lines.append(f"  record: {self.record}")
+            lines.append(f"  record: {visible(self.record, lines=False)}")
         return "\n".join(lines)
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str, lines: bool = True) -> str:
+    """``text`` as it may go to a terminal: nothing in it moves the cursor or turns the text round.
+
+    Colours go, other control characters become ``\\x1b`` and the like; without ``lines`` the ends
+    of lines too.
+    """
+    if text.isprintable():
+        return text
+    text = _CONTROL.sub(_escaped, _COLOUR.sub("", text.replace("\r\n", "\n")))
+    return text if lines else text.replace("\n", "\\n")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
+
+
+def shell_word(text: str) -> str:
+    """``text``, such as a path, as one word of a command to copy, on one line."""
+    import shlex
+
+    if text.isprintable():
+        return shlex.quote(text)
+    inside = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(c if c.isprintable() else _escaped_bytes(c) for c in inside) + "'"
+
+
+def _escaped_bytes(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
 
 
 def _exit_code(code: str) -> int:

@@ -467,3 +467,12 @@ def test_wrong_locks_are_refused(app: Lab, tmp_path: Path) -> None:
     app.script("run-app", run="exit 1")
     app.run("run,app", lock=str(lock))
     assert not lock.exists()
+
+
+def test_a_secret_variable_that_a_script_reads_does_not_stand_in_the_way(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record has no fingerprint of it to compare with."""
+    monkeypatch.setenv("HF_TOKEN", "verysecret")
+    lab.script("app-x", run="echo $HF_TOKEN")
+    assert lab.call("replay", artifact=run_id(lab.run("app,x"))).answer["return"] == 0

@@ -146,3 +146,23 @@ def test_find_and_help_fit_into_80_columns(talker: Lab) -> None:
         assert max(map(len, result.out.splitlines())) <= 80, result.out
         assert "variation-29" in result.out
     assert "Many inputs" in talker.call("show", tags="get,many").out
+
+
+def test_nothing_that_a_script_says_moves_the_cursor(lab: Lab) -> None:
+    """Its output, its values and its progress, on the way to the console."""
+    lab.script(
+        "app-x",
+        new_env_keys=["ANSWER"],
+        print_env_at_the_end={"ANSWER": "The answer"},
+        customize="""
+def preprocess(i):
+    print('said \\x1b[2K\\x1b[1A\\rnext: rm')
+    i['env']['ANSWER'] = '42\\n  next:   rm \\x1b]0;title\\x07'
+    return {'return': 0}
+""",
+        run="printf 'native \\033[2J\\033[1;31mred\\033[0m\\n'",
+    )
+    shown = lab.run("app,x", verbose=True).out
+    assert not [c for c in shown if c in "\x1b\x07\r"]
+    assert "native \\x1b[2Jred" in shown
+    assert "The answer: 42\\n  next:   rm \\x1b]0;title\\x07" in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from cmbench.errors import Error, did_you_mean
+from cmbench.errors import Error, did_you_mean, shell_word
 from cmbench.format.dialect import DIALECTS
 from cmbench.format.meta import META_FILES
 from cmbench.format.model import Script, Tags
@@ -37,7 +37,9 @@ class Workbench:
         for path in self.paths:
             row = self.index.rows()[path]
             if row.faults and not row.tags:
-                raise Error("bad-meta", row.faults[0], hint=f"see: cm lint script --path={path}")
+                raise Error(
+                    "bad-meta", row.faults[0], hint=f"see: cm lint script --path={shell_word(path)}"
+                )
             yield self.index.script(path)
 
     def by_repository(self) -> dict[str, list[Script]]:

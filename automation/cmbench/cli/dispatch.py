@@ -9,7 +9,7 @@ from typing import Any
 
 from cmbench.cli.commands import verb_of
 from cmbench.cli.reply import Answer, Command, refuse_unknown
-from cmbench.errors import Error, internal
+from cmbench.errors import Error, internal, visible
 from cmbench.session.workspace import Workspace
 
 
@@ -54,7 +54,7 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     reply = verb.function()(command)
     if command.console:
         shown = reply.shown(command.as_json)
-        print(shown or "", end="" if shown is None else "\n", flush=True)
+        print(visible(shown or ""), end="" if shown is None else "\n", flush=True)
     if reply.error is not None:
         raise reply.error
     return {"return": 0, **reply.answer}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cmbench.errors import Error, did_you_mean
+from cmbench.errors import Error, did_you_mean, visible
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
@@ -38,7 +38,7 @@ class Command(Call):
     def say(self, text: str) -> None:
         """Print a line now, where a console waits for the text."""
         if self.console:
-            print(text, flush=True)
+            print(visible(text), flush=True)
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

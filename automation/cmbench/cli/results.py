@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cmbench.cli.reply import Answer, Command, Reply
-from cmbench.errors import Error
+from cmbench.errors import Error, visible
 from cmbench.format.model import Script
 from cmbench.session.call import RunRequest
 
@@ -27,7 +27,7 @@ def warn(command: Command, texts: Iterable[str]) -> None:
     """Tell what should be known, away from the results."""
     if command.console:
         for text in texts:
-            print(text, file=sys.stderr)
+            print(visible(text), file=sys.stderr)
 
 
 def answer_of(ran: Ran) -> Answer:

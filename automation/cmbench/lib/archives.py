@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from cmbench.errors import Error
+from cmbench.errors import Error, shell_word
 from cmbench.lib import locks
 from cmbench.lib.files import CHUNK, Progress, file_error, require_space
 from cmbench.lib.probe import which
@@ -505,6 +505,6 @@ def _corrupt(archive: Path, member: str, problem: Exception) -> Error:
     return Error(
         "archive-corrupt",
         f"{archive} is damaged or cut off{at}",
-        hint=f"remove it and get it again: rm '{archive}'",
+        hint=f"remove it and get it again: rm {shell_word(str(archive))}",
         context=(f"{type(problem).__name__}: {problem}",),
     )

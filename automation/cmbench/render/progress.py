@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import IO, Any
 
 from cmbench.api.events import Event, Step
+from cmbench.errors import visible
 from cmbench.format.model import RunOptions
 from cmbench.lib.text_files import size_text
 
@@ -38,7 +39,7 @@ class Silent:
         if self._out is None:
             return
         try:
-            print(line, file=self._out, flush=True)
+            print(visible(line), file=self._out, flush=True)
         except OSError:
             # Nobody reads any more (``| head``), or it is full; the run itself goes on.
             self._out = None
@@ -53,7 +54,7 @@ class Silent:
     def warning(self, event: Event) -> None:
         """Show what is not as it should be, away from the results."""
         if self._warns:
-            print(event.text, file=sys.stderr)
+            print(visible(event.text), file=sys.stderr)
 
     def faults(self, event: Event) -> None:
         """Show what is wrong with a script of somebody else."""
@@ -142,11 +143,11 @@ class Live(Silent):
 
     def say(self, line: str) -> None:
         """Let a line scroll by."""
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(visible(line), markup=False, soft_wrap=True)
 
     def note(self, event: Event) -> None:
         """Show a note below the running steps."""
-        self._note = event.text
+        self._note = visible(event.text, lines=False)
 
     waiting = note
 
@@ -207,8 +208,8 @@ def step_line(step: Step, width: int = _WIDTH) -> str:
 def progress_text(data: Mapping[str, Any], bar: bool = False) -> str:
     """``Offline performance 12 of 60 s`` with a bar where there is room for one."""
     done, total = _number(data.get("done")), _number(data.get("total"))
-    unit = str(data.get("unit", ""))
-    label = str(data.get("label", ""))[:40]
+    unit = visible(str(data.get("unit", "")), lines=False)
+    label = visible(str(data.get("label", "")), lines=False)[:40]
     if not total:
         return f"{label} {_amount(done, unit)}".strip()
     share = min(max(done / total, 0.0), 1.0)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cmbench.api.running import Ran
+from cmbench.errors import visible
 from cmbench.render.listing import closing_text
 
 
@@ -27,12 +28,12 @@ def _result_lines(ran: Ran) -> Iterator[str]:
     script, quiet = ran.request.script, ran.request.options.quiet
     shown = ran.secrets.data(ran.env)
     if script.host_facts:
-        yield "\n".join(f"{key}={value}" for key, value in shown.items())
+        yield "\n".join(f"{key}={visible(str(value), lines=False)}" for key, value in shown.items())
         return
     if not quiet:
         for key, title in script.print_env_at_the_end.items():
             if key in shown:
-                yield f"{title}: {shown[key]}"
+                yield f"{title}: {visible(str(shown[key]), lines=False)}"
     if not quiet or len(ran.steps) > 1:
         yield closing_text(ran.steps, ran.record)
 

@@ -242,7 +242,7 @@ def _variable_obstacles(record: Mapping[str, Any]) -> Iterator[str]:
     read: dict[str, str] = {}
     for step in record["steps"]:
         for key, then in step.get("reads", {}).items():
-            if key.startswith("os:"):
+            if key.startswith("os:") and _SECRET not in then:
                 read.setdefault(key[3:], then)
     for name, then in read.items():
         if fingerprint(name, os.environ.get(name, MISSING)) != then:

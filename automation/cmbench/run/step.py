@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.cache.store import disk_error
-from cmbench.errors import Error
+from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
 from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
@@ -298,7 +298,7 @@ class StepRunner:
         if self._quiet or stdin is None or not stdin.isatty():
             raise unanswered(prompt, frame, doing)
         self._reporter.end()
-        print(f"{frame.label} asks: {prompt}", end="", file=sys.__stderr__, flush=True)
+        print(visible(f"{frame.label} asks: {prompt}"), end="", file=sys.__stderr__, flush=True)
         answer = stdin.readline()
         self._reporter.begin(0)
         if not answer:
@@ -355,7 +355,7 @@ class StepRunner:
                 f"{os.path.basename(path)} of {frame.script.alias} {_status_text(status)}",
                 context=(*seen, *_files_of_failure(frame, place.cwd)),
                 doing=os.path.basename(path),
-                hint=f"{advice}\nrepeat this step alone: bash {repeat}".lstrip("\n"),
+                hint=f"{advice}\nrepeat this step alone: bash {shell_word(repeat)}".lstrip("\n"),
             )
         _take_over(frame, place.cwd)
         self._learn(frame)

@@ -360,7 +360,7 @@ def test_a_cut_off_archive_is_noticed(tmp_path: Path, kind: str, part: float) ->
         extract(archive, tmp_path / "box/out")
     assert caught.value.code == "archive-corrupt"
     assert str(archive) in caught.value.message
-    assert caught.value.hint == f"remove it and get it again: rm '{archive}'"
+    assert caught.value.hint == f"remove it and get it again: rm {archive}"
     assert list((tmp_path / "box").iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from cmbench.cache.store import Entry
 from cmbench.cli.commands import OF_ENTRIES
 from cmbench.cli.reply import Command, Item, Reply, refuse_unknown
 from cmbench.cli.results import entries_of, named_entries, names_entries, request_of
-from cmbench.errors import Error
+from cmbench.errors import Error, visible
 from cmbench.render.cache import count, entries_text, why_text
 
 
@@ -58,7 +58,7 @@ def remove_cache(command: Command) -> Reply:
 
 
 def _confirm(entries: Sequence[Entry]) -> None:
-    print(entries_text(entries, [e.created for e in entries]))
+    print(visible(entries_text(entries, [e.created for e in entries])))
     if not sys.stdin.isatty():
         raise Error("bad-value", "nothing was removed", hint="add -f to remove without a question")
     try:

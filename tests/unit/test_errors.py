@@ -1,0 +1,42 @@
+"""What a user sees of a failure, whatever stands in its texts."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+import pytest
+
+from cmbench.errors import Error, shell_word, visible
+
+FORGED = "a\n  next:   rm -rf ~\x1b[2K\x1b[1A\rerror\x9b2J\u202ex"
+
+
+@pytest.mark.parametrize("where", ["message", "context", "doing"])
+def test_no_text_can_forge_a_line(where: str) -> None:
+    texts = {"message": "m", "context": ("c",), "doing": "d"}
+    texts[where] = (FORGED,) if where == "context" else FORGED
+    shown = Error("bad-value", **texts, hint="the true one").within(FORGED).render()
+    assert [line for line in shown.splitlines() if line.startswith("  next:")] == [
+        "  next:   the true one"
+    ]
+    assert not [c for c in shown if c in "\x1b\r\x9b\u202e"]
+
+
+def test_a_long_text_over_several_lines_stays_readable() -> None:
+    assert Error("bad-value", "first\nsecond").render() == "error [bad-value]: first\n    second"
+
+
+def test_colours_go_and_other_controls_are_seen() -> None:
+    assert visible("\x1b[1;31mred\x1b[0m\tok\x07") == "red\tok\\x07"
+    assert visible("a\nb") == "a\nb"
+    assert visible("a\nb", lines=False) == "a\\nb"
+
+
+@pytest.mark.parametrize("path", ["plain.tar", "it's a.tar", "a\nrm -rf x", "$(x) `y` \x1b[2K", ""])
+def test_a_path_in_a_hint_is_one_word_of_the_shell_on_one_line(path: str) -> None:
+    word = shell_word(path)
+    assert word.isprintable()
+    told = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, text=True)
+    assert told.stdout == path
+    assert word == shlex.quote(path) or not path.isprintable()
