@@ -12,14 +12,13 @@ from cmbench.errors import Error
 from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
 
-calibration_lists = siblings.hooks(__file__, "calibration_lists")
+shared = siblings.hooks(__file__, "cases")
 
 MODALITIES = ("t1", "t1ce", "t2", "flair")
 PARTS = (*MODALITIES, "seg")
 # How many cases of each grade the training data of BraTS 2019 have.
 GRADES = {"HGG": 259, "LGG": 76}
 ARCHIVE = "MICCAI_BraTS_2019_Data_Training"
-LIST = "cases.txt"
 # What the rules allow to calibrate with: so many cases, none of which is judged.
 CALIBRATION_CASES = 40
 # The rules' list writes HGG__NAME for the folder NAME in HGG.
@@ -29,9 +28,6 @@ HOW = (
     f"register at {SITE}, unpack {ARCHIVE}, then give --brats_path=DIR (in the command of a "
     "benchmark: --adr.original-dataset.brats_path=DIR); or use _tiny"
 )
-SHOWN = 5
-# What the cases of a part are for.
-USES = {"validation": "the benchmark", "calibration": "calibration"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +61,15 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint=HOW,
         )
     folder = cases_folder(env["CM_BRATS_PATH"])
-    cases, use = wanted(env), USES[env["CM_DATASET_TYPE"]]
+    cases, use = wanted(env), shared.USES[env["CM_DATASET_TYPE"]]
     print(f"{folder}: {check(folder, cases, use).line(len(cases), use)}")
     return {"return": 0, "relies_on": [path for case in cases for path in files(folder, case)]}
 
 
 def wanted(env: Mapping[str, str]) -> list[str]:
-    """The cases of the benchmark, or those that its rules allow to calibrate with."""
-    if env["CM_DATASET_TYPE"] == "calibration":
-        path = env["CM_CALIBRATION_LIST_FILE_WITH_PATH"]
-        found = calibration_lists.entries(path, CALIBRATION_CASES, LISTED, "cases")
-        return [case.replace("__", "/", 1) for case in found]
-    return listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-
-
-def listed(script: str) -> list[str]:
-    """The cases of the benchmark, in its order: those of fold 1, which the model has not seen."""
-    with open(os.path.join(script, LIST), encoding="utf-8") as file:
-        return file.read().split()
+    """The cases of the benchmark: those of fold 1, which the model has not seen; or the rules'."""
+    found = shared.wanted(env, CALIBRATION_CASES, LISTED)
+    return [case.replace("__", "/", 1) for case in found]
 
 
 def cases_folder(given: str) -> str:
@@ -117,8 +104,7 @@ def check(folder: str, cases: Sequence[str], use: str) -> Survey:
         f"{folder} lacks {len(found.lacking)} of the {needed} files that {use} needs",
         context=[
             f"found {sum(found.counts.values())} of {sum(GRADES.values())} cases: {parts}",
-            *found.lacking[:SHOWN],
-            *(["..."] if len(found.lacking) > SHOWN else []),
+            *shared.some(found.lacking),
         ],
         hint=_remedy(found.lacking),
     )
@@ -159,19 +145,7 @@ def _remedy(lacking: Sequence[str]) -> str:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Set the folder of the cases and the list of those that are used."""
     env = i["env"]
-    tiny = env.get("CM_DATASET_FORM") == "tiny"
-    path = os.path.join(os.getcwd(), LIST)
-    if tiny:
-        folder = os.path.join(os.getcwd(), "data")
-        cases = listed(os.getcwd())
-    else:
-        folder = cases_folder(env["CM_BRATS_PATH"])
-        cases = wanted(env)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("".join(f"{case}\n" for case in cases))
-    env["CM_DATASET_PATH"] = folder
-    if env["CM_DATASET_TYPE"] == "calibration":
-        env["CM_CALIBRATION_DATASET_PATH"] = folder
-    env["CM_DATASET_CASES_FILE_PATH"] = path
-    env["CM_DATASET_SIZE"] = str(len(cases))
-    return {"return": 0, "version": "1.0" if tiny else "2019"}
+    if env.get("CM_DATASET_FORM") == "tiny":
+        made = os.getcwd()
+        return shared.hand_out(env, os.path.join(made, "data"), shared.listed(made), "1.0")
+    return shared.hand_out(env, cases_folder(env["CM_BRATS_PATH"]), wanted(env), "2019")

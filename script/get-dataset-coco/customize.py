@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import siblings
+
+pictures = siblings.hooks(__file__, "pictures")
 
 COUNT = 5000
-SHOWN = 3
 PICTURES = "val2017"
 LIST = os.path.join("annotations", "instances_val2017.json")
 ARCHIVES = {
@@ -54,17 +55,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def file_names(annotations: str) -> list[str]:
     """The pictures that the list names; Error when it is not that of COCO's validation part."""
-    try:
-        with open(annotations, encoding="utf-8") as file:
-            told = json.load(file)
-        names = [str(image["file_name"]) for image in told["images"]]
-        boxes = len(told["annotations"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Error(
-            "data-wrong",
-            f"{annotations} is no list of COCO: {error}",
-            hint=f"--coco_path must name the folder above {PICTURES} and {LIST}",
-        ) from error
+    hint = f"--coco_path must name the folder above {PICTURES} and {LIST}"
+    names, boxes = pictures.listed(annotations, "is no list of COCO", hint)
     if len(names) != COUNT:
         raise Error(
             "data-incomplete",
@@ -79,10 +71,9 @@ def check(folder: str, names: list[str]) -> None:
     """Raise Error when pictures are missing."""
     missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
     if missing:
-        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
         raise Error(
             "data-incomplete",
             f"{len(missing)} of {len(names)} pictures are not in {folder}",
             hint="unpack val2017.zip again, or leave --coco_path out to download it",
-            context=[f"missing: {shown}"],
+            context=[pictures.some(missing)],
         )

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench.lib import siblings
+
+pictures = siblings.hooks(__file__, "pictures")
 
 COUNT = 50000
 NAME = "ILSVRC2012_val_{:08d}.JPEG"
 ARCHIVE = "ILSVRC2012_img_val.tar"
 # So many images, the first ones, are published for tries.
 SAMPLE = 500
-SHOWN = 3
 # Where the images lie below a folder of the whole data set, as its two sources have it.
 INSIDE = ("", "val", "ILSVRC2012_img_val", "Data/CLS-LOC/val", "ILSVRC/Data/CLS-LOC/val")
 SOURCES = (
@@ -109,14 +111,13 @@ def find(root: str, count: int) -> str:
     missing = [name for name in names if name not in there]
     if not missing:
         return folder
-    shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
     none = len(missing) == count
     raise Error(
         "data-incomplete",
         f"{folder} has no image {NAME.format(1)} and so on, or empty ones"
         if none
         else f"{len(missing)} of the {count} images are missing or empty in {folder}",
-        context=[] if none else [f"missing: {shown}"],
+        context=[] if none else [pictures.some(missing)],
         hint=f"--imagenet_path must name the folder of the images or {ARCHIVE}"
         if none
         else f"unpack {ARCHIVE} again, or give it as --imagenet_path",

@@ -11,14 +11,11 @@ from cmbench.errors import Error
 from cmbench.lib import siblings
 from cmbench.lib.programs import run_program
 
-calibration_lists = siblings.hooks(__file__, "calibration_lists")
+shared = siblings.hooks(__file__, "cases")
 
 NAMES = ("imaging.nii.gz", "segmentation.nii.gz")
 # The benchmark has one case twice, under a number that KiTS19 does not have.
 COPIES = {"case_00400": "case_00185"}
-LIST = "cases.txt"
-# What the cases of a part are for.
-USES = {"validation": "the benchmark", "calibration": "calibration"}
 # What the rules allow to calibrate with: so many cases, none of which is judged.
 CALIBRATION_CASES = 20
 CASE = re.compile(r"case_\d{5}")
@@ -40,22 +37,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint=HOW,
         )
     folder = cases_folder(env["CM_KITS19_PATH"])
-    files = check(folder, wanted(env), USES[env["CM_DATASET_TYPE"]])
+    files = check(folder, wanted(env), shared.USES[env["CM_DATASET_TYPE"]])
     return {"return": 0, "relies_on": files}
 
 
 def wanted(env: Mapping[str, str]) -> list[str]:
     """The cases of the benchmark, or those that its rules allow to calibrate with."""
-    if env["CM_DATASET_TYPE"] == "calibration":
-        path = env["CM_CALIBRATION_LIST_FILE_WITH_PATH"]
-        return calibration_lists.entries(path, CALIBRATION_CASES, CASE, "cases")
-    return listed(env["CM_TMP_CURRENT_SCRIPT_PATH"])
-
-
-def listed(script: str) -> list[str]:
-    """The cases of the benchmark, in its order."""
-    with open(os.path.join(script, LIST), encoding="utf-8") as file:
-        return file.read().split()
+    return shared.wanted(env, CALIBRATION_CASES, CASE)
 
 
 def cases_folder(given: str) -> str:
@@ -74,7 +62,7 @@ def check(folder: str, cases: list[str], use: str) -> list[str]:
         raise Error(
             "data-incomplete",
             f"{folder} lacks {len(missing)} of the {len(files)} files that {use} needs",
-            context=[*missing[:5], *(["..."] if len(missing) > 5 else [])],
+            context=shared.some(missing),
             hint=HOW,
         )
     return files
@@ -85,16 +73,5 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     if env.get("CM_DATASET_FORM") == "tiny":
         folder = os.path.join(os.getcwd(), "data")
-        cases = sorted(os.listdir(folder))
-    else:
-        folder = cases_folder(env["CM_KITS19_PATH"])
-        cases = wanted(env)
-    path = os.path.join(os.getcwd(), LIST)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("".join(f"{case}\n" for case in cases))
-    env["CM_DATASET_PATH"] = folder
-    if env["CM_DATASET_TYPE"] == "calibration":
-        env["CM_CALIBRATION_DATASET_PATH"] = folder
-    env["CM_DATASET_CASES_FILE_PATH"] = path
-    env["CM_DATASET_SIZE"] = str(len(cases))
-    return {"return": 0, "version": "1.0" if env.get("CM_DATASET_FORM") == "tiny" else "2019"}
+        return shared.hand_out(env, folder, sorted(os.listdir(folder)), "1.0")
+    return shared.hand_out(env, cases_folder(env["CM_KITS19_PATH"]), wanted(env), "2019")

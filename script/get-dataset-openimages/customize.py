@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -54,23 +53,14 @@ def find_annotations(env: Mapping[str, Any], root: str) -> str:
 
 def file_names(annotations: str, count: int) -> list[str]:
     """The pictures that the list names, the first ``count`` of them unless that is 0."""
-    try:
-        with open(annotations, encoding="utf-8") as file:
-            told = json.load(file)
-        names = [str(image["file_name"]) for image in told["images"]]
-        boxes = len(told["annotations"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Error(
-            "data-wrong",
-            f"{annotations} has no annotations in COCO's format: {error}",
-            hint="leave --annotations_path out to download the list of the benchmark",
-        ) from error
+    hint = "leave --annotations_path out to download the list of the benchmark"
+    wrong = "has no annotations in COCO's format"
+    names, boxes = pictures.listed(annotations, wrong, hint)
     if not count and len(names) != COUNT:
         raise Error(
             "data-incomplete",
             f"{annotations} lists {len(names)} pictures with {boxes} boxes, "
             f"the benchmark has {COUNT} pictures",
-            hint="leave --annotations_path out to download the list of the benchmark, or ask for "
-            f"fewer pictures: _size.{len(names)}",
+            hint=f"{hint}, or ask for fewer pictures: _size.{len(names)}",
         )
     return names[: count or None]

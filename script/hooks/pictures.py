@@ -26,17 +26,35 @@ def fetch(i: dict[str, Any], key: str, names: Sequence[str], folder: str, url: s
     run_program(i, "fetch")
 
 
+def listed(annotations: str, wrong: str, hint: str) -> tuple[list[str], int]:
+    """The images that a list in COCO's format names, and how many boxes it has.
+
+    Raises Error (``data-wrong``), which says what is ``wrong``, when the file is no such list.
+    """
+    try:
+        with open(annotations, encoding="utf-8") as file:
+            told = json.load(file)
+        names = [str(image["file_name"]) for image in told["images"]]
+        return names, len(told["annotations"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Error("data-wrong", f"{annotations} {wrong}: {error}", hint=hint) from error
+
+
+def some(missing: Sequence[str]) -> str:
+    """The first of the images that are missing, for the context of an Error."""
+    return "missing: " + ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
+
+
 def check(folder: str, names: Sequence[str], what: str, context: Sequence[str] = ()) -> None:
     """Raise Error when images are missing or empty; ``what`` names them in the message."""
     missing = [name for name in names if not _there(os.path.join(folder, name))]
     if missing:
-        shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
         raise Error(
             "data-incomplete",
             f"{len(missing)} of {len(names)} {what} are not in {folder}",
             hint="leave --images_path out to download them, or fetch those that are missing into "
             f"this folder with --store={folder}",
-            context=[f"missing: {shown}", *context],
+            context=[some(missing), *context],
         )
 
 

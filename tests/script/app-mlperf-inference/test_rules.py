@@ -5,8 +5,8 @@ from __future__ import annotations
 import mlperf_catalog as catalog
 import pytest
 import yaml
+from mlperf_catalog import benchmark as rules_of
 from mlperf_catalog import plugins
-from mlperf_harness.benchmarks.base import rules_of
 from mlperf_harness.settings import SCENARIOS
 
 import benchmark_lab as lab

@@ -79,7 +79,7 @@ def test_tumours_have_the_parts_and_the_labels_of_brats() -> None:
 
 
 def test_the_benchmark_has_the_67_cases_of_fold_1() -> None:
-    cases = customize.listed(str(SCRIPT))
+    cases = customize.shared.listed(str(SCRIPT))
     assert len(set(cases)) == 67
     assert sum(case.startswith("LGG/") for case in cases) == 14
     assert (cases[0], cases[-1]) == ("HGG/BraTS19_2013_13_1", "LGG/BraTS19_TCIA13_630_1")
@@ -208,7 +208,7 @@ def test_without_a_folder_it_says_where_the_data_is() -> None:
 def test_the_users_folder_and_the_list_are_handed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = written(tmp_path / "data", *customize.listed(str(SCRIPT)))
+    data = written(tmp_path / "data", *customize.shared.listed(str(SCRIPT)))
     monkeypatch.chdir(tmp_path)
     env: dict[str, Any] = {"CM_BRATS_PATH": str(data), "CM_TMP_CURRENT_SCRIPT_PATH": str(SCRIPT)}
     env["CM_DATASET_TYPE"] = "validation"

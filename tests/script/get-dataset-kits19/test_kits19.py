@@ -44,7 +44,7 @@ def test_a_seed_makes_the_same_cases_however_many() -> None:
 
 
 def test_the_rules_have_43_cases_one_of_them_twice() -> None:
-    cases = customize.listed(str(SCRIPT))
+    cases = customize.shared.listed(str(SCRIPT))
     assert len(set(cases)) == 43
     assert "case_00185" in cases
     assert customize.COPIES == {"case_00400": "case_00185"}

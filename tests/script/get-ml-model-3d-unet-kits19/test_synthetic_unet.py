@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from mlperf_catalog import benchmark as rules_of
 from mlperf_harness import records
-from mlperf_harness.benchmarks.base import rules_of
 from mlperf_harness.benchmarks.segmentation import Segmentation
 from mlperf_harness.settings import ModelSpec
 

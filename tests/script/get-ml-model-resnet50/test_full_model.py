@@ -11,8 +11,8 @@ from typing import Any
 import mlperf_catalog as catalog
 import numpy as np
 import pytest
+from mlperf_catalog import benchmark as rules_of
 from mlperf_harness import records
-from mlperf_harness.benchmarks.base import rules_of
 from mlperf_harness.benchmarks.image_classification import ImageClassification
 from mlperf_harness.settings import ModelSpec
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
+from mlperf_catalog import benchmark as rules_of
 from mlperf_harness import records
 from mlperf_harness.backends.base import Predictor
-from mlperf_harness.benchmarks.base import rules_of
 from mlperf_harness.benchmarks.detection import ObjectDetection
 from mlperf_harness.settings import MAIN, ModelSpec
 

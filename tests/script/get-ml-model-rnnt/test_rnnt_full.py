@@ -190,10 +190,10 @@ def checkpoint(path: Path, size: Any = NARROW, zipped: bool = False) -> Path:
 def test_a_checkpoint_becomes_a_model_that_the_benchmark_takes(
     tmp_path: Path, zipped: bool
 ) -> None:
+    from mlperf_catalog import benchmark as rules_of
     from mlperf_harness import records
     from mlperf_harness.backends import create
     from mlperf_harness.benchmarks import speech
-    from mlperf_harness.benchmarks.base import rules_of
     from mlperf_harness.pipeline.inference import solvers
     from mlperf_harness.settings import ModelSpec, Shape
 

@@ -8,17 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from mlperf_catalog import BenchmarkSpec, benchmark
+from mlperf_catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..jobs import AccuracyFigure
 
 Array = npt.NDArray[Any]
-
-
-def rules_of(name: str) -> BenchmarkSpec:
-    """The specification of the benchmark ``name``."""
-    return benchmark(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,6 @@ from .samples import taken
 
 # What LoadGen logs for each pair: the prediction and the label.
 PAIR_BYTES = 8
-DENSE_NAMES = ("dense_x",)
-OFFSET_NAMES = ("offsets",)
 # How the indices reach the model: [pairs, values], or [features, pairs] with offsets.
 PAIR_FIRST = "pair-first"
 FEATURE_FIRST = "feature-first"
