@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,3 +165,37 @@ def test_why_cache_says_that_all_counts(lab: Lab) -> None:
     lab.run("get,x")
     said = lab.call("why", "cache", tags="get,x", env={"CM_SIZE": "2"})
     assert "reads all of its env" in said.out + said.err
+
+
+def measured(lab: Lab, size: int = 10) -> Path:
+    """A script that measures with a data set below another entry; where the data lies."""
+    data = f"mkdir data; head -c {size} /dev/zero > data/samples\n"
+    data += "echo CM_DATA=$PWD/data > tmp-run-env.out\n"
+    lab.script("get-data", cache=True, new_env_keys=["CM_DATA"], run=data)
+    lab.script("get-list", cache=True, deps=[{"tags": "get,data"}], new_env_keys=["CM_DATA"])
+    lab.script("app", deps=[{"tags": "get,list"}], exclusive=["machine"], run="true\n")
+    assert lab.run("app").answer["return"] == 0
+    return next(lab.home.rglob("samples"))
+
+
+def test_a_damaged_data_set_is_no_input_of_a_measurement(lab: Lab) -> None:
+    samples = measured(lab)
+    samples.write_bytes(b"1" * 10)
+    said = lab.run("app")
+    assert said.answer["return"] != 0
+    assert "get-data" in said.err
+    assert "samples has other content" in said.err
+    assert "cm verify cache --tags=get,data" in said.err
+
+
+def test_a_data_set_that_was_only_touched_is_whole(lab: Lab) -> None:
+    samples = measured(lab)
+    os.utime(samples, (1, 1))
+    assert lab.run("app").answer["return"] == 0
+
+
+def test_packages_may_be_installed_into_an_environment_of_python(lab: Lab) -> None:
+    samples = measured(lab)
+    (samples.parent.parent / "pyvenv.cfg").touch()
+    samples.write_bytes(b"1" * 11)
+    assert lab.run("app").answer["return"] == 0

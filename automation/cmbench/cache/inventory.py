@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cmbench.cache.cache_entry import Entry, Reliance, output
+from cmbench.cache.store import Store
+from cmbench.errors import Error
 from cmbench.lib.files import file_checksum
 
 ALL_BYTES = 64 << 20
@@ -77,8 +79,11 @@ def survey(path: str, outputs: tuple[Reliance, ...]) -> tuple[int, Files]:
     return total, files
 
 
-def check(entry: Entry, files: Mapping[str, Any] | None) -> Check:
-    """Compare the payload of ``entry`` with what was recorded of it."""
+def check(entry: Entry, files: Mapping[str, Any] | None, in_full: bool = True) -> Check:
+    """Compare the payload of ``entry`` with what was recorded of it.
+
+    Reads every file of which the content was recorded, or only those written to since then.
+    """
     now = dict(plain_files(entry.path))
     if files is None:
         return Check(recorded=not now, added=len(now))
@@ -89,11 +94,37 @@ def check(entry: Entry, files: Mapping[str, Any] | None) -> Check:
         if info is None:
             faults.append(f"{name} is gone")
             continue
-        why, in_full = _difference(os.path.join(entry.path, name), info, state)
-        read += in_full
+        if not in_full and state[:2] == [info.st_size, info.st_mtime_ns]:
+            continue
+        why, was_read = _difference(os.path.join(entry.path, name), info, state)
+        read += was_read
         if why:
             faults.append(f"{name} {why}")
     return Check(len(files), read, tuple(faults), len(now))
+
+
+def require_whole(store: Store, keys: Iterable[str], seen: set[str]) -> None:
+    """Refuse to measure with damaged inputs: the entries ``keys`` and all they were made with.
+
+    An environment of Python grows by what is installed into it later, and is not looked at. What is
+    in ``seen`` was looked at before. Raises ``cache-damaged``.
+    """
+    pending = list(keys)
+    while pending:
+        key = pending.pop()
+        entry = None if key in seen else store.entry(key)
+        seen.add(key)
+        if entry is None or os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
+            continue
+        pending += entry.deps
+        faults = check(entry, store.files(entry), in_full=False).faults
+        if faults:
+            raise Error(
+                "cache-damaged",
+                f"{entry.script} in the cache is not as it was made: {faults[0]}",
+                context=(entry.path, *faults[1:4]),
+                hint=f"see what is damaged: cm verify cache --tags={','.join(entry.tags)}",
+            )
 
 
 def _difference(path: str, info: os.stat_result, state: list[Any]) -> tuple[str, bool]:

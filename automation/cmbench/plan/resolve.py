@@ -518,12 +518,12 @@ def changed(key: str, then: str, now: str) -> str:
     space, colon, name = key.partition(":")
     if colon and space == "laid":
         return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
-    if is_keyed(then):
-        return f"{key} has another value, a secret"
     if colon and space == "all":
         return "it reads all of its env, and other keys are set now"
     if key == "os:*":
         return "it reads all variables of the process, and some are others now"
+    if is_keyed(then):
+        return f"{key} has another value, a secret"
     return f"{key} was {shown_value(then)}, is {shown_value(now)}"
 
 

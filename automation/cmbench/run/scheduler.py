@@ -98,6 +98,7 @@ class Scheduler:
         self._directory = run_directory
         self._steps = 0
         self._has_worked = False
+        self._whole: set[str] = set()
 
     @property
     def _store(self) -> Store:
@@ -497,6 +498,10 @@ class Scheduler:
     @contextmanager
     def _exclusive(self, frame: Frame) -> Iterator[None]:
         names = sorted(frame.texts("exclusive"))
+        if ALONE in names:
+            from cmbench.cache.inventory import require_whole
+
+            require_whole(self._store, frame.entries, self._whole)
         if self._together is not None and ALONE in names:
             self._together.crew.alone("it measures")
         with ExitStack() as stack:
