@@ -412,11 +412,10 @@ def test_inputs_of_others_do_not_bind(mlc: Lab) -> None:
         input_description={"kind": {"desc": "a kind", "choices": ["a", "b"]}},
         new_env_keys=["KIND"],
     )
-    result = mlc.run("get,x", kind="c", kid="d", print_deps=True)
+    result = mlc.run("get,x", kind="c", kid="d", graph=True)
     assert result.env == {"KIND": "c"}
     assert 'knows no flag --kid; did you mean "kind"?' in result.err
-    assert "--print_deps" in result.err
-    assert mlc.run("get,x", fake_run=True).answer["code"] == "unknown-flag"
+    assert "--graph" in result.err
 
 
 def test_the_record_names_the_run_as_ever(mlc: Lab) -> None:
@@ -499,3 +498,90 @@ def preprocess(i):
     assert mlc.run("print,python").env == {"WHERE": "base"}
     misspelt = mlc.run("print,python", adr={"python": {"name": "tset"}})
     assert misspelt.answer["code"] == "not-registered", misspelt.answer
+
+
+@pytest.fixture(params=["cm", "mlc"])
+def foreign(request: pytest.FixtureRequest, lab: Lab) -> Lab:
+    """Scripts of the first engine or of MLC: one that depends on two others."""
+    hook = "def preprocess(i):\n    i['env']['RAN'] = 'yes'\n    return {'return': 0}\n"
+    paths = [
+        lab.script("get-b", run="echo b >> ran.txt\n"),
+        lab.script("get-c", run="echo c >> ran.txt\n"),
+        lab.script(
+            "get-a",
+            customize=hook,
+            run="echo a >> ran.txt\n",
+            deps=[{"tags": "get,b"}, {"tags": "get,c", "names": ["c"]}],
+            env={"SET": "1"},
+            new_env_keys=["RAN", "SET"],
+        ),
+    ]
+    if request.param == "mlc":
+        (lab.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    else:
+        for path in paths:
+            (path / "meta.yaml").rename(path / "_cm.yaml")
+    return lab
+
+
+def ran_here() -> str:
+    path = Path("ran.txt")
+    return "".join(path.read_text().split()) if path.exists() else ""
+
+
+def test_a_script_itself_is_not_run(foreign: Lab) -> None:
+    assert foreign.run("get,a", fake_run=True).env == {"SET": "1"}
+    assert ran_here() == "bc"
+    assert foreign.run("get,a", prepare=True, fake_deps=True).env == {"SET": "1"}
+    assert foreign.run("get,a", fake_deps=True).env == {"SET": "1", "RAN": "yes"}
+    assert ran_here() == "bca"
+
+
+def test_the_commands_of_dependencies(foreign: Lab) -> None:
+    result = foreign.run("get,a", print_deps=True, fake_run=True, fake_deps=True)
+    is_mlc = (foreign.repo / "meta.yaml").exists()
+    start = "mlcr " if is_mlc else "cm run script --tags="
+    commands = [start + "get,b", start + "get,c"]
+    assert result.answer["new_state"]["print_deps"] == commands
+    assert all(command in result.out for command in commands)
+    tags = ["get,b", "get,c"]
+    assert result.answer["deps"] == ([{"tags": t} for t in tags] if is_mlc else tags)
+
+
+def test_files_about_a_run(foreign: Lab) -> None:
+    flags = ("dump_version_info", "print_readme", "repro", "save_env", "time", "print_versions")
+    result = foreign.run("get,a", **dict.fromkeys(flags, True))
+    name = "mlc" if (foreign.repo / "meta.yaml").exists() else "cm"
+    versions = json.loads(Path("version_info.json").read_text())
+    assert [next(iter(v)) for v in versions] == ["get-b", "get-c", "get-a"]
+    assert versions[0]["get-b"]["parent"] == "get-a"
+    assert Path(f"{name}-run-script-versions.json").exists()
+    assert "get,c" in Path(f"README-{name}.md").read_text()
+    assert len(list(Path(f"{name}-repro").iterdir())) == 5
+    assert "export SET=1" in Path("tmp-env.sh").read_text()
+    assert "running time of get,a" in result.out
+    assert "knows no flag" not in result.err
+
+
+def test_only_from_the_cache(mlc: Lab) -> None:
+    mlc.script("get-x", cache=True)
+    refused = mlc.run("get,x", only_execute_from_cache=True).answer
+    assert (refused["return"], refused["code"]) == (1, "entry-not-found")
+    mlc.run("get,x")
+    assert mlc.run("get,x", only_execute_from_cache=True).answer["cached"]
+
+
+def test_a_failure_that_the_user_ignores(mlc: Lab) -> None:
+    post = "def postprocess(i):\n    i['env']['AFTER'] = 'yes'\n    return {'return': 0}\n"
+    mlc.script("get-x", cache=True, run="exit 3\n", customize=post, new_env_keys=["AFTER"])
+    assert mlc.run("get,x").answer["code"] == "script-failed"
+    assert mlc.run("get,x", ignore_script_error=True).env == {"AFTER": "yes"}
+    assert mlc.run("get,x").answer["code"] == "script-failed"  # what failed answers no call
+
+
+def test_files_that_are_left(mlc: Lab) -> None:
+    mlc.script("get-x", run="touch left\n", clean_files=["left"])
+    mlc.run("get,x")
+    assert not Path("left").exists()
+    mlc.run("get,x", dirty=True)
+    assert Path("left").exists()

@@ -38,7 +38,8 @@ class Ran:
     """A finished run: what the script gives back, its steps as the record has them, its files.
 
     ``secrets`` hides what must not be shown. ``locked`` is what the lock file holds now, where the
-    run has written one.
+    run has written one. ``asked`` are the tags of the dependencies that the script itself has
+    taken.
     """
 
     request: RunRequest
@@ -48,6 +49,7 @@ class Ran:
     log: str
     secrets: Secrets
     locked: Mapping[str, Any] | None = None
+    asked: tuple[str, ...] = ()
 
     @property
     def env(self) -> Mapping[str, Any]:
@@ -101,6 +103,7 @@ class _Run:
         self._secrets = _secrets_of(request)
         self._teller = Teller(on_event, self._secrets)
         self._prefetcher: Prefetcher | None = None
+        self._asked: tuple[str, ...] = ()
         self._directory = new_run_directory(self._workspace.root)
         self._log = RunLog(os.path.join(self._directory, "log.txt"), self._secrets)
         self._recorder = Recorder(
@@ -124,8 +127,9 @@ class _Run:
             if error is not None:
                 error.log = self._log.path
                 error.record = self._recorder.path
-        steps, record = self._recorder.steps, self._recorder.path
-        return Ran(self._request, outcome, steps, record, self._log.path, self._secrets, locked)
+        steps, secrets = self._recorder.steps, self._secrets
+        files = self._recorder.path, self._log.path
+        return Ran(self._request, outcome, steps, *files, secrets, locked, self._asked)
 
     def _failure(self, problem: BaseException) -> Error | None:
         """What the record says and the caller gets; ``None`` for what is not the run's affair."""
@@ -181,7 +185,8 @@ class _Run:
         scheduler = Scheduler(
             resolver, runner, facts, reporters, self._directory, together, self._prefetcher
         )
-        outcome = scheduler.run(self._request.request, plan)[1]
+        frame, outcome = scheduler.run(self._request.request, plan)
+        self._asked = tuple(str(request.tags) for request in frame.asked)
         for text in unused(self._request.request, resolver.names):
             self._teller.tell("warning", text)
         if self._lock is not None:
@@ -224,6 +229,8 @@ class _Run:
         """The plan, where there is more than one step; refuses what cannot be resolved."""
         script, options = self._request.script, self._request.options
         blocks = [script.settings, *(v.settings for v in script.variations.values())]
+        if not {"fake_run", "fake_deps", "prepare"}.isdisjoint(self._request.request.modes):
+            return None
         if not any(block.deps for block in blocks):
             return None
         plan = make_plan(self._workspace, self._request.request, facts, resolver)

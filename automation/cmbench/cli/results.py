@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.errors import Error, visible
@@ -38,12 +38,20 @@ def answer_of(ran: Ran) -> Answer:
         "new_env": dict(outcome.new_env),
         "state": dict(outcome.new_state),
         "new_state": dict(outcome.new_state),
-        "deps": [step["step"] for step in ran.steps[:-1]],
+        "deps": _deps(ran),
         "version": outcome.version,
         "entry": outcome.entry,
         "cached": outcome.cached,
         "record": ran.record,
     }
+
+
+def _deps(ran: Ran) -> list[Any]:
+    """The dependencies as results of the script's dialect hold them."""
+    told = ran.request.script.dialect.deps_told
+    if told == "steps":
+        return [step["step"] for step in ran.steps[:-1]]
+    return [{"tags": tags} if told == "entries" else tags for tags in ran.asked]
 
 
 def script_help(script: Script) -> Reply:

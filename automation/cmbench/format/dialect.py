@@ -86,6 +86,10 @@ class Dialect:
 
     Hooks. ``predeps``: ``customize.py`` may have a hook of that name, called before the
     dependencies; ``modules``: the package that it finds under this name, if not empty.
+
+    Results. ``deps_told``: what ``deps`` of a result holds: the ``steps`` of the run, the ``tags``
+    of the script's own dependencies, or these in ``entries`` as a meta has them. ``command``
+    begins the command line that runs some tags.
     """
 
     name: str
@@ -113,6 +117,8 @@ class Dialect:
     values_expand: bool
     predeps: bool
     modules: str
+    deps_told: str
+    command: str
 
 
 CM = Dialect(
@@ -147,6 +153,8 @@ CM = Dialect(
     values_expand=False,
     predeps=False,
     modules="",
+    deps_told="steps",
+    command="cm run script --tags=",
 )
 CLASSIC = replace(
     CM,
@@ -155,6 +163,7 @@ CLASSIC = replace(
     versions_bind=False,
     faults_bind=False,
     values_expand=True,
+    deps_told="tags",
 )
 MLC = Dialect(
     name="mlc",
@@ -192,6 +201,8 @@ MLC = Dialect(
     values_expand=True,
     predeps=True,
     modules="mlc",
+    deps_told="entries",
+    command="mlcr ",
 )
 DIALECTS: Mapping[str, Mapping[str, Dialect]] = {
     "meta.yaml": {"": MLC},

@@ -211,7 +211,10 @@ class Tags:
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Request:
-    """One call of one script, from a user or from a dependency entry."""
+    """One call of one script, from a user or from a dependency entry.
+
+    ``modes`` are the flags of the first engines that make it another kind of run (``fake_run``).
+    """
 
     tags: Tags
     uid: str = ""
@@ -231,6 +234,7 @@ class Request:
     skip_cache: bool = False
     new: bool = False
     renew: bool = False
+    modes: frozenset[str] = frozenset()
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

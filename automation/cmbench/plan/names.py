@@ -14,7 +14,7 @@ from cmbench.cache.cache_entry import Entry
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.merge import USER
 from cmbench.format.meta import read_meta
-from cmbench.format.model import Request
+from cmbench.format.model import Request, VersionRange
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.resolved_step import Frame
@@ -31,11 +31,8 @@ def registered(
     Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
     nearly that of another entry.
     """
-    from cmbench.lib import versions
-
     name = frame.request.name
     wanted = {*frame.labels()} - {f"name-{name}"}
-    version = frame.version
     fitting = [
         entry
         for entry in entries
@@ -43,9 +40,7 @@ def registered(
         and (name == entry.name or name.lower() in _tagged_names(entry))
         and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not unsound(entry)
-        and versions.satisfies(
-            entry.version or "0", version.minimum, version.maximum, version.exact
-        )
+        and _is_within(entry, frame.version)
     ]
     if fitting:
         return max(fitting, key=lambda entry: entry.created)
@@ -53,6 +48,12 @@ def registered(
         alike = [e for e in entries if e.script_uid == frame.script.uid]
         _refuse_misspelt(frame, {n for e in alike for n in (e.name, *_tagged_names(e))})
     return None
+
+
+def _is_within(entry: Entry, bounds: VersionRange) -> bool:
+    from cmbench.lib.versions import satisfies
+
+    return satisfies(entry.version or "0", bounds.minimum, bounds.maximum, bounds.exact)
 
 
 def _tagged_names(entry: Entry) -> set[str]:

@@ -41,8 +41,10 @@ class Frame:
     machine that were read, and the entries that were used. ``shared`` is the
     ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
     dependencies that it has taken. ``ended`` says that only the steps that come last, its
-    ``post_deps``, are still to run. ``watched`` is what the watcher of a plan, such as an
-    explanation, keeps of it; ``course`` is its node in the plan while the run goes as foreseen.
+    ``post_deps``, are still to run; ``ignored`` that a failure of its native script was, by the
+    user's wish: what it made answers no later call. ``watched`` is what the watcher of a plan,
+    such as an explanation, keeps of it; ``course`` is its node in the plan while the run goes as
+    foreseen.
     """
 
     request: Request
@@ -62,6 +64,7 @@ class Frame:
     late_updates: dict[str, Dependency] = field(default_factory=dict)
     cwd: str = ""
     ended: bool = False
+    ignored: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
     asked: list[Request] = field(default_factory=list)
     watched: Any = None
@@ -91,7 +94,12 @@ class Frame:
         """Whether the result is kept: by the script, or because the request asks for it."""
         request = self.request
         wanted = self.script.cache or (self.script.can_force_cache and request.force_cache)
-        return wanted and not request.skip_cache
+        return wanted and not request.skip_cache and not self.is_fake
+
+    @property
+    def is_fake(self) -> bool:
+        """Whether only what it depends on runs."""
+        return not self.request.modes.isdisjoint(("fake_run", "prepare"))
 
     @property
     def expires(self) -> str:

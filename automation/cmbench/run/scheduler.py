@@ -191,6 +191,13 @@ class Scheduler:
         entry, why = self._answering(frame, depth)
         if entry is not None:
             return "cached", why, self._use(frame, entry, depth)
+        if "only_execute_from_cache" in frame.request.modes:
+            raise Error(
+                "entry-not-found",
+                f"no cache entry answers {frame.label}: {why}",
+                hint="leave out --only_execute_from_cache to make one",
+                exit_code=1,
+            )
         with self._making(frame):
             entry, why = self._answering(frame, depth)
             if entry is not None:
@@ -314,7 +321,7 @@ class Scheduler:
             size=size,
             run=os.path.basename(self._directory),
             outputs=outputs,
-            expires=expires(frame, time.time()),
+            expires=time.time() if frame.ignored else expires(frame, time.time()),
         )
 
     def _hidden_reads(self, reads: Mapping[str, str]) -> dict[str, str]:
@@ -342,13 +349,23 @@ class Scheduler:
             frame.ended = True
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
-        remove(frame.script.clean_files, place)
+        self._leave(frame, place)
         check_version(frame, str(report["version"]))
         version = str(report["version"] or frame.version.exact)
         outcome = Outcome(exports(frame), state_exports(frame), version)
         if report["instead"]:
             outcome = self._instead(frame, report["instead"], outcome, depth)
         return outcome, report
+
+    def _leave(self, frame: Frame, place: Place) -> None:
+        """What comes last where the step works: what was asked to be kept, a shell, cleaning."""
+        modes = frame.request.modes
+        if "save_env" in modes:
+            self._runner.save_env(frame, place)
+        if "shell" in modes:
+            self._runner.shell(frame, place)
+        if "dirty" not in modes:
+            remove(frame.script.clean_files, place)
 
     def _prepared(self, frame: Frame, place: Place) -> Place:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
@@ -362,6 +379,8 @@ class Scheduler:
             os.makedirs(place.cwd, exist_ok=True)
         frame.cwd = place.cwd
         remove(frame.script.clean_output_files, place)
+        for mode in frame.request.modes & {"fake_run", "fake_deps"}:
+            frame.env[f"{dialect.prefix}TMP_{mode.upper()}"] = "yes"
         for text in frame.texts("warnings"):
             self._note(f"{frame.script.alias}: {text}")
         return place
@@ -384,6 +403,8 @@ class Scheduler:
 
     def _hook(self, frame: Frame, place: Place, name: str, report: dict[str, Any]) -> Place:
         """Call a hook and collect what it reports; where the step stands after it."""
+        if frame.is_fake:
+            return place
         if self._runner.customized(frame):
             self._acts(frame)
         answer = self._runner.hook(frame, place, name)
@@ -401,9 +422,11 @@ class Scheduler:
         for old, new in frame.script.env_key_mappings.items():
             for key in [k for k in dict.keys(frame.env) if k.startswith(old)]:
                 frame.env[new + key[len(old) :]] = frame.env[key]
-        path = self._runner.native_script(frame)
+        path = "" if frame.is_fake else self._runner.native_script(frame)
         if path:
             self._acts(frame)
+            if "debug_script" in frame.request.modes:
+                self._runner.shell(frame, place)
             self._runner.native(frame, place, path, self._runner.words(frame))
 
     def _settle(self, frame: Frame) -> bool:
@@ -438,7 +461,7 @@ class Scheduler:
         if isinstance(request, Pending):
             raise Error("internal", f"{request!r} is pending while {frame.label} runs")
         frame.asked.append(request)
-        return request
+        return None if "fake_deps" in frame.request.modes else request
 
     def _take(
         self,

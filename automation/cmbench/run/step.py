@@ -345,7 +345,11 @@ class StepRunner:
             entries=tuple(frame.entries),
         )
         status, tail = self._process(job, self._said if frame.speaks_natively else self._line)
-        if status:
+        if status and "ignore_script_error" in frame.request.modes:
+            frame.ignored = True
+            name = os.path.basename(path)
+            self._reporter.note(f"going on: {name} of {frame.script.alias} {_status_text(status)}")
+        elif status:
             repeat = _write_repeat_file(
                 frame, place, command, self.secrets.data(_changed(environment))
             )
@@ -359,6 +363,29 @@ class StepRunner:
             )
         _take_over(frame, place.cwd)
         self._learn(frame)
+
+    def shell(self, frame: Frame, place: Place) -> None:
+        """A shell with the env of the step, where it works, for whoever sits at the terminal."""
+        import subprocess
+
+        self._reporter.end()
+        environment = process_env(frame.env.plain(), os.environ)
+        subprocess.run(["bash"], cwd=place.cwd, env=environment, check=False)
+        self._reporter.begin(0)
+
+    def save_env(self, frame: Frame, place: Place) -> None:
+        """Write env and state where the step works, as the first engines do; secrets are hidden."""
+        import shlex
+
+        env, state = (self.secrets.data(v.plain()) for v in (frame.env, frame.state))
+        lines = [f"export {k}={shlex.quote(v)}\n" for k, v in process_env(env, {}).items()]
+        texts = {
+            "tmp-env.sh": "".join(lines),
+            "tmp-state.json": json.dumps(state, indent=2, default=str),
+        }
+        for name, text in texts.items():
+            with open(os.path.join(place.cwd, name), "w", encoding="utf-8") as stream:
+                stream.write(text)
 
     def _process(self, job: Job, show: Callable[[str], None]) -> tuple[int, tuple[str, ...]]:
         """Run the native program where the executor does; its exit status and last lines."""

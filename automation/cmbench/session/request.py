@@ -180,7 +180,7 @@ def jobs_of(value: Any) -> int:
 
 def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -> Request:
     """The typed request; raises ``unknown-flag`` or ``bad-value`` before anything runs."""
-    inputs = {k: v for k, v in flags.items() if k not in FLAGS or k in script.inputs}
+    inputs, modes = _sorted_out(flags, script)
     _check_switches({k: v for k, v in flags.items() if k not in inputs})
     if script.dialect.inputs_bind:
         _check_inputs(inputs, script)
@@ -204,7 +204,16 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         skip_cache=is_true(flags.get("skip_cache", False)),
         new=is_true(flags.get("new", False)),
         renew=is_true(flags.get("renew", False)),
+        modes=modes,
     )
+
+
+def _sorted_out(flags: Mapping[str, Any], script: Script) -> tuple[dict[str, Any], frozenset[str]]:
+    """The inputs of the script, and the modes that are on; one name may be both."""
+    modes = {} if script.dialect.inputs_bind else {k: v for k, v in flags.items() if k in MODES}
+    engine = {*FLAGS, *modes}
+    inputs = {k: v for k, v in flags.items() if k not in engine or k in script.inputs}
+    return inputs, frozenset(k for k, v in modes.items() if is_true(v))
 
 
 _VERSIONS = ("version", "version_min", "version_max", "version_max_usable")
@@ -275,14 +284,32 @@ def _named_group(flags: Mapping[str, Any], key: str) -> dict[str, Any]:
     return value
 
 
-MODES = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
-"""Flags of other engines that ask for another kind of run: ignoring one would do harm."""
+MODES: Mapping[str, str] = {
+    "fake_run": "run what the script depends on, and not the script itself",
+    "fake_deps": "run nothing that the script depends on",
+    "prepare": "the same as fake_run",
+    "only_execute_from_cache": "fail where no cache entry answers",
+    "ignore_script_error": "go on after a native script that fails",
+    "dirty": "leave the files that the script would clean",
+    "shell": "start a shell with the env of the script at the end",
+    "debug_script": "start a shell before the native script",
+    "print_deps": "print the commands of what it depends on",
+    "print_versions": "print the versions of what was run",
+    "print_readme": "write the commands of what was run into a README",
+    "dump_version_info": "write the versions of what was run into version_info.json",
+    "save_env": "write the env and the state of the script into files",
+    "repro": "write the call and its result into the folder cm-repro",
+    "time": "print how long the script took",
+}
+"""Flags of the first engines that ask for another kind of run, or for more at its end."""
+_KINDS = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
+"""Those that a script which knows all its flags refuses by saying what to do."""
 _LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
 """What other tools call a look at the run without running."""
 
 
 def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
-    for name in MODES:
+    for name in _KINDS:
         if is_true(inputs.get(name, False)) and name not in script.inputs:
             raise Error(
                 "unknown-flag",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cmbench.api.running import run
-from cmbench.cli.reply import Command, Reply
+from cmbench.api.running import Ran, run
+from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.cli.results import answer_of, request_of, script_help
 from cmbench.errors import Error
 from cmbench.render.progress import screen
@@ -27,7 +27,16 @@ def run_script(command: Command) -> Reply:
             )
     ran = run(request, on_event=screen(command.console, request.options))
     answer = answer_of(ran)
+    lines = _extras(ran, answer) if request.request.modes else []
     shown = ran.secrets.data(answer)
+    for line in lines:
+        command.say(ran.secrets.text(line))
     # A program that calls gets the values; what is printed or written to a file has no secrets.
     given = shown if command.printed else answer
     return Reply(given, lambda: end_text(ran, {"return": 0, **shown}))
+
+
+def _extras(ran: Ran, answer: Answer) -> list[str]:
+    from cmbench.cli.extras import extras
+
+    return extras(ran, answer)

@@ -1,0 +1,116 @@
+"""What the flags of the first engines ask for at the end of a run: lines and files.
+
+The names of the files are theirs, for programs that read them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cmbench.api.running import Ran
+from cmbench.cli.reply import Answer
+
+
+def extras(ran: Ran, answer: Answer) -> list[str]:
+    """Do what the modes of the request want of its result; the lines for the console.
+
+    ``print_deps`` is also in the ``new_state`` of ``answer``, where scripts look for it.
+    """
+    modes = ran.request.request.modes
+    return [line for mode, do in _DO.items() if mode in modes for line in do(ran, answer)]
+
+
+def _print_deps(ran: Ran, answer: Answer) -> Iterator[str]:
+    commands = [ran.request.script.dialect.command + tags for tags in ran.asked]
+    answer["new_state"] = {**answer["new_state"], "print_deps": commands}
+    yield from commands
+
+
+def _print_versions(ran: Ran, _: Answer) -> Iterator[str]:
+    for step in ran.steps:
+        if step["version"]:
+            yield f"{step['step']}: {step['version']}"
+
+
+def _dump_version_info(ran: Ran, _: Answer) -> Iterator[str]:
+    for name in (f"{_name(ran)}-run-script-versions.json", "version_info.json"):
+        _write(name, _versions(ran))
+        yield f"versions: {os.path.abspath(name)}"
+
+
+def _versions(ran: Ran) -> list[dict[str, Any]]:
+    rows = ran.request.workspace.index.by_uid
+    return [
+        {
+            step["step"]: {
+                "script_uid": step["script_uid"],
+                "script_alias": step["script"],
+                "script_tags": ",".join(
+                    sorted(t for r in rows(step["script"])[:1] for t in r.tags)
+                ),
+                "script_variations": ",".join(step["variations"]),
+                "version": step["version"],
+                "parent": step["chain"][-2] if len(step["chain"]) > 1 else None,
+            }
+        }
+        for step in ran.steps
+    ]
+
+
+def _print_readme(ran: Ran, _: Answer) -> Iterator[str]:
+    name = f"README-{_name(ran)}.md"
+    _write(name, _readme(ran))
+    yield f"commands: {os.path.abspath(name)}"
+
+
+def _readme(ran: Ran) -> str:
+    own = shlex.join(map(ran.secrets.word, ran.request.command))
+    below = "\n".join(ran.request.script.dialect.command + tags for tags in ran.asked)
+    return f"# {ran.request.script.alias}\n\nThe command:\n\n```bash\n{own}\n```\n" + (
+        f"\nWhat it depends on, each by itself:\n\n```bash\n{below}\n```\n" if below else ""
+    )
+
+
+def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
+    folder = os.path.abspath(f"{_name(ran)}-repro")
+    os.makedirs(folder, exist_ok=True)
+    start = os.path.join(folder, f"{_name(ran)}-run-script-")
+    info = {"command": ran.secrets.data(list(ran.request.command)), "record": ran.record}
+    for name, data in (
+        ("input.json", ran.secrets.data(ran.request.asked)),
+        ("output.json", ran.secrets.data(answer)),
+        ("state.json", {"version_info": _versions(ran), "deps": list(ran.asked)}),
+        ("info.json", info),
+        (f"README-{_name(ran)}.md", _readme(ran)),
+    ):
+        _write(start + name, data)
+    yield f"the call and its result: {folder}"
+
+
+def _time(ran: Ran, _: Answer) -> Iterator[str]:
+    tags = ",".join(ran.request.script.tags)
+    yield f"running time of {tags}: {ran.steps[-1]['seconds']:.2f} s"
+
+
+def _name(ran: Ran) -> str:
+    return ran.request.script.dialect.prefix.rstrip("_").lower()
+
+
+def _write(path: str, data: Any) -> None:
+    text = data if isinstance(data, str) else json.dumps(data, indent=2, default=str) + "\n"
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+_DO: dict[str, Callable[[Ran, Answer], Iterator[str]]] = {
+    "print_deps": _print_deps,
+    "print_versions": _print_versions,
+    "dump_version_info": _dump_version_info,
+    "print_readme": _print_readme,
+    "repro": _repro,
+    "time": _time,
+}
