@@ -48,11 +48,13 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_MLPERF_INFERENCE_SUBMISSION_REPORT_DIR"] = str(steps.report_folder(tree))
     env["CM_MLPERF_SUBMISSION_CHECKER_VERSION"] = str(answer.data["round"])
     i["state"]["cm-mlperf-inference-submission"] = dict(answer.data)
-    if answer.verdict.too_short:
-        # The official checker will say so too, and that is no failure of this flow.
+    if answer.verdict.too_short or answer.verdict.faults:
+        # The official checker will say so too, and is asked all the same.
         env["CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"] = "yes"
     if answer.verdict.faults:
-        raise refused(answer)
+        if inputs.is_set(env, "CM_RUN_SUBMISSION_CHECKER"):
+            return {"return": 0}
+        raise refused(answer.data)
     target = inputs.optional(env, "CM_TAR_OUTFILE")
     if target is not None:
         print(f"packed: {target} ({len(pack.pack(tree, target))} files)")
@@ -60,10 +62,16 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Show what the official checkers said, where they were asked."""
+    """Show what the official checkers said, where they were asked.
+
+    Raises Error when our own checks have found errors before.
+    """
     checked = i["state"].get("cm-mlperf-inference-submission-checks")
     if checked:
         print("\n".join(checked["official_lines"]))
+    made = i["state"].get("cm-mlperf-inference-submission") or {}
+    if made.get("faults"):
+        raise refused(made)
     return {"return": 0}
 
 
@@ -86,13 +94,13 @@ def request(env: Mapping[str, Any]) -> Any:
     )
 
 
-def refused(answer: Any) -> Error:
+def refused(data: Mapping[str, Any]) -> Error:
     """The error for a tree that breaks rules."""
-    first = answer.verdict.faults[0]
+    first = data["faults"][0]
     return Error(
         "not-submittable",
-        f"{answer.verdict.line}; first: {first.rule}: {first.found}",
-        hint=f"{first.mend}; all of them: {answer.data['report']}/report.html",
+        f"{data['verdict']}; first: {first['rule']}: {first['found']}",
+        hint=f"{first['mend']}; all of them: {data['report']}/report.html",
     )
 
 

@@ -14,7 +14,7 @@ siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlper
 @siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say what was pushed."""
-    from mlperf_submission import inputs, layouts, push, steps
+    from mlperf_submission import checks, inputs, layouts, push, steps, verdict
 
     env = i["env"]
     tree = inputs.tree(env)
@@ -28,6 +28,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env["CM_MLPERF_RESULTS_REPO_COMMIT_MESSAGE"],
         inputs.is_set(env, "CM_MLPERF_RESULTS_DRY_RUN"),
     )
+    judged = verdict.judge(checks.check(order.tree))
+    if not judged.submittable:
+        print(f"warning: this tree would be refused: {judged.line}")
     done = push.push(order)
     print(words(done))
     i["state"]["cm-mlperf-inference-push"] = asdict(done)

@@ -42,6 +42,19 @@ def test_the_command_of_the_guides(home: Home, measured: Path) -> None:
     assert (home.path / "out-report/report.html").is_file()
 
 
+def test_the_official_checker_runs_whatever_ours_say(home: Home, measured: Path) -> None:
+    """The runs are of the newest round, the tree is asked for as one of an older one."""
+    out, source = home.path / "out", lab.checkout(home.path / "inference")
+    words = (f"--results_dir={measured}", f"--submission_dir={out}", "--round=5.1", "--run-checker")
+    command = [word for word in GENERATE if not word.startswith("--adr.python")]
+    done = home.cm(*command, *words, f"--inference_src={source}")
+    assert done.status == 1
+    assert "performance.seeds" in done.stdout
+    assert "submission_checker: refused" in done.stdout
+    for readme in out.rglob("README.md"):
+        assert str(home.path) not in readme.read_text("utf-8")
+
+
 def test_nobody_is_named(home: Home, measured: Path) -> None:
     words = [word for word in GENERATE if not word.startswith("--submitter")]
     done = home.cm(*words, f"--results_dir={measured}", f"--submission_dir={home.path}/out")

@@ -82,6 +82,14 @@ def test_a_refusal_is_shown_beside_our_checks(source: Path, tmp_path: Path) -> N
     assert any("performance.seeds: not found by our checks" in line for line in answer.lines)
 
 
+def test_a_checker_that_does_not_know_the_round(source: Path, tmp_path: Path) -> None:
+    settings = 'MODEL_CONFIG = {\n    "v6.1": {\n    },\n}\n'
+    lab.put(source / "tools/submission/submission_checker/constants.py", settings)
+    (outcome,) = official.run(sys.executable, source, tmp_path, "4.1", tmp_path)
+    assert not outcome.accepted
+    assert "does not know round 4.1; give --round=4.1" in outcome.line
+
+
 def test_a_folder_without_a_checker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="holds no submission checker"):
         official.home(tmp_path)

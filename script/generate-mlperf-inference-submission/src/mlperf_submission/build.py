@@ -182,6 +182,9 @@ def _scenario(cell: Cell, source: Path) -> list[str]:
     missing = _copy(source / "performance" / "run_1", cell.run, LOGS)
     missing += _copy(source / "accuracy", cell.accuracy, ACCURACY)
     missing += _copy(source, cell.measurements, ("user.conf", "README.md"))
+    readme = cell.measurements / "README.md"
+    if readme.is_file():
+        _write(readme, texts.without_places(readme.read_text(encoding="utf-8")))
     described = source / "measurements.json"
     name = cell.layout.measurement_file(cell.system, cell.scenario)
     if described.is_file():

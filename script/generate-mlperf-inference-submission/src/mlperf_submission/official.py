@@ -130,7 +130,12 @@ def run(
     measurements, whatever round it is told.
     """
     folder = home(source)
-    outcomes = []
+    outcomes: list[Outcome] = []
+    if not knows(folder, benchmark_round):
+        last = f"it does not know round {benchmark_round}; give --round={benchmark_round}"
+        return [
+            Outcome("official checker", (), False, True, (), f"{last}: that of its tag is taken")
+        ]
     for name, start in _checkers(folder):
         if name == SINGLE.removesuffix(".py") and not layouts.of_round(benchmark_round).joined:
             continue
@@ -143,6 +148,16 @@ def run(
             words += ["--submitter", submitter]
         outcomes.append(_outcome(name, (*words, *more), folder, report))
     return outcomes
+
+
+def knows(folder: Path, benchmark_round: str) -> bool:
+    """Whether a checker has settings for a round, or hides which ones it has."""
+    places = (folder / MODULE / "constants.py", folder / SINGLE, folder / "submission_checker.py")
+    told = [path.read_text(encoding="utf-8", errors="replace") for path in places if path.is_file()]
+    known = {
+        name for text in told for name in re.findall(r"^    \"v([\d.]+)\": \{", text, re.MULTILINE)
+    }
+    return not known or benchmark_round in known
 
 
 def _checkers(folder: Path) -> list[tuple[str, tuple[str, ...]]]:

@@ -291,12 +291,17 @@ def summarize(
 
 def _complaint_lines(outcome: official.Outcome, verdict: Verdict) -> list[str]:
     known = {each.rule for each in (*verdict.faults, *verdict.nature)}
+    # Many lines follow from one cause: the first one stands for all that break the same rule.
+    causes: dict[str, list[str]] = {}
+    for complaint in outcome.complaints:
+        causes.setdefault(complaint.rule or complaint.text, []).append(complaint.text)
     lines = []
-    for complaint in outcome.complaints[:20]:
-        about = complaint.rule or "no rule of ours"
-        also = "found by our checks too" if complaint.rule in known else "not found by our checks"
-        lines += wrapped(complaint.text, "  ", "  ")
-        lines += wrapped(f"({about}: {also})", "    ", "    ")
+    for rule, texts in list(causes.items())[:20]:
+        about = "no rule of ours" if rule in texts else rule
+        also = "found by our checks too" if rule in known else "not found by our checks"
+        more = f", {len(texts)} lines" if len(texts) > 1 else ""
+        lines += wrapped(texts[0], "  ", "  ")
+        lines += wrapped(f"({about}: {also}{more})", "    ", "    ")
     return lines
 
 

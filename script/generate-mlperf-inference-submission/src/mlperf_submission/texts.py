@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mlperf_harness.reporting.results import Results
@@ -11,6 +12,15 @@ LOADGEN_CONF = (
     "# LoadGen carries the rules of the round itself (its built-in mlperf.conf) and none of them\n"
     "# was changed; what was set for a run stands in user.conf.\n"
 )
+
+
+# Not within an address, a unit or a longer word.
+LOCAL = re.compile(r"(?<![\w:/.~-])/(?:[\w.+@-]+/)+([\w.+@-]+)")
+
+
+def without_places(text: str) -> str:
+    """A text where each local path is only a name: nobody else has the folders above it."""
+    return LOCAL.sub(lambda found: found.group(1), text)
 
 
 def code(results: Results) -> str:
