@@ -6,13 +6,14 @@ An error says what to ask for instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from . import lookup, plugins
 from .backend import BackendSpec
 from .benchmark import BenchmarkSpec, Need
 from .scenario import Scenario
+from .values import dataclass
 from .words import MODE_WORDS, CatalogError, Category, Mode
 
 YES = ("yes", "true", "on", "1")

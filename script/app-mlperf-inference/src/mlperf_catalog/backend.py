@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .values import dataclass
 from .words import CatalogError
 
 Plain = str | int | float | bool
@@ -98,6 +98,8 @@ class BackendSpec:
     def _value(self, name: str, given: Plain) -> Plain:
         option = self.options.get(name)
         if option is None:
+            import difflib
+
             near = difflib.get_close_matches(name, self.options, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             known = ", ".join(self.options) or "none"

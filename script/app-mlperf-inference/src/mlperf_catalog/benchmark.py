@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatch
 from typing import Any
 
@@ -17,6 +17,7 @@ from .scenario import (
     ResultKey,
     Scenario,
 )
+from .values import dataclass
 from .words import Answers, CatalogError, Category
 
 SHARE, STRICT_SHARE = 0.99, 0.999

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
-from types import ModuleType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from . import plugins
 from .backend import BackendSpec
@@ -17,18 +16,42 @@ from .words import CatalogError
 S = TypeVar("S", BenchmarkSpec, BackendSpec)
 
 
-@cache
-def _own(room: str) -> tuple[ModuleType, ...]:
-    """The modules of a sub-package, each with ``SPECS``, in the order of their names."""
-    package = importlib.import_module(f"{__package__}.{room}")
-    found = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
-    return tuple(importlib.import_module(f"{package.__name__}.{name}") for name in found)
+class Shipped(Mapping[str, S]):
+    """The specifications of a sub-package: a module is imported when one of its names is asked for.
+
+    ``NAMES`` of the sub-package tells the names of each module's ``SPECS``, in the same order.
+    """
+
+    def __init__(self, room: str) -> None:
+        self._room = f"{__package__}.{room}"
+        index: Mapping[str, Sequence[str]] = importlib.import_module(self._room).NAMES
+        self._place = {name: module for module, names in index.items() for name in names}
+        self._found: dict[str, S] = {}
+
+    def __getitem__(self, name: str) -> S:
+        if name not in self._found:
+            module = importlib.import_module(f"{self._room}.{self._place[name]}")
+            self._found.update({spec.name: spec for spec in module.SPECS})
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._place
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._place)
+
+    def __len__(self) -> int:
+        return len(self._place)
 
 
 @cache
-def _shipped(kind: type[S], room: str) -> Mapping[str, S]:
-    specs = (spec for module in _own(room) for spec in module.SPECS)
-    return {spec.name: spec for spec in specs if isinstance(spec, kind)}
+def _shipped_benchmarks() -> Shipped[BenchmarkSpec]:
+    return Shipped("benchmark_specs")
+
+
+@cache
+def _shipped_backends() -> Shipped[BackendSpec]:
+    return Shipped("backend_specs")
 
 
 def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]:
@@ -36,13 +59,17 @@ def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]
 
     That folder is the one in the environment where ``plugins_folder`` is None.
     """
-    own = plugins.specs(BenchmarkSpec, plugins_folder)
-    return {**_shipped(BenchmarkSpec, "benchmark_specs"), **own}
+    return _together(_shipped_benchmarks(), plugins.specs(BenchmarkSpec, plugins_folder))
 
 
 def backends(plugins_folder: str | None = None) -> Mapping[str, BackendSpec]:
     """Every backend by its name, as ``benchmarks`` finds them."""
-    return {**_shipped(BackendSpec, "backend_specs"), **plugins.specs(BackendSpec, plugins_folder)}
+    return _together(_shipped_backends(), plugins.specs(BackendSpec, plugins_folder))
+
+
+def _together(shipped: Mapping[str, S], own: Mapping[str, S]) -> Mapping[str, S]:
+    """Both, without asking for what is shipped; the user's own comes first where names are one."""
+    return ChainMap(dict(own), cast(MutableMapping[str, S], shipped)) if own else shipped
 
 
 def names() -> tuple[str, ...]:

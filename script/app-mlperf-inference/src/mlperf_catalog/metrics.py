@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from .values import dataclass
 
 NUMBER = r"'?([\d.]+)'?"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from .values import dataclass
 from .words import Word
 
 NS_PER_MS = 1e6

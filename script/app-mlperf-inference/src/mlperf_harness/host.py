@@ -6,8 +6,9 @@ import math
 import os
 import platform
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from mlperf_catalog.values import dataclass
 
 CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 CPUINFO = Path("/proc/cpuinfo")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from mlperf_catalog.values import dataclass
 
 from .settings import FLOAT32, ModelSpec, Options, Overrides
 

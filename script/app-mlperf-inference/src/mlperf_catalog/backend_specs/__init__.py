@@ -1,1 +1,11 @@
-"""One module for each backend; its ``SPECS`` are found by name."""
+"""One module for each backend, imported when it is asked for.
+
+``NAMES`` are the names of each module's ``SPECS``.
+"""
+
+NAMES = {
+    "null": ("null",),
+    "onnxruntime": ("onnxruntime",),
+    "openvino": ("openvino",),
+    "pytorch": ("pytorch",),
+}

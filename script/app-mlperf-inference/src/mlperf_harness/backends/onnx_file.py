@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mlperf_catalog.values import dataclass
 
 GRAPH = 7  # of a model
 INITIALIZER = 5  # of a graph

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from mlperf_catalog.values import dataclass
 
 from ..errors import HarnessError
 from .base import Array

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from mlperf_catalog import BenchmarkSpec
+from mlperf_catalog.values import dataclass
 
 from ..backends.base import Predictor
 from ..jobs import AccuracyFigure

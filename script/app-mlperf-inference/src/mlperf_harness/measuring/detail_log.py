@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from mlperf_catalog import ResultKey, Scenario
 from mlperf_catalog.scenario import NS_PER_MS
+from mlperf_catalog.values import dataclass
 
 PREFIX = ":::MLLOG "
 

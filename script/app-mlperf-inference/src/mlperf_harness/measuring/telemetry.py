@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
+
+from mlperf_catalog.values import dataclass
 
 from .. import host
 from ..wording import cores_in_words

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mlperf_catalog import SERVER, Scenario, rounds
+from mlperf_catalog.values import dataclass
 
 from ..wording import figures
 from .detail_log import DetailLog

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
+from mlperf_catalog.values import dataclass
 
 from ..errors import HarnessError
 from ..settings import SCENARIOS

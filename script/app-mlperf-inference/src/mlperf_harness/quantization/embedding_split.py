@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from mlperf_catalog.values import dataclass
 
 from ..backends.base import Array
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mlperf_catalog.values import dataclass
 
 from .. import benchmarks, digests, records
 from ..errors import HarnessError

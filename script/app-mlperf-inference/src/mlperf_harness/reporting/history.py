@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from mlperf_catalog.values import dataclass
 
 from .. import records
 from ..errors import HarnessError

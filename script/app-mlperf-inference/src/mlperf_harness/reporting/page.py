@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from mlperf_catalog import OFFLINE
+from mlperf_catalog.values import dataclass
 from mlperf_pages import charts
 from mlperf_pages.render import render as render_page
 

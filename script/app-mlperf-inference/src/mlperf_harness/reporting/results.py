@@ -7,9 +7,11 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from mlperf_catalog.values import dataclass
 
 from .. import records
 from ..errors import HarnessError

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mlperf_catalog import Scenario
+from mlperf_catalog.values import dataclass
 
 from .. import records
 from ..jobs import Outcome

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, BenchmarkSpec, rounds
+from mlperf_catalog.values import dataclass
 
 from ..errors import HarnessError
 from ..jobs import Probe

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mlperf_catalog.values import dataclass
 
 from .. import host, records
 from ..errors import HarnessError

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlperf_catalog import Scenario
+from mlperf_catalog.values import dataclass
 
 from ..settings import Shape
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from mlperf_catalog.values import dataclass
 
 BRACKET, CLOSE, CONFIRM = "bracket", "close in", "confirm"
 

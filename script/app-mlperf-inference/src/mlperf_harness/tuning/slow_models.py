@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
+from mlperf_catalog.values import dataclass
 
 from ..settings import Shape
 from .layout_probe import LayoutProbe, Worker, measure_together

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_catalog import Scenario
+from mlperf_catalog.values import dataclass
 
 from .. import records
 from ..errors import HarnessError

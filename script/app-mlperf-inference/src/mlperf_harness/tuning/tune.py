@@ -10,12 +10,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import mlperf_catalog as catalog
 import numpy as np
 from mlperf_catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
+from mlperf_catalog.values import dataclass
 
 from .. import backends, benchmarks, host
 from ..jobs import Request
