@@ -164,13 +164,14 @@ class BenchmarkSpec:
 
     Attributes:
         name: Ours, as ``--model`` takes it.
-        checker_name: The name of its folders in submission trees.
+        checker_name: The name of its folders in submission trees, ``name`` unless it is given.
         loadgen_key: Its name in LoadGen's built-in mlperf.conf; where that file does not know it
-            (``known_to_loadgen`` false), its limits have to be given to LoadGen.
-        loaded_samples: How many samples a performance run keeps in memory.
+            (``known_to_loadgen`` false), its limits have to be given to LoadGen; ``name``
+            unless it is given.
+        loaded_samples: How many samples a performance run keeps in memory, all unless it is given.
         dataset_size: Samples of the data set; an accuracy run takes ``accuracy_samples`` of them,
             or all.
-        offline_minimum: Fewest samples of an Offline run.
+        offline_minimum: Fewest samples of an Offline run, ``dataset_size`` unless it is given.
         minimum_duration_ms: Least length of a performance run.
         accuracy: The figures that are judged, the main one first.
         edge, datacenter: Scenarios by rounds; ``both`` where a system of both categories has
@@ -189,12 +190,12 @@ class BenchmarkSpec:
     """
 
     name: str
-    checker_name: str
-    loadgen_key: str
-    loaded_samples: int
     dataset_size: int
-    offline_minimum: int
     accuracy: tuple[Target, ...]
+    checker_name: str = ""
+    loadgen_key: str = ""
+    loaded_samples: int = 0
+    offline_minimum: int = 0
     edge: tuple[Period, ...] = ()
     datacenter: tuple[Period, ...] = ()
     both: tuple[Period, ...] = ()
@@ -218,6 +219,13 @@ class BenchmarkSpec:
     fastest: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, Need] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Fill in the names and counts that are left out."""
+        for key in ("checker_name", "loadgen_key"):
+            object.__setattr__(self, key, getattr(self, key) or self.name)
+        for key in ("loaded_samples", "offline_minimum"):
+            object.__setattr__(self, key, getattr(self, key) or self.dataset_size)
 
     @property
     def runnable(self) -> bool:

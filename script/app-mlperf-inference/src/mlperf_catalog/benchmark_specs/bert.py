@@ -8,11 +8,8 @@ from ..words import Answers
 
 BERT = BenchmarkSpec(
     name="bert-99",
-    checker_name="bert-99",
     loadgen_key="bert",
-    loaded_samples=10833,
     dataset_size=10833,
-    offline_minimum=10833,
     accuracy=(Target(F1, 90.874),),
     edge=(Period("0.7", "6.1", STREAM),),
     datacenter=queries("0.7", "4.1"),

@@ -10,11 +10,7 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="deepseek-r1",
-        checker_name="deepseek-r1",
-        loadgen_key="deepseek-r1",
-        loaded_samples=4388,
         dataset_size=4388,
-        offline_minimum=4388,
         accuracy=(Target(EXACT_MATCH, 81.3582), tokens(TOKENS_PER_SAMPLE, 3886.2274)),
         datacenter=(Period("5.1", "5.1", QUERIES), *choice("6.0", "6.1")),
         both=(Period("5.1", "5.1", (SINGLE_STREAM, *QUERIES)),),

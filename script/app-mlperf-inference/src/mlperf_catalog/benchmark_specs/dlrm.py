@@ -23,7 +23,6 @@ def _assets(version: int, model: str, data: str) -> Assets:
 
 V1 = BenchmarkSpec(
     name="dlrm-99",
-    checker_name="dlrm-99",
     loadgen_key="dlrm",
     known_to_loadgen=False,
     loaded_samples=204800,

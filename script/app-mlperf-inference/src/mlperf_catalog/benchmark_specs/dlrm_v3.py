@@ -10,11 +10,7 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="dlrm-v3",
-        checker_name="dlrm-v3",
-        loadgen_key="dlrm-v3",
-        loaded_samples=349823,
         dataset_size=349823,
-        offline_minimum=349823,
         accuracy=(
             Target(NE, 0.86687, STRICT_SHARE),
             Target(RATING_ACCURACY, 0.69651, STRICT_SHARE),

@@ -11,12 +11,8 @@ from ..words import Answers
 
 ANSWERS = BenchmarkSpec(
     name="e2e-rag-qna",
-    checker_name="e2e-rag-qna",
-    loadgen_key="e2e-rag-qna",
     known_to_loadgen=False,
-    loaded_samples=824,
     dataset_size=824,
-    offline_minimum=824,
     minimum_duration_ms=0,
     accuracy=(Target(END_TO_END, 33.95, 1.0),),
     datacenter=(Period("6.1", "6.1", (OFFLINE,)),),

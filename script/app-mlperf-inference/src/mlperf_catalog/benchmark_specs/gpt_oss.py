@@ -10,12 +10,8 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="gpt-oss-120b",
-        checker_name="gpt-oss-120b",
-        loadgen_key="gpt-oss-120b",
-        loaded_samples=6396,
         dataset_size=6396,
         accuracy_samples=4395,
-        offline_minimum=6396,
         accuracy=(Target(EXACT_MATCH, 83.13),),
         datacenter=choice("6.0", "6.1"),
         limits={

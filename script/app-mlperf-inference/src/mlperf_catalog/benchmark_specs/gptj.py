@@ -10,11 +10,8 @@ from ..words import Answers
 
 GPTJ = BenchmarkSpec(
     name="gptj-99",
-    checker_name="gptj-99",
     loadgen_key="gptj",
-    loaded_samples=13368,
     dataset_size=13368,
-    offline_minimum=13368,
     accuracy=(
         Target(ROUGE1, 42.9865),
         Target(ROUGE2, 20.1235),

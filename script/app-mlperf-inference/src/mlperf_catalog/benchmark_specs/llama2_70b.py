@@ -11,11 +11,8 @@ from ..words import Answers
 
 LLAMA = BenchmarkSpec(
     name="llama2-70b-99",
-    checker_name="llama2-70b-99",
     loadgen_key="llama2-70b",
-    loaded_samples=24576,
     dataset_size=24576,
-    offline_minimum=24576,
     accuracy=(
         Target(ROUGE1, 44.4312),
         Target(ROUGE2, 22.0352),

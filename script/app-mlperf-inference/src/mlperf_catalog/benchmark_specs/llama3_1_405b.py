@@ -10,11 +10,8 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="llama3.1-405b",
-        checker_name="llama3.1-405b",
         loadgen_key="llama3_1-405b",
-        loaded_samples=8313,
         dataset_size=8313,
-        offline_minimum=8313,
         accuracy=(
             Target(ROUGE_L, 21.6666),
             Target(EXACT_MATCH, 90.1335),

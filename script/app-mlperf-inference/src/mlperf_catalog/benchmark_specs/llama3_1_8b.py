@@ -11,11 +11,8 @@ from ..words import Answers
 
 LLAMA = BenchmarkSpec(
     name="llama3.1-8b",
-    checker_name="llama3.1-8b",
     loadgen_key="llama3_1-8b",
-    loaded_samples=13368,
     dataset_size=13368,
-    offline_minimum=13368,
     accuracy=(
         Target(ROUGE1, 38.7792),
         Target(ROUGE2, 15.9075),

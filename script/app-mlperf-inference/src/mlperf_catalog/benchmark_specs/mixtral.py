@@ -19,11 +19,7 @@ def _targets(*references: float) -> tuple[Target, ...]:
 SPECS = (
     BenchmarkSpec(
         name="mixtral-8x7b",
-        checker_name="mixtral-8x7b",
-        loadgen_key="mixtral-8x7b",
-        loaded_samples=15000,
         dataset_size=15000,
-        offline_minimum=15000,
         accuracy=_targets(45.5989, 23.3526, 30.4608, 73.66, 60.16, 144.84),
         datacenter=(Period("4.1", "6.0", QUERIES),),
         both=(Period("4.1", "4.1", (SINGLE_STREAM, *QUERIES)),),

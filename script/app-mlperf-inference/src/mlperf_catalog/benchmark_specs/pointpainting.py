@@ -10,8 +10,6 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="pointpainting",
-        checker_name="pointpainting",
-        loadgen_key="pointpainting",
         loaded_samples=1024,
         dataset_size=39987,
         offline_minimum=24576,

@@ -10,11 +10,7 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="qwen3-vl-235b-a22b",
-        checker_name="qwen3-vl-235b-a22b",
-        loadgen_key="qwen3-vl-235b-a22b",
-        loaded_samples=48289,
         dataset_size=48289,
-        offline_minimum=48289,
         accuracy=(Target(HIERARCHICAL_F1, 0.7903),),
         datacenter=(Period("6.0", "6.0", QUERIES), *choice("6.1", "6.1")),
         both=(Period("6.0", "6.1", (OFFLINE,), TOKEN_QUERIES),),
@@ -26,12 +22,8 @@ SPECS = (
     ),
     BenchmarkSpec(
         name="qwen3.6-27b",
-        checker_name="qwen3.6-27b",
-        loadgen_key="qwen3.6-27b",
         known_to_loadgen=False,
-        loaded_samples=995,
         dataset_size=995,
-        offline_minimum=995,
         # The checker keeps the score of BFCL v4 under the name mAP.
         accuracy=(Target(MAP, 86.23),),
         edge=(Period("6.1", "6.1", (SINGLE_STREAM,)),),

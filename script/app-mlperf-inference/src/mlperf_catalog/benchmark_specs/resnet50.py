@@ -9,7 +9,6 @@ SPECS = (
     BenchmarkSpec(
         name="resnet50",
         checker_name="resnet",
-        loadgen_key="resnet50",
         loaded_samples=1024,
         dataset_size=50000,
         offline_minimum=24576,

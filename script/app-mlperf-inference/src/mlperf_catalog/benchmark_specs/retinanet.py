@@ -9,8 +9,6 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="retinanet",
-        checker_name="retinanet",
-        loadgen_key="retinanet",
         loaded_samples=64,
         dataset_size=24781,
         offline_minimum=24576,

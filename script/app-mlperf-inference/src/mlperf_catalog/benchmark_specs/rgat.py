@@ -9,11 +9,7 @@ from ..scenario import OFFLINE
 SPECS = (
     BenchmarkSpec(
         name="rgat",
-        checker_name="rgat",
-        loadgen_key="rgat",
-        loaded_samples=788379,
         dataset_size=788379,
-        offline_minimum=788379,
         accuracy=(Target(NODE_ACCURACY, 0.7286),),
         datacenter=(Period("5.0", "6.1", (OFFLINE,)),),
         compliance=(test(1, "5.0", "6.1"),),

@@ -9,11 +9,7 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="rnnt",
-        checker_name="rnnt",
-        loadgen_key="rnnt",
-        loaded_samples=2513,
         dataset_size=2513,
-        offline_minimum=2513,
         accuracy=(Target(WORD_ACCURACY, 92.548),),
         edge=(Period("0.7", "4.0", STREAM),),
         datacenter=queries("0.7", "4.0"),

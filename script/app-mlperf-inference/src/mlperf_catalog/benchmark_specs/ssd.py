@@ -23,7 +23,6 @@ def _assets(name: str) -> Assets:
 SMALL = BenchmarkSpec(
     name="ssd-mobilenet",
     checker_name="ssd-small",
-    loadgen_key="ssd-mobilenet",
     known_to_loadgen=False,
     loaded_samples=256,
     dataset_size=5000,

@@ -9,11 +9,7 @@ from ..scenario import SERVER
 SPECS = (
     BenchmarkSpec(
         name="stable-diffusion-xl",
-        checker_name="stable-diffusion-xl",
-        loadgen_key="stable-diffusion-xl",
-        loaded_samples=5000,
         dataset_size=5000,
-        offline_minimum=5000,
         # Both figures must lie in a window: the bounds are its ends.
         accuracy=(
             Target(CLIP, 31.68631873, 1.0, 31.81331801 / 31.68631873),

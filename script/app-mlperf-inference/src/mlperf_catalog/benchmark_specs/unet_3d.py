@@ -10,11 +10,8 @@ from ..words import Answers
 
 KITS = BenchmarkSpec(
     name="3d-unet-99",
-    checker_name="3d-unet-99",
     loadgen_key="3d-unet",
-    loaded_samples=43,
     dataset_size=43,
-    offline_minimum=43,
     accuracy=(Target(DICE, 0.8617),),
     edge=(Period("2.0", "6.1", STREAM),),
     datacenter=(Period("2.0", "6.1", (OFFLINE,)),),

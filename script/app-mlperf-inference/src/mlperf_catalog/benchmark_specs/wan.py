@@ -8,8 +8,6 @@ from ..reasons import IMAGES
 SPECS = (
     BenchmarkSpec(
         name="wan-2.2-t2v-a14b",
-        checker_name="wan-2.2-t2v-a14b",
-        loadgen_key="wan-2.2-t2v-a14b",
         loaded_samples=50,
         dataset_size=248,
         offline_minimum=50,

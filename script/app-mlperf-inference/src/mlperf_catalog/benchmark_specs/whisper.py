@@ -10,11 +10,7 @@ from ..words import Answers
 SPECS = (
     BenchmarkSpec(
         name="whisper",
-        checker_name="whisper",
-        loadgen_key="whisper",
-        loaded_samples=1633,
         dataset_size=1633,
-        offline_minimum=1633,
         accuracy=(Target(WORD_ACCURACY, 97.9329),),
         edge=(Period("5.1", "6.1", (OFFLINE,)),),
         datacenter=(Period("5.1", "6.1", (OFFLINE,)),),

@@ -10,11 +10,9 @@ from ..words import Answers
 
 YOLO = BenchmarkSpec(
     name="yolo-95",
-    checker_name="yolo-95",
     loadgen_key="yolo",
     loaded_samples=64,
     dataset_size=1525,
-    offline_minimum=1525,
     accuracy=(Target(MAP, 53.4, 0.95),),
     edge=streams("6.0", "6.1"),
     compliance=(test(1, "6.0", "6.1"),),
