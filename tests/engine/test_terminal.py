@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from cmbench.api.events import Event, Step
+from cmbench.render import progress
 from lab import Lab, command
 from support import HANG_S
 
@@ -21,6 +25,16 @@ for n in 1 2 3 4 5; do
   sleep 0.3
 done
 echo native words
+"""
+
+
+CHANGING = r"""
+for n in $(seq 1 40); do
+  new="$CM_PROGRESS_FILE.new"
+  echo "{\"label\": \"trying batch $n\", \"done\": $n, \"total\": 40}" > "$new"
+  mv "$new" "$CM_PROGRESS_FILE"
+  sleep 0.06
+done
 """
 
 
@@ -104,11 +118,48 @@ def test_a_live_view_on_a_terminal_leaves_it_clean(talker: Lab) -> None:
     assert "2 steps" in text
 
 
-def _on_a_terminal(words: list[str], seconds: float = HANG_S) -> str:
-    """Everything that a program prints on a terminal of 80 columns."""
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40)])
+def test_a_text_that_changes_takes_one_line_of_the_screen(
+    lab: Lab, columns: int, lines: int
+) -> None:
+    pytest.importorskip("rich")
+    lab.script("get-x", run=CHANGING)
+    text = _on_a_terminal(command(lab, "get,x"), columns=columns, lines=lines)
+    pictures = text.split("\x1b[2K")
+    assert "trying batch" in text
+    assert max(picture.count("trying batch") for picture in pictures) == 1
+    # Rich goes up one line for each further row of the picture before.
+    ups = [len(row) for row in re.findall(r"(?:\x1b\[1A\x1b\[2K)+", text)]
+    assert max(ups, default=0) <= 2 * len("\x1b[1A\x1b[2K"), "one row a step, one of progress"
+
+
+def test_quiet_says_what_runs_and_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress.Quiet, "first_s", 0.05)
+    monkeypatch.setattr(progress.Quiet, "every_s", 0.05)
+    view = progress.Quiet(sys.stdout)
+    view(Event("began"))
+    view(Event("started", step=Step("app-x", 0, 1)))
+    time.sleep(0.2)
+    view(Event("progress", data={"label": "Server", "done": 12, "total": 60, "unit": "s"}))
+    time.sleep(0.2)
+    view(Event("ended"))
+    time.sleep(0.1)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].split() == ["running", "0", "s", "app-x"]
+    assert said[-1].endswith("app-x: Server 12 s of 60 s (20%)")
+    time.sleep(0.1)
+    assert capsys.readouterr().out == ""
+
+
+def _on_a_terminal(
+    words: list[str], seconds: float = HANG_S, columns: int = 80, lines: int = 24
+) -> str:
+    """Everything that a program prints on a terminal of this size."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ.update(COLUMNS="80", LINES="24", TERM="xterm")
+        os.environ.update(COLUMNS=str(columns), LINES=str(lines), TERM="xterm")
         os.execv(words[0], words)
     data = b""
     deadline = time.monotonic() + seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import IO, Any
@@ -91,15 +92,62 @@ class Plain(Silent):
     waiting = note
 
 
+class Quiet(Silent):
+    """What runs and how far it is: ten seconds after the start, and then once a minute."""
+
+    watches = True
+    first_s, every_s = 10.0, 60.0
+
+    def __init__(self, out: IO[str] | None) -> None:
+        super().__init__(out, warns=True)
+        self._open: dict[int, str] = {}
+        self._progress = ""
+        self._over = threading.Event()
+
+    def began(self, event: Event) -> None:
+        """Begin to look at the clock: a step need not report anything while it runs."""
+        self._over.clear()
+        threading.Thread(target=self._tell, args=(time.monotonic(),), daemon=True).start()
+
+    def started(self, event: Event) -> None:
+        """Remember what runs."""
+        if event.step is not None:
+            self._open = {**self._open, event.step.number: event.step.label}
+
+    def left(self, event: Event) -> None:
+        """Forget what runs no more."""
+        if event.step is not None:
+            gone = event.step.number
+            self._open = {key: label for key, label in self._open.items() if key != gone}
+            self._progress = ""
+
+    def progress(self, event: Event) -> None:
+        """Keep the newest progress."""
+        self._progress = progress_text(event.data)
+
+    def ended(self, event: Event) -> None:
+        """Say no more."""
+        self._over.set()
+
+    def _tell(self, since: float) -> None:
+        wait = self.first_s
+        while not self._over.wait(wait):
+            wait = self.every_s
+            label = next(reversed(self._open.values()), "")
+            text = ": ".join(part for part in (label, self._progress) if part)
+            if text:
+                self.say(f"running{time.monotonic() - since:6.0f} s  {text}")
+
+
 class Live(Silent):
-    """Finished steps scroll by; below them the running ones, their times and progress bars."""
+    """Finished steps scroll by; below them the running ones, and one line of progress."""
 
     watches = True
 
     def __init__(self, out: IO[str], warns: bool = False, faults: bool = False) -> None:
         super().__init__(out, warns, faults)
         self._open: dict[int, tuple[Step, float]] = {}
-        self._progress: dict[str, str] = {}
+        self._progress = ""
         self._note = ""
         from rich.console import Console
         from rich.live import Live as Area
@@ -128,7 +176,7 @@ class Live(Silent):
         if event.step is not None:
             gone = event.step.number
             self._open = {key: row for key, row in self._open.items() if key != gone}
-            self._progress = {}
+            self._progress = ""
 
     def finished(self, event: Event) -> None:
         """Let the line of a step scroll by."""
@@ -137,9 +185,8 @@ class Live(Silent):
             self.say(step_line(event.step, self._console.width))
 
     def progress(self, event: Event) -> None:
-        """Keep the newest progress of each label."""
-        label = str(event.data.get("label", ""))
-        self._progress = {**self._progress, label: progress_text(event.data, bar=True)}
+        """Keep the newest progress: the text of a long measurement changes all the time."""
+        self._progress = progress_text(event.data, bar=True)
 
     def say(self, line: str) -> None:
         """Let a line scroll by."""
@@ -161,14 +208,14 @@ class Live(Silent):
 
         now = time.monotonic()
         width = self._console.width - 1
-        rows: list[Any] = [
-            Text(f"{now - since:8.1f} s  {'  ' * step.depth}{step.label}"[:width])
+        lines = [
+            f"{now - since:8.1f} s  {'  ' * step.depth}{step.label}"
             for step, since in _as_tree(self._open.values())
         ]
-        rows += [Text(f"            {text}"[:width]) for text in self._progress.values()]
-        if self._note:
-            rows.append(Text("            " + self._note))
-        return Group(*rows)
+        below = [f"            {text}" for text in (self._progress, self._note) if text]
+        # The innermost steps are those that work; what is above the screen could not be taken back.
+        room = max(self._console.height - len(below) - 1, 1)
+        return Group(*(Text(line[:width]) for line in lines[-room:] + below))
 
 
 def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[tuple[Step, float]]:
@@ -186,7 +233,7 @@ def screen(console: bool, options: RunOptions) -> Silent:
     if options.silent:
         return Silent(None, warns=True)
     if options.quiet:
-        return Silent(sys.stdout, warns=True)
+        return Quiet(sys.stdout)
     if sys.stdout is not None and sys.stdout.isatty():
         try:
             return Live(sys.stdout, warns=True, faults=True)
