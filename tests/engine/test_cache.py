@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -435,3 +436,98 @@ def test_entries_hold_no_path_of_the_place_where_they_were_made(reader: Lab) -> 
     text = json.dumps([str(p) for p in Path(reader.home).rglob("*") if p.is_dir()])
     assert entry.rpartition("/")[2] in text
     assert os.listdir(reader.home / "cmbench/v1/staging") == []
+
+
+# ---------------------------------------------------------------- changed while a step works
+
+
+def test_what_changes_while_a_step_works_is_no_hit(lab: Lab, tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("1")
+    lab.script(
+        "get-x",
+        cache=True,
+        new_env_keys=["T"],
+        customize=f"""
+def preprocess(i):
+    return {{'return': 0, 'relies_on': [{str(tool)!r}]}}
+""",
+        run=f"echo T=$(cat {tool}) > tmp-run-env.out; [ -e {tmp_path}/once ] || echo 22 > {tool}\n"
+        f"touch {tmp_path}/once",
+    )
+    assert lab.run("get,x").env["T"] == "1"
+    again = lab.run("get,x")
+    assert (again.env["T"], again.answer["cached"]) == ("22", False)
+    assert lab.run("get,x").answer["cached"]
+
+
+@pytest.mark.parametrize("middle", [False, True])
+def test_what_an_uncached_dependency_relies_on_is_the_parents_too(
+    lab: Lab, tmp_path: Path, middle: bool
+) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("1")
+    lab.script(
+        "detect-y",
+        new_env_keys=["T"],
+        customize=f"""
+def preprocess(i):
+    i['env']['T'] = open({str(tool)!r}).read()
+    return {{'return': 0, 'relies_on': [{str(tool)!r}]}}
+""",
+    )
+    lab.script("detect-m", deps=[{"tags": "detect,y"}], new_env_keys=["T"])
+    wanted = "detect,m" if middle else "detect,y"
+    lab.script("get-x", cache=True, deps=[{"tags": wanted}], new_env_keys=["U"], run=COPY)
+    assert lab.run("get,x").env["U"] == "1"
+    assert lab.run("get,x").answer["cached"]
+    tool.write_text("22")
+    assert lab.run("get,x").env["U"] == "22"
+
+
+COPY = "echo U=$T > tmp-run-env.out"
+
+
+def test_a_script_that_is_edited_while_the_run_goes_on(lab: Lab, tmp_path: Path) -> None:
+    """A is planned, B runs, A is there again: what B made is not what A makes."""
+    path = lab.repo / "script/get-x/run.sh"
+    lab.script(
+        "get-slow",
+        cache=True,
+        run=f"[ -e {tmp_path}/once ] || sed -i s/=A/=B/ {path}\ntouch {tmp_path}/once",
+    )
+    lab.script(
+        "get-x",
+        cache=True,
+        deps=[{"tags": "get,slow"}],
+        new_env_keys=["OUT"],
+        run=f"echo OUT=A > tmp-run-env.out\ncp -p {tmp_path}/saved {path}",
+    )
+    shutil.copy2(path, tmp_path / "saved")
+    assert lab.run("get,x").env["OUT"] == "B"
+    assert "during that run" in why(lab)
+    assert lab.run("get,x").env["OUT"] == "A"
+
+
+def test_a_failure_that_was_gone_on_without_is_tried_again(lab: Lab, tmp_path: Path) -> None:
+    lab.script(
+        "get-tool",
+        cache=True,
+        new_env_keys=["T"],
+        run=f"echo T=$(cat {tmp_path}/tool)\n"
+        f"cat {tmp_path}/tool > /dev/null; echo T=1 > tmp-run-env.out",
+    )
+    wanted = {"tags": "get,tool", "continue_on_error": True}
+    lab.script("detect-m", deps=[wanted], new_env_keys=["T"])
+    lab.script(
+        "get-x",
+        cache=True,
+        deps=[{"tags": "detect,m"}],
+        new_env_keys=["U"],
+        run="echo U=${T:-none} > tmp-run-env.out",
+    )
+    assert lab.run("get,x").env["U"] == "none"
+    assert "had failed" in why(lab)
+    (tmp_path / "tool").write_text("1")
+    assert lab.run("get,x").env["U"] == "1"
+    assert lab.run("get,x").answer["cached"]

@@ -34,7 +34,8 @@ class Entry:
     """Everything known of one complete cache entry.
 
     What it gives back and nobody may read on disk is not in ``new_env`` and ``new_state``;
-    ``secrets`` has the fingerprints of these values.
+    ``secrets`` has the fingerprints of these values. ``doubts`` say why it answers nobody but the
+    run that made it.
     """
 
     uid: str
@@ -61,6 +62,7 @@ class Entry:
     outputs: tuple[Reliance, ...] = ()
     imported: bool = False
     expires: float = 0.0
+    doubts: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -172,7 +174,7 @@ def _digest(text: str) -> str:
 def decode(data: dict[str, Any]) -> Entry:
     """An entry from its stored fields; raises ``TypeError`` and the like for others."""
     values = {key: value for key, value in data.items() if key in _FIELDS}
-    for key in ("tags", "variations", "deps"):
+    for key in ("tags", "variations", "deps", "doubts"):
         values[key] = tuple(values.get(key) or ())
     for key in ("relies_on", "outputs"):
         values[key] = tuple(Reliance(**item) for item in values.get(key) or ())

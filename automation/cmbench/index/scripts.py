@@ -112,6 +112,7 @@ class Index:
         self._dialects: dict[tuple[str, str], Dialect] = {}
         self._stored: dict[str, tuple[str, str, str]] = {}
         self._contents: dict[str, Content] = {}
+        self._seen: dict[str, str] = {}
         self._programs: dict[str, Programs] = {}
         self._unsaved: list[tuple[str, ...]] = []
         self._order = {repository.alias: n for n, repository in enumerate(repositories)}
@@ -243,6 +244,13 @@ class Index:
             content = self._contents[path] = self._content(path)
         return content
 
+    def has_changed(self, path: str) -> bool:
+        """Whether files of the script are not as when ``content`` saw them: times and sizes."""
+        from cmbench.format.sources import own_files, shared_files
+
+        shared = self.content(path).shared
+        return self._seen[path] != _files_stamp(own_files(path) + shared_files(path, shared))
+
     def programs(self, path: str) -> Programs:
         """What the programs of a script tell, as far as their source shows it."""
         from cmbench.format.sources import Programs
@@ -314,9 +322,11 @@ class Index:
         known, digest, words = stored
         shared = _shared(known)
         if known == _files_stamp(files + shared_files(path, shared)):
+            self._seen[path] = known
             return Content(digest, tuple(json.loads(words)), names, shared)
         content = read_content(path, names)
         stamp = _files_stamp(files + shared_files(path, content.shared))
+        self._seen[path] = stamp
         self._unsaved.append((stamp, content.digest, json.dumps(content.words), path))
         if len(self._unsaved) >= _CONTENTS:
             self.save()

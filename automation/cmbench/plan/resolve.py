@@ -298,7 +298,7 @@ class Resolver:
         return ""
 
     def _broken(self, entry: Entry) -> str:
-        why = expiry(entry) or damage(entry)
+        why = next(iter(entry.doubts), "") or expiry(entry) or damage(entry)
         return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 
     def _changed(self, entry: Entry) -> str:

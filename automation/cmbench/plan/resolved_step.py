@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from cmbench.cache.cache_entry import Entry
+from cmbench.cache.cache_entry import Entry, Reliance
 from cmbench.cache.store import make_identity
 from cmbench.format.dialect import Dialect
 from cmbench.format.env import (
@@ -38,8 +38,9 @@ class Frame:
     ``label`` names it in messages: the alias of its script, and the variations asked for.
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
-    machine that were read, and the entries that were used. ``shared`` is the
-    ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
+    machine that were read, and the entries that were used; ``relies_on`` the files outside, as they
+    were when they were first named; ``doubts`` why its result is not to be used again. ``shared``
+    is the ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
     dependencies that it has taken. ``ended`` says that only the steps that come last, its
     ``post_deps``, are still to run; ``ignored`` that a failure of its native script was, by the
     user's wish: what it made answers no later call. ``watched`` is what the watcher of a plan,
@@ -60,6 +61,8 @@ class Frame:
     scripts: dict[str, str] = field(default_factory=dict)
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
     entries: dict[str, None] = field(default_factory=dict)
+    relies_on: dict[str, Reliance] = field(default_factory=dict)
+    doubts: dict[str, None] = field(default_factory=dict)
     os_reads: set[str] = field(default_factory=set)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
     cwd: str = ""

@@ -71,6 +71,9 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
     else:
         frame.scripts.update(child.scripts)
         frame.entries.update(child.entries)
+        frame.doubts.update(child.doubts)
+        for path, state in child.relies_on.items():
+            frame.relies_on.setdefault(path, state)
         for source, reads in joined(child.facts, child.env.fact_reads).items():
             frame.facts.setdefault(source, {}).update(reads)
     for key, value in outcome.new_env.items():
@@ -121,18 +124,32 @@ def joined(
     return {key: {**one.get(key, {}), **other.get(key, {})} for key in {*one, *other}}
 
 
+def rely(frame: Frame, paths: Iterable[str]) -> None:
+    """Take the state of files outside that a hook names, before anything else is done.
+
+    What is not there yet is looked at when the step has ended.
+    """
+    for path in paths:
+        with suppress(OSError):
+            frame.relies_on.setdefault(path, reliance(path))
+
+
+def named_by_env(frame: Frame) -> list[str]:
+    """The file that a step relies on by the older way: a key of its env."""
+    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
+    path = frame.env.peek(key) if key in frame.env.written else None
+    return [str(path)] if path else []
+
+
 def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
     """What the entry is stale without, beside its own files; raises ``bad-customize``."""
-    key = frame.script.dialect.prefix + "GET_DEPENDENT_CACHED_PATH"
-    legacy = frame.env.peek(key) if key in frame.env.written else None
-    found = []
-    for path in [*paths, *([str(legacy)] if legacy else [])]:
-        if not os.path.exists(path):
-            raise Error(
-                "bad-customize", f"{frame.script.alias} relies on {path}, which does not exist"
-            )
-        found.append(reliance(path))
-    return tuple(found)
+    rely(frame, paths)
+    missing = next((path for path in paths if path not in frame.relies_on), "")
+    if missing:
+        raise Error(
+            "bad-customize", f"{frame.script.alias} relies on {missing}, which does not exist"
+        )
+    return tuple(frame.relies_on.values())
 
 
 def remove(names: Iterable[str], place: Place) -> None:

@@ -41,7 +41,9 @@ from cmbench.run.outcome import (
     expires,
     exports,
     joined,
+    named_by_env,
     reliances,
+    rely,
     remove,
     state_exports,
     working_directory,
@@ -322,6 +324,7 @@ class Scheduler:
             run=os.path.basename(self._directory),
             outputs=outputs,
             expires=time.time() if frame.ignored else expires(frame, time.time()),
+            doubts=tuple(frame.doubts),
         )
 
     def _hidden_reads(self, reads: Mapping[str, str]) -> dict[str, str]:
@@ -337,6 +340,7 @@ class Scheduler:
         if frame.script.predeps and frame.script.dialect.predeps:
             place = self._hook(frame, place, "predeps", report)
         self._phase(frame, "deps", depth)
+        self._look_again(frame)
         with self._exclusive(frame):
             place = self._hook(frame, place, "preprocess", report)
         if not report["skip"]:
@@ -349,7 +353,10 @@ class Scheduler:
             frame.ended = True
             self._phase(frame, "post_deps", depth)
         self._settle(frame)
+        self._look_again(frame)
         self._leave(frame, place)
+        report["relies_on"] += named_by_env(frame)
+        rely(frame, report["relies_on"])
         check_version(frame, str(report["version"]))
         version = str(report["version"] or frame.version.exact)
         outcome = Outcome(exports(frame), state_exports(frame), version)
@@ -366,6 +373,11 @@ class Scheduler:
             self._runner.shell(frame, place)
         if "dirty" not in modes:
             remove(frame.script.clean_files, place)
+
+    def _look_again(self, frame: Frame) -> None:
+        """Doubt a result of files that are not those that the run has looked at."""
+        if self._resolver.index.has_changed(frame.script.path):
+            frame.doubts[f"the script {frame.script.alias} was edited during that run"] = None
 
     def _prepared(self, frame: Frame, place: Place) -> Place:
         """Where the step works, ``outdirname`` counted in; says and removes what comes first."""
@@ -411,6 +423,7 @@ class Scheduler:
         report["version"] = answer.get("version") or report["version"]
         report["tags"] += list(answer.get("add_extra_cache_tags") or ())
         report["relies_on"] += list(answer.get("relies_on") or ())
+        rely(frame, report["relies_on"])
         report["skip"] = report["skip"] or bool(answer.get("skip"))
         if report["skip"]:
             report["instead"] = answer.get("script") or report["instead"]
@@ -479,6 +492,7 @@ class Scheduler:
             if not entry.continue_on_error or error.code in ("interrupted", "lock-broken"):
                 raise
             self._note(f"going on without {label}: {error.message}")
+            frame.doubts[f"{label} had failed when it was made"] = None
             return set()
         before = {key: frame.env.peek(key) for key in outcome.new_env}
         absorb(frame, child, outcome)
