@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from cmbench.cache.cache_entry import sealed, unsealed
 from cmbench.cache.retention import bytes_of, seconds_of
 from lab import Lab
 
@@ -524,15 +525,42 @@ def test_members_that_would_do_harm(
         # The list of the archive itself may well agree with what it holds.
         if member.name != "manifest.json" or kind != tarfile.SYMTYPE:
             return content
-        manifest = json.loads(content)
+        manifest = unsealed(content.decode())
         manifest["files"][folder.rpartition("_")[2]]["link"] = {"link": link}
-        return json.dumps(manifest).encode()
+        return sealed(json.dumps(manifest)).encode()
 
     rewrite(archive, listed, added(name.format(folder), kind, link.format(folder)))
     assert_nothing_came(
         second(world, tmp_path), archive, "archive-unsafe", "archive-corrupt", "cannot-import"
     )
     assert not list(tmp_path.rglob("outside"))
+
+
+@pytest.mark.parametrize(
+    ("field", "key"), [("new_env", "PATH"), ("new_env", "+LD_PRELOAD"), ("new_state", "site")]
+)
+def test_an_archive_gives_nothing_that_its_scripts_never_give(
+    world: Lab, archive: Path, tmp_path: Path, field: str, key: str
+) -> None:
+    def changed(member: tarfile.TarInfo, content: bytes) -> bytes:
+        if member.name != "manifest.json":
+            return content
+        manifest = unsealed(content.decode())
+        manifest["entries"][0][field][key] = "/elsewhere"
+        return sealed(json.dumps(manifest)).encode()
+
+    rewrite(archive, changed)
+    other = second(world, tmp_path)
+    done = other.call("import", "cache", input=str(archive))
+    assert f"it gives back {key}, which its script never does" in done.out + done.err
+    assert "get-base" not in scripts(other)
+
+
+def test_a_manifest_that_was_edited_is_noticed(world: Lab, archive: Path, tmp_path: Path) -> None:
+    rewrite(archive, lambda m, c: c.replace(b"BASE_", b"BASF_") if "manifest" in m.name else c)
+    other = second(world, tmp_path)
+    assert other.call("import", "cache", input=str(archive)).answer["code"] == "archive-corrupt"
+    assert scripts(other) == []
 
 
 def test_a_link_under_a_link_leads_nowhere(world: Lab, archive: Path, tmp_path: Path) -> None:
@@ -545,10 +573,10 @@ def test_a_link_under_a_link_leads_nowhere(world: Lab, archive: Path, tmp_path: 
     def listed(member: tarfile.TarInfo, content: bytes) -> bytes:
         if member.name != "manifest.json":
             return content
-        manifest = json.loads(content)
+        manifest = unsealed(content.decode())
         for name, target in links.items():
             manifest["files"][folder.rpartition("_")[2]][name] = {"link": target}
-        return json.dumps(manifest).encode()
+        return sealed(json.dumps(manifest)).encode()
 
     members = [added(f"{folder}/{n}", tarfile.SYMTYPE, t) for n, t in links.items()]
     rewrite(archive, listed, *members)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import retention
@@ -283,12 +285,33 @@ def _require_sound(workspace: Workspace, found: Sequence[Entry]) -> None:
             )
 
 
+def _strange(workspace: Workspace, entry: Entry) -> str:
+    """What an entry from elsewhere gives back although none of its scripts says that it does."""
+    from cmbench.format.env import select_keys
+
+    index, store = workspace.index, workspace.store
+    needed = (store.entry(key) for key in entry.deps)
+    paths = (path for one in (entry, *needed) if one is not None for path in one.scripts)
+    # Its scripts may be elsewhere on this machine.
+    names = {os.path.basename(path) for path in paths}
+    scripts = [index.script(path) for path in index.rows() if os.path.basename(path) in names]
+    if not scripts:
+        return ""  # It answers nothing here.
+    for values, name in ((entry.new_env, "new_env_keys"), (entry.new_state, "new_state_keys")):
+        said = [key for s in scripts for block in s.blocks for key in getattr(block, name)]
+        patterns = [re.sub(r"<<<\w+>>>", "*", key) for key in said]
+        keys = sorted(values.keys() - {*select_keys(values, patterns)})
+        if keys:
+            return f"it gives back {', '.join(keys)}, which its script never does"
+    return ""
+
+
 def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> Brought:
     """Bring the entries of an archive to the same place below this home, checked."""
     from cmbench.cache import bundle
 
     workspace.store.sweep()
-    found = bundle.import_archive(workspace.store, path, waiting)
+    found = bundle.import_archive(workspace.store, path, waiting, partial(_strange, workspace))
     resolver = resolver_of(workspace)
     unsound = {os.path.basename(e.path): why for e in found.made if (why := resolver.unsound(e))}
     return Brought(found, unsound)

@@ -77,7 +77,7 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     from cmbench.plan.requirements import total
 
     script, facts = request.script, silent_facts(request.workspace)
-    blocks = [script.settings, *(v.settings for v in script.variations.values())]
+    blocks = script.blocks
     key = key_of(explain, blocks)
     resolver = make_resolver(request.workspace, facts, open_lock(request))
     notes = Notes(resolver, key)

@@ -228,10 +228,9 @@ class _Run:
     def _foresee(self, facts: FactTeller, resolver: Resolver) -> Plan | None:
         """The plan, where there is more than one step; refuses what cannot be resolved."""
         script, options = self._request.script, self._request.options
-        blocks = [script.settings, *(v.settings for v in script.variations.values())]
         if not {"fake_run", "fake_deps", "prepare"}.isdisjoint(self._request.request.modes):
             return None
-        if not any(block.deps for block in blocks):
+        if not any(block.deps for block in script.blocks):
             return None
         plan = make_plan(self._workspace, self._request.request, facts, resolver)
         if options.prefetch and not options.offline:
@@ -268,8 +267,7 @@ class _Run:
 def _secrets_of(request: RunRequest) -> Secrets:
     """What is known to be secret before a step runs: of this process, and of the call."""
     secrets = Secrets(os.environ)
-    script = request.script
-    for block in (script.settings, *(v.settings for v in script.variations.values())):
+    for block in request.script.blocks:
         secrets.learn_flags(block.input_mapping)
     secrets.learn(request.flags)
     return secrets

@@ -1,9 +1,9 @@
 """Cache entries as one archive, for machines without a network.
 
-The archive is a tar file. Its first member, ``manifest.json``, has the metadata of every entry, the
-checksum of every file, and checksums of the files outside the cache that entries rely on; the
-payloads follow as ``payload/<folder>/...``. An import writes into private directories at the final
-paths and publishes an entry when all of its files are there and as listed.
+The archive is a tar file. Its first member, ``manifest.json``, has a checksum of itself, the
+metadata of every entry, the checksum of every file, and checksums of the files outside the cache
+that entries rely on; the payloads follow as ``payload/<folder>/...``. An import writes into private
+directories at the final paths and publishes an entry when all of its files are there and as listed.
 
 Paths: metadata is rewritten for the new place. Files are not, and an entry whose files hold a path
 of the old place (a virtual environment does) is refused unless the place is the same.
@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from cmbench.cache.cache_entry import Reliance, decode, reliance
+from cmbench.cache.cache_entry import Reliance, decode, reliance, sealed, unsealed
 from cmbench.cache.inventory import outputs_of, plain_files, survey
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Staging, Store, disk_error
@@ -40,6 +40,8 @@ _MANIFEST_LIMIT = 1 << 30
 _SAFE_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*_[0-9a-f]{8,64}")
 
 Say = Callable[[str], None]
+Strange = Callable[[Entry], str]
+"""What an entry gives back that its scripts, as they are here, never do; empty if nothing."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ def export(store: Store, entries: Sequence[Entry], target: str) -> list[Entry]:
 
 
 def _write_archive(store: Store, entries: Sequence[Entry], target: str, draft: str) -> None:
-    manifest = json.dumps(_manifest(store, entries), indent=1).encode()
+    manifest = sealed(json.dumps(_manifest(store, entries), indent=1)).encode()
     with _archive_writer(target, draft) as tar:
         head = tarfile.TarInfo(MANIFEST)
         head.size = len(manifest)
@@ -148,7 +150,7 @@ def _checksums(entry: Entry) -> dict[str, Any]:
 # ---------------------------------------------------------------- in
 
 
-def import_archive(store: Store, archive: str, say: Say) -> Imported:
+def import_archive(store: Store, archive: str, say: Say, strange: Strange) -> Imported:
     """Bring the entries of ``archive`` into ``store``; those that are there already stay.
 
     Raises ``archive-unsafe``, ``archive-corrupt`` ...; then nothing has been imported.
@@ -159,7 +161,7 @@ def import_archive(store: Store, archive: str, say: Say) -> Imported:
             open(archive, "rb") as raw,
             tarfile.open(fileobj=raw, mode="r|*") as tar,
         ):
-            return _Import(store, archive, tar).go()
+            return _Import(store, archive, tar, strange).go()
     except OSError as problem:
         if problem.errno is None:
             raise _corrupt(archive, str(problem)) from None
@@ -180,7 +182,8 @@ def _corrupt(archive: str, why: str) -> Error:
 class _Import:
     """One archive on its way into one store."""
 
-    def __init__(self, store: Store, archive: str, tar: tarfile.TarFile) -> None:
+    def __init__(self, store: Store, archive: str, tar: tarfile.TarFile, strange: Strange) -> None:
+        self._strange = strange
         self._store = store
         self._archive = archive
         self._tar = tar
@@ -230,7 +233,7 @@ class _Import:
         member = self._tar.next()
         if member is None or member.name != MANIFEST or member.size > _MANIFEST_LIMIT:
             raise ValueError(f"it does not begin with {MANIFEST}")
-        manifest: dict[str, Any] = json.loads(_content(self._tar, member).read())
+        manifest = unsealed(_content(self._tar, member).read().decode())
         if manifest.get("format") != FORMAT:
             raise ValueError(f"its format is {manifest.get('format')}, known is {FORMAT}")
         return manifest
@@ -256,7 +259,7 @@ class _Import:
         if staged is None:
             return
         entry = self._moved(entry, staged.staging.path)
-        staged.refused = staged.refused or self._lacks(entry)
+        staged.refused = staged.refused or self._strange(entry) or self._lacks(entry)
         if staged.refused:
             self._result.refused[folder] = staged.refused
             return

@@ -188,6 +188,12 @@ class Script:
     meta: Mapping[str, Any] = field(default_factory=dict)
     dialect: Dialect = CM
 
+    @property
+    def blocks(self) -> tuple[Settings, ...]:
+        """Its settings, and those of every variation and version."""
+        named = (variation.settings for variation in self.variations.values())
+        return (self.settings, *named, *self.versions.values())
+
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class Tags:
