@@ -199,3 +199,42 @@ def test_packages_may_be_installed_into_an_environment_of_python(lab: Lab) -> No
     (samples.parent.parent / "pyvenv.cfg").touch()
     samples.write_bytes(b"1" * 11)
     assert lab.run("app").answer["return"] == 0
+
+
+@pytest.mark.parametrize("name", [".data", "notes.md", "linked/data", "../other/lib.sh"])
+def test_an_edit_of_what_a_script_reads_is_noticed(lab: Lab, name: str) -> None:
+    run = f"echo CM_OUT=$(cat $CM_TMP_CURRENT_SCRIPT_PATH/{name}) > tmp-run-env.out\n"
+    lab.script("other")
+    path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    elsewhere = lab.repo / "elsewhere"
+    elsewhere.mkdir()
+    (path / "linked").symlink_to(elsewhere)
+    for content in ("one", "three"):
+        (path / name).write_text(content + "\n")
+        assert lab.run("get,x").env["CM_OUT"] == content
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def test_links_in_a_circle_and_to_nowhere_are_no_files(lab: Lab) -> None:
+    path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], env={"CM_OUT": "1"})
+    (path / "up").symlink_to(path)
+    (path / "above").symlink_to(lab.repo)
+    (path / "self").symlink_to(path / "self")
+    (path / "nowhere").symlink_to("nothing")
+    assert lab.run("get,x").env["CM_OUT"] == "1"
+
+
+def test_the_content_of_a_file_that_an_input_names_counts(lab: Lab, tmp_path: Path) -> None:
+    lab.script(
+        "get-x",
+        cache=True,
+        input_description={"file": {"type": "path"}},
+        input_mapping={"file": "CM_FILE"},
+        new_env_keys=["CM_OUT"],
+        run="echo CM_OUT=$(cat $CM_FILE) > tmp-run-env.out\n",
+    )
+    given = tmp_path / "given"
+    for content in ("one", "three"):
+        given.write_text(content)
+        assert lab.run("get,x", file=str(given)).env["CM_OUT"] == content
+    assert lab.run("get,x", file=str(given)).status["get-x"] == "cached"

@@ -17,7 +17,8 @@ from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable
 
 _IGNORED = re.compile(
-    r"(^|/)(__pycache__|tests|detection_test\.yaml|\.[^/]*|README[^/]*|COPYRIGHT[^/]*|[^/]*\.(md|pyc))$"
+    r"(^|/)(__pycache__|tests|detection_test\.yaml|\.git|\.DS_Store|\.[^/]*\.sw.|\.pytest_cache"
+    r"|README[^/]*|COPYRIGHT[^/]*|[^/]*\.pyc|[^/]*~)$"
 )
 _NAME = attrgetter("name")
 _SHORT = 16
@@ -53,6 +54,7 @@ class Content:
 def own_files(path: str) -> list[tuple[str, int, int]]:
     """Name, size and time (ns) of each file of the script directory ``path`` that counts."""
     found: list[tuple[str, int, int]] = []
+    linked: set[str] = set()
     pending = [""]
     while pending:
         prefix = pending.pop()
@@ -61,12 +63,31 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
                 name = prefix + entry.name
                 if _IGNORED.search(name):
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False) or _is_linked(entry, path, linked):
                     pending.append(name + "/")
-                elif entry.is_file():
-                    info = entry.stat()
-                    found.append((name, info.st_size, info.st_mtime_ns))
+                else:
+                    found += _state(entry, name)
     return found
+
+
+def _is_linked(entry: os.DirEntry[str], path: str, linked: set[str]) -> bool:
+    """Whether ``entry`` leads to a folder that is not in ``linked``, nor above ``path`` itself."""
+    if not entry.is_symlink():
+        return False
+    target = os.path.realpath(entry.path)
+    if target in linked or not os.path.isdir(target):
+        return False
+    linked.add(target)
+    return not f"{os.path.realpath(path)}/".startswith(f"{target}/")
+
+
+def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
+    """Name, size and time of a file; nothing for a link that leads nowhere."""
+    with suppress(OSError):
+        if entry.is_file():
+            info = entry.stat()
+            return [(name, info.st_size, info.st_mtime_ns)]
+    return []
 
 
 def shared_files(path: str, folders: Iterable[str]) -> list[tuple[str, int, int]]:
@@ -82,8 +103,8 @@ def shared_files(path: str, folders: Iterable[str]) -> list[tuple[str, int, int]
 def read_content(path: str, names: Sequence[str]) -> Content:
     """The content of the script directory ``path``, whose own files are ``names``, sorted.
 
-    A folder beside it that is no script, and that one of its native scripts names as
-    ``/../NAME/``, is shared: its files count too.
+    A folder beside it that one of its native scripts names as ``/../NAME/`` is shared: its files
+    count too. Of another script, only the native ones tell what is read.
     """
     import hashlib
 
@@ -99,8 +120,8 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
     for name, _, _ in sorted(shared_files(path, shared)):
         data = _read(digest.update, path, name)
-        # What a native script sources only makes way for programs.
-        if not name.endswith(".sh"):
+        # What a native script sources of a folder for all only makes way for programs.
+        if name.endswith(".sh") == _is_script(path, name.split("/")[1]):
             reads.add(name, data)
     return Content(digest.hexdigest()[:32], reads.words(), tuple(names), shared)
 
@@ -113,9 +134,12 @@ def _read(update: Callable[[bytes], None], path: str, name: str) -> bytes:
 
 
 def _is_shared(path: str, name: str) -> bool:
+    return name != os.path.basename(path) and os.path.isdir(f"{os.path.dirname(path)}/{name}")
+
+
+def _is_script(path: str, name: str) -> bool:
     folder = os.path.join(os.path.dirname(path), name)
-    metas = (os.path.join(folder, meta) for meta in META_FILES)
-    return os.path.isdir(folder) and not any(map(os.path.isfile, metas))
+    return any(os.path.isfile(os.path.join(folder, meta)) for meta in META_FILES)
 
 
 def file_digests(path: str) -> dict[str, str]:

@@ -152,6 +152,17 @@ def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
     return tuple(frame.relies_on.values())
 
 
+def given_files(frame: Frame) -> tuple[Reliance, ...]:
+    """The files that inputs of this call name, as they are before the step: their content counts.
+
+    Of a folder the path counts, as before: it may be where the step writes.
+    """
+    inputs = frame.request.inputs
+    of_type = [name for name, spec in frame.script.inputs.items() if spec.type == "path"]
+    paths = [os.path.expanduser(str(inputs[name])) for name in of_type if name in inputs]
+    return tuple(reliance(path) for path in paths if os.path.isfile(path))
+
+
 def remove(names: Iterable[str], place: Place) -> None:
     """Remove files and folders of the working directory of a step."""
     for name in names:

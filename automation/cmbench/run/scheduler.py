@@ -40,6 +40,7 @@ from cmbench.run.outcome import (
     check_version,
     expires,
     exports,
+    given_files,
     joined,
     named_by_env,
     reliances,
@@ -265,10 +266,12 @@ class Scheduler:
     def _make(self, frame: Frame, depth: int) -> Outcome:
         staging = self._store.stage(frame.script.alias)
         started = time.time()
+        given = given_files(frame)
         try:
             with self._scratch(frame) as scratch:
                 outcome, report = self._work(frame, Place(staging.path, scratch), depth)
             entry = self._entry(frame, staging, outcome, report, started)
+            entry = replace(entry, relies_on=(*given, *entry.relies_on))
             if self._together is not None:
                 self._together.await_turn(frame)
             self._store.publish(entry, self._superseded(entry))
