@@ -97,3 +97,11 @@ def test_what_the_native_part_of_the_requested_script_prints(lab: Lab) -> None:
     assert "Hello" not in lab.run("print,hello", silent=True).out
     assert "Hello" not in lab.run("print,hello", out="json").out
     assert "compiling" not in lab.run("get,tool", new=True).out
+
+
+@pytest.mark.parametrize("out", ["yaml", "jsn"])
+def test_an_output_that_is_not_possible_is_refused_aloud(lab: Lab, out: str) -> None:
+    lab.script("app-x")
+    done = lab.run("app,x", out=out)
+    assert done.answer["code"] == "bad-value"
+    assert "write --out=json" in done.err

@@ -15,7 +15,8 @@ from cmbench.session.workspace import Workspace
 
 def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     """Do ``cm <verb> <thing>``; failures are printed here and returned with their exit code."""
-    console = i.get("out") == "con"
+    # An --out that is not possible is refused on the console.
+    console = i.get("out") not in (None, "", "json")
     try:
         _check_call(cmind, i)
         return _do(thing, word, cmind, i)

@@ -54,6 +54,8 @@ _DAMAGE = (
     NotImplementedError,
 )
 """What the readers of the standard library raise for bytes that are not as they should be."""
+_DEEPEST = 250
+"""Folders in folders; what walks through more of them meets limits of its own."""
 _LONGEST_PATH = 3500
 """Longer paths cannot be resolved by the system, and so not be checked."""
 
@@ -390,9 +392,10 @@ class _Writer:
 
     def unsafe(self, why: str) -> Error:
         """The error for the present member."""
+        name = self.member if len(self.member) <= 200 else self.member[:200] + "..."
         return Error(
             "archive-unsafe",
-            f'{self.archive.name}: member "{self.member}" was refused: {why}',
+            f'{self.archive.name}: member "{name}" was refused: {why}',
             hint="do not use this archive; get it again from where it is published",
             context=(f"archive: {self.archive}",),
         )
@@ -490,6 +493,8 @@ class _Writer:
     def _check_name(self, name: str) -> None:
         if "\0" in name or not name:
             raise self.unsafe("its name is no valid file name")
+        if name.count("/") > _DEEPEST:
+            raise self.unsafe(f"it is more than {_DEEPEST} folders deep")
         if len(os.fsencode(name)) + len(os.fsencode(self.root)) > _LONGEST_PATH:
             raise self.unsafe("its name is too long")
 

@@ -513,3 +513,20 @@ def test_a_living_run_is_not_swept(tmp_path: Path) -> None:
         extract(tar(tmp_path / "a.tar", *GOOD), tmp_path / "out")
         assert (mine / "content").is_dir()
     assert not mine.exists()
+
+
+@pytest.mark.parametrize("depth", [251, 1500, 2500])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_folders_too_deep_are_one_short_error(tmp_path: Path, depth: int, kind: str) -> None:
+    archive, name = tmp_path / "a", "d/" * depth + "f"
+    if kind == "tar":
+        with tarfile.open(archive, "w") as tar:
+            tar.addfile(tarfile.TarInfo(name))
+    else:
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.writestr(name, b"")
+    with pytest.raises(Error) as caught:
+        extract(archive, tmp_path / "out")
+    assert caught.value.code == "archive-unsafe"
+    assert len(caught.value.render()) < 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
