@@ -89,14 +89,9 @@ def loss_of(scores: Tensor, labels: Tensor) -> Tensor:
 
 def train(recipe: Recipe) -> UNet:
     """Train in one thread."""
-    training.seeded(recipe.seed)
-    random = np.random.default_rng(recipe.seed)
     data = volumes(recipe.cases, TRAINING_SEED)
-    network = UNet()
-    drawn = batches(data, recipe.batch, random)
-    losses = (loss_of(network(images), labels) for images, labels in drawn)
-    training.fit(network.parameters(), losses, recipe, recipe.steps, say_every=50)
-    network.eval()
+    drawn = batches(data, recipe.batch, np.random.default_rng(recipe.seed))
+    network: UNet = unet.trained(recipe, UNet, drawn, loss_of)
     return network
 
 

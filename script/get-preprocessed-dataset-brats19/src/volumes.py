@@ -37,16 +37,10 @@ class Volumes:
         voxels = int(np.prod(window))
         told = "the arrays take {needed:.1f} GB, and {free:.1f} GB are free at " + str(folder)
         files.check_disk(folder, count * voxels * (CHANNELS * 4 + 1), told)
-        self._samples = self._map("samples.npy", np.float32, count * CHANNELS * voxels)
-        self._labels = self._map("labels.npy", np.uint8, count * voxels)
+        self._samples = files.array(folder / "samples.npy", np.float32, count * CHANNELS * voxels)
+        self._labels = files.array(folder / "labels.npy", np.uint8, count * voxels)
         shapes = np.tile(np.array([CHANNELS, *window], dtype=np.int64), (count, 1))
         np.save(folder / "shapes.npy", shapes)
-
-    def _map(self, name: str, dtype: type, size: int) -> Array:
-        found: Array = np.lib.format.open_memmap(
-            self._folder / name, mode="w+", dtype=dtype, shape=(size,)
-        )
-        return found
 
     def put(self, row: int, images: Array, labels: Array) -> None:
         """Write the volume ``row``: images [4, d, h, w] of the window's size, labels [d, h, w]."""

@@ -34,8 +34,8 @@ from workshop.program import ProgramError
 DENSE = 13
 FEATURES = 26
 GROUP_SEED = 123
-# The tiny groups are a hundredth of the size of the rules' groups (100 to 700 pairs).
-SMALLEST, LARGEST = 1, 7
+# Of the rules' groups; the tiny ones are a hundredth of their size.
+RULE_SIZES, TINY_SIZES = (100, 700), (1, 7)
 # Two odd numbers without a meaning: they spread further values of a category over its rows.
 STEP, TURN = 7919, 104729
 BLOCK = 1 << 20
@@ -82,10 +82,10 @@ def indices_of(values: Array, rows: Sequence[int], hot: Sequence[int]) -> Array:
     return np.stack(columns, axis=1).astype(np.int32)
 
 
-def tiny_offsets(pairs: int) -> Array:
-    """Where groups of 1 to 7 pairs begin, from a fixed seed; the last one takes what is left."""
+def drawn_offsets(pairs: int, smallest: int, largest: int) -> Array:
+    """Where groups of drawn sizes begin, from a fixed seed; the last one takes what is left."""
     random = np.random.default_rng(GROUP_SEED)
-    ends = np.cumsum(random.integers(SMALLEST, LARGEST + 1, pairs))
+    ends = np.cumsum(random.integers(smallest, largest + 1, 1 + pairs // smallest))
     ends = ends[ends < pairs]
     return np.concatenate([[0], ends, [pairs]]).astype(np.int64)
 
@@ -129,7 +129,7 @@ class Choice:
         """Where the groups of so many pairs begin."""
         if self.size:
             return np.asarray([*range(0, pairs, self.size), pairs], dtype=np.int64)
-        return read_groups(self.trace, pairs) if self.trace else _rule_sized(pairs)
+        return read_groups(self.trace, pairs) if self.trace else drawn_offsets(pairs, *RULE_SIZES)
 
     def told(self) -> dict[str, Any]:
         """What dataset.json says of it."""
@@ -149,7 +149,8 @@ def from_day(
     np.save(out / "indices.npy", indices_of(values, rows, hot))
     np.save(out / "labels.npy", labels.astype(np.float32))
     pairs = len(labels)
-    np.save(out / "offsets.npy", Choice(size=size).offsets(pairs) if size else tiny_offsets(pairs))
+    offsets = Choice(size=size).offsets(pairs) if size else drawn_offsets(pairs, *TINY_SIZES)
+    np.save(out / "offsets.npy", offsets)
     return {"rows": list(rows), "hot": list(hot)}
 
 
@@ -208,9 +209,7 @@ def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
     hot = [int(value.shape[1]) for value in values]
     _copy(dense, out / "dense.npy", rows, np.float32)
     np.save(out / "labels.npy", labels[rows].astype(np.float32))
-    target = np.lib.format.open_memmap(
-        out / "indices.npy", mode="w+", dtype=np.int32, shape=(count, sum(hot))
-    )
+    target = files.array(out / "indices.npy", np.int32, count, sum(hot))
     for part in _blocks(count):
         target[part] = np.concatenate([value[_of(rows, part)] for value in values], axis=1)
     target.flush()
@@ -227,15 +226,10 @@ def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> d
     taken = choice.rows(path, whole, whole)
     pairs = taken.stop - taken.start
     source = np.memmap(path, "<i4", "r", shape=(whole, columns))
-    shapes = {"dense": (DENSE,), "indices": (FEATURES,), "labels": ()}
     arrays = {
-        name: np.lib.format.open_memmap(
-            out / f"{name}.npy",
-            mode="w+",
-            dtype=np.int32 if name == "indices" else np.float32,
-            shape=(pairs, *shape),
-        )
-        for name, shape in shapes.items()
+        "dense": files.array(out / "dense.npy", np.float32, pairs, DENSE),
+        "indices": files.array(out / "indices.npy", np.int32, pairs, FEATURES),
+        "labels": files.array(out / "labels.npy", np.float32, pairs),
     }
     for part in _blocks(pairs):
         block = np.asarray(source[_of(taken, part)])
@@ -263,18 +257,9 @@ def _check_block(path: Path, labels: Array, values: Array, rows: Sequence[int]) 
         )
 
 
-def _rule_sized(pairs: int) -> Array:
-    random = np.random.default_rng(GROUP_SEED)
-    ends = np.cumsum(random.integers(100, 701, 1 + pairs // 100))
-    ends = ends[ends < pairs]
-    return np.concatenate([[0], ends, [pairs]]).astype(np.int64)
-
-
 def _copy(source: Array, path: Path, rows: slice, dtype: Any) -> None:
     count = rows.stop - rows.start
-    target = np.lib.format.open_memmap(
-        path, mode="w+", dtype=dtype, shape=(count, *source.shape[1:])
-    )
+    target = files.array(path, dtype, count, *source.shape[1:])
     for part in _blocks(count):
         target[part] = source[_of(rows, part)]
     target.flush()

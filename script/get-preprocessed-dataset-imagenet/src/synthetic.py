@@ -22,9 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     out, count = options.out, options.count
     generator = np.random.default_rng(SEED)
-    samples = np.lib.format.open_memmap(
-        out / "samples.npy", mode="w+", dtype=np.float32, shape=(count, 3, SIDE, SIDE)
-    )
+    samples = files.array(out / "samples.npy", np.float32, count, 3, SIDE, SIDE)
     means = np.asarray(MEANS, dtype=np.float32)[:, None, None]
     for row in range(count):
         samples[row] = generator.integers(0, 256, (3, SIDE, SIDE), dtype=np.uint8) - means

@@ -27,12 +27,8 @@ def write(out: Path, seed: int, shapes: npt.NDArray[np.int64]) -> None:
     """Write samples.npy, labels.npy and shapes.npy, plane by plane."""
     generator = np.random.default_rng(seed)
     count = int(shapes.prod(axis=1).sum())
-    samples = np.lib.format.open_memmap(
-        out / "samples.npy", mode="w+", dtype=np.float32, shape=(count,)
-    )
-    labels = np.lib.format.open_memmap(
-        out / "labels.npy", mode="w+", dtype=np.uint8, shape=(count,)
-    )
+    samples = files.array(out / "samples.npy", np.float32, count)
+    labels = files.array(out / "labels.npy", np.uint8, count)
     piece = 1 << 22
     for begin in range(0, count, piece):
         size = min(piece, count - begin)

@@ -140,9 +140,8 @@ def reserved(out: Path, kind: str, side: int, count: int) -> np.memmap[Any, Any]
     message = f"{count} pictures need {{needed:.1f}} GB in {out}, {{free:.1f}} GB are free"
     advice = ": ask for fewer (_size.500), or put the cache on a larger disk"
     files.check_disk(out, count * blank.nbytes, message + advice, MARGIN)
-    return np.lib.format.open_memmap(
-        out / "samples.npy", mode="w+", dtype=blank.dtype, shape=(count, *blank.shape)
-    )
+    found: np.memmap[Any, Any] = files.array(out / "samples.npy", blank.dtype, count, *blank.shape)
+    return found
 
 
 def write_samples(

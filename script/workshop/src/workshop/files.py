@@ -75,6 +75,13 @@ def held_out(folder: Path, file: str, **counts: str) -> dict[str, Any]:
     }
 
 
+def array(path: Path, dtype: Any, *shape: int) -> Any:
+    """An array of zeros in a new .npy file, which is written as the array is filled."""
+    import numpy as np
+
+    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+
+
 def check_disk(folder: Path, needed: int, message: str, margin: int = 0) -> None:
     """Raise ProgramError when ``needed`` bytes do not fit into ``folder`` beside ``margin``.
 

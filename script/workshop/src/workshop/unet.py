@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,20 @@ class Trainee:
     train: Callable[[Any], Any]
     export: Callable[[Any, Path], dict[str, Any]]
     validation: Callable[[Path], None]
+
+
+def trained(
+    recipe: Any, make: Callable[[], Any], batches: Iterable[Any], loss_of: Callable[..., Any]
+) -> Any:
+    """The network that ``make`` makes, trained on pairs of images and labels in one thread."""
+    from workshop import training
+
+    training.seeded(recipe.seed)
+    network = make()
+    losses = (loss_of(network(images), labels) for images, labels in batches)
+    training.fit(network.parameters(), losses, recipe, recipe.steps, say_every=50)
+    network.eval()
+    return network
 
 
 def mean_dice(arguments: list[str] | None, doc: str | None, tiny: Trainee) -> int:
