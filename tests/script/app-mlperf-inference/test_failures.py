@@ -18,7 +18,8 @@ import pytest
 from mlperf_catalog import OFFLINE, SINGLE_STREAM
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
-from mlperf_harness.session import preparation
+from mlperf_harness.jobs import STALLED
+from mlperf_harness.session import launch, preparation
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, RunSettings, SessionSettings, Shape, Targets
 from mlperf_harness.tuning import tune
@@ -126,6 +127,48 @@ def test_a_failed_run_that_would_last_long_is_cut_off(tmp_path: Path) -> None:
     assert done.status == 1
     outcome = json.loads((tmp_path / "outcome.json").read_text(encoding="utf-8"))
     assert outcome["failure"] == "running the model: RuntimeError: the disk is gone"
+
+
+STALLING = """import sys, threading
+from pathlib import Path
+from mlperf_harness.measuring import loadgen_run
+from mlperf_harness.session import subprocess_main
+
+loadgen_run.LOOK_S = 0.1
+start = loadgen_run.mlperf_loadgen.StartTestWithLogSettings
+
+def stalled(*arguments):
+    start(*arguments)
+    threading.Event().wait()
+
+loadgen_run.mlperf_loadgen.StartTestWithLogSettings = stalled
+sys.exit(subprocess_main.main("run", Path(sys.argv[1])))
+"""
+
+
+def test_a_loadgen_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    config = tmp_path / "run.json"
+    aim = Targets(qps=500.0, min_duration_ms=300)
+    records.write(config, run_settings(tmp_path, scenario="Server", targets=aim))
+    words = [sys.executable, "-c", STALLING, str(config)]
+    assert run(words, env=lab.harness_environment(), timeout=HANG_S).status == STALLED
+    assert not (tmp_path / "outcome.json").exists()
+
+
+@pytest.mark.parametrize("statuses", [[STALLED, 0], [STALLED, 1], [STALLED, STALLED]])
+def test_a_run_that_stalled_is_made_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[int]
+) -> None:
+    left = list(statuses)
+    monkeypatch.setattr(launch.process, "run", lambda *_: left.pop(0))
+    (tmp_path / "console.txt").write_text("the disk is gone\n")
+    if statuses[1] == 0:
+        launch.Launcher().execute("run", tmp_path, Targets(), "Server", 1.0)
+    else:
+        reason = "twice" if statuses[1] == STALLED else "the disk is gone"
+        with pytest.raises(HarnessError, match=reason):
+            launch.Launcher().execute("run", tmp_path, Targets(), "Server", 1.0)
+    assert not left
 
 
 # ---------------------------------------------------------------- a session

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import field
 
 from mlperf_catalog.values import dataclass
 
 from .settings import FLOAT32, ModelSpec, Options, Overrides
+
+STALLED = os.EX_TEMPFAIL
+"""Exit status of a run in which LoadGen did not come to its end though all was answered."""
 
 
 @dataclass(frozen=True, slots=True)

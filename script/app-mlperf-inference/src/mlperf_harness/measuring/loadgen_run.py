@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from .. import backends, benchmarks, records
 from ..backends import footprint
 from ..benchmarks.base import Benchmark
 from ..errors import HarnessError
-from ..jobs import AccuracyFigure, Outcome
+from ..jobs import STALLED, AccuracyFigure, Outcome
 from ..pipeline.batcher import DeadlinePolicy
 from ..pipeline.completion import Completer
 from ..pipeline.failures import Failures
@@ -42,6 +43,9 @@ LIVE = "live.json"
 
 # How long a failed run may go on, being answered without data, before it is cut off.
 PATIENCE_S = 5.0
+# LoadGen's logger can lose a wake-up at the end of a run, and waits for ever. A run that has
+# answered all its samples and computes nothing at so many looks in a row has met that.
+LOOK_S, IDLE_LOOKS, IDLE_CPU_S = 10.0, 6, 0.5
 # No further size of batch is tried before a run when this has gone by.
 SIZES_S = 5.0
 
@@ -73,7 +77,12 @@ def execute(run: RunSettings) -> Outcome:
     pipeline = _pipeline(run, benchmark, team)
     started = time.perf_counter()
     recorder = Recorder(lambda: _answered(team), Path(run.folder) / LIVE)
-    with _CutOff(failures, lambda: _report_failure(run, failures, started)), recorder:
+    cut_off = _CutOff(
+        failures,
+        lambda: _report_failure(run, failures, started),
+        lambda: _answered(team) == _generated(log_folder(run)),
+    )
+    with cut_off, recorder:
         _start_test(run, _Warmed(benchmark, run, team), pipeline, settings, failures)
     seconds = time.perf_counter() - started
     tally = pipeline.close()
@@ -308,12 +317,31 @@ def _report_failure(run: RunSettings, failures: Failures, started: float) -> Non
     records.write(Path(run.folder) / "outcome.json", outcome)
 
 
-class _CutOff:
-    """Ends the process when a failed run goes on: LoadGen itself cannot be told to stop."""
+def _generated(folder: Path) -> int | None:
+    """How many samples LoadGen asks for in a performance run; None as long as it has not said."""
+    try:
+        text = (folder / "mlperf_log_detail.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = dict(re.findall(r'"key": "(generated_[a-z_]+)", "value": (\d+)', text))
+    try:
+        return int(found["generated_query_count"]) * int(found["generated_samples_per_query"])
+    except KeyError:
+        return None
 
-    def __init__(self, failures: Failures, report: Callable[[], None]) -> None:
+
+class _CutOff:
+    """Ends the process where LoadGen, which cannot be told to stop, goes on without reason.
+
+    That is after a failure, or when it waits for nothing after ``finished``, its last answer.
+    """
+
+    def __init__(
+        self, failures: Failures, report: Callable[[], None], finished: Callable[[], bool]
+    ) -> None:
         self._failures = failures
         self._report = report
+        self._finished = finished
         self._over = threading.Event()
 
     def __enter__(self) -> None:
@@ -323,7 +351,14 @@ class _CutOff:
         self._over.set()
 
     def _watch(self) -> None:
-        self._failures.happened.wait()
+        idle, used = 0, time.process_time()
+        while not self._failures.happened.wait(LOOK_S):
+            before, used = used, time.process_time()
+            idle = idle + 1 if used - before < IDLE_CPU_S and self._finished() else 0
+            if self._over.is_set():
+                return
+            if idle >= IDLE_LOOKS:
+                os._exit(STALLED)
         if not self._over.wait(PATIENCE_S):
             self._report()
             os._exit(1)

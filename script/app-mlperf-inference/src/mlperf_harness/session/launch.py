@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import records
 from ..errors import NEXT, HarnessError
+from ..jobs import STALLED
 from ..measuring.telemetry import Monitor
 from ..progress import Progress
 from ..wording import duration
@@ -76,6 +77,11 @@ class Launcher:
 
         tick()
         status = process.run(program, config, console, tick)
+        if status == STALLED:
+            say("  LoadGen did not end after its last answer: the run is made again")
+            status = process.run(program, config, console, tick)
+        if status == STALLED:
+            raise HarnessError("LoadGen did not end after its last answer, twice")
         if status != 0:
             raise HarnessError(reason(status, folder, console), advice(console))
 
