@@ -238,3 +238,14 @@ def test_the_content_of_a_file_that_an_input_names_counts(lab: Lab, tmp_path: Pa
         given.write_text(content)
         assert lab.run("get,x", file=str(given)).env["CM_OUT"] == content
     assert lab.run("get,x", file=str(given)).status["get-x"] == "cached"
+
+
+def test_two_scripts_have_helpers_of_the_same_name(lab: Lab) -> None:
+    for name in ("one", "two"):
+        body = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
+        body += "import utils_of_lab\ndef preprocess(i):\n"
+        body += "    i['env']['CM_OUT'] = utils_of_lab.NAME\n    return {'return': 0}\n"
+        helper = {"utils_of_lab.py": f"NAME = {name!r}\n"}
+        lab.script(f"get-{name}", new_env_keys=["CM_OUT"], customize=body, files=helper)
+    lab.script("app", deps=[{"tags": "get,one"}, {"tags": "get,two"}], new_env_keys=["CM_OUT"])
+    assert lab.run("app").env["CM_OUT"] == "two"

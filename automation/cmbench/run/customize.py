@@ -37,11 +37,10 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     names: dict[str, Any] = {**vars(builtins), "input": ask}
-    if offered:
-        names["__import__"] = _Imports(frame.script.path, name, offered, names)
-        if frame.script.path not in sys.path:
-            # Some of that dialect ask importlib for helpers that lie beside them.
-            sys.path.append(frame.script.path)
+    names["__import__"] = _Imports(frame.script.path, name, offered, names)
+    if offered and frame.script.path not in sys.path:
+        # Some of that dialect ask importlib for helpers that lie beside them.
+        sys.path.append(frame.script.path)
     vars(module)["__builtins__"] = names
     sys.modules[name] = module
     try:
