@@ -78,6 +78,7 @@ def _new_script() -> Flags:
         "name=TEXT": "what it is for, in one line",
         "tags=TAGS": "its tags, where those of its name do not do",
         "repo=NAME": "the repository that gets it; else the one you are in",
+        "template=NAME": "the same by CM's names: python or pytorch, a program of its own",
         "url=URL": "of what it downloads",
         "sha256=HEX": "of that file",
     }
@@ -144,6 +145,17 @@ VERBS: tuple[Verb, ...] = (
         own_help="always",
         only_looks="print",
     ),
+    _run(
+        "prepare",
+        "run:prepare_script",
+        {"cm prepare script --tags=get,tool": "of CM and MLC scripts: all but the script itself"},
+    ),
+    _run(
+        "dockerfile",
+        "container:dockerfile_script",
+        {"cm dockerfile script --tags=detect,os": "the file of that container's image"},
+        only_looks="print",
+    ),
     Verb(
         "script",
         "doctor",
@@ -175,7 +187,7 @@ VERBS: tuple[Verb, ...] = (
         "find",
         "find:find_script",
         {"cm find script --tags=get": "the scripts with these tags"},
-        _WHICH,
+        {**_WHICH, "p": "only their folders"},
         takes=_LOOK,
         cmind=("search",),
         writes=True,
@@ -197,6 +209,23 @@ VERBS: tuple[Verb, ...] = (
         {"cm add script get-cmake --kind=detect": "begin a new script"},
         _new_script,
         takes=("out", "json"),
+    ),
+    Verb(
+        "script",
+        "rm",
+        "author:remove_script",
+        {"cm rm script get-cmake [-f]": "remove a script; -f does not ask"},
+        {"tags=TAGS": "the script with these tags; its name does as well", "force": "do not ask"},
+        takes=_LOOK,
+        cmind=("delete",),
+    ),
+    Verb(
+        "script",
+        "load",
+        "find:show_script",
+        {"cm load script get-cmake --json": "the meta of a script and where it is"},
+        {"tags=TAGS": "the script with these tags; its name does as well", **_JSON},
+        takes=_LOOK,
     ),
     Verb(
         "script",
@@ -241,7 +270,7 @@ VERBS: tuple[Verb, ...] = (
         "show",
         "cache:show_cache",
         {"cm show cache [--tags=get,python3]": "what is kept, its size and last use"},
-        {**_ENTRIES, **_JSON},
+        {**_ENTRIES, "env": "what each gives to those who use it", **_JSON},
         cmind=("show", "search"),
     ),
     _cache(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sized
 from dataclasses import asdict
 from itertools import groupby
@@ -103,8 +104,39 @@ def add_script(command: Command) -> Reply:
         )
     text = {key: flags.get(key, "") for key in ("name", "url", "sha256")}
     tags = tuple(t for t in flags.get("tags", "").split(",") if t)
-    wish = scaffold.Wish(alias, flags.get("kind") or "detect", tags, **text)
-    written = author.add(command.workspace, wish, flags.get("repo") or repo)
+    kind = flags.get("kind") or _kind(flags.get("template", ""))
+    wish = scaffold.Wish(alias, kind, tags, **text)
+    # A point is the repository that we are in, as with cmind.
+    place = (flags.get("repo") or repo).removeprefix(".")
+    written = author.add(command.workspace, wish, place)
     lines = [f"{_shown(path)}: written" for path in written]
     lines.append(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")
     return Reply({"path": os.path.dirname(written[0]), "files": written}, "\n".join(lines))
+
+
+def remove_script(command: Command) -> Reply:
+    """``cm rm script``: remove the folder of one script; asks first unless -f is given."""
+    from shutil import rmtree
+
+    from cmbench.api.scripts import show
+
+    tags, name = command.query()
+    script = show(command.workspace, tags, name)
+    if not command.flags.get("force"):
+        if not sys.stdin.isatty():
+            raise Error("bad-value", "nothing was removed", hint="add -f: it is not asked then")
+        if input(f"Remove {_shown(script.path)}? [y/N] ").strip().lower() not in ("y", "yes"):
+            raise Error("not-confirmed", "nothing was removed", hint="answer y to remove it")
+    rmtree(script.path)
+    return Reply({"path": script.path}, f"{_shown(script.path)}: removed")
+
+
+def _kind(template: str) -> str:
+    """The kind of script for a template of CM; raises ``bad-value``."""
+    if template not in ("", "python", "pytorch"):
+        raise Error(
+            "bad-value",
+            f"--template={template} is not possible",
+            hint="choose a kind: cm add script NAME --kind=KIND; see: cm add script",
+        )
+    return "app" if template else "detect"

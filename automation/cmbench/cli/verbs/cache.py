@@ -13,6 +13,7 @@ from cmbench.cli.commands import OF_ENTRIES
 from cmbench.cli.reply import Command, Item, Reply, refuse_unknown
 from cmbench.cli.results import entries_of, named_entries, names_entries, request_of
 from cmbench.errors import Error, visible
+from cmbench.format.env import as_text
 from cmbench.render.cache import count, entries_text, why_text
 
 
@@ -22,10 +23,17 @@ def show_cache(command: Command) -> Reply:
     found = [Item(cache.summary(command.workspace, entry)) for entry in entries]
 
     def text() -> str:
+        if command.flags.get("env"):
+            return "\n".join(map(_env_text, entries))
         marks = [", ".join(word for word in ("pinned", "shared") if data[word]) for data in found]
         return entries_text(entries, [data["last_used"] for data in found], marks)
 
     return Reply({"list": found}, text, found)
+
+
+def _env_text(entry: Entry) -> str:
+    lines = [f"  {key}={as_text(value)}" for key, value in sorted(entry.new_env.items())]
+    return "\n".join([f"{entry.script}_{entry.uid}", *lines])
 
 
 def remove_cache(command: Command) -> Reply:

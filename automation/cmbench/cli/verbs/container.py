@@ -40,6 +40,13 @@ def docker_script(command: Command) -> Reply:
     return Reply({**answer, **({"output": lines} if lines else {})})
 
 
+def dockerfile_script(command: Command) -> Reply:
+    """``cm dockerfile script``: the text of the file that ``cm docker script`` builds."""
+    own, request = containers.split(command)
+    made = containers.design_container(request, own, True)
+    return Reply(_data(made), made.text)
+
+
 def _help() -> Reply:
     return Reply({"flags": dict(options_in.FLAGS)}, help_text)
 

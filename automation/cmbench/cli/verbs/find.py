@@ -31,6 +31,8 @@ def find_script(command: Command) -> Reply:
     ]
 
     def text() -> str:
+        if command.flags.get("p"):
+            return "\n".join(row.path for row in rows)
         from cmbench.render.listing import scripts_text
 
         return scripts_text(rows)

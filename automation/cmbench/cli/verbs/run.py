@@ -36,6 +36,12 @@ def run_script(command: Command) -> Reply:
     return Reply(given, lambda: end_text(ran, {"return": 0, **shown}))
 
 
+def prepare_script(command: Command) -> Reply:
+    """``cm prepare script``: run what a script depends on, and not the script itself."""
+    command.flags["fake_run"] = True
+    return run_script(command)
+
+
 def _extras(ran: Ran, answer: Answer) -> list[str]:
     from cmbench.cli.extras import extras
 
