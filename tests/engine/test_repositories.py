@@ -100,3 +100,16 @@ def test_a_fork_with_the_same_alias_is_another_repository(
     assert choose(second.workspace.index, parse_tags("get,y"), "", caller).path == str(
         fork / "script/get-y"
     )
+
+
+def test_the_first_command_says_which_engine_runs(lab: Lab, tmp_path: Path) -> None:
+    other = tmp_path / "them@theirs"
+    (other / "automation" / "script").mkdir(parents=True)
+    (other / "automation" / "script" / "module.py").touch()
+    (other / "script").mkdir()
+    lab.others.append(other)
+    lab.script("detect-x")
+    first, second = lab.run("detect,x"), lab.run("detect,x")
+    assert "note: cmbench runs all scripts here, also those of them@theirs" in first.err
+    assert "cm rm repo cmbench" in first.err
+    assert "cmbench runs all" not in second.err

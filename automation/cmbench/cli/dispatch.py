@@ -49,7 +49,10 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     verb = verb_of(thing, word)
     assert verb is not None
     write = verb.writes and not (verb.only_looks and i.get(verb.only_looks))
+    is_first = not os.path.isdir(os.path.join(cmind.repos_path, "cmbench"))
     command = Command(thing, Workspace.of_cmind(cmind, write), i)
+    if is_first and command.console:
+        _tell_engines(command.workspace)
     if verb.accepted is not None:
         refuse_unknown(command.flags, verb.accepted)
     reply = verb.function()(command)
@@ -59,6 +62,23 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     if reply.error is not None:
         raise reply.error
     return {"return": 0, **reply.answer}
+
+
+def _tell_engines(workspace: Workspace) -> None:
+    """Say which engine runs, in a home where another repository brings one too."""
+    mark = os.path.join("automation", "script", "module.py")
+    others = [
+        repository.alias
+        for repository in workspace.repositories
+        if not repository.own and os.path.isfile(os.path.join(repository.path, mark))
+    ]
+    if others:
+        print(
+            f"note: cmbench runs all scripts here, also those of {', '.join(others)}; to let that"
+            " repository's own engine run them: cm rm repo cmbench (or pip uninstall cmbench),"
+            " then cm reindex repo",
+            file=sys.stderr,
+        )
 
 
 def _output_fails() -> bool:
