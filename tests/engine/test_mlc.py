@@ -585,3 +585,13 @@ def test_files_that_are_left(mlc: Lab) -> None:
     assert not Path("left").exists()
     mlc.run("get,x", dirty=True)
     assert Path("left").exists()
+
+
+def test_a_new_entry_is_beside_the_old_one(mlc: Lab) -> None:
+    mlc.script("get-x", cache=True)
+    first, second = (mlc.run("get,x", new=True).answer["entry"] for _ in range(2))
+    assert first != second
+    assert len(mlc.call("search", "cache", tags="get,x").answer["list"]) == 2
+    assert mlc.run("get,x").answer["entry"] == second
+    mlc.run("get,x", renew=True)
+    assert len(mlc.call("search", "cache", tags="get,x").answer["list"]) == 1

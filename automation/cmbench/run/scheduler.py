@@ -274,7 +274,9 @@ class Scheduler:
             entry = replace(entry, relies_on=(*given, *entry.relies_on))
             if self._together is not None:
                 self._together.await_turn(frame)
-            self._store.publish(entry, self._superseded(entry))
+            # --new of the first engines is beside what was there, and their --renew in its place.
+            beside = frame.request.new and not frame.script.dialect.inputs_bind
+            self._store.publish(entry, [] if beside else self._superseded(entry))
         except BaseException:
             staging.discard()
             raise

@@ -115,7 +115,10 @@ def add_script(command: Command) -> Reply:
 
 
 def remove_script(command: Command) -> Reply:
-    """``cm rm script``: remove the folder of one script; asks first unless -f is given."""
+    """``cm rm script``: remove the folder of one script; asks first unless -f is given.
+
+    Raises ``bad-value`` where nobody can be asked, ``not-confirmed``.
+    """
     from shutil import rmtree
 
     from cmbench.api.scripts import show
