@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
 
 HIDDEN = "***"
 _NAME = re.compile(
@@ -142,6 +141,8 @@ def _forms(value: Any) -> Iterator[str]:
 
     A path is no secret, it says where one lies.
     """
+    from urllib.parse import quote  # Rarely needed: most runs have no secret.
+
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
