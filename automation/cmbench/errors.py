@@ -188,7 +188,9 @@ def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The ``count`` names in ``known`` that are closest to ``word``; empty when none is close."""
     import difflib
 
-    return difflib.get_close_matches(word, sorted(set(known)), n=count, cutoff=0.6)
+    # One letter of three makes another word: a gpu is no cpu.
+    cutoff = 0.7 if len(word) <= 3 else 0.6
+    return difflib.get_close_matches(word, sorted(set(known)), n=count, cutoff=cutoff)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

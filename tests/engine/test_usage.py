@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cmbench.cli import adapter
 from cmbench.cli.commands import VERBS, flags_of_verb, usage_of
+from cmbench.errors import nearest
+from cmbench.index.scripts import Index, Repository
+from cmbench.index.select import parse_tags, short_tags
 from lab import Lab
+from support import ROOT
 
 ENGINE_WORDS = {"find": "search", "rm": "delete"}
 EACH = [(v.thing, v.word) for v in VERBS if v.word != "help" and not v.of_scripts]
@@ -98,3 +103,34 @@ def test_what_would_have_been_overlooked(
 def test_a_name_may_stand_beside_its_tags_and_variations(lab: Lab) -> None:
     lab.script("get-x", variations={"v": {"env": {"X": "v"}}}, new_env_keys=["X"])
     assert lab.call("run", artifact="get-x", tags="get,_v").env == {"X": "v"}
+
+
+def test_help_names_a_command_that_means_no_other_script(lab: Lab) -> None:
+    lab.script("get-model", tags="get,ml,model,resnet50")
+    lab.script("get-model-bert", tags="get,ml,model,bert")
+    assert "--tags=get,ml,model,bert [flags]" in lab.run("get,bert", help=True).out
+    assert "--tags=get,ml,model,resnet50 [flags]" in lab.run("get,resnet50", help=True).out
+
+
+def test_the_command_in_the_help_of_every_script_means_it_alone(tmp_path: Path) -> None:
+    index = Index([Repository("cmbench", str(ROOT))], str(tmp_path / "index.db"), True)
+    assert len(index.rows()) > 50
+    for row in index.rows().values():
+        script = index.script(row.path)
+        found = index.find(parse_tags(short_tags(script, index)))
+        assert [other.path for other in found] == [row.path], script.alias
+
+
+def test_a_misspelt_out_is_told(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    class Automation:
+        cmind = lab.cmind()
+
+    Automation.cmind.cfg = {"action_substitutions": {}}
+    i = {"action": "du", "automation": "cache", "out": "jsn"}
+    assert adapter.answer("cache", Automation(), i)["return"] == 4
+    assert "--out=jsn is not possible" in capsys.readouterr().err
+
+
+def test_one_letter_of_three_is_not_near() -> None:
+    assert nearest("gpu", ["cpu", "cuda"]) == []
+    assert nearest("resnet5", ["resnet50", "bert"]) == ["resnet50"]

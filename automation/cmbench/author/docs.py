@@ -16,7 +16,7 @@ from cmbench.error_codes import AREAS
 from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
 from cmbench.index.scripts import Index, Row
-from cmbench.index.select import parse_tags
+from cmbench.index.select import parse_tags, short_tags
 
 BEGIN = "<!-- begin: written by `cm doc script` -->"
 END = "<!-- end: written by `cm doc script` -->"
@@ -73,7 +73,7 @@ def fill(text: str, part: str) -> str:
 
 def reference(script: Script, index: Index) -> str:
     """What meta says of a script, as Markdown."""
-    tags = ",".join(_short_tags(script, index))
+    tags = ",".join(short_tags(script, index, os.path.dirname(script.path)))
     kept = "no, it runs every time"
     if script.cache:
         kept = "yes"
@@ -90,15 +90,6 @@ def reference(script: Script, index: Index) -> str:
         keys = [*script.settings.new_env_keys, *script.settings.new_state_keys]
         parts.append("### Gives back\n\n" + _codes(keys))
     return "\n\n".join(parts)
-
-
-def _short_tags(script: Script, index: Index) -> Sequence[str]:
-    """As few of its tags, in their order, as name this script and no other of its repository."""
-    for count in range(1, len(script.tags) + 1):
-        rows = _beside(script, index.find(parse_tags(script.tags[:count])))
-        if rows and {row.path for row in rows} == {script.path}:
-            return script.tags[: max(count, min(2, len(script.tags)))]
-    return script.tags
 
 
 def _beside(script: Script, rows: Iterable[Row]) -> list[Row]:

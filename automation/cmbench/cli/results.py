@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.cli.reply import Answer, Command, Reply
 from cmbench.errors import Error, visible
 from cmbench.format.model import Script
+from cmbench.index.scripts import Index
 from cmbench.session.call import RunRequest
 
 if TYPE_CHECKING:
@@ -54,11 +55,13 @@ def _deps(ran: Ran) -> list[Any]:
     return [{"tags": tags} if told == "entries" else tags for tags in ran.asked]
 
 
-def script_help(script: Script) -> Reply:
+def script_help(script: Script, index: Index) -> Reply:
     """What one script is for, its inputs and variations."""
+    from cmbench.index.select import short_tags
     from cmbench.render.listing import help_text
 
-    return Reply({"meta": dict(script.meta), "path": script.path}, lambda: help_text(script))
+    answer = {"meta": dict(script.meta), "path": script.path}
+    return Reply(answer, lambda: help_text(script, short_tags(script, index)))
 
 
 def entries_of(command: Command) -> list[Entry]:

@@ -58,6 +58,20 @@ def _parsed(words: tuple[str, ...]) -> Tags:
     )
 
 
+def short_tags(script: Script, index: Index, below: str = "") -> tuple[str, ...]:
+    """As few of its tags, in their order, as name this script and no other.
+
+    ``below``: no other of that folder, so that what else is registered does not count. All of its
+    tags where another script has them too.
+    """
+    for count in range(1, len(script.tags) + 1):
+        rows = index.find(parse_tags(script.tags[:count]))
+        paths = {row.path for row in rows if os.path.dirname(row.path) == below or not below}
+        if paths == {script.path}:
+            return tuple(script.tags[: max(count, min(2, len(script.tags)))])
+    return tuple(script.tags)
+
+
 def choose(index: Index, tags: Tags, uid: str = "", caller: Script | None = None) -> Row:
     """The script for a query. Raises ``Error`` (``script-not-found``, ``variation-not-found``).
 

@@ -51,10 +51,10 @@ def scripts_text(found: Sequence[FoundScript]) -> str:
     return "\n".join(blocks) or "no script matches"
 
 
-def help_text(script: Script) -> str:
-    """What a script is for, how it is called, its inputs and variations."""
-    tags = ",".join(script.tags[:3])
-    lines = [f"{script.alias}: {script.title}", "", f"  cm run script --tags={tags} [flags]", ""]
+def help_text(script: Script, tags: Sequence[str]) -> str:
+    """What a script is for, how it is called by ``tags``, its inputs and variations."""
+    called = f"  cm run script --tags={','.join(tags)} [flags]"
+    lines = [f"{script.alias}: {script.title}", "", called, ""]
     if script.inputs:
         lines.append("Inputs:")
         for spec in script.inputs.values():

@@ -44,4 +44,7 @@ def show_script(command: Command) -> Reply:
     """What one script is for, its inputs and variations."""
     tags, name = command.query()
     script = scripts.show(command.workspace, tags, name)
-    return replace(script_help(script), data={"path": script.path, "meta": script.meta})
+    return replace(
+        script_help(script, command.workspace.index),
+        data={"path": script.path, "meta": script.meta},
+    )

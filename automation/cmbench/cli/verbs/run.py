@@ -17,7 +17,7 @@ def run_script(command: Command) -> Reply:
 
     request = request_of(command)
     if command.flags.get("help"):
-        return script_help(request.script)
+        return script_help(request.script, request.workspace.index)
     for name in _OF_PLANS:
         if name in command.flags:
             raise Error(
