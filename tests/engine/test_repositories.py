@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cmbench.errors import Error
+from cmbench.format.meta import read_meta
 from cmbench.index.select import choose, parse_tags
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
@@ -113,3 +115,25 @@ def test_the_first_command_says_which_engine_runs(lab: Lab, tmp_path: Path) -> N
     assert "note: cmbench runs all scripts here, also those of them@theirs" in first.err
     assert "cm rm repo cmbench" in first.err
     assert "cmbench runs all" not in second.err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("env: &x {A: *x}", "in itself"),
+        ("env: " + "[" * 3000 + "]" * 3000, "nested"),
+        (
+            "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),
+            "values",
+        ),
+    ],
+)
+def test_one_bad_meta_is_one_diagnostic(lab: Lab, text: str, why: str) -> None:
+    lab.script("get-x", run="true")
+    folder = lab.repo / "script/bad"
+    folder.mkdir()
+    (folder / "meta.yaml").write_text(text)
+    assert lab.run("get,x").answer["return"] == 0
+    with pytest.raises(Error, match=why):
+        read_meta(str(folder))

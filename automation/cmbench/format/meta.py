@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
+from cmbench.format.bounded import bounded, too_deep
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import (
     PHASES,
@@ -186,7 +187,9 @@ def load_yaml(text: str, source: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(text, Loader=loader)
+        return bounded(yaml.load(text, Loader=loader), source)
+    except RecursionError:
+        raise too_deep(source) from None
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
@@ -233,7 +236,9 @@ def _parse(text: str, path: str) -> Any:
     if not path.endswith(".json"):
         return load_yaml(text, path)
     try:
-        return json.loads(text)
+        return bounded(json.loads(text), path)
+    except RecursionError:
+        raise too_deep(path) from None
     except ValueError as problem:
         raise Error("bad-meta", f"{path}: not valid JSON: {problem}") from None
 

@@ -1,0 +1,34 @@
+"""What a file may hold before it is walked: levels, and values with its aliases written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cmbench.errors import Error
+
+_DEEPEST, _LARGEST = 60, 300_000
+"""Levels and values of a meta, aliases written out: over four times those of the largest known."""
+
+
+def bounded(data: Any, source: str) -> Any:
+    """``data``, once it is known to be small enough to be walked; raises ``bad-meta``.
+
+    An alias may name what it is in, or ever larger parts of the same file.
+    """
+    level, left = [data], _LARGEST
+    for _ in range(_DEEPEST):
+        outer = [value for value in level if isinstance(value, dict | list)]
+        if not outer:
+            return data
+        level = []
+        for value in outer:
+            level += value.values() if isinstance(value, dict) else value
+            if len(level) > left:
+                raise Error("bad-meta", f"{source}: its aliases make more than {_LARGEST} values")
+        left -= len(level)
+    raise too_deep(source)
+
+
+def too_deep(source: str) -> Error:
+    """The error for what is nested too deep."""
+    return Error("bad-meta", f"{source}: nested more than {_DEEPEST} levels deep, or in itself")
