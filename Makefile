@@ -1,5 +1,5 @@
 # make benchmark   from a fresh clone to a first result
-# make bench       how much of the runtime's speed the harness leaves; ARGS="--peer benchmark_app"
+# make bench       how much of the runtime's speed the harness leaves; ARGS="--model bert-99"
 # make quick       formatting, lint, types and unit tests, in a minute: before each commit
 # make test        formatting, lint, types and all tests: what CI runs
 # make coverage    unit and engine tests, and the lines of the engine that they leave out
