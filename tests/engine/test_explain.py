@@ -395,3 +395,9 @@ def test_equal_steps_are_one_node_of_a_graph(lab: Lab) -> None:
     text = lab.plan("top,x", mermaid=True).out
     assert text.count('["get-x') == 1
     assert text.count("-->") == 3
+
+
+def test_a_key_that_shared_code_reads_is_read_by_the_script(lab: Lab) -> None:
+    lab.script("get-tool", customize="from cmbench.lib.tools import bounds_of\n")
+    assert lab.run("get,tool").answer["return"] == 0
+    assert lab.plan("get,tool", explain="CM_VERSION_MIN").answer["explain"]["readers"]

@@ -428,8 +428,9 @@ def test_several_running_steps_in_one_view() -> None:
         "get-inner",
         "get-long-",
     ]
-    assert "25% Building 1 MB of 4 MB" in shown[4]
-    assert "50% Testing" in shown[5]
+    # Of several that make progress the newest one is shown.
+    assert "50% Testing" in shown[4]
+    assert len(shown) == 5
     assert max(map(len, shown)) < 80
     view(Event("left", step=inner))
     assert len(view._picture().renderables) == 3

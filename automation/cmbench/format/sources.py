@@ -152,6 +152,16 @@ def file_digests(path: str) -> dict[str, str]:
     return {name: file_checksum(Path(path, name), "sha256")[:_SHORT] for name in names}
 
 
+def _shared_code(code: str) -> str:
+    """The modules of ``cmbench.lib`` that ``code`` imports from."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib")
+    found = re.findall(
+        r"(?m)^\s*from cmbench\.lib\.(\w+) import|^\s*from cmbench\.lib import (.+)", code
+    )
+    names = {name.strip() for pair in found for part in pair for name in part.split(",") if name}
+    return "\n".join(read_or_empty(os.path.join(folder, f"{name}.py")) for name in sorted(names))
+
+
 class Programs:
     """The programs of the script directory ``path``, each read once, when it is asked about.
 
@@ -209,7 +219,8 @@ class Programs:
         sets = re.search(rf"""\[['"]{word}['"]\]\s*=[^=]""", code) or re.search(
             rf"""(?m)^\s*echo\s+['"]?{word}=""", code
         )
-        return bool(sets), not sets and bool(re.search(rf"\b{word}\b", code))
+        named = re.search(rf"\b{word}\b", code) or re.search(rf"\b{word}\b", _shared_code(code))
+        return bool(sets), not sets and bool(named)
 
     def hooks_set(self, key: str) -> bool:
         """Whether ``hooks`` set the env key, and do not only look at it."""

@@ -14,15 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 HIDDEN = "***"
-_NAME = re.compile(
-    r"""TOKEN(?!I[SZ]) | SECRET | PASSWORD | PASSWD | PASSPHRASE | PASSCODE | CREDENTIAL
+_NAME = r"""TOKEN(?!I[SZ]) | SECRET | PASSWORD | PASSWD | PASSPHRASE | PASSCODE | CREDENTIAL
     | AUTH(?!OR(?!I[SZ])) | BEARER | COOKIE | (?<![A-Z])JWT(?![A-Z])
     | (?:API|ACCESS|PRIVATE|LICEN[CS]E|SIGNING|ENCRYPTION|ACCOUNT|STORAGE|SSH|GPG|PGP|RSA
         |DEPLOY|MASTER|SERVICE|PRODUCT|SUBSCRIPTION|WEBHOOK)[_-]?KEY
     | (?<![A-Z])(?:PASS|PASSWDS?|PAT|CREDS?|OTP|PW)(?![A-Z])
-    | (?<=[A-Z_-])(?<!OLD)(?<!OLD_)(?<!OLD-)PWD(?![A-Z])""",
-    re.IGNORECASE | re.VERBOSE,
-)
+    | (?<=[A-Z_-])(?<!OLD)(?<!OLD_)(?<!OLD-)PWD(?![A-Z])"""
+# One of these is in every name that the expression finds: most processes need not compile it.
+_WORDS = ("TOKEN", "SECRET", "PASS", "CRED", "AUTH", "BEARER", "COOKIE", "JWT", "KEY", "PAT", "OTP")
 _IN_QUERY = re.compile(
     r"token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login",
     re.IGNORECASE,
@@ -34,7 +33,11 @@ _PARAMETER = re.compile(r"(?P<before>[?&;#](?P<name>[^=&;#?\s]+)=)(?P<value>[^&;
 @lru_cache(maxsize=8192)
 def is_secret(name: str) -> bool:
     """Whether what has this name, of an env key, a flag or a field, is not to be shown."""
-    return bool(_NAME.search(name))
+    upper = name.upper()
+    rest = upper.replace("PATH", "")
+    if upper in ("PWD", "OLDPWD") or not ("PW" in rest or any(word in rest for word in _WORDS)):
+        return False
+    return bool(re.search(_NAME, name, re.IGNORECASE | re.VERBOSE))
 
 
 def mask(text: str, harmless: int = 1 << 30) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -85,6 +84,8 @@ def command_of(request: Request) -> str:
         **{f"env.{key}": as_text(value) for key, value in request.env.items()},
     }
     flags = [mask_word(f"--{name}={value}") for name, value in asked.items() if str(value)]
+    import shlex
+
     return shlex.join(["cm", "run", "script", *flags])
 
 

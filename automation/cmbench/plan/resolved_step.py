@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import Entry, Reliance
 from cmbench.cache.store import make_identity
@@ -22,11 +22,13 @@ from cmbench.format.env import (
 )
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
-from cmbench.plan.needs import Needs
 from cmbench.values import immutable
 
 ALL = "*"
 """The name that stands for all variables of the process."""
+if TYPE_CHECKING:
+    from cmbench.plan.needs import Needs
+
 OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
 

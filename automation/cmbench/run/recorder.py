@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -46,6 +45,8 @@ class Recorder:
     @property
     def command(self) -> str:
         """The command line of the run, secrets hidden."""
+        import shlex
+
         return shlex.join(map(self._secrets.word, self._command))
 
     @property
