@@ -595,3 +595,16 @@ def test_a_new_entry_is_beside_the_old_one(mlc: Lab) -> None:
     assert mlc.run("get,x").answer["entry"] == second
     mlc.run("get,x", renew=True)
     assert len(mlc.call("search", "cache", tags="get,x").answer["list"]) == 1
+
+
+def test_a_key_that_the_caller_set_is_given_back(mlc: Lab) -> None:
+    """``get-python3`` registers the Python that ``install-python-venv`` hands it."""
+    hook = "def preprocess(i):\n    i['env']['BIN_PATH'] = 'venv'\n    return {'return': 0}\n"
+    find = "def preprocess(i):\n    'BIN_PATH' in i['env']\n    return {'return': 0}\n"
+    mlc.script("get-python3", cache=True, new_env_keys=["BIN_*"], customize=find)
+    post = [{"tags": "get,python3", "extra_cache_tags": "name-test"}]
+    mlc.script("install-venv", cache=True, customize=hook, post_deps=post)
+    python = {"tags": "get,python3", "names": ["python"]}
+    mlc.script("print-python", deps=[python], new_env_keys=["BIN_PATH"])
+    mlc.run("install,venv")
+    assert mlc.run("print,python", adr={"python": {"name": "test"}}).env == {"BIN_PATH": "venv"}

@@ -95,6 +95,9 @@ def exports(frame: Frame) -> dict[str, Any]:
     patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
     env = frame.env
     own = {*env.written, *env.laid, *env.facts}
+    if not frame.script.dialect.inputs_bind:
+        # As with the first engines: what the caller handed in and the step has read.
+        own |= {*env.reads}
     named = select_keys(dict.keys(env), patterns)
     keys = [key for key in named if key in own and not key.startswith(of_the_engine)]
     for key in [*keys, *(p for p in patterns if not is_pattern(p))]:
