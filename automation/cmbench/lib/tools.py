@@ -67,14 +67,16 @@ def find_tool(
     *,
     ask: Sequence[str] = ("--version",),
     pattern: str = VERSION,
+    fails: bool = False,
 ) -> Found:
     """The first program ``name`` in ``where`` (files or folders) whose version is in ``bounds``.
 
     It is called with ``ask``, and the first group of ``pattern`` in its output is its version.
+    ``fails`` is for one that tells its version and ends with another status than 0.
     """
     lines: list[str] = []
     for path in _candidates(name, where):
-        version, reason = _ask(path, ask, pattern)
+        version, reason = _ask(path, ask, pattern, fails)
         reason = reason or bounds.misfit(version)
         lines.append(f"{path}: {reason or version + ', chosen'}")
         if not reason:
@@ -102,10 +104,10 @@ def _candidates(name: str, where: Iterable[str]) -> list[Path]:
     return list(found.values())
 
 
-def _ask(path: Path, words: Sequence[str], pattern: str) -> tuple[str, str]:
+def _ask(path: Path, words: Sequence[str], pattern: str, fails: bool) -> tuple[str, str]:
     """Its version, or why there is none."""
     answer = probe([path, *words])
-    if not answer.ok:
+    if not (answer.ok or (fails and 0 < answer.status < 126)):
         return "", f"does not run: {answer.problem}"
     match = re.search(pattern, answer.output)
     return (match.group(1), "") if match else ("", "printed no version")

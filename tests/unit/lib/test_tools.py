@@ -36,6 +36,17 @@ def test_the_first_that_fits_is_taken_and_every_one_is_listed(tmp_path: Path) ->
     assert not (tmp_path / "ran").exists()
 
 
+def test_one_that_fails_when_it_tells_its_version_is_taken_where_that_is_known(
+    tmp_path: Path,
+) -> None:
+    absent = tool(tmp_path / "a/cc", "echo cc 8.0; exit 127")
+    told = tool(tmp_path / "b/cc", "echo cc 9.0; exit 1")
+    assert look(absent.parent, told.parent).tool is None
+    found = find_tool("cc", [str(absent), str(told)], bounds_of({}), fails=True)
+    assert found.tool is not None
+    assert found.tool.path == str(told)
+
+
 def test_the_same_file_under_two_paths_is_asked_once(tmp_path: Path) -> None:
     path = tool(tmp_path / "a/cc", "echo 1.0")
     (tmp_path / "b").symlink_to(tmp_path / "a")

@@ -1,0 +1,210 @@
+"""Find a Triton server that runs, or put the one of a wheel into an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import pythons
+from cmbench.lib.host.packages import install_command
+from cmbench.lib.host.system import OsFacts, os_facts
+from cmbench.lib.probe import probe
+from cmbench.lib.programs import run_program
+from cmbench.lib.tools import bounds_of, find_tool, not_found, places
+from cmbench.lib.versions import parse
+
+TOOL = "tritonserver"
+# It knows no --version: without a repository it says what it is, and ends with status 1.
+ASK = ("--model-repository", "/none", "--allow-gpu-metrics", "false")
+VERSION = r"server_version\s*\|\s*(\d\S*)"
+MACHINES = ("x86_64", "aarch64")
+OLDEST_GLIBC = "2.35"
+ELSEWHERE = (
+    "name a server that is there with --path=/folder, or use one of another machine by --url"
+)
+# A module that tells where a package lies, without importing it.
+FOLDER = "import importlib.util as u; print(u.find_spec('{}').submodule_search_locations[0])"
+LIBRARIES = "import sysconfig; print(sysconfig.get_config_var('LIBDIR') or '')"
+LAUNCHER = """#!/bin/sh
+# Models find their packages by the first python3 of PATH; PYTHONPATH does not reach them.
+PATH={scripts}:$PATH
+LD_LIBRARY_PATH={libraries}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}
+export PATH LD_LIBRARY_PATH
+unset PYTHONHOME
+exec {tree}/bin/tritonserver \\
+  --backend-directory {tree}/backends --cache-directory {tree}/caches "$@"
+"""
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Take a server that is there; else make the environment that the wheel goes into."""
+    env = i["env"]
+    source = env.get("CM_TRITON_SERVER_FROM", "")
+    if source == "container":
+        env["CM_TRITON_SERVER_KIND"] = "container"
+        version = env["CM_TRITON_SERVER_IMAGE"].rpartition(":")[2]
+        env["CM_TRITON_SERVER_VERSION"] = version
+        return {"return": 0, "version": version}
+    if source != "wheel":
+        found = find_tool(TOOL, places(i), bounds_of(env), ask=ASK, pattern=VERSION, fails=True)
+        print("\n".join(found.lines))
+        if found.tool is not None:
+            return present(env, found.tool.path, found.tool.version)
+        if source == "found" or env.get("CM_TMP_PATH"):
+            raise not_found(TOOL, found, bounds_of(env))
+    make_environment(i)
+    return {"return": 0}
+
+
+def present(env: dict[str, Any], path: str, version: str) -> dict[str, Any]:
+    """Hand out a server that was there before."""
+    env["CM_TRITON_SERVER_KIND"] = "found"
+    export(env, path, version)
+    return {"return": 0, "version": version, "relies_on": [path]}
+
+
+def export(env: dict[str, Any], path: str, version: str) -> None:
+    env["CM_TRITON_SERVER_BIN_WITH_PATH"] = path
+    env["CM_TRITON_SERVER_VERSION"] = version
+    env["+PATH"] = [os.path.dirname(path)]
+
+
+def make_environment(i: dict[str, Any]) -> None:
+    """An environment of its own: the server needs a numpy that is older than that of benchmarks."""
+    env = i["env"]
+    require_platform(os_facts())
+    embeddable(env["CM_PYTHON_BIN_WITH_PATH"], env["CM_PYTHON_VERSION"])
+    if env.get("CM_PYTHON_CAN_MAKE_VENV") == "no":
+        raise Error(
+            "venv-missing",
+            f"{env['CM_PYTHON_BIN_WITH_PATH']} cannot make the environment that Triton needs",
+            hint="choose another Python with --adr.triton-python.path, or install its venv",
+        )
+    env["CM_TRITON_SERVER_KIND"] = "wheel"
+    folder = os.path.join(os.getcwd(), "environment")
+    env["CM_TRITON_SERVER_ENVIRONMENT"] = folder
+    run_program(i, "make-environment")
+    env["CM_TRITON_SERVER_PYTHON"] = os.path.join(folder, "bin", "python3")
+
+
+def require_platform(facts: OsFacts) -> None:
+    """Raise Error where the wheel has no server for this machine."""
+    fits = facts.kind == "linux" and facts.machine in MACHINES and facts.glibc
+    if fits and parse(facts.glibc) >= parse(OLDEST_GLIBC):
+        return
+    library = f"glibc {facts.glibc}" if facts.glibc else "no glibc"
+    raise Error(
+        "not-available",
+        f"there is no Triton server to install for {facts.kind} {facts.machine} with {library}",
+        context=[f"the wheel is for Linux on {' and '.join(MACHINES)}, glibc {OLDEST_GLIBC} on"],
+        hint=ELSEWHERE,
+    )
+
+
+def embeddable(python: str, version: str) -> Path:
+    """The library of a Python; Triton's Python backend is a program that has it inside."""
+    facts = os_facts()
+    name = f"libpython{'.'.join(version.split('.')[:2])}.so.1.0"
+    own = probe([python, "-I", "-c", LIBRARIES]).stdout.strip()
+    folders = [own or "/usr/lib", *facts.library_folders]
+    found = next((Path(each, name) for each in folders if Path(each, name).is_file()), None)
+    if found is None:
+        package = name.removesuffix(".so.1.0")
+        command = install_command(facts.package_manager, [package], as_root=os.geteuid() == 0)
+        raise Error(
+            "tool-missing",
+            f"the library {name} is missing, which Triton needs to run Python {version}",
+            hint=f"{command or 'install it'}\nor choose another Python with "
+            "--adr.triton-python.version=3.11, of 3.8 to 3.13",
+        )
+    return found
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Complete the server of the wheel and prove that it starts."""
+    env = i["env"]
+    if env["CM_TRITON_SERVER_KIND"] != "wheel":
+        return {"return": 0}
+    python = env["CM_TRITON_SERVER_PYTHON"]
+    require_old_numpy(python)
+    package = probe([python, "-I", "-c", FOLDER.format("pytriton")]).stdout.strip()
+    tree = Path(package, "tritonserver")
+    stub = put_stub(tree, env["CM_PYTHON_VERSION"])
+    libraries = Path.cwd() / "lib"
+    libraries.mkdir(exist_ok=True)
+    library = embeddable(env["CM_PYTHON_BIN_WITH_PATH"], env["CM_PYTHON_VERSION"])
+    link = libraries / library.name
+    link.unlink(missing_ok=True)
+    link.symlink_to(library)
+    launcher = write_launcher(Path.cwd() / "bin" / TOOL, python, libraries, tree)
+    version = prove(launcher, stub, libraries)
+    export(env, str(launcher), version)
+    base = os.path.realpath(python)
+    return {"return": 0, "version": version, "relies_on": [base, str(library)]}
+
+
+def require_old_numpy(python: str) -> None:
+    """Raise Error for a numpy that the server's Python backend was not built for."""
+    numpy = pythons.installed(python, "numpy")
+    if numpy is None or parse(numpy.version) >= parse("2"):
+        there = f"numpy {numpy.version}" if numpy else "no numpy"
+        raise Error(
+            "install-failed",
+            f"the server's environment has {there}; its Python backend needs one below 2",
+            hint=f'{python} -m pip install "numpy<2"',
+        )
+
+
+def put_stub(tree: Path, version: str) -> Path:
+    """Put the program that runs models in this very Python where the server looks for it."""
+    minor = ".".join(version.split(".")[:2])
+    stubs = tree / "python_backend_stubs"
+    name = "triton_python_backend_stub"
+    if not (stubs / minor / name).is_file():
+        known = sorted((each.name for each in stubs.glob("3.*")), key=parse) or ["none"]
+        raise Error(
+            "not-available",
+            f"this server cannot run models in Python {minor}; it can in {', '.join(known)}",
+            hint=f"choose one of them: --adr.triton-python.version={known[-1]}",
+        )
+    place = tree / "backends" / "python" / name
+    shutil.copy(stubs / minor / name, place)
+    place.chmod(0o755)
+    return place
+
+
+def write_launcher(path: Path, python: str, libraries: Path, tree: Path) -> Path:
+    """A program ``tritonserver`` that starts the server with all that it needs."""
+    from shlex import quote
+
+    path.parent.mkdir(exist_ok=True)
+    text = LAUNCHER.format(
+        scripts=quote(os.path.dirname(python)),
+        libraries=quote(str(libraries)),
+        tree=quote(str(tree)),
+    )
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def prove(launcher: Path, stub: Path, libraries: Path) -> str:
+    """The server's version, as it tells it; raises Error where it or the stub cannot start."""
+    answer = probe([launcher, *ASK])
+    told = re.search(VERSION, answer.output)
+    loaded = probe([stub], env={"LD_LIBRARY_PATH": str(libraries)})
+    # Without arguments the stub complains about that, once its libraries are there.
+    if told and "arguments" in loaded.output:
+        return told[1]
+    failed = loaded if told else answer
+    raise Error(
+        "install-failed",
+        "Triton is installed, but does not start",
+        context=failed.tail(4),
+        hint=ELSEWHERE,
+        doing=str(failed.command[0]),
+    )

@@ -1,0 +1,108 @@
+"""get-triton-server: the wheel's server in an environment of its own, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import triton_lab
+from cmbench.errors import Error
+from cmbench.lib.host.system import OsFacts, os_facts
+from steps import Step, load, tool
+from support import run
+
+MODULE = load("get-triton-server")
+LINUX = os_facts()._replace(kind="linux", machine="x86_64", glibc="2.36")
+
+
+def step(tmp_path: Path, **env: str) -> Step:
+    known = {"CM_PYTHON_BIN_WITH_PATH": sys.executable, "CM_PYTHON_VERSION": "3.11.7", **env}
+    return Step("get-triton-server", tmp_path / "entry", known)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        LINUX._replace(kind="darwin"),
+        LINUX._replace(machine="ppc64le"),
+        LINUX._replace(glibc="2.31"),
+        LINUX._replace(glibc=""),
+    ],
+)
+def test_a_machine_that_the_wheel_is_not_for_is_told_before_anything_is_installed(
+    facts: OsFacts,
+) -> None:
+    MODULE.require_platform(LINUX)
+    MODULE.require_platform(LINUX._replace(machine="aarch64", glibc="2.35"))
+    with pytest.raises(Error, match="there is no Triton server to install") as caught:
+        MODULE.require_platform(facts)
+    assert "--path" in caught.value.hint
+
+
+def test_a_python_without_a_library_of_its_own_is_told(tmp_path: Path) -> None:
+    python = tool(tmp_path / "python3", f"echo {tmp_path}\n")
+    with pytest.raises(Error, match=r"libpython3\.77\.so\.1\.0 is missing") as caught:
+        MODULE.embeddable(str(python), "3.77.1")
+    assert "--adr.triton-python.version" in caught.value.hint
+    library = tmp_path / "libpython3.77.so.1.0"
+    library.touch()
+    assert MODULE.embeddable(str(python), "3.77.1") == library, "that of this Python comes first"
+
+
+def test_a_python_that_there_is_no_stub_for_is_told(tmp_path: Path) -> None:
+    for minor in ("3.9", "3.13"):
+        (tmp_path / "python_backend_stubs" / minor).mkdir(parents=True)
+    with pytest.raises(Error, match=r"in Python 3\.14; it can in 3\.9, 3\.13"):
+        MODULE.put_stub(tmp_path, "3.14.0")
+
+
+def test_a_new_numpy_is_told(tmp_path: Path) -> None:
+    """The Python backend was built for another layout of numpy's arrays."""
+    told = '{"name": "numpy", "version": "2.1.0", "folder": "/none", "modules": []}'
+    python = tool(tmp_path / "python3", f"echo '{told}'\n")
+    with pytest.raises(Error, match=r"has numpy 2\.1\.0; .* below 2"):
+        MODULE.require_old_numpy(str(python))
+
+
+def test_a_server_that_does_not_start_is_no_server(tmp_path: Path) -> None:
+    launcher = tool(tmp_path / "tritonserver", "echo libdcgm.so.3: cannot open >&2; exit 127\n")
+    stub = tool(tmp_path / "stub", "echo Expected 9 arguments >&2; exit 1\n")
+    with pytest.raises(Error, match="does not start") as caught:
+        MODULE.prove(launcher, stub, tmp_path)
+    assert "libdcgm" in caught.value.context[0]
+    works = tool(tmp_path / "works", "echo '| server_version | 2.51.0 |'; exit 1\n")
+    broken = tool(tmp_path / "broken", "echo libpython3.12.so.1.0: cannot open >&2; exit 127\n")
+    with pytest.raises(Error, match="does not start") as caught:
+        MODULE.prove(works, broken, tmp_path)
+    assert "libpython" in caught.value.context[0]
+    assert MODULE.prove(works, stub, tmp_path) == "2.51.0"
+
+
+def test_a_python_that_cannot_make_environments_is_told(tmp_path: Path) -> None:
+    one = step(tmp_path, CM_TRITON_SERVER_FROM="wheel", CM_PYTHON_CAN_MAKE_VENV="no")
+    with pytest.raises(Error) as caught:
+        one.call("preprocess")
+    assert caught.value.code in ("venv-missing", "tool-missing", "not-available")
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_the_wheel_serves_and_the_guides_command_line_works(tmp_path: Path) -> None:
+    found = triton_lab.installed()
+    assert found.version == "2.51.0"
+    bare = run([found.python, "-m", "pip", "list"]).ok().stdout
+    assert "numpy" in bare
+    assert "tritonclient" not in bare, "only what the server needs"
+    home = replace(found.home, extra_env={"PATH": f"{found.launcher.parent}:{os.defpath}"})
+    again = home.cm("run", "script", "--tags=get,triton-server", "--out=json").ok().json["new_env"]
+    assert again["CM_TRITON_SERVER_KIND"] == "found"
+    assert Path(again["CM_TRITON_SERVER_BIN_WITH_PATH"]) == found.launcher
+    told = run(
+        ["tritonserver", "--model-repository", str(tmp_path / "none")], env=home.environment()
+    )
+    assert "failed to stat file" in told.stdout + told.stderr
+    assert "| 2.51.0 " in told.stdout + told.stderr
