@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cmbench.lib.host import accelerators
+from cmbench.lib import nvidia
 from cmbench.lib.host.machine import memory_facts, usable_cores
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
@@ -408,28 +408,20 @@ def _accelerators(machine: Machine) -> Iterator[Finding]:
 
 
 def _nvidia(machine: Machine) -> Iterator[Finding]:
-    nodes = accelerators.nvidia_nodes(machine.root)
-    if not machine.find("nvidia-smi"):
-        if nodes:
-            yield Finding(
-                "devices",
-                LOOK,
-                f"{len(nodes)} NVIDIA devices are there and nvidia-smi is not",
-                "install the driver's utilities; a container needs the NVIDIA container toolkit",
-            )
+    driver = nvidia.read(machine.root, machine.find, lambda words: machine.say(*words))
+    if driver.problem:
+        if nvidia.signs(machine.root, machine.find):
+            says = f": {driver.says[0]}" if driver.says and driver.trouble != "other" else ""
+            yield Finding("devices", LOOK, driver.problem + says, driver.remedy)
         return
-    gpus, problem = accelerators.nvidia_gpus(lambda words: machine.say(*words))
-    if problem:
-        text = f"the NVIDIA driver does not work: {problem}"
-        yield Finding("devices", LOOK, text, "see: nvidia-smi; after an update, restart")
-        return
-    kinds = Counter(tuple(sorted(gpu.items())) for gpu in gpus)
-    for gpu, count in ((dict(kind), count) for kind, count in sorted(kinds.items())):
-        text = f"{count} x {gpu['name']}, {gpu['memory.total']} MiB, driver {gpu['driver_version']}"
-        yield Finding("devices", OK, text)
-        if gpu.get("mig.mode.current") == "Enabled":
-            text = f"{gpu['name']}: MIG is on, so parts of it count as devices"
-            yield Finding("devices", INFO, text)
+    seen = Counter((gpu.name, gpu.memory) for gpu in driver.gpus)
+    for (name, memory), count in sorted(seen.items()):
+        size = f", {memory} MiB" if memory else ""
+        yield Finding("devices", OK, f"{count} x {name}{size}, driver {driver.version}")
+    for gpu in driver.gpus:
+        if gpu.mig_is_on:
+            text = f"{gpu.name} {gpu.index}: MIG is on, with {len(gpu.mig)} instances"
+            yield Finding("devices", INFO, f"{text}, and programs use one of those")
 
 
 def _other_accelerators(machine: Machine) -> Iterator[Finding]:
@@ -462,7 +454,7 @@ def _cuda_toolkit(machine: Machine) -> Iterator[Finding]:
         return
     match = re.search(r"release (\d+\.\d+)", machine.say("nvcc", "--version").output)
     version = match[1] if match else "of unknown version"
-    if accelerators.nvidia_signs(machine.root, machine.find):
+    if nvidia.signs(machine.root, machine.find):
         yield Finding("CUDA", OK, f"toolkit {version}")
     else:
         text = f"toolkit {version}, and no driver: it can compile, and nothing it makes can run"

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
-from cmbench.lib import siblings
-from cmbench.lib.host.accelerators import nvidia_gpus
+from cmbench.lib import nvidia, siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
@@ -89,7 +88,7 @@ def request(env: Mapping[str, Any]) -> Any:
         system_file=inputs.optional(env, "CM_MLPERF_SUT_DESCRIPTION_FILE"),
         compare=inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
         fields={name: env[key] for name, key in FIELDS.items() if env.get(key)},
-        gpus=lambda: nvidia_gpus()[0],
+        gpus=nvidia.kinds,
         **{name: env.get(key) or "" for name, key in TEXTS.items()},
     )
 

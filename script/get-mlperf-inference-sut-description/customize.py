@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.lib import siblings
-from cmbench.lib.host.accelerators import nvidia_gpus
+from cmbench.lib import nvidia, siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
@@ -23,12 +22,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_"):
         folder = inputs.folder(env["CM_MLPERF_INFERENCE_RESULTS_DIR_"])
         run = runs.collect(folder).runs[0]
-        described = system.describe(
-            run.results, given, told, told_by, gpus=lambda: nvidia_gpus()[0]
-        )
+        described = system.describe(run.results, given, told, told_by, gpus=nvidia.kinds)
         found = {name: (value.text, value.origin) for name, value in described.values.items()}
     else:
-        facts = machine.facts(nvidia_gpus()[0])
+        facts = machine.facts(nvidia.kinds())
         here = {name: (text, system.MACHINE) for name, text in facts.items()}
         found = {field.name: here.get(field.name, ("", system.OPEN)) for field in FIELDS}
         found |= {name: (text, told_by) for name, text in told.items()}

@@ -39,7 +39,9 @@ class World:
 
     def ask(self, command: list[str], timeout: float) -> ProbeResult:
         assert timeout <= 10, "a doctor who does not come back is none"
-        status, text = self.programs[command[0]]
+        status, text = self.programs.get(
+            Path(command[0]).name, (1, "libnvidia-ml.so.1: cannot open")
+        )
         return ProbeResult(tuple(command), status, text, "", 0.1)
 
     def machine(self, **environ: str) -> Machine:
@@ -106,14 +108,17 @@ def test_docker_in_its_three_states(tmp_path: Path) -> None:
 
 
 def test_nvidia_devices(tmp_path: Path) -> None:
-    card = "NVIDIA H100 80GB HBM3, 535.104.05, 81559, 5, 16, 1980, Disabled\n"
-    world = World(tmp_path, nvidia_smi=(0, card * 2))
+    head = "uuid, name, driver_version, memory.total [MiB], mig.mode.current\n"
+    card = "GPU-1, NVIDIA H100 80GB HBM3, 535.104.05, 81559, Disabled\n"
+    world = World(tmp_path, nvidia_smi=(0, head + card * 2))
     device = only(world.machine(), "devices")
     assert device.text == "2 x NVIDIA H100 80GB HBM3, 81559 MiB, driver 535.104.05"
-    world.programs["nvidia-smi"] = (0, card.replace("Disabled", "Enabled"))
+    world.programs["nvidia-smi"] = (0, head + card.replace("Disabled", "Enabled"))
     assert "MIG is on" in findings(world.machine(), "devices")[1].text
     world.programs["nvidia-smi"] = (9, "Failed to initialize NVML: Driver/library version mismatch")
-    assert "version mismatch" in only(world.machine(), "devices").text
+    device = only(world.machine(), "devices")
+    assert "version mismatch" in device.text
+    assert "restart the machine" in device.remedy
     world.programs = {}
     world.write("dev/nvidia0")
     assert "nvidia-smi is not" in only(world.machine(), "devices").text

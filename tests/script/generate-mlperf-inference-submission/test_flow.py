@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from mlperf_submission.errors import SubmissionError
 from mlperf_submission.fields import Field
 
 import submission_lab as lab
-from cmbench.lib.host.accelerators import nvidia_gpus
+from cmbench.lib import nvidia
 from cmbench.lib.probe import ProbeResult
 from support import ROOT
 
@@ -304,18 +305,22 @@ Memory Device
 def test_what_tools_print_is_understood() -> None:
     assert machine.memory_modules(MODULES) == "2 x 16 GB DDR4 3200 MT/s"
     assert machine.memory_modules("") == ""
-    said = "NVIDIA H100, 535.1, 81559, 5, 16, 1980, Disabled\n"
-    cards = machine.accelerators(_gpus(said * 2))
+    head = "name, memory.total [MiB], pcie.link.gen.max, pcie.link.width.max, clocks.max.sm [MHz]\n"
+    said = "NVIDIA H100, 81559, 5, 16, 1980\n"
+    cards = machine.accelerators(_gpus(head + said * 2))
     assert cards["accelerators_per_node"] == "2"
     assert cards["accelerator_memory_capacity"] == "80 GB"
     assert cards["accelerator_host_interconnect"] == "PCIe Gen5 x16"
-    assert machine.accelerators(_gpus(said + said.replace("H100", "A100"))) == {}
+    assert machine.accelerators(_gpus(head + said + said.replace("H100", "A100"))) == {}
     assert machine.accelerators(_gpus("no devices were found\n")) == {}
 
 
-def _gpus(said: str) -> tuple[dict[str, str], ...]:
+def _gpus(said: str) -> list[Mapping[str, str]]:
     """The GPUs where ``nvidia-smi`` says that."""
-    return nvidia_gpus(lambda words: ProbeResult(tuple(words), 0, said, "", 0.0))[0]
+    driver = nvidia.read(
+        Path("/nowhere"), Path, lambda words: ProbeResult(tuple(words), 0, said, "", 0.0)
+    )
+    return [gpu.kind for gpu in driver.gpus]
 
 
 def test_lines_keep_within_a_terminal(request_: steps.Request, monkeypatch: Any) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
-from cmbench.lib.host import accelerators
+from cmbench.lib import nvidia
 from lab import Lab
 from steps import Step
 from support import ROOT
 
-REAL_NODES, REAL_SIGNS = accelerators.nvidia_nodes, accelerators.nvidia_signs
+REAL_NODES, REAL_SIGNS = nvidia.nodes, nvidia.signs
 
 
 def show(monkeypatch: pytest.MonkeyPatch, root: Path, *names: str) -> None:
@@ -21,8 +21,8 @@ def show(monkeypatch: pytest.MonkeyPatch, root: Path, *names: str) -> None:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
-    monkeypatch.setattr(accelerators, "nvidia_nodes", lambda: REAL_NODES(root))
-    monkeypatch.setattr(accelerators, "nvidia_signs", lambda: REAL_SIGNS(root, {}.get))
+    monkeypatch.setattr(nvidia, "nodes", lambda: REAL_NODES(root))
+    monkeypatch.setattr(nvidia, "signs", lambda: REAL_SIGNS(root, {}.get))
 
 
 def test_a_machine_without_a_gpu_is_refused(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cmbench.lib.host import accelerators, machine
+from cmbench.lib import nvidia
+from cmbench.lib.host import machine
 from lab import Lab
 from support import ROOT
 
@@ -75,7 +76,7 @@ def test_elsewhere_float32(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     flags_of_the_cpu(monkeypatch, "amx_bf16", "amx_int8")
     lab.home = lab.home / "other"
     assert chosen(lab, ",_tiny", model="bert-99") == DEFAULT
-    monkeypatch.setattr(accelerators, "nvidia_signs", lambda: ("/dev/nvidia0",))
+    monkeypatch.setattr(nvidia, "signs", lambda: ("/dev/nvidia0",))
     assert chosen(lab, "", model="bert-99", device="cuda") == DEFAULT
 
 

@@ -1,0 +1,412 @@
+"""NVIDIA's GPUs and their driver on this machine: the one reader of both.
+
+A sign is a device node, or something that only comes with a driver; it is found without starting a
+process. Where there is none, no program can use such a device; where there is one, only the driver
+itself knows whether it works, and is asked by ``nvidia-smi`` or by its library (NVML, in a process
+of its own). ``root`` is the file tree, ``find`` gives the path of a program, ``ask`` runs a
+command: tests, and trees of other machines, put their own in their place.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from cmbench.errors import Error
+from cmbench.lib.probe import ProbeResult, probe, which
+from cmbench.lib.text_files import read_or_empty
+from cmbench.lib.versions import compare
+
+ROOT = Path("/")
+Find = Callable[[str], Path | None]
+Ask = Callable[[Sequence[str]], ProbeResult]
+
+NODES = "dev/nvidia[0-9]*"
+# Below the root: the driver's own nodes, the one of WSL, those of a Jetson, the driver's state.
+TRACES = (
+    "dev/nvidia*",
+    "dev/dxg",
+    "dev/nvhost-*",
+    "proc/driver/nvidia",
+)
+TOOL = "nvidia-smi"
+LOOKED_FOR = (*(f"/{trace}" for trace in TRACES), f"{TOOL} on PATH")
+WSL_TOOL = "usr/lib/wsl/lib/nvidia-smi"
+"""Where Windows puts it in WSL; that folder is not on everybody's PATH."""
+
+OF_ONE = ("index", "uuid", "pci.bus_id")
+OF_KIND = (
+    "name",
+    "driver_version",
+    "memory.total",
+    "compute_cap",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+    "clocks.max.sm",
+    "power.limit",
+    "persistence_mode",
+    "ecc.mode.current",
+    "mig.mode.current",
+)
+"""What is asked of each GPU, by nvidia-smi's names; older drivers do not know all of them."""
+
+LEAST_DRIVERS = {"10": "440.33", "11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
+"""The oldest driver for a major version of CUDA: NVIDIA's page on CUDA compatibility."""
+ROUND_DRIVERS = {"v0.7": "450", "v1.0": "460", "v1.1": "470", "v2.0": "510", "v3.1": "515"}
+"""The oldest driver for NVIDIA's submission of a round: its makefiles, and its guides."""
+
+
+class Trouble(NamedTuple):
+    """A state in which the driver does not work: what its tool prints then, why, what to do."""
+
+    name: str
+    match: str
+    why: str
+    remedy: str
+
+
+TROUBLES = (
+    Trouble(
+        "mismatch",
+        r"Driver/library version mismatch|RM_VERSION_MISMATCH",
+        "the driver was updated, and the old one is still loaded",
+        "restart the machine, or let its owner reload the kernel modules",
+    ),
+    Trouble(
+        "not-loaded",
+        r"couldn't communicate with the NVIDIA driver|Driver Not Loaded",
+        "the driver is installed and its kernel module is not loaded",
+        "load it: sudo modprobe nvidia; after an update of the kernel, install the driver anew "
+        "(its module is compiled for one kernel); with Secure Boot, its key must be enrolled",
+    ),
+    Trouble(
+        "no-library",
+        r"couldn't find libnvidia-ml|NVML Shared Library Not Found|libnvidia-ml\S*: cannot open",
+        "the driver's library libnvidia-ml is not to be found",
+        "install the driver's libraries; start a container with the GPU (cm docker ... --all_gpus)",
+    ),
+    Trouble(
+        "blocked",
+        r"GPU access blocked by the operating system",
+        "the system that lends the GPU (Windows, for WSL) does not let it be used",
+        "update Windows' NVIDIA driver and WSL: wsl --update",
+    ),
+    Trouble(
+        "lost",
+        r"GPU is lost|Unable to determine the device handle",
+        "a GPU does not answer any more",
+        "look into the kernel's log for Xid messages (dmesg), and restart the machine",
+    ),
+    Trouble(
+        "no-permission",
+        r"Insufficient Permissions",
+        "this user may not use the GPU",
+        "let the machine's owner look at the rights of /dev/nvidia*",
+    ),
+    Trouble(
+        "no-devices",
+        r"(?i)no devices were found",
+        "the driver works, and it has no GPU",
+        "see whether the machine has one: lspci -d 10de:",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mig:
+    """A MIG instance: its profile (``1g.5gb``), its number on its GPU, its UUID."""
+
+    profile: str
+    number: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU. ``kind`` is what GPUs of the same model and settings share, ``OF_KIND``.
+
+    Memory is in MiB, clocks in MHz, power in W; a value that the driver does not know is as it
+    wrote it, such as ``[N/A]``.
+    """
+
+    index: int
+    uuid: str
+    bus_id: str
+    kind: Mapping[str, str]
+    mig: tuple[Mig, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its model: ``NVIDIA H100 80GB HBM3``."""
+        return self.kind.get("name", "")
+
+    @property
+    def memory(self) -> int:
+        """Memory in MiB; 0 where it is not known, as on a Jetson."""
+        text = self.kind.get("memory.total", "")
+        return int(text) if text.isdigit() else 0
+
+    @property
+    def mig_is_on(self) -> bool:
+        """Whether it is cut into MIG instances, or can be."""
+        return self.kind.get("mig.mode.current") == "Enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """NVIDIA's driver: what is loaded, the newest CUDA that it runs, its GPUs; what is wrong.
+
+    ``problem`` is empty where it works. ``asked`` tells who was asked, and ``says`` what that one
+    said last when it failed.
+    """
+
+    version: str = ""
+    cuda: str = ""
+    gpus: tuple[Gpu, ...] = ()
+    asked: str = ""
+    problem: str = ""
+    remedy: str = ""
+    trouble: str = ""
+    says: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Jetson:
+    """A Jetson: its board, its release of Linux for Tegra, and the JetPack that this one is of."""
+
+    board: str
+    l4t: str
+    jetpack: str = field(default="")
+
+
+def nodes(root: Path = ROOT) -> list[Path]:
+    """The device nodes of the GPUs, one for each."""
+    return sorted(root.glob(NODES))
+
+
+def signs(root: Path = ROOT, find: Find = which) -> tuple[str, ...]:
+    """What speaks for a GPU that programs can use: paths; empty where nothing does."""
+    traces = [path for trace in TRACES for path in sorted(root.glob(trace))]
+    tool = find(TOOL)
+    return tuple(str(path) for path in (*traces, *([tool] if tool else [])))
+
+
+def read(
+    root: Path = ROOT, find: Find = which, ask: Ask = probe, *, library_first: bool = False
+) -> Driver:
+    """What the driver tells: by ``nvidia-smi``, or by its library where that is not there.
+
+    With ``library_first`` the other way round. One that fails is not the end: the other is asked.
+    """
+    tool = find(TOOL) or _existing(root / WSL_TOOL)
+    by_tool = (lambda: _ask_tool(str(tool), ask)) if tool else None
+    by_library = (lambda: _ask_library(ask)) if library_first or signs(root, find) else None
+    ways = (by_library, by_tool) if library_first else (by_tool, by_library)
+    failed: list[Driver] = []
+    for way in ways:
+        found = way() if way else None
+        if found and not found.problem:
+            return _with_module(found, root)
+        failed += [found] if found else []
+    # Where neither is installed, the devices tell more than what could not be loaded.
+    known = [one for one in failed if tool or one.trouble != "no-library"]
+    return _with_module(known[0] if known else _nothing(root), root)
+
+
+def kinds() -> tuple[Mapping[str, str], ...]:
+    """What the driver tells of each GPU's model and settings; empty where it tells nothing."""
+    return tuple(gpu.kind for gpu in read().gpus)
+
+
+def jetson(root: Path = ROOT) -> Jetson | None:
+    """Which Jetson this is; None on other machines. It is read from its release file and board."""
+    release = read_or_empty(root / "etc/nv_tegra_release")
+    board = read_or_empty(root / "proc/device-tree/model").strip("\0\n ")
+    match = re.search(r"R(\d+) \(release\), REVISION: ([\d.]+)", release)
+    if not match:
+        return Jetson(board, "") if "jetson" in board.lower() else None
+    l4t = f"{match[1]}.{match[2]}"
+    return Jetson(board or "Jetson", l4t, _jetpack(l4t))
+
+
+JETPACKS = {
+    "32.4.2": "4.4 DP",
+    "32.4.3": "4.4",
+    "32.4.4": "4.4.1",
+    "32.5": "4.5",
+    "32.5.1": "4.5.1",
+    "32.6.1": "4.6",
+    "32.7.1": "4.6.1",
+    "34.1": "5.0 DP",
+    "35.1": "5.0.2",
+    "35.2.1": "5.1",
+    "35.3.1": "5.1.1",
+    "35.4.1": "5.1.2",
+    "36.2": "6.0 DP",
+    "36.3": "6.0",
+    "36.4": "6.1",
+    "36.4.3": "6.2",
+}
+"""JetPack by the release of Linux for Tegra: the release notes of the latter."""
+
+
+def _jetpack(l4t: str) -> str:
+    return next((name for known, name in JETPACKS.items() if compare(known, l4t) == 0), "")
+
+
+def least_driver(cuda: str) -> str:
+    """The oldest driver that runs programs of this CUDA; empty for one that is not known."""
+    return LEAST_DRIVERS.get(cuda.partition(".")[0], "")
+
+
+def no_driver(
+    driver: Driver, *, needed: str = "", cuda: str = "", context: Sequence[str] = ()
+) -> Error:
+    """The failure to raise where the driver is missing, broken, or too old for ``cuda``."""
+    needed = needed or least_driver(cuda)
+    wants = f"; {f'CUDA {cuda}' if cuda else 'this'} needs driver {needed} or newer"
+    problem = driver.problem or f"the driver {driver.version} is too old"
+    lines = (*context, *driver.says)
+    return Error(
+        "no-driver",
+        problem + (wants if needed else ""),
+        hint=driver.remedy or f"update the driver to {needed} or newer",
+        context=lines or (f"looked for: {', '.join(LOOKED_FOR)}",),
+    )
+
+
+def _nothing(root: Path) -> Driver:
+    """No tool and no library: why, by what else there is."""
+    found = nodes(root)
+    if found:
+        return Driver(
+            problem=f"{len(found)} NVIDIA devices are there and nvidia-smi is not",
+            remedy="install the driver's utilities; a container needs the NVIDIA container toolkit",
+            trouble="no-tool",
+        )
+    return Driver(
+        problem="there is no NVIDIA driver",
+        remedy="install NVIDIA's driver; start a container with the GPU (cm docker script ... "
+        "--all_gpus); without a GPU: --device=cpu",
+        trouble="not-there",
+    )
+
+
+def _with_module(driver: Driver, root: Path) -> Driver:
+    """With the version of the loaded module: the one that counts where the library differs."""
+    text = read_or_empty(root / "proc/driver/nvidia/version")
+    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]+)", text)
+    loaded = match[1] if match else ""
+    says = driver.says
+    if driver.trouble == "mismatch" and loaded:
+        says = (*says, f"loaded is {loaded}")
+    return replace(driver, version=loaded or driver.version, says=says)
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.exists() else None
+
+
+# ---- nvidia-smi
+
+
+def _ask_tool(tool: str, ask: Ask) -> Driver:
+    fields = [*OF_ONE, *OF_KIND]
+    answer = ask(_query(tool, fields))
+    while not answer.ok and (unknown := _unknown_field(answer.output)) in fields:
+        fields.remove(unknown)
+        answer = ask(_query(tool, fields))
+    rows = _rows(answer.stdout) if answer.ok else []
+    if not rows:
+        return _troubled(answer, TOOL)
+    mig: dict[str, tuple[Mig, ...]] = {}
+    if any(row.get("mig.mode.current") == "Enabled" for row in rows):
+        mig = mig_instances(ask([tool, "-L"]).stdout)
+    header = ask([tool, "-q", "-d", "COMPUTE"])
+    cuda = re.search(r"^CUDA Version\s*:\s*([\d.]+)", header.stdout, re.MULTILINE)
+    gpus = tuple(_gpu(number, row, mig) for number, row in enumerate(rows))
+    version = gpus[0].kind.get("driver_version", "")
+    return Driver(version, cuda[1] if header.ok and cuda else "", gpus, asked=TOOL)
+
+
+def _query(tool: str, fields: Iterable[str]) -> list[str]:
+    return [tool, f"--query-gpu={','.join(fields)}", "--format=csv,nounits"]
+
+
+def _unknown_field(said: str) -> str:
+    match = re.search(r'Field "([^"]+)" is not a valid field', said)
+    return match[1] if match else ""
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    """The table as nvidia-smi writes it, by the names in its first line without their units."""
+    lines = csv.reader(text.splitlines(), skipinitialspace=True)
+    heads = [name.partition(" [")[0].strip() for name in next(lines, [])]
+    if "name" not in heads:
+        return []
+    rows = [[cell.strip() for cell in line] for line in lines]
+    return [dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)]
+
+
+def _gpu(number: int, row: Mapping[str, str], mig: Mapping[str, tuple[Mig, ...]]) -> Gpu:
+    uuid, index = row.get("uuid", ""), row.get("index", "")
+    kind = {name: row[name] for name in OF_KIND if name in row}
+    place = int(index) if index.isdigit() else number
+    return Gpu(place, uuid, row.get("pci.bus_id", ""), kind, mig.get(uuid, ()))
+
+
+def mig_instances(text: str) -> dict[str, tuple[Mig, ...]]:
+    """The instances of each GPU, by its UUID, out of what ``nvidia-smi -L`` prints."""
+    found: dict[str, tuple[Mig, ...]] = {}
+    gpu = ""
+    for line in text.splitlines():
+        card = re.match(r"GPU \d+: .*\(UUID: (\S+)\)", line)
+        part = re.match(r"\s*MIG (\S+)\s+Device\s+(\d+): \(UUID: (\S+)\)", line)
+        if card:
+            gpu = card[1]
+            found[gpu] = ()
+        elif part and gpu:
+            found[gpu] += (Mig(part[1], int(part[2]), part[3]),)
+    return found
+
+
+def _troubled(answer: ProbeResult, asked: str) -> Driver:
+    """The driver that gave this answer in place of its GPUs."""
+    says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
+    known = next((one for one in TROUBLES if re.search(one.match, answer.output)), None)
+    if known:
+        return Driver(
+            asked=asked, problem=known.why, remedy=known.remedy, trouble=known.name, says=says
+        )
+    return Driver(
+        asked=asked,
+        problem=f"the NVIDIA driver does not work: {answer.problem or 'it names no GPU'}",
+        remedy=f"see: {TOOL}; after an update, restart",
+        trouble="other",
+        says=says,
+    )
+
+
+# ---- NVML
+
+
+def _ask_library(ask: Ask) -> Driver:
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nvml.py")
+    answer = ask([sys.executable, "-I", program])
+    try:
+        told = json.loads(answer.stdout) if answer.ok else {}
+    except ValueError:
+        told = {}
+    rows = told.get("gpus") if isinstance(told, dict) else None
+    if not rows:
+        return _troubled(answer, "NVML")
+    mig = {row["uuid"]: tuple(Mig(*part) for part in row.pop("mig")) for row in rows}
+    gpus = tuple(_gpu(number, row, mig) for number, row in enumerate(rows))
+    return Driver(told["driver"], told["cuda"], gpus, asked="NVML")
