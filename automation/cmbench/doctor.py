@@ -14,7 +14,7 @@ import re
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -297,12 +297,8 @@ def _file_system(machine: Machine, path: str) -> str:
 
 def _network(machine: Machine) -> Iterator[Finding]:
     env = machine.environ
-    proxies = {k: v for k, v in env.items() if k.lower() in ("http_proxy", "https_proxy") and v}
-    if not proxies:
-        yield Finding("network", INFO, "no proxy is set (the network itself was not tried)")
     yield from _differing(env)
-    if proxies:
-        yield from _proxies(proxies, env.get("no_proxy") or env.get("NO_PROXY") or "")
+    yield from _proxies(env)
     for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "PIP_CERT", "CURL_CA_BUNDLE"):
         if env.get(name) and not os.path.exists(env[name]):
             text = f"{name} names {env[name]}, which does not exist: nothing can be fetched"
@@ -325,9 +321,13 @@ def _differing(env: Mapping[str, str]) -> Iterator[Finding]:
             )
 
 
-def _proxies(proxies: Collection[str], left_out: str) -> Iterator[Finding]:
+def _proxies(env: Mapping[str, str]) -> Iterator[Finding]:
+    proxies = [k for k, v in env.items() if k.lower() in ("http_proxy", "https_proxy") and v]
+    if not proxies:
+        yield Finding("network", INFO, "no proxy is set (the network itself was not tried)")
+        return
     yield Finding("network", OK, f"a proxy is set by {', '.join(sorted(proxies))}")
-    if "localhost" not in left_out:
+    if "localhost" not in (env.get("no_proxy") or env.get("NO_PROXY") or ""):
         yield Finding(
             "network",
             LOOK,
@@ -471,7 +471,7 @@ _PLACEHOLDERS = {
 }
 
 
-def _traps(machine: Machine) -> Iterator[Finding]:
+def _placeholders(machine: Machine) -> Iterator[Finding]:
     for name, version in _PLACEHOLDERS.items():
         with suppress(importlib.metadata.PackageNotFoundError):
             if importlib.metadata.version(name).startswith(version):
@@ -481,21 +481,24 @@ def _traps(machine: Machine) -> Iterator[Finding]:
                     f"the package {name} {version} is a placeholder that does nothing",
                     f"pip uninstall {name}",
                 )
+
+
+def _surroundings(machine: Machine) -> Iterator[Finding]:
+    """Variables that change what runs, or how."""
     relative = [
         p for p in machine.environ.get("PATH", "").split(os.pathsep) if not os.path.isabs(p)
     ]
     if relative:
         text = f'PATH holds "{relative[0]}": what runs depends on where you are'
         yield Finding("traps", LOOK, text, "remove relative folders from PATH")
-    languages = [machine.environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
-    chosen = next((value for value in languages if value), "")
-    if chosen and not re.search(r"utf-?8", chosen, re.IGNORECASE) and chosen not in ("C", "POSIX"):
+    languages = map(machine.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))
+    chosen = next(filter(None, languages), "C")
+    if not re.search(r"utf-?8|^C$|^POSIX$", chosen, re.IGNORECASE):
         yield Finding("traps", LOOK, f"the locale {chosen} is not UTF-8", "export LC_ALL=C.UTF-8")
-    given = sorted(
-        key for key in machine.environ if key in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
-    )
-    for name in given:
-        yield Finding("traps", INFO, f"{name}={machine.environ[name]} limits what benchmarks use")
+    for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
+        if name in machine.environ:
+            text = f"{name}={machine.environ[name]} limits what benchmarks use"
+            yield Finding("traps", INFO, text)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -510,5 +513,6 @@ CHECKS: tuple[Check, ...] = (
     _privileges,
     _limits,
     _accelerators,
-    _traps,
+    _placeholders,
+    _surroundings,
 )

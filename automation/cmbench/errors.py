@@ -60,24 +60,15 @@ class Error(Exception):
         first, *more = visible(self.message).splitlines() or [""]
         # What follows is indented as a cause is: no text can look like a label of ours.
         lines = [f"error [{self.code}]: {first}", *(f"    {line.strip()}" for line in more)]
-        if self.chain:
-            lines += _labelled("step", visible(" > ".join(self.chain), lines=False), width)
-        if self.doing:
-            lines += _labelled("doing", visible(self.doing, lines=False), width)
+        lines += _labelled("step", visible(" > ".join(self.chain), lines=False), width)
+        lines += _labelled("doing", visible(self.doing, lines=False), width)
         if self.context:
-            lines.append("  cause:")
-            lines += [
-                part
-                for text in self.context
-                for line in visible(text).splitlines() or [""]
-                for part in _kept(line, width)
-            ]
-        if self.hint:
-            lines += _labelled("next", _commands_apart(visible(self.hint)), width)
-        if self.log:
-            lines.append(f"  log:    {visible(self.log, lines=False)}")
-        if self.record:
-            lines.append(f"  record: {visible(self.record, lines=False)}")
+            cause = (line for text in self.context for line in visible(text).splitlines() or [""])
+            lines += ["  cause:", *(part for line in cause for part in _kept(line, width))]
+        lines += _labelled("next", _commands_apart(visible(self.hint)), width)
+        for label, path in (("log", self.log), ("record", self.record)):
+            if path:
+                lines.append(f"  {label + ':':<8}{visible(path, lines=False)}")
         return "\n".join(lines)
 
 
@@ -154,7 +145,7 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
 
     head = f"  {label}:".ljust(10)
     lines: list[str] = []
-    for part in text.splitlines() or [""]:
+    for part in text.splitlines():
         if part.startswith(_COMMANDS):
             # A command stays on one line: it is there to be copied.
             lines.append(" " * 10 + part if lines else head + part)

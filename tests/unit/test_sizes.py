@@ -20,7 +20,7 @@ radon = pytest.importorskip("radon.complexity", reason="radon is not installed: 
 AIM = (23, 9, 15)
 # Lines at the 95th percentile, complexity at the 95th percentile, largest complexity.
 LIMITS = {
-    "engine": (23, 10, 23),
+    "engine": (23, 9, 15),
     "customize.py": (24, 9, 15),
     "script programs": (23, 9, 15),
     "harness": (23, 9, 15),

@@ -12,6 +12,7 @@ from cmbench.api.running import Ran, run
 from cmbench.author.author_session import Workbench, repository_to_write, scripts_in
 from cmbench.errors import Error
 from cmbench.format.model import Script
+from cmbench.lib.text_files import counted
 from cmbench.session import request as requests_in
 from cmbench.session.call import Call
 from cmbench.session.workspace import OWN_ALIAS, Workspace
@@ -69,18 +70,19 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
 
     choice = choice or Choice()
     every = linter.choose_checks(REGISTRY, choice.only, choice.skip)
-    checks: set[str] = set()
+    of_foreign = every if choice.only else [item for item in every if not item.house]
+    numbers: set[str] = set()
     faults: list[Fault] = []
     fixed: list[str] = []
     for path in bench.paths:
         foreign = linter.is_foreign(path) and not choice.strict
-        chosen = [item for item in every if choice.only or not (foreign and item.house)]
-        checks.update(item.number for item in chosen)
-        if fix and linter.fix(path, bench.index, chosen):
+        checks = of_foreign if foreign else every
+        numbers.update(item.number for item in checks)
+        if fix and linter.fix(path, bench.index, checks):
             fixed.append(path)
-        found = linter.lint(path, bench.index, chosen)
+        found = linter.lint(path, bench.index, checks)
         faults += [replace(fault, binding=not foreign) for fault in found]
-    return Linted(bench.paths, len(checks), faults, fixed)
+    return Linted(bench.paths, len(numbers), faults, fixed)
 
 
 def document(bench: Workbench, only_check: bool = False) -> Documented:
@@ -119,8 +121,8 @@ def test(bench: Workbench) -> list[Tested]:
 
     tested: list[Tested] = []
     for script in bench.scripts():
-        count = len(script.variations)
-        plans = f"plans with its defaults and each of {count} variation{'' if count == 1 else 's'}"
+        each = counted(len(script.variations), "variation")
+        plans = f"plans with its defaults and each of {each}"
         tested.append(Tested(script.alias, plans, list(plan_problems(bench, script))))
         for case in read_cases(script.path):
             result = run_case(script.path, case, run_call)

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import retention
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
-from cmbench.format.model import Tags
+from cmbench.format.model import Script, Tags
 from cmbench.index.select import parse_tags
 from cmbench.session.call import RunRequest
 from cmbench.session.workspace import Workspace
@@ -289,21 +290,24 @@ def _strange(workspace: Workspace, entry: Entry) -> str:
     """What an entry from elsewhere gives back although none of its scripts says that it does."""
     from cmbench.format.env import select_keys
 
-    index, store = workspace.index, workspace.store
-    needed = (store.entry(key) for key in entry.deps)
-    paths = (path for one in (entry, *needed) if one is not None for path in one.scripts)
-    # Its scripts may be elsewhere on this machine.
-    names = {os.path.basename(path) for path in paths}
-    scripts = [index.script(path) for path in index.rows() if os.path.basename(path) in names]
-    if not scripts:
+    blocks = [block for script in _scripts_of(workspace, entry) for block in script.blocks]
+    if not blocks:
         return ""  # It answers nothing here.
     for values, name in ((entry.new_env, "new_env_keys"), (entry.new_state, "new_state_keys")):
-        said = [key for s in scripts for block in s.blocks for key in getattr(block, name)]
+        said = chain.from_iterable(getattr(block, name) for block in blocks)
         patterns = [re.sub(r"<<<\w+>>>", "*", key) for key in said]
         keys = sorted(values.keys() - {*select_keys(values, patterns)})
         if keys:
             return f"it gives back {', '.join(keys)}, which its script never does"
     return ""
+
+
+def _scripts_of(workspace: Workspace, entry: Entry) -> list[Script]:
+    """The scripts that made an entry and what it needs; they may be elsewhere on this machine."""
+    made = [entry, *filter(None, map(workspace.store.entry, entry.deps))]
+    names = {os.path.basename(path) for one in made for path in one.scripts}
+    index = workspace.index
+    return [index.script(path) for path in index.rows() if os.path.basename(path) in names]
 
 
 def import_archive(workspace: Workspace, path: str, waiting: Say = _nothing) -> Brought:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -145,11 +146,10 @@ def _log_of(root: str, word: str) -> str:
     """The log of a run; one that was killed has a log and no record."""
     runs = os.path.join(root, "runs")
     if word == "last":
-        names = sorted(os.listdir(runs), reverse=True) if os.path.isdir(runs) else []
-        found = [n for n in names if os.path.isfile(os.path.join(runs, n, "log.txt"))]
+        found = glob.glob(os.path.join(glob.escape(runs), "*", "log.txt"))
         if not found:
             raise Error("entry-not-found", f"there was no run yet: nothing is in {runs}")
-        return os.path.join(runs, found[0], "log.txt")
+        return max(found)
     for place in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
         if os.path.basename(place) == "log.txt" and os.path.isfile(place):
             return os.path.abspath(place)

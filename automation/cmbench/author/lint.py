@@ -139,6 +139,10 @@ class Subject:
         """A file of the directory; empty when there is none."""
         return read_or_empty(os.path.join(self.path, name))
 
+    def is_neighbour(self, path: str) -> bool:
+        """Whether the script at ``path`` is in the same repository."""
+        return os.path.dirname(os.path.dirname(path)) == self.repository
+
     def dependencies(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every dependency entry with its place, those of variations and versions included."""
         for where, block in self.blocks():
@@ -201,23 +205,29 @@ def _step(node: Any, where: str) -> tuple[int, Any, str] | None:
     """One key or number of ``where`` deeper: its line, what it holds, and the rest of the path."""
     numbered = re.match(r"\[(\d+)\]\.?", where)
     if numbered and isinstance(node.value, list):
-        number = int(numbered.group(1))
-        if number >= len(node.value) or isinstance(node.value[number], tuple):
-            return None
-        item = node.value[number]
-        return item.start_mark.line + 1, item, where[numbered.end() :]
-    best: tuple[int, Any, str] | None = None
-    for pair in node.value if isinstance(node.value, list) else ():
-        if not isinstance(pair, tuple):
-            continue
-        key = str(pair[0].value)
-        rest = where.removeprefix(key)
-        # Names of variations hold dots themselves: the longest key that fits is meant.
-        if where.startswith(key) and rest[:1] in ("", ".", "["):
-            found = (pair[0].start_mark.line + 1, pair[1], rest.removeprefix("."))
-            if best is None or len(rest) < len(best[2]) + 1:
-                best = found
-    return best
+        item = dict(enumerate(node.value)).get(int(numbered.group(1)), ())
+        return None if isinstance(item, tuple) else (_line(item), item, where[numbered.end() :])
+    pairs = [pair for pair in _children(node) if isinstance(pair, tuple)]
+    keys = [key for key, _ in pairs if _leads_to(str(key.value), where)]
+    if not keys:
+        return None
+    # Names of variations hold dots themselves: the longest key that fits is meant.
+    key = max(keys, key=lambda key: len(str(key.value)))
+    rest = where.removeprefix(str(key.value)).removeprefix(".")
+    return _line(key), dict(pairs)[key], rest
+
+
+def _children(node: Any) -> list[Any]:
+    """The items of a list, the pairs of a mapping, nothing of a text."""
+    return node.value if isinstance(node.value, list) else []
+
+
+def _leads_to(key: str, where: str) -> bool:
+    return where.startswith(key) and where.removeprefix(key)[:1] in ("", ".", "[")
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
 
 
 def choose_checks(checks: Mapping[str, Check], only: str = "", skip: str = "") -> list[Check]:
@@ -225,18 +235,19 @@ def choose_checks(checks: Mapping[str, Check], only: str = "", skip: str = "") -
 
     Both are numbers or their beginnings with commas between. Raises ``Error`` for unknown ones.
     """
-    wanted, unwanted = (
-        tuple(w.strip().upper() for w in t.split(",") if w.strip()) for t in (only, skip)
-    )
-    for word in wanted + unwanted:
-        if not any(number.startswith(word) for number in checks):
+    chosen = (_numbered(checks, only) or set(checks)) - _numbered(checks, skip)
+    return [checks[number] for number in sorted(chosen)]
+
+
+def _numbered(checks: Iterable[str], text: str) -> set[str]:
+    """The numbers that begin with one of the words of ``text``."""
+    found: set[str] = set()
+    for word in filter(None, (part.strip().upper() for part in text.split(","))):
+        fitting = {number for number in checks if number.startswith(word)}
+        if not fitting:
             raise Error("bad-value", f"no check is numbered {word}", hint="see: cm help script")
-    return [
-        item
-        for number, item in sorted(checks.items())
-        if (not wanted or number.startswith(wanted))
-        and not (unwanted and number.startswith(unwanted))
-    ]
+        found |= fitting
+    return found
 
 
 def fix(path: str, index: Index, chosen: Iterable[Check]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -29,14 +29,18 @@ def exports_are_written(subject: Subject) -> Iterator[Found]:
     if any("<<<" in str(entry.get("tags")) for _, entry in subject.dependencies()):
         return  # any script at all may be what sets the key
     words = _words_written(subject)
+    for where, key in _given_back(subject):
+        pattern = key.lstrip("+")
+        plain = re.fullmatch("[A-Z][A-Z0-9]*_[A-Z0-9_*?]*", pattern)
+        if plain and not any(_covers(pattern, word) for word in words):
+            yield Found(f"{key} is given back and never set", where)
+
+
+def _given_back(subject: Subject) -> Iterator[tuple[str, str]]:
+    """The entries of every ``new_env_keys`` with their places."""
     for where, block in subject.blocks():
         for number, key in enumerate(texts(block.get("new_env_keys"))):
-            pattern = str(key).lstrip("+")
-            if "<" in pattern or "#" in pattern or any(_covers(pattern, w) for w in words):
-                continue
-            if not re.fullmatch("[A-Z][A-Z0-9]*_[A-Z0-9_*?]*", pattern):
-                continue
-            yield Found(f"{key} is given back and never set", f"{where}new_env_keys[{number}]")
+            yield f"{where}new_env_keys[{number}]", str(key)
 
 
 def _covers(pattern: str, word: str) -> bool:
@@ -77,18 +81,15 @@ def _given_back_by(subject: Subject, entry: Mapping[str, Any]) -> set[str]:
 @check("CMB204", "no env key is written under a name that is nearly one given back")
 def exports_are_spelt_right(subject: Subject) -> Iterator[Found]:
     """``CM_TOOL_VERSON`` in the code, ``CM_TOOL_VERSION`` in ``new_env_keys``."""
-    promised = [
-        str(k).lstrip("+") for _, b in subject.blocks() for k in texts(b.get("new_env_keys"))
-    ]
-    source = subject.text("customize.py")
+    promised = [key.lstrip("+") for _, key in _given_back(subject)]
     used = _WORD.findall(subject.code)
-    lost = [k for k in promised if "*" not in k and "<" not in k and k not in used]
-    for line, key in _written_keys(source):
-        if any(fnmatchcase(key, pattern) for pattern in promised) or used.count(key) > 1:
+    lost = set(filter(_WORD.fullmatch, promised)).difference(used)
+    for line, key in _written_keys(subject.text("customize.py")):
+        if used.count(key) > 1 or any(fnmatchcase(key, pattern) for pattern in promised):
             continue
-        close = [name for name in nearest(key, lost) if _differ_little(name, key)]
-        if close:
-            yield Found(f"{key} is set, and {close[0]} is given back", "", "customize.py", line)
+        for name in nearest(key, lost):
+            if _differ_little(name, key):
+                yield Found(f"{key} is set, and {name} is given back", "", "customize.py", line)
 
 
 def _differ_little(one: str, other: str) -> bool:
@@ -103,16 +104,16 @@ def _written_keys(source: str) -> Iterator[tuple[int, str]]:
         tree = ast.parse(source)
     except SyntaxError:
         return
-    for node in ast.walk(tree):
-        keys: list[ast.expr | None] = []
-        if isinstance(node, ast.Assign):
-            keys = [t.slice for t in node.targets if isinstance(t, ast.Subscript)]
-        elif isinstance(node, ast.Dict):
-            keys = list(node.keys)
-        for key in keys:
-            name = key.value if isinstance(key, ast.Constant) else None
-            if key is not None and isinstance(name, str) and _WORD.fullmatch(name):
-                yield key.lineno, name
+    for key in (key for node in ast.walk(tree) for key in _keys_of(node)):
+        if isinstance(key, ast.Constant) and _WORD.fullmatch(str(key.value)):
+            yield key.lineno, str(key.value)
+
+
+def _keys_of(node: ast.AST) -> Iterable[ast.expr | None]:
+    """What an assignment or a dictionary puts values under; ``None`` stands for ``**other``."""
+    if isinstance(node, ast.Assign):
+        return [target.slice for target in node.targets if isinstance(target, ast.Subscript)]
+    return node.keys if isinstance(node, ast.Dict) else ()
 
 
 @check("CMB401", "a native script stops at the first command that fails")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from cmbench.author.lint import Found, Subject, check
 from cmbench.errors import did_you_mean
 from cmbench.format.meta import INPUT_TYPES, is_true
 from cmbench.format.meta import check as check_meta
+from cmbench.format.model import Tags
 from cmbench.format.schema import KEY_ORDER
+from cmbench.index.scripts import Row
 from cmbench.index.select import parse_tags
 
 SCHEMA_MARK = "# yaml-language-server: $schema="
@@ -132,10 +133,10 @@ def identity(subject: Subject) -> Iterator[Found]:
 def unique(subject: Subject) -> Iterator[Found]:
     """Two scripts under one name are chosen between by chance."""
     tags = frozenset(str(tag).strip() for tag in texts(subject.meta.get("tags")))
-    for path, row in subject.index.rows().items():
-        # The same script in another repository is its replacement or its origin.
-        if path == subject.path or os.path.dirname(os.path.dirname(path)) != subject.repository:
-            continue
+    rows = subject.index.rows()
+    # The same script in another repository is its replacement or its origin.
+    for path in filter(subject.is_neighbour, sorted(rows.keys() - {subject.path})):
+        row = rows[path]
         for key, value in (("uid", row.uid), ("alias", row.alias)):
             if value and value == str(subject.meta.get(key, "")):
                 yield Found(f"{key} {value} belongs to {row.alias} too ({path})", key)
@@ -190,38 +191,30 @@ def _is_number(text: str, kind: str) -> bool:
 @check("CMB301", "every dependency names a script that exists")
 def dependencies_exist(subject: Subject) -> Iterator[Found]:
     """Otherwise the run is refused when it comes to it."""
-    for where, entry in subject.dependencies():
-        tags = _fixed_tags(entry)
-        if tags is None:
-            continue
+    for where, _, tags in _fixed_dependencies(subject):
         rows = subject.index.find(tags)
         if not rows:
-            strange = [t for t in tags.wanted if t not in subject.index.tags()]
-            hint = did_you_mean(strange[0], subject.index.tags()) if strange else ""
-            wanted = ",".join(tags.wanted)
-            yield Found(f'no script has the tags "{wanted}"' + (f", {hint}" if hint else ""), where)
+            text = f'no script has the tags "{",".join(tags.wanted)}"'
+            yield _misspelt(text, tags.wanted, subject.index.tags(), where)
             continue
+        known = {v for row in rows for v in row.variations}
         for variation in tags.variations:
             if not any(row.accepts(variation) for row in rows):
-                known = {v for row in rows for v in row.variations}
-                hint = did_you_mean(variation, known)
                 text = f'{rows[0].alias} has no variation "_{variation}"'
-                yield Found(text + (f", {hint}" if hint else ""), where)
+                yield _misspelt(text, [variation], known, where)
+
+
+def _misspelt(text: str, words: Iterable[str], known: Collection[str], where: str) -> Found:
+    """A fault about one of ``words`` that is not ``known``, with those that are nearly so."""
+    hint = did_you_mean(next((word for word in words if word not in known), ""), known)
+    return Found(f"{text}, {hint}" if hint else text, where)
 
 
 @check("CMB302", "every dependency names one script and not several")
 def dependencies_clear(subject: Subject) -> Iterator[Found]:
     """Which of several is taken is decided by their order, not by the author."""
-    for where, entry in subject.dependencies():
-        tags = _fixed_tags(entry)
-        if tags is None:
-            continue
-        fitting = [
-            row
-            for row in subject.index.find(tags)
-            if all(row.accepts(v) for v in tags.variations)
-            and os.path.dirname(os.path.dirname(row.path)) == subject.repository
-        ]
+    for where, entry, tags in _fixed_dependencies(subject):
+        fitting = _fitting(subject, tags)
         # A script that has exactly these tags and no more is what was meant.
         exact = [row for row in fitting if row.tags == set(tags.wanted)]
         if len(fitting) > 1 and len(exact) != 1 and not _by_variable_variation(entry):
@@ -229,12 +222,26 @@ def dependencies_clear(subject: Subject) -> Iterator[Found]:
             yield Found(f'"{",".join(tags.wanted)}" fits several scripts: {names}', where)
 
 
+def _fitting(subject: Subject, tags: Tags) -> list[Row]:
+    """The scripts of the same repository that the tags, with their variations, find."""
+    rows = [row for row in subject.index.find(tags) if subject.is_neighbour(row.path)]
+    return [row for row in rows if all(row.accepts(name) for name in tags.variations)]
+
+
 def _by_variable_variation(entry: Mapping[str, Any]) -> bool:
     keys = ("update_tags_from_env", "update_tags_from_env_with_prefix", "inherit_variation_tags")
     return any(entry.get(key) for key in keys)
 
 
-def _fixed_tags(entry: Mapping[str, Any]) -> Any:
+def _fixed_dependencies(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any], Tags]]:
+    """The place, entry and tags of each dependency whose tags are known before a run."""
+    for where, entry in subject.dependencies():
+        tags = _fixed_tags(entry)
+        if tags is not None:
+            yield where, entry, tags
+
+
+def _fixed_tags(entry: Mapping[str, Any]) -> Tags | None:
     """The tags of an entry; ``None`` where only a run knows them."""
     text = ",".join(str(t) for t in texts(entry.get("tags")))
     if "<<<" in text or "#" in text or not text:
@@ -250,16 +257,14 @@ def groups_have_defaults(subject: Subject) -> Iterator[Found]:
     needed = {key: where for where, entry in subject.dependencies() for key in _tag_keys(entry)}
     outside = _keys_set_outside(subject)
     for group, variations in members.items():
-        if any(is_true(block.get("default", "")) for _, block in variations):
+        blocks = list(variations.values())
+        if any(is_true(block.get("default", "")) for block in blocks):
             continue
+        lost = set.intersection(*(set(mapping(block.get("env"))) for block in blocks)) - outside
         for key, where in needed.items():
-            makers = [n for n, b in variations if key in mapping(b.get("env"))]
-            if makers and len(makers) == len(variations) and key not in outside:
-                yield Found(
-                    f'the tags need {key}, which only the group "{group}" sets,'
-                    " and that group has no default",
-                    where,
-                )
+            if key in lost:
+                text = f'the tags need {key}, which only the group "{group}" sets,'
+                yield Found(f"{text} and that group has no default", where)
 
 
 def _tag_keys(entry: Mapping[str, Any]) -> set[str]:
@@ -289,11 +294,12 @@ def _rows_of(subject: Subject, entry: Mapping[str, Any]) -> list[Any]:
     return [row for row in subject.index.find(tags) if not row.faults] if tags else []
 
 
-def _groups(meta: Mapping[str, Any]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
-    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+def _groups(meta: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The variations of each group by their names."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, block in mapping(meta.get("variations")).items():
         if isinstance(block, dict) and block.get("group"):
-            found.setdefault(str(block["group"]), []).append((str(name), block))
+            found.setdefault(str(block["group"]), {})[str(name)] = block
     return found
 
 
@@ -301,7 +307,7 @@ def _groups(meta: Mapping[str, Any]) -> dict[str, list[tuple[str, Mapping[str, A
 def one_default(subject: Subject) -> Iterator[Found]:
     """Two defaults exclude each other: every run without a choice fails."""
     for group, variations in _groups(subject.meta).items():
-        defaults = [name for name, block in variations if is_true(block.get("default", ""))]
+        defaults = [name for name, block in variations.items() if is_true(block.get("default", ""))]
         if len(defaults) > 1:
             names = " and ".join("_" + name for name in defaults)
             yield Found(f'group "{group}" has two defaults: {names}', f"variations.{defaults[1]}")
@@ -313,23 +319,23 @@ def variations_exist(subject: Subject) -> Iterator[Found]:
     variations = mapping(subject.meta.get("variations"))
     heads = {str(name).removesuffix(".#") for name in variations if str(name).endswith(".#")}
     for name, block in variations.items():
-        if not isinstance(block, dict):
-            continue
-        named = [(f"variations.{name}.base", base) for base in texts(block.get("base"))]
-        if block.get("alias"):
-            named.append((f"variations.{name}.alias", str(block["alias"])))
-        for group, value in mapping(block.get("default_variations")).items():
-            named.append((f"variations.{name}.default_variations.{group}", str(value)))
-        for where, other in named:
-            if other not in variations and str(other).partition(".")[0] not in heads:
-                hint = did_you_mean(str(other), map(str, variations))
-                yield Found(
-                    f'no variation is named "{other}"' + (f", {hint}" if hint else ""), where
-                )
+        for where, other in _named_by(mapping(block)):
+            if other not in variations and other.partition(".")[0] not in heads:
+                text, place = f'no variation is named "{other}"', f"variations.{name}.{where}"
+                yield _misspelt(text, [other], [*map(str, variations)], place)
     groups = set(_groups(subject.meta))
     for group in texts(subject.meta.get("variation_groups_order")):
         if str(group) not in groups:
             yield Found(f'no variation is in the group "{group}"', "variation_groups_order")
+
+
+def _named_by(variation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The names of others in a variation, each with its place."""
+    yield from (("base", str(other)) for other in texts(variation.get("base")))
+    if variation.get("alias"):
+        yield "alias", str(variation["alias"])
+    for group, value in mapping(variation.get("default_variations")).items():
+        yield f"default_variations.{group}", str(value)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -40,9 +40,7 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     asks_help = bool(i.pop("h", False)) or bool(i.get("help", False))
     if asks_help:
         i["help"] = True
-        own = _declared(thing, verb)
-        named = bool(i.get("tags") or i.get("artifact"))
-        if own is not None and own.own_help not in ("always", "named" if named else "always"):
+        if _helped_by_ours(_declared(thing, verb), bool(i.get("tags") or i.get("artifact"))):
             i["help_of"], verb = verb, "help"
     # The newer command `cmx` adds its own settings; they concern nobody behind this line.
     i.pop("control", None)
@@ -64,6 +62,11 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
     if result.get("return", 0) > 0:
         keep_cmind_quiet(cmind, i)
     return result
+
+
+def _helped_by_ours(verb: Verb | None, named: bool) -> bool:
+    """Whether ``cm help`` answers for a verb that does not do so itself."""
+    return verb is not None and verb.own_help not in (("always", "named") if named else ("always",))
 
 
 @contextmanager

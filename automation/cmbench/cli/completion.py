@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from cmbench.author.scaffold import KINDS
 from cmbench.cli import commands
@@ -84,13 +85,8 @@ class _Line:
 def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> list[str]:
     """The candidates for the last word of ``line``; ``verbs`` maps each thing to its verbs."""
     found = _split(line)
-    place = len(found.words)
-    if place == 0:
-        return []
-    if place == 1:
-        return _fitting({verb for words in verbs.values() for verb in words}, found.last)
-    if place == 2:
-        return _fitting([t for t, words in verbs.items() if found.verb in words], found.last)
+    if len(found.words) < 3:
+        return _fitting(_first_words(found, verbs), found.last)
     if found.last.startswith("--") and "=" in found.last:
         flag, _, value = found.last[2:].partition("=")
         if flag == "tags":
@@ -101,6 +97,13 @@ def complete(line: str, verbs: Mapping[str, Iterable[str]], index: Index) -> lis
     if found.verb in _OF_RUNS:
         return _fitting(["last"], found.last)
     return _fitting([row.alias for row in index.rows().values()], found.last)
+
+
+def _first_words(line: _Line, verbs: Mapping[str, Iterable[str]]) -> Iterable[str]:
+    """What stands behind ``cm``: a verb, then the thing that it is for."""
+    if not line.verb:
+        return chain.from_iterable(verbs.values()) if line.words else ()
+    return [thing for thing, words in verbs.items() if line.verb in words]
 
 
 def _split(line: str) -> _Line:
@@ -148,7 +151,7 @@ def _flags(line: _Line, index: Index) -> list[str]:
     known = verb.told if verb is not None else {}
     if verb is None or not verb.of_scripts:
         # What stands behind the "=" is an example.
-        return [f"--{name}{equals}" for name, equals, _ in (f.partition("=") for f in known)]
+        return ["--" + re.sub("(?<==).*", "", flag) for flag in known]
     flags = [f"--{name}" if name in _SWITCHES else f"--{name}=" for name in known]
     if line.verb == "docker":
         from cmbench.container.options import FLAGS as OF_CONTAINERS

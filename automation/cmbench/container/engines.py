@@ -123,21 +123,20 @@ def _answering(
     name: str, environ: Mapping[str, str], ask: Callable[..., ProbeResult]
 ) -> Engine | str:
     """The engine, or why it cannot be used."""
-    programs = [which(word) for word in _PROGRAMS.get(name, (name,))]
-    program = next((str(path) for path in programs if path), "")
-    if not program:
+    program = next(filter(None, map(which, _PROGRAMS.get(name, (name,)))), None)
+    if program is None:
         return "not on PATH"
-    answer = ask([program, *_QUESTIONS[name]], timeout=20.0)
+    answer = ask([str(program), *_QUESTIONS[name]], timeout=20.0)
     words = answer.output.split()
     version = next((word for word in words if word[:1].isdigit()), "")
     if not answer.ok or not version:
-        lines = [line for line in answer.output.splitlines() if line.strip()]
-        return answer.problem or (lines[-1].strip()[:150] if lines else "it does not answer")
+        last = answer.output.rstrip().rpartition("\n")[2].strip()[:150]
+        return answer.problem or last or "it does not answer"
     root = os.geteuid() == 0
     rootless = {"docker": "rootless" in answer.output, "podman": "true" in words}
     return Engine(
         name=name,
-        program=program,
+        program=str(program),
         version=version.strip(","),
         rootless=rootless.get(name, not root),
         owner=results_owner(environ),
@@ -226,21 +225,25 @@ def _docker_run(engine: Engine, job: Job) -> list[str]:
     words += _user(engine)
     words += ["--security-opt", "label=disable"] if engine.labels else []
     # With the network of the machine comes its name, and some versions take no other then.
-    words += ["--hostname", job.host] if job.host and job.network != "host" else []
+    words += _given("--hostname", "" if job.network == "host" else job.host)
     words += ["--workdir", job.work]
     words += _env(job)
     words += _mounts(job)
-    words += ["--shm-size", job.shm_size] if job.shm_size else []
-    words += ["--network", job.network] if job.network else []
-    if job.gpus:
-        cdi = "nvidia.com/gpu=all" if job.gpus == "all" else ""
-        words += ["--device", cdi] if engine.name == "podman" and cdi else ["--gpus", job.gpus]
-    for device in job.devices:
-        words += ["--device", device]
-    for port in job.ports:
-        words += ["--publish", port]
+    words += _given("--shm-size", job.shm_size)
+    words += _given("--network", job.network)
+    if engine.name == "podman" and job.gpus == "all":
+        words += ["--device", "nvidia.com/gpu=all"]
+    else:
+        words += _given("--gpus", job.gpus)
+    words += _given("--device", *job.devices)
+    words += _given("--publish", *job.ports)
     words += ["--privileged"] if job.privileged else []
     return [*words, *job.extra, job.image, *job.command]
+
+
+def _given(flag: str, *values: str) -> list[str]:
+    """``flag`` with each of ``values`` that is not empty."""
+    return [word for value in values if value for word in (flag, value)]
 
 
 def _user(engine: Engine) -> list[str]:
@@ -253,7 +256,7 @@ def _user(engine: Engine) -> list[str]:
 def _buildah_run(engine: Engine, job: Job) -> list[str]:
     words = [engine.program, "run", "--isolation", "chroot"]
     words += ["--tty"] if job.interactive else []
-    words += ["--hostname", job.host] if job.host else []
+    words += _given("--hostname", job.host)
     words += [*_user(engine), "--workingdir", job.work, *_env(job)]
     for mount in job.mounts:
         words += ["--volume", f"{mount.source}:{mount.target}:{mount.mode}"]
@@ -262,12 +265,7 @@ def _buildah_run(engine: Engine, job: Job) -> list[str]:
 
 
 def _env(job: Job) -> list[str]:
-    words: list[str] = []
-    for key, value in sorted(job.env.items()):
-        words += ["--env", f"{key}={value}"]
-    for key in job.handed:
-        words += ["--env", key]
-    return words
+    return _given("--env", *(f"{key}={job.env[key]}" for key in sorted(job.env)), *job.handed)
 
 
 def _mounts(job: Job) -> list[str]:

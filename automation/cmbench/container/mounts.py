@@ -62,16 +62,16 @@ def of_inputs(
     request: Request, script: Script, flags: Mapping[str, Any], options: Options
 ) -> Iterator[tuple[str, str, bool]]:
     """(name of the input, absolute path, whether it is written) for every input that is a path."""
-    for name, value in request.inputs.items():
-        if isinstance(value, str) and value and _is_path(name, script, options):
+    for name, value in _texts(request.inputs):
+        if _is_path(name, script, options):
             yield f"--{name}", _absolute(value), _is_output(name, options)
     for path in filter(None, request.path.split(os.pathsep)):
         yield "--path", path, "path" in options.writable
-    for name in _FILES:
-        if isinstance(flags.get(name), str) and flags[name]:
-            yield f"--{name}", _absolute(flags[name]), True
-    for key, value in request.env.items():
-        if isinstance(value, str) and os.path.isabs(value) and _names_path(key, value, script):
+    for name, value in _texts(flags):
+        if name in _FILES:
+            yield f"--{name}", _absolute(value), True
+    for key, value in _texts(request.env):
+        if os.path.isabs(value) and _names_path(key, value, script):
             yield f"--env.{key}", os.path.abspath(value), _is_output(key.lower(), options)
     yield from _of_dependencies(flags)
 
@@ -101,6 +101,11 @@ def _path_keys(script: Script) -> set[str]:
         value = script.meta.get(name)
         found.update(map(str, value if isinstance(value, list) else ()))
     return found
+
+
+def _texts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Those of ``values`` that are texts and not empty."""
+    return ((key, value) for key, value in values.items() if isinstance(value, str) and value)
 
 
 def _names_path(key: str, value: str, script: Script) -> bool:

@@ -19,7 +19,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import Dialect, dialect_of
 from cmbench.format.meta import META_FILES, check, parse_script, read_meta, tags_of
 from cmbench.format.model import Script, Tags
-from cmbench.lib.text_files import read_or_empty
+from cmbench.lib.text_files import counted, read_or_empty
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Index:
             if row.faults and self._owner(path).own:
                 raise Error(
                     "bad-meta",
-                    f"{path}/meta.yaml has {_count(len(row.faults), 'fault')}",
+                    f"{path}/meta.yaml has {counted(len(row.faults), 'fault')}",
                     context=row.faults,
                     hint="correct the keys named above",
                 )
@@ -455,10 +455,6 @@ def _sort(value: Any) -> int:
 
 def _mapping(value: Any) -> Iterable[Any]:
     return value if isinstance(value, dict) else ()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _uid(repository: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from cmbench.errors import Error
@@ -30,20 +32,20 @@ class DownloadRequest:
 
 def read_request(env: Mapping[str, Any]) -> DownloadRequest:
     """The request in ``env``; raises Error for a size that is none."""
-    groups: list[tuple[str, list[str]]] = []
-    for number in _MIRRORS:
-        url = _text(env, f"URL{number}")
-        # A mirror may hold another file, with a checksum of its own.
-        checksum = _text(env, f"CHECKSUM{number}") or wanted_checksum(env)
-        if url and groups and groups[-1][0] == checksum:
-            groups[-1][1].append(url)
-        elif url:
-            groups.append((checksum, [url]))
+    # A mirror may hold another file, with a checksum of its own.
+    found = [
+        (_text(env, f"CHECKSUM{number}") or wanted_checksum(env), url)
+        for number in _MIRRORS
+        if (url := _text(env, f"URL{number}"))
+    ]
     name = _text(env, "RENAME_FILE") or _text(env, "FILENAME")
     return DownloadRequest(
-        tuple((checksum, tuple(urls)) for checksum, urls in groups),
+        tuple(
+            (checksum, tuple(url for _, url in group))
+            for checksum, group in groupby(found, key=itemgetter(0))
+        ),
         wanted_size(env),
-        name or (file_name(groups[0][1][0]) if groups else ""),
+        name or (file_name(found[0][1]) if found else ""),
         not is_no(env.get("CM_VERIFY_SSL")),
     )
 

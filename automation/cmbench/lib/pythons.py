@@ -244,12 +244,10 @@ def _misfit_by_name(name: str, bounds: Bounds) -> str:
     low, high, exact = (
         parse(text).release[:2] for text in (bounds.minimum, bounds.maximum, bounds.exact)
     )
-    wrong = (
-        (low and release < low)
-        or (len(high) == 2 and release > high)
-        or (exact and release[: len(exact)] != exact)
-    )
-    return f"by its name a 3.{release[1]}" if wrong else ""
+    # The end of all releases: a bound without a second number has no say in them.
+    highest = high if len(high) == 2 else (4,)
+    fits = low <= release <= highest and release[: len(exact)] == exact
+    return "" if fits else f"by its name a 3.{release[1]}"
 
 
 def installed(python: str, name: str) -> Distribution | None:

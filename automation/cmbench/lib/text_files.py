@@ -21,6 +21,11 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 file``, ``2 files``; ``many`` where it is not ``one`` with an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def size_text(count: float) -> str:
     """``1.4 MB``; steps of a thousand."""
     for unit in ("B", "kB", "MB", "GB"):

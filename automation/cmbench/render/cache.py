@@ -11,16 +11,11 @@ from typing import Any
 from cmbench.api.cache import Brought, Checked, Usage
 from cmbench.cache.cache_entry import Entry
 from cmbench.cache.retention import Disposal, Rules
-from cmbench.lib.text_files import size_text
+from cmbench.lib.text_files import counted, size_text
 
 WIDTH = 80
 SHOWN = 10
 """So many faults of an entry are shown."""
-
-
-def count(number: int, one: str, many: str) -> str:
-    """``1 entry``, ``2 entries``."""
-    return f"{number} {one if number == 1 else many}"
 
 
 def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequence[str] = ()) -> str:
@@ -34,15 +29,11 @@ def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequenc
             f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
             f"{age(entry.created):>11}{age(last):>11}"
         )
-        extra = [t for t in entry.tags if t.startswith(("_", "name-"))]
-        if extra:
-            lines += textwrap.wrap(
-                " ".join(extra), WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4
-            )
+        extra = " ".join(t for t in entry.tags if t.startswith(("_", "name-")))
+        lines += textwrap.wrap(extra, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
         lines.append("    " + entry.path + (f"  ({note})" if note else ""))
     total = size_text(sum(entry.size for entry in entries))
-    noun = "entry" if len(entries) == 1 else "entries"
-    lines.append(f"{len(entries)} {noun}, {total}")
+    lines.append(f"{counted(len(entries), 'entry', 'entries')}, {total}")
     return "\n".join(lines)
 
 
@@ -61,10 +52,8 @@ _SETTINGS = ("const:", "laid:")
 def why_text(data: Mapping[str, Any]) -> str:
     """What made an entry, what it read, what it depends on and who uses it."""
     state = "sound: it answers a call with these values" if data["sound"] else data["why_not"]
-    label = ",".join([data["script"], *("_" + name for name in data["variations"])])
-    marks = [word for word in ("pinned", "shared", "imported") if data[word]]
     lines = [
-        f"{label} {data['version']}".rstrip() + (f" ({', '.join(marks)})" if marks else ""),
+        _title(data),
         f"  now:       {state}",
         f"  path:      {data['path']}",
         f"  made:      {age(data['created'])} in {data['seconds']:.1f} s by the run {data['run']}",
@@ -73,14 +62,20 @@ def why_text(data: Mapping[str, Any]) -> str:
     sections = (
         *_read(data),
         ("it relies on", [item["path"] for item in data["relies_on"]]),
-        ("it was made with", [_needed(item) for item in data["made_with"]]),
+        ("it was made with", map(_needed, data["made_with"])),
         ("made with it", data["used_by"]),
         ("used by the runs", data["used_by_runs"]),
     )
     for title, items in sections:
-        if items:
-            lines += [f"  {title}:", *(f"    {item}" for item in items)]
+        indented = [f"    {item}" for item in items]
+        lines += [f"  {title}:", *indented] if indented else []
     return "\n".join(lines)
+
+
+def _title(data: Mapping[str, Any]) -> str:
+    label = ",".join([data["script"], *("_" + name for name in data["variations"])])
+    marks = ", ".join(word for word in ("pinned", "shared", "imported") if data[word])
+    return f"{label} {data['version']}".rstrip() + (f" ({marks})" if marks else "")
 
 
 def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
@@ -110,17 +105,18 @@ def checked_text(item: Checked) -> str:
     """Whether the files of an entry are as published, and what of them was compared."""
     name = f"{item.entry.script}_{item.entry.uid}"
     if item.faults:
-        more = len(item.faults) - SHOWN
-        lines = [f"DAMAGED {name}", *(f"    {fault}" for fault in item.faults[:SHOWN])]
-        return "\n".join(lines + ([f"    and {more} more"] if more > 0 else []))
+        lines = list(item.faults[:SHOWN])
+        if len(item.faults) > SHOWN:
+            lines.append(f"and {len(item.faults) - SHOWN} more")
+        return "\n    ".join([f"DAMAGED {name}", *lines])
     if not item.recorded:
         return f"unknown {name}: no record of its files"
     if not item.files:
         return f"ok      {name}: no files"
     rest = item.files - item.read
     parts = [
-        f"{count(item.read, 'file', 'files')} read and compared" if item.read else "",
-        f"{count(rest, 'file', 'files')} compared by size and time" if rest else "",
+        f"{counted(item.read, 'file')} read and compared" if item.read else "",
+        f"{counted(rest, 'file')} compared by size and time" if rest else "",
         f"{item.added} added since" if item.added else "",
     ]
     return f"ok      {name}: {', '.join(part for part in parts if part)}"
@@ -135,7 +131,7 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
     lines += [f"{size_text(item.size):>10}  {item.path} ({item.why})" for item in disposal.litter]
     total = len(disposal.entries) + len(disposal.litter)
     done = "removed" if act else "would be removed"
-    lines.append(f"{count(total, 'item', 'items')}, {size_text(disposal.freed)}, {done}")
+    lines.append(f"{counted(total, 'item')}, {size_text(disposal.freed)}, {done}")
     lines.append(f"{size_text(disposal.left)} of entries {'are' if act else 'would be'} left")
     if rules.max_size is not None and disposal.left > rules.max_size:
         lines.append(
@@ -166,7 +162,7 @@ def imported_text(brought: Brought) -> str:
     ]
     lines += [f"refused  {folder}: {why}" for folder, why in found.refused.items()]
     lines.append(
-        f"{count(len(found.made), 'entry', 'entries')} imported, {len(found.present)} were here, "
+        f"{counted(len(found.made), 'entry', 'entries')} imported, {len(found.present)} were here, "
         f"{len(found.refused)} refused"
     )
     return "\n".join(lines)

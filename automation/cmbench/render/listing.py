@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.format.model import InputSpec, Script
+from cmbench.lib.text_files import counted
 from cmbench.session.request import FLAGS
 
 if TYPE_CHECKING:
@@ -17,20 +18,17 @@ WIDTH = 80
 
 def closing_text(steps: Sequence[Mapping[str, Any]], record: str) -> str:
     """How many steps a run had, what came from the cache, what was made, and its record."""
-    counted = [step for step in steps if step["status"] != "fact"]
-    cached = [step["step"] for step in counted if step["status"] == "cached"]
-    made = [step["step"] for step in counted if step["entry"] and step["status"] == "done"]
-    noun = "step" if len(counted) == 1 else "steps"
-    ran = len(counted) - len(cached) - len(made)
-    lines = [
-        f"{len(counted)} {noun}: {len(cached)} from the cache, {len(made)} made for it, {ran} run"
-    ]
+    told = [step for step in steps if step["status"] != "fact"]
+    cached = [step["step"] for step in told if step["status"] == "cached"]
+    made = [step["step"] for step in told if step["entry"] and step["status"] == "done"]
+    ran = len(told) - len(cached) - len(made)
+    shares = f"{len(cached)} from the cache, {len(made)} made for it, {ran} run"
+    lines = [f"{counted(len(told), 'step')}: {shares}"]
     for title, names in (("cached: ", cached), ("made:   ", made)):
-        if names:
-            text = ", ".join(dict.fromkeys(names))
-            lines += textwrap.wrap(
-                text, WIDTH, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False
-            )
+        text = ", ".join(dict.fromkeys(names))
+        lines += textwrap.wrap(
+            text, WIDTH, initial_indent=title, subsequent_indent=" " * 8, break_on_hyphens=False
+        )
     return "\n".join([*lines, f"record: {record}"])
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.api.planning import Explanation
-from cmbench.lib.text_files import size_text
+from cmbench.lib.text_files import counted, size_text
 from cmbench.plan.explain import Origin, acquires_for
 from cmbench.plan.needs import Download
 from cmbench.plan.resolved_step import Node, Plan, walk
@@ -40,16 +41,16 @@ def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> s
     """The tree, one step a line (with ``reasons`` more), and what it takes in total."""
     lines = list(_tree(plan.root, "", "", reasons))
     nodes = list(walk(plan.root))
-    facts = sum(n.cached == "fact" for n in nodes)
-    counts = [
-        (sum(n.cached == "hit" for n in nodes), "from the cache"),
-        (sum(n.cached == "miss" for n in nodes), "to make"),
-        (sum(n.cached == "no" for n in nodes), "to run"),
-        (facts, f"fact{'' if facts == 1 else 's'} of this machine"),
-        (sum(n.cached in ("maybe", "above") for n in nodes), "decided on the way"),
-    ]
-    total = ", ".join(f"{number} {word}" for number, word in counts if number)
-    lines += ["", f"{len(nodes)} {'step' if len(nodes) == 1 else 'steps'}: {total}"]
+    states = Counter(node.cached for node in nodes)
+    counts = {
+        "from the cache": states["hit"],
+        "to make": states["miss"],
+        "to run": states["no"],
+        f"{'fact' if states['fact'] == 1 else 'facts'} of this machine": states["fact"],
+        "decided on the way": states["maybe"] + states["above"],
+    }
+    total = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    lines += ["", f"{counted(len(nodes), 'step')}: {total}"]
     return "\n".join([*lines, *_needs_lines(nodes, totals)])
 
 
@@ -65,23 +66,25 @@ def _tree(node: Node, lead: str, below: str, reasons: bool, word: str = "") -> I
 
 
 def _plan_line(node: Node, lead: str, word: str = "") -> str:
-    name = node.script or node.tags
     asked = [t for t in node.tags.split(",") if t.startswith("_")]
-    label = word + (",".join([name, *asked]) if node.script else name)
-    if node.version:
-        label += f" ({node.version})"
-    state = _WORDS[node.cached]
-    if any(acquires_for(node, child) for child in node.children):
-        state = f"detect, {state}"
-    if node.when:
-        word = "," if node.when.startswith(TAGS_FROM) else " if"
-        state = f"{state}{word} {node.when}" if state != "?" else f"? {node.when}"
-    left = lead + label
+    name = ",".join([node.script, *asked]) if node.script else node.tags
+    left, state = lead + word + name + (f" ({node.version})" if node.version else ""), _state(node)
     if len(lead) > WIDTH - _LEAST_NAME - _LEAST_STATE:
         return f"{left}  {state}"
     state = _cut(state, WIDTH - 2 - min(len(left), len(lead) + _LEAST_NAME))
     room = WIDTH - len(state) - 2
     return f"{_cut(left, room).ljust(room)}  {state}"
+
+
+def _state(node: Node) -> str:
+    """What is done about a node, and on which condition."""
+    state = _WORDS[node.cached]
+    if any(acquires_for(node, child) for child in node.children):
+        state = f"detect, {state}"
+    if not node.when:
+        return state
+    word = "" if state == "?" else "," if node.when.startswith(TAGS_FROM) else " if"
+    return f"{state}{word} {node.when}"
 
 
 def _cut(text: str, width: int) -> str:
@@ -116,16 +119,20 @@ def _reason(lead: str, title: str, text: str) -> list[str]:
 
 def _needs_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterator[str]:
     yield from _download_lines(nodes, totals)
-    if totals["disk_bytes"] or totals["steps_of_unknown_disk"]:
-        left = totals["steps_of_unknown_disk"]
-        known = f"about {size_text(totals['disk_bytes'])}" if totals["disk_bytes"] else ""
-        yield _total("disk", _bounded(known, totals, "disk_bytes", left > 0), left, "not known")
+    size, left = totals["disk_bytes"], totals["steps_of_unknown_disk"]
+    if size or left:
+        known = _bounded(size and f"about {size_text(size)}", totals, "disk_bytes", left > 0)
+        yield _total("disk", known, left, "not known")
         yield f"         {size_text(totals['disk_free_bytes'])} are free"
-    if totals["seconds"] or totals["steps_of_unknown_time"]:
-        left = totals["steps_of_unknown_time"]
-        known = _duration(totals["seconds"]) if totals["seconds"] else ""
-        amount = _bounded(known, totals, "seconds", left > 0)
-        yield _total("time", amount and f"{amount}, as last time", left, "not measured yet")
+    seconds, left = totals["seconds"], totals["steps_of_unknown_time"]
+    if seconds or left:
+        known = _bounded(seconds and _duration(seconds), totals, "seconds", left > 0)
+        yield _total("time", known and f"{known}, as last time", left, "not measured yet")
+    yield from _consents(nodes)
+
+
+def _consents(nodes: Sequence[Node]) -> Iterator[str]:
+    """What somebody has to grant or accept first."""
     for title, field in (("root", "privileges"), ("licence", "licences")):
         found = [(n.script, text) for n in nodes for text in getattr(n.detail.needs, field)]
         for script, text in dict.fromkeys(found):
@@ -136,27 +143,34 @@ def _download_lines(nodes: Sequence[Node], totals: Mapping[str, Any]) -> Iterato
     found = list(dict.fromkeys(d for node in nodes for d in node.detail.needs.downloads))
     steps = totals["open_steps"]
     if not found:
-        left = f", but {steps} {'step is' if steps == 1 else 'steps are'} open" if steps else ""
+        left = f", but {counted(steps, 'step is', 'steps are')} open" if steps else ""
         yield f"nothing to fetch from the network{left}"
         return
     yield "to fetch from the network:"
     yield from map(_download_line, found)
-    sized = [download for download in found if download.size]
-    if sized and len(found) + steps > 1:
-        about = "about " if any(download.about for download in sized) else ""
-        known = f"{about}{size_text(totals['download_bytes'])}"
-        rest = ", the others not known" if len(sized) < len(found) or steps else ""
-        yield f"  in all {_bounded(known, totals, 'download_bytes', bool(rest))}{rest}"
+    yield from _sum_of(found, totals)
     yield from textwrap.wrap(
         ", ".join(totals["network"]), WIDTH, initial_indent="network: ", subsequent_indent=" " * 9
     )
 
 
+def _sum_of(downloads: Sequence[Download], totals: Mapping[str, Any]) -> Iterator[str]:
+    sized = [download for download in downloads if download.size]
+    unknown = len(downloads) - len(sized) + totals["open_steps"]
+    if sized and len(sized) + unknown > 1:
+        known = _size(totals["download_bytes"], any(download.about for download in sized))
+        rest = ", the others not known" if unknown else ""
+        yield f"  in all {_bounded(known, totals, 'download_bytes', unknown > 0)}{rest}"
+
+
 def _download_line(download: Download) -> str:
-    about = "about " if download.about else ""
-    size = f" ({about}{size_text(download.size)})" if download.size else ""
+    size = f" ({_size(download.size, download.about)})" if download.size else ""
     checked = "" if download.checksum or "://" not in download.what else ", no checksum"
     return f"  {download.what}{size}{checked}"
+
+
+def _size(count: float, about: bool) -> str:
+    return f"about {size_text(count)}" if about else size_text(count)
 
 
 def _duration(seconds: float) -> str:
@@ -166,7 +180,7 @@ def _duration(seconds: float) -> str:
 
 
 def _total(title: str, known: str, unknown: int, word: str) -> str:
-    steps = f"{unknown} {'step' if unknown == 1 else 'steps'} {word}" if unknown else ""
+    steps = f"{counted(unknown, 'step')} {word}" if unknown else ""
     text = ", ".join(part for part in (known, steps) if part)
     head = f"{title + ':':<9}"
     return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))

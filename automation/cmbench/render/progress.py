@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from cmbench.api.events import Event, Step
@@ -228,18 +229,25 @@ def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[t
 
 def screen(console: bool, options: RunOptions) -> Silent:
     """The view for ``--out``, ``--quiet``, ``-s`` and ``-v`` on this standard output."""
-    if options.out == "json" or not console:
-        return Silent(sys.stderr if options.out == "json" and options.verbose else None)
+    if options.out == "json":
+        return Silent(sys.stderr if options.verbose else None)
+    if not console:
+        return Silent(None)
     if options.silent:
         return Silent(None, warns=True)
     if options.quiet:
         return Quiet(sys.stdout)
-    if sys.stdout is not None and sys.stdout.isatty():
-        try:
+    return _talkative()
+
+
+def _talkative() -> Silent:
+    """The view that shows most of what this standard output can show."""
+    if sys.stdout is None:
+        return Silent(None, warns=True, faults=True)
+    if sys.stdout.isatty():
+        with suppress(ImportError):
             return Live(sys.stdout, warns=True, faults=True)
-        except ImportError:
-            pass
-    return Plain(sys.stdout, True, True) if sys.stdout else Silent(None, True, True)
+    return Plain(sys.stdout, warns=True, faults=True)
 
 
 def step_line(step: Step, width: int = _WIDTH) -> str:

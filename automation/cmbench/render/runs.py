@@ -9,6 +9,7 @@ from typing import Any
 
 from cmbench.api.running import Ran
 from cmbench.errors import visible
+from cmbench.lib.text_files import counted
 from cmbench.render.listing import closing_text
 
 
@@ -40,7 +41,7 @@ def _result_lines(ran: Ran) -> Iterator[str]:
 
 def _locked(path: str, data: Mapping[str, Any]) -> str:
     counts = [
-        f"{len(data[name])} {word}{'' if len(data[name]) == 1 else 's'}"
+        counted(len(data[name]), word)
         for name, word in (("scripts", "script"), ("versions", "version"), ("downloads", "file"))
         if data[name] or word != "file"
     ]
@@ -57,6 +58,6 @@ def repeated_text(changed: Mapping[str, Any], run: str, path: str) -> str:
     ]
     if not values:
         return f"every step gave what it gave in {run}"
-    count = f"{len(values)} {'value' if len(values) == 1 else 'values'}"
+    count = counted(len(values), "value")
     last = os.path.basename(os.path.dirname(path))
     return f"{count} differ from {run}; see them:\ncm diff script {run} {last}"

@@ -113,14 +113,12 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     A name may begin with that of a repository: ``repository:name``.
     Raises ``bad-value`` where words without a flag name several things.
     """
-    words = [str(i.get("tags") or "")] if not isinstance(i.get("tags"), list) else i["tags"]
-    named: list[str] = []
-    for artifact in [i.get("artifact") or "", *(i.get("artifacts") or ())]:
-        text = str(artifact).strip()
-        if " " in text:
-            words += text.split()
-        elif text:
-            named.append(text)
+    given = i.get("tags") or ""
+    tags = [str(tag) for tag in (given if isinstance(given, list) else [given])]
+    artifacts = (i.get("artifact"), *(i.get("artifacts") or ()))
+    parts = [str(text or "").split() for text in artifacts]
+    tags += [",".join(words) for words in parts if len(words) > 1]
+    named = [words[0] for words in parts if len(words) == 1]
     if len(named) > 1:
         raise Error(
             "bad-value",
@@ -129,9 +127,9 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
             'a value stands behind "=": --jobs=4',
         )
     # ``alias,uid`` names by the uid, both a script and the repository before its colon.
-    parts = named[0].split(":", 1) if named else [""]
-    uid = ":".join(part.rpartition(",")[2] for part in parts)
-    return parse_tags(",".join(str(w) for w in words if w)), uid
+    name = named[0] if named else ""
+    uid = ":".join(part.rpartition(",")[2] for part in name.split(":", 1))
+    return parse_tags(",".join(filter(None, tags))), uid
 
 
 _SWITCHES = frozenset(
@@ -393,8 +391,8 @@ def _check_number(name: str, text: str, spec: InputSpec) -> None:
     low, high = spec.minimum, spec.maximum
     bounds = [f"at least {low:g}"] if low is not None else []
     bounds += [f"at most {high:g}"] if high is not None else []
-    outside = (low is not None and number < low) or (high is not None and number > high)
-    if outside or not math.isfinite(number):
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    if not (math.isfinite(number) and least <= number <= most):
         raise Error(
             "bad-value",
             f"--{name}={text} is out of bounds",

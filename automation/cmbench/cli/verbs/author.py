@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sized
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
@@ -14,6 +15,7 @@ from cmbench.author.author_session import Workbench
 from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
+from cmbench.lib.text_files import counted
 
 
 def _bench(command: Command) -> Workbench:
@@ -29,9 +31,9 @@ def lint_script(command: Command) -> Reply:
     found = author.lint(_bench(command), choice, bool(flags.get("fix")))
     errors = [fault for fault in found.faults if fault.binding]
     warnings = len(found.faults) - len(errors)
-    count = f"{_count(found.scripts, 'script')}, {found.checks} checks, {_count(errors, 'fault')}"
-    if warnings:
-        count += f", {_counted(warnings, 'warning')}"
+    parts = [counted(len(found.scripts), "script"), f"{found.checks} checks"]
+    parts += [counted(len(errors), "fault"), *([counted(warnings, "warning")] if warnings else [])]
+    count = ", ".join(parts)
     lines = [f"{_shown(path)}: meta.yaml corrected" for path in found.fixed]
     lines += [str(fault).replace(fault.path, _shown(fault.path), 1) for fault in found.faults]
     answer = {"faults": [asdict(fault) for fault in found.faults], "fixed": list(found.fixed)}
@@ -42,14 +44,6 @@ def _shown(path: str) -> str:
     """``path`` as one would type it from here."""
     near = os.path.relpath(path)
     return path if near.startswith(os.pardir + os.sep + os.pardir) else near
-
-
-def _count(items: Sized, noun: str) -> str:
-    return _counted(len(items), noun)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _reply(answer: dict[str, Any], lines: Iterable[str], failed: str) -> Reply:
@@ -65,7 +59,7 @@ def doc_script(command: Command) -> Reply:
     state, key = ("not up to date", "stale") if only_check else ("written", "written")
     end = ": cm doc script" if only_check else ""
     lines = [f"{_shown(path)}: {state}{end}" for path in found.stale]
-    lines.append(f"{_count(found.pages, 'file')}, {len(found.stale)} {state}")
+    lines.append(f"{counted(len(found.pages), 'file')}, {len(found.stale)} {state}")
     failed = lines[-1] if only_check and found.stale else ""
     return _reply({key: list(found.stale)}, lines, failed)
 
@@ -81,7 +75,9 @@ def test_script(command: Command) -> Reply:
             lines.append(f"  {'FAIL' if item.problems else 'ok  '} {item.test}")
             lines += [f"         {line}" for text in item.problems for line in text.splitlines()]
     failed = sum(bool(item.problems) for item in tested)
-    lines.append(f"{_count(bench.paths, 'script')}, {_count(tested, 'test')}, {failed} failed")
+    lines.append(
+        f"{counted(len(bench.paths), 'script')}, {counted(len(tested), 'test')}, {failed} failed"
+    )
     answer = [{**asdict(item), "problems": list(item.problems)} for item in tested]
     return _reply({"tests": answer}, lines, lines[-1] if failed else "")
 
@@ -93,7 +89,7 @@ def add_script(command: Command) -> Reply:
     """
     from cmbench.author import scaffold
 
-    flags = {key: str(value or "") for key, value in command.flags.items()}
+    flags = defaultdict(str, {key: str(value or "") for key, value in command.flags.items()})
     repo, _, alias = "".join(command.names[:1]).rpartition(":")
     if not alias:
         raise Error(
@@ -102,12 +98,11 @@ def add_script(command: Command) -> Reply:
             hint="name it <verb>-<thing>:\ncm add script get-cmake --kind=detect",
             context=[f"--kind={kind}: {text}" for kind, text in scaffold.KINDS.items()],
         )
-    text = {key: flags.get(key, "") for key in ("name", "url", "sha256")}
-    tags = tuple(t for t in flags.get("tags", "").split(",") if t)
-    kind = flags.get("kind") or _kind(flags.get("template", ""))
-    wish = scaffold.Wish(alias, kind, tags, **text)
+    text = {key: flags[key] for key in ("name", "url", "sha256")}
+    tags = tuple(filter(None, flags["tags"].split(",")))
+    wish = scaffold.Wish(alias, flags["kind"] or _kind(flags["template"]), tags, **text)
     # A point is the repository that we are in, as with cmind.
-    place = (flags.get("repo") or repo).removeprefix(".")
+    place = (flags["repo"] or repo).removeprefix(".")
     written = author.add(command.workspace, wish, place)
     lines = [f"{_shown(path)}: written" for path in written]
     lines.append(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")

@@ -9,8 +9,8 @@ from cmbench.api import cache
 from cmbench.cli.reply import Command, Reply
 from cmbench.cli.results import named_entries
 from cmbench.errors import Error
-from cmbench.lib.text_files import size_text
-from cmbench.render.cache import count, imported_text
+from cmbench.lib.text_files import counted, size_text
+from cmbench.render.cache import imported_text
 
 DEFAULT_NAME = "cache.tar.gz"
 
@@ -27,7 +27,7 @@ def export_cache(command: Command) -> Reply:
     target = os.path.abspath(os.path.expanduser(output))
     written = cache.export(command.workspace, entries, target)
     lines = [f"{size_text(e.size):>10}  {e.script}_{e.uid}" for e in written]
-    lines.append(f"{count(len(written), 'entry', 'entries')} in {target}")
+    lines.append(f"{counted(len(written), 'entry', 'entries')} in {target}")
     archive = shlex.quote(os.path.basename(target))
     lines.append(f"on the other machine: cm import cache --input={archive}")
     answer = {"path": target, "entries": [entry.key for entry in written]}
@@ -39,14 +39,7 @@ def import_cache(command: Command) -> Reply:
 
     Raises ``cannot-import`` where none of them fits.
     """
-    name = str(command.flags.get("input") or "".join(command.names[:1]))
-    path = os.path.abspath(os.path.expanduser(name))
-    if not name or not os.path.isfile(path):
-        raise Error(
-            "file-not-found" if name else "bad-value",
-            f"there is no file {path}" if name else "no archive is named",
-            hint="name it: cm import cache --input=cache.tar.gz",
-        )
+    path = _archive(str(command.flags.get("input") or "".join(command.names[:1])))
     brought = cache.import_archive(command.workspace, path, lambda who: print(f"waiting for {who}"))
     found = brought.imported
     answer = {
@@ -64,3 +57,14 @@ def import_cache(command: Command) -> Reply:
             context=[f"{folder}: {why}" for folder, why in found.refused.items()],
         )
     return Reply(answer, imported_text(brought), {"return": 0, **answer}, error)
+
+
+def _archive(name: str) -> str:
+    """The path of the archive ``name``, which must be there."""
+    hint = "name it: cm import cache --input=cache.tar.gz"
+    if not name:
+        raise Error("bad-value", "no archive is named", hint=hint)
+    path = os.path.abspath(os.path.expanduser(name))
+    if not os.path.isfile(path):
+        raise Error("file-not-found", f"there is no file {path}", hint=hint)
+    return path

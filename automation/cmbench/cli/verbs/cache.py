@@ -14,7 +14,8 @@ from cmbench.cli.reply import Command, Item, Reply, refuse_unknown
 from cmbench.cli.results import entries_of, named_entries, names_entries, request_of
 from cmbench.errors import Error, visible
 from cmbench.format.env import as_text
-from cmbench.render.cache import count, entries_text, why_text
+from cmbench.lib.text_files import counted
+from cmbench.render.cache import entries_text, why_text
 
 
 def show_cache(command: Command) -> Reply:
@@ -52,12 +53,12 @@ def remove_cache(command: Command) -> Reply:
     if wanted.entries and not command.flags.get("force"):
         _confirm(wanted.entries)
     done = cache.remove(command.workspace, every)
-    text = f"{count(len(done.entries), 'entry', 'entries')} removed"
+    text = f"{counted(len(done.entries), 'entry', 'entries')} removed"
     if done.pinned:
-        kept = count(len(done.pinned), "pinned entry", "pinned entries")
+        kept = counted(len(done.pinned), "pinned entry", "pinned entries")
         text += f"\n{kept} left; first: cm unpin cache <id>"
     if done.shared:
-        shared = count(len(done.shared), "entry", "entries")
+        shared = counted(len(done.shared), "entry", "entries")
         text += f"\n{shared} left in the shared cache, which is for reading only"
     if not every:
         text = "no cache entry matches; 0 entries removed"

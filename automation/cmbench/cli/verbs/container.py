@@ -16,12 +16,11 @@ def docker_script(command: Command) -> Reply:
 
     ``--print`` shows what would be made and run, and does neither.
     """
-    wants_help = bool(command.flags.get("help"))
-    if wants_help and not (command.flags.get("tags") or command.names):
+    if command.flags.get("help"):
+        if command.flags.get("tags") or command.names:
+            containers.split(command)  # A script that is not there is an error here too.
         return _help()
     own, request = containers.split(command)
-    if wants_help:
-        return _help()
     only_print = is_true(command.flags.get("print", False))
     made = containers.design_container(request, own, only_print)
     answer = _data(made)

@@ -10,14 +10,15 @@ from cmbench.cli.reply import Command, Reply
 from cmbench.cli.results import entries_of
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
-from cmbench.render.cache import SHOWN, checked_text, count, disposal_text, usage_text
+from cmbench.lib.text_files import counted
+from cmbench.render.cache import SHOWN, checked_text, disposal_text, usage_text
 
 
 def verify_cache(command: Command) -> Reply:
     """``cm verify cache``: compare payloads with what was recorded when they were published."""
     results = cache.verify(command.workspace, entries_of(command))
     bad = [item for item in results if item.faults]
-    total = f"{count(len(results), 'entry', 'entries')} checked, {len(bad)} damaged"
+    total = f"{counted(len(results), 'entry', 'entries')} checked, {len(bad)} damaged"
     found = [_data(item) for item in results]
     text = "\n".join([*map(checked_text, results), total])
     if not bad:
@@ -25,7 +26,7 @@ def verify_cache(command: Command) -> Reply:
     hint = "remove what is damaged; it is made again when needed: "
     error = Error(
         "cache-damaged",
-        f"{count(len(bad), 'entry is', 'entries are')} not as published",
+        f"{counted(len(bad), 'entry is', 'entries are')} not as published",
         hint=f"{hint}cm rm cache {bad[0].entry.uid}",
         context=[f"{item.entry.path}: {item.faults[0]}" for item in bad[:SHOWN]],
     )
