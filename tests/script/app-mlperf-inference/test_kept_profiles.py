@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mlperf_catalog import MULTI_STREAM, OFFLINE, SINGLE_STREAM
 from mlperf_harness import host, records
 from mlperf_harness.jobs import Probe
-from mlperf_harness.session import estimate
+from mlperf_harness.session import estimate, preparation, quiet
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import Overrides, SessionSettings, Shape
 from mlperf_harness.tuning import kept, layout_probe
@@ -92,7 +93,7 @@ def test_whatever_speed_depends_on_makes_it_another_one(
 def test_a_second_session_measures_only_when_it_is_asked_to(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "load_average", lambda: 0.0)
+    monkeypatch.setattr(quiet, "look", lambda: None)
     for number, reuse in enumerate((True, True, False)):
         wanted = settings(tmp_path, reuse=reuse, scenarios=["SingleStream"], modes=["performance"])
         own = replace(wanted, results_dir=str(tmp_path / f"results-{number}"))
@@ -103,11 +104,18 @@ def test_a_second_session_measures_only_when_it_is_asked_to(
         assert ("kept from" in told) == (number == 1), told
 
 
-def test_a_busy_machine_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "usable_cores", lambda: 4)
-    for load, idle in ((None, True), (0.3, True), (2.0, True), (2.1, False)):
-        monkeypatch.setattr(host, "load_average", lambda load=load: load)
-        assert kept.idle() == idle
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_a_busy_machine_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quiet: bool
+) -> None:
+    wanted = settings(tmp_path)
+    monkeypatch.setattr(preparation, "tune", lambda context, model: calibration())
+    patience = SimpleNamespace(wait=lambda: is_quiet)
+    context: Any = SimpleNamespace(
+        settings=wanted, dataset={"sha256": "data"}, probe=PROBE, patience=patience
+    )
+    preparation.profile(context, wanted.model)
+    assert (kept.find(kept.place(wanted, wanted.model), mark_of(wanted)) is not None) == is_quiet
 
 
 def test_large_answers_keep_batches_small() -> None:

@@ -133,11 +133,14 @@ def no_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(customize, "checked", lambda results: ())
 
 
-def finish(folder: Path, problems: list[dict[str, Any]], *modes: str) -> dict[str, Any]:
+def finish(
+    folder: Path, problems: list[dict[str, Any]], *modes: str, style: str = "test", **given: str
+) -> dict[str, Any]:
     summary = folder / "summary.txt"
     summary.write_text("the table\n", encoding="utf-8")
-    results = {"problems": problems, "folder": str(folder), "modes": list(modes)}
-    env = {"CM_MLPERF_INFERENCE_RESULTS_SUMMARY": str(summary)}
+    told = {"problems": problems, "folder": str(folder), "modes": list(modes)}
+    results = {**told, "style": style}
+    env = {"CM_MLPERF_INFERENCE_RESULTS_SUMMARY": str(summary), **given}
     state = {"cm-mlperf-inference-results": results}
     answer: dict[str, Any] = customize.postprocess({"env": env, "state": state})
     return answer
@@ -166,6 +169,48 @@ def test_broken_rules_are_an_error_after_the_table(
         "Server performance: p99 latency was broken",
         "Server performance: early stopping was broken",
         f"all results were kept in {tmp_path}",
+    )
+
+
+def laid(scenario: str) -> dict[str, Any]:
+    """A broken rule that the figures of the host explain."""
+    found = problem(scenario, "p99 latency")
+    return {**found, "fault": {**found["fault"], "host": "other programs used 31 % of 2 cores"}}
+
+
+def test_a_test_run_that_the_host_kept_from_being_valid_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finish(tmp_path, [laid("Server")], "performance") == {"return": 0}
+    told = " ".join(capsys.readouterr().out.split())
+    assert "warning: Server performance not accepted because the host was busy" in told
+    assert "31 % of 2 cores" in told
+    assert "--strict" in told
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"style": "valid"},
+        {"style": "fast"},
+        {"CM_MLPERF_STRICT": "yes"},
+        {"CM_MLPERF_SUBMISSION_RUN": "yes"},
+    ],
+)
+def test_every_other_run_ends_with_an_error_all_the_same(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    with pytest.raises(customize.Error) as caught:
+        finish(tmp_path, [laid("Server")], "performance", **given)
+    assert caught.value.message.startswith("one run is not accepted: Server performance")
+
+
+def test_the_host_does_not_excuse_what_it_has_not_caused(tmp_path: Path) -> None:
+    with pytest.raises(customize.Error) as caught:
+        finish(tmp_path, [laid("Server"), problem("Offline", "accuracy target")], "performance")
+    assert (
+        caught.value.message
+        == "one run is not accepted: Offline performance, rule: accuracy target"
     )
 
 

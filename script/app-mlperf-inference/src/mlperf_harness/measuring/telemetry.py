@@ -11,7 +11,8 @@ from mlperf_catalog.values import dataclass
 
 from .. import host
 from ..wording import cores_in_words
-from . import energy
+from . import contention, energy
+from .contention import Taken
 
 CPUS = Path("/sys/devices/system/cpu")
 NODES = Path("/sys/devices/system/node")
@@ -25,7 +26,6 @@ SAMPLE_S = 2.0
 
 # Above these a measurement is worth a warning.
 IDLE_LOAD = 0.25
-STEAL_SHARE = 0.01
 HOT_C = 90.0
 LEAST_FREE_SHARE = 0.05
 THROTTLED_SHARE = 0.8
@@ -46,6 +46,7 @@ class Telemetry:
 
     ``energy_j`` is what the machine's own counters say, by counter. ``steal_share`` is the share
     of CPU time that other virtual machines took, ``busy_share`` that of all CPUs together.
+    ``taken`` is what others took of the CPUs that we may use.
     """
 
     governors: tuple[str, ...] = ()
@@ -62,12 +63,15 @@ class Telemetry:
     energy_j: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    taken: Taken | None = None
 
 
 class Monitor:
     """Watches the machine from its making until ``finish``; ``sample`` is called now and then."""
 
     def __init__(self) -> None:
+        self._beside = contention.beside()
+        self._watch = contention.Watch(contention.cores(), contention.read(self._beside))
         self._began = time.monotonic()
         self._load = host.load_average()
         self._times = cpu_times()
@@ -75,11 +79,17 @@ class Monitor:
         self._frequencies: list[float] = []
         self._temperatures: list[float] = []
         self._free = [free for free in [host.meminfo("MemAvailable")] if free is not None]
-        self._next = 0.0
+        self._next = self._window = 0.0
 
-    def sample(self) -> None:
-        """Note frequency, temperature and free memory, at most every ``SAMPLE_S`` seconds."""
+    def sample(self, run: int = 0) -> None:
+        """Note what others take, and at most every ``SAMPLE_S`` seconds clock, heat and memory.
+
+        ``run`` is the process that computes now.
+        """
         now = time.monotonic()
+        if now >= self._window:
+            self._window = now + contention.WINDOW_S
+            self._watch.add(contention.read(self._beside, run))
         if now < self._next:
             return
         self._next = now + SAMPLE_S
@@ -105,18 +115,19 @@ class Monitor:
             huge_pages=_chosen(host.read(HUGE_PAGES)),
             energy_j=energy.used(self._energy, energy.counters()),
             seconds=round(time.monotonic() - self._began, 3),
+            taken=self._watch.total(contention.read(self._beside)),
         )
         return replace(found, warnings=tuple(warnings(found, host.usable_cores())))
 
 
 def warnings(found: Telemetry, cores: int) -> Iterator[str]:
     """What of this spoils a measurement, in words."""
-    load = found.load_before
-    if load is not None and load > max(IDLE_LOAD * cores, 0.5):
-        where = cores_in_words(cores)
-        yield f"the load was {load:g} on {where} at the start: something else was running"
-    if found.steal_share is not None and found.steal_share > STEAL_SHARE:
-        yield (f"{100 * found.steal_share:.1f} % of the CPU time went to other virtual machines")
+    load, taken = found.load_before, found.taken
+    if taken is not None:
+        if taken.disturbs:
+            yield f"the machine was busy with something else: {taken.in_words()}"
+    elif load is not None and load > max(IDLE_LOAD * cores, 0.5):
+        yield f"the load was {load:g} on {cores_in_words(cores)} at the start"
     yield from _clock_warnings(found)
     free, total = found.memory_free_bytes, found.memory_total_bytes
     if free is not None and total and free < LEAST_FREE_SHARE * total:

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import field, replace
 
 from mlperf_catalog import SERVER, Scenario, rounds
 from mlperf_catalog.values import dataclass
 
+from ..records import WHEN_GIVEN
 from ..wording import figures
+from .contention import Taken
 from .detail_log import DetailLog
 
 # The seeds that each round fixes are compiled into its LoadGen; one of the three tells which.
 QSL_SEEDS = rounds.qsl_seeds()
+# The rules that a run breaks when something else takes the machine's time.
+OF_TIME = re.compile(
+    r"p[\d.]+ latency:|early stopping:|minimum duration:|server search:|TEST\d+ performance:"
+    r"|no errors:.*[Rr]an out"
+)
+QUIETER = "run it again when nothing else runs"
 MORE_QUERIES = re.compile(r"at least (\d+) more queries")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A broken rule: its name, what was measured against what, and the advice."""
+    """A broken rule: its name, what was measured against what, and the advice.
+
+    ``host`` are the figures of what else the machine did, where those explain it.
+    """
 
     rule: str
     text: str
     advice: str
+    host: str = field(default="", metadata=WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,19 @@ def judge(log: DetailLog, scenario: Scenario, benchmark_round: str) -> Verdict:
     if log.validity != "VALID" or log.errors:
         faults += _faults(log, scenario)
     return Verdict(log.validity == "VALID" and not faults, tuple(faults))
+
+
+def laid_to(taken: Taken | None, faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """The faults, those of time laid to the host where its figures say that it disturbed."""
+    if taken is None or not taken.disturbs:
+        return tuple(faults)
+    words = taken.in_words()
+    return tuple(
+        replace(each, host=words, advice=f"{QUIETER}; if it stays so: {each.advice}")
+        if OF_TIME.match(f"{each.rule}: {each.text}")
+        else each
+        for each in faults
+    )
 
 
 def _other_round(log: DetailLog, benchmark_round: str) -> Iterator[Fault]:

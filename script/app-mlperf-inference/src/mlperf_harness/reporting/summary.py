@@ -150,8 +150,10 @@ def _targets(results: Results) -> list[str]:
 def _problem(problem: Problem) -> list[str]:
     text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
     advice = f"  -> {problem.fault.advice}"
+    busy = f"  the host was busy: {problem.fault.host}" if problem.fault.host else ""
     return [
         *textwrap.wrap(text, WIDTH, subsequent_indent="  "),
+        *textwrap.wrap(busy, WIDTH, subsequent_indent="  "),
         *textwrap.wrap(advice, WIDTH, subsequent_indent="     "),
     ]
 

@@ -16,7 +16,7 @@ from ..jobs import Compared, Comparison
 from ..measuring import detail_log, verify
 from ..measuring.accuracy_log import read_logged
 from ..measuring.telemetry import Telemetry
-from ..measuring.verdict import Fault
+from ..measuring.verdict import Fault, laid_to
 from ..measuring.verify import Check
 from ..reporting.results import RESULT_FILE, ComplianceResult, PerformanceResult, private_folder
 from ..settings import ACCURACY, PERFORMANCE, Targets
@@ -85,7 +85,7 @@ def _result(
         test=test,
         passed=all(check.passed for check in tested.checks),
         lines=tuple(line for check in tested.checks for line in check.lines),
-        faults=tuple(_faults(test, tested)),
+        faults=laid_to(tested.seen.taken, _faults(test, tested)),
         value=speed.value if speed else None,
         reference=speed.reference if speed else None,
         unit=scenario.result.unit,

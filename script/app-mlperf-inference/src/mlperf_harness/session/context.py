@@ -29,6 +29,7 @@ from ..settings import (
 from ..tuning.profile import SpeedProfile
 from ..tuning.store import Store
 from .launch import Launcher
+from .quiet import Patience
 
 START_S = 1.5
 
@@ -54,6 +55,7 @@ class Context:
     store: Store | None
     probe: Probe
     dataset: Mapping[str, Any]
+    patience: Patience
     run_options: Options = field(default_factory=dict)
     profiles: dict[str, SpeedProfile] = field(default_factory=dict)
     built: dict[str, ModelSpec] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from .. import records
 from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Monitor
-from ..measuring.verdict import Fault
+from ..measuring.verdict import Fault, laid_to
 from ..reporting.results import RESULT_FILE, FindResult, private_folder
 from ..settings import FIND, PERFORMANCE, Targets
 from ..tuning import search, targets
@@ -46,9 +46,10 @@ CONFIDENCE = 2.33
 
 def measure(context: Context, scenario: Scenario) -> None:
     """Find the target of a scenario, show how, and put it into the store."""
+    context.patience.wait()
     began, monitor = time.monotonic(), Monitor()
     found = _server(context) if scenario.online else _plain(context, scenario)
-    unit = scenario.target_unit
+    unit, seen = scenario.target_unit, monitor.finish()
     stored = ""
     if found.qps is not None and context.store is not None:
         context.store.put(scenario, found.qps, _note(context, found))
@@ -61,10 +62,10 @@ def measure(context: Context, scenario: Scenario) -> None:
         unit=unit,
         confirmed=found.confirmed,
         tries=found.tries,
-        faults=tuple(_faults(context, found)),
+        faults=laid_to(seen.taken, _faults(found)),
         stored=stored,
         seconds=time.monotonic() - began,
-        circumstances=context.circumstances(scenario, context.probe.versions, monitor.finish()),
+        circumstances=context.circumstances(scenario, context.probe.versions, seen),
     )
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         records.write(folder / RESULT_FILE, result)
@@ -82,7 +83,7 @@ def _note(context: Context, found: Found) -> str:
     return f"{today}, {how}, {backend} {version}".strip()
 
 
-def _faults(context: Context, found: Found) -> list[Fault]:
+def _faults(found: Found) -> list[Fault]:
     if found.qps is not None and found.confirmed:
         return []
     if found.qps is None:

@@ -65,7 +65,7 @@ class Launcher:
         records.write(config, request)
         began = time.monotonic()
 
-        def tick() -> None:
+        def tick(pid: int = 0) -> None:
             if self.caller and os.getppid() != self.caller:
                 # It was killed, and nobody is there any more to end us.
                 raise process.Interrupted(signal.SIGTERM)
@@ -73,7 +73,7 @@ class Launcher:
             total_s = max(expected_s, self.schedule.run_s, foretold(folder))
             self.progress.report(self._label(label, folder, passed), passed, total_s)
             if self.monitor is not None:
-                self.monitor.sample()
+                self.monitor.sample(pid)
 
         tick()
         status = process.run(program, config, console, tick)

@@ -16,7 +16,7 @@ from ..jobs import Outcome
 from ..measuring import detail_log
 from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Telemetry
-from ..measuring.verdict import Verdict
+from ..measuring.verdict import Verdict, laid_to
 from ..reporting import report
 from ..reporting.results import (
     RESULT_FILE,
@@ -62,6 +62,7 @@ def measure(context: Context, scenario: Scenario) -> None:
     attempts: list[Attempt] = []
     while aim is not None:
         number = len(attempts) + 1
+        context.patience.wait()
         with private_folder(context.tree.scenario(scenario), PERFORMANCE) as folder:
             made = attempt(context, scenario, aim, folder, number)
             attempts.append(made.attempt)
@@ -81,7 +82,10 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
     run = context.run_settings(scenario, PERFORMANCE, aim, folder)
     outcome, seen = context.launch(run, folder, PERFORMANCE, number)
     log = detail_log.read(folder / DETAIL)
-    verdict = report.verdict_of(log, context.profile(scenario), scenario, context.settings.round)
+    profile = context.profile(scenario)
+    verdict = report.verdict_of(log, profile, scenario, context.settings.round)
+    if targets.within_reach(profile, scenario, aim):
+        verdict = replace(verdict, faults=laid_to(seen.taken, verdict.faults))
     judged = Attempt(
         number=number,
         validity=report.validity(log, verdict),
@@ -100,8 +104,11 @@ def _next_aim(context: Context, made: Made) -> Targets | None:
     beyond = targets.hopeless(context.profile(run.scenario), run.scenario)
     if made.verdict.valid or fixed or beyond or made.attempt.number >= settings.attempts:
         return None
-    better = targets.adjusted(run.targets, made.log, run.scenario)
-    return better and replace(better, origin="adjusted after an INVALID run")
+    taken = made.seen.taken if any(fault.host for fault in made.attempt.faults) else None
+    left = taken.left if taken else 1.0
+    better = targets.adjusted(run.targets, made.log, run.scenario, left)
+    why = f", others left {100 * left:.0f} % of the CPU time" if taken else ""
+    return better and replace(better, origin=f"adjusted after an INVALID run{why}")
 
 
 def _publish(context: Context, made: Made, attempts: Sequence[Attempt], folder: Path) -> None:
@@ -160,5 +167,7 @@ def _say_attempt(made: Made, scenario: Scenario, again: bool) -> None:
     for fault in judged.faults:
         say(f"  {fault.rule}: {fault.text}")
         say(f"    -> {fault.advice}")
+    if laid := next((fault.host for fault in judged.faults if fault.host), ""):
+        say(f"  the host was busy: {laid}")
     if again:
         say("  again with adjusted targets")

@@ -78,7 +78,7 @@ def profile(context: Context, model: ModelSpec) -> SpeedProfile:
         day = earlier.measured_at[:16].replace("T", " ")
         say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
         return earlier.calibration
-    idle = kept.idle()
+    idle = context.patience.wait()
     found = tune(context, model)
     if idle:
         kept.keep(path, wanted, found)

@@ -42,11 +42,12 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run(name: str, config: Path, console: Path, tick: Callable[[], None]) -> int:
+def run(name: str, config: Path, console: Path, tick: Callable[[int], None]) -> int:
     """Run a program of this package on ``config``; its output goes to ``console``.
 
-    ``tick`` is called about twice a second. Returns the exit status; on any exception the process
-    is ended first. The process gets a pipe as standard input that only closes when we end.
+    ``tick`` is called about twice a second with the process's number. Returns the exit status; on
+    any exception the process is ended first. It gets a pipe as standard input that only closes
+    when we end.
     """
     package_parent = str(Path(__file__).resolve().parents[2])
     paths = [package_parent, os.environ.get("PYTHONPATH", "")]
@@ -68,7 +69,7 @@ def run(name: str, config: Path, console: Path, tick: Callable[[], None]) -> int
 
 
 def _follow(
-    process: subprocess.Popen[bytes], write: Callable[[bytes], int], tick: Callable[[], None]
+    process: subprocess.Popen[bytes], write: Callable[[bytes], int], tick: Callable[[int], None]
 ) -> None:
     """Copy the output until it closes. Waiting on it needs no polling beside a measurement."""
     assert process.stdout is not None
@@ -80,7 +81,7 @@ def _follow(
             if not data:
                 return
             write(data)
-        tick()
+        tick(process.pid)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -27,7 +27,17 @@ from ..settings import (
     SessionSettings,
 )
 from ..tuning.store import open_store
-from . import compliance, estimate, find, inventory, performance, precheck, preparation, process
+from . import (
+    compliance,
+    estimate,
+    find,
+    inventory,
+    performance,
+    precheck,
+    preparation,
+    process,
+    quiet,
+)
 from .context import Context, now
 from .launch import Launcher, Schedule, say
 
@@ -96,6 +106,7 @@ class Session:
             store=open_store(settings),
             probe=probe,
             dataset=self._dataset,
+            patience=quiet.of_style(settings.style, say, self._launcher.progress.report),
             run_options=options,
         )
         pending = self._pending(context)

@@ -22,8 +22,6 @@ from .store import open_store
 
 # What a user may fix that changes how the machine is divided.
 SHAPING = ("batch_size", "threads", "num_workers")
-# Half of the cores at work on something else change what is measured.
-BUSY_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +57,6 @@ def fingerprint(
         **{f"device {name}": fact for name, fact in probe.device_facts.items()},
         **{f"option {name}": str(value) for name, value in settings.backend_options.items()},
     }
-
-
-def idle() -> bool:
-    """Whether a profile made now tells what this machine can do, not what others leave."""
-    load = host.load_average()
-    return load is None or load <= BUSY_SHARE * host.usable_cores()
 
 
 def place(settings: SessionSettings, model: ModelSpec) -> Path | None:

@@ -31,6 +31,9 @@ STORED_STREAM_SHARE = 1.2
 # The stored Server rate is the highest for a full run. A short one must show more to be believed.
 SHORT_SERVER_SHARE = 0.9
 
+# Up to this share of what the backend answers alone, being late has another cause than the rate.
+REACH = 0.75
+
 # With this share of late queries the system is overloaded, not disturbed.
 OVERLOAD = 0.05
 # Up to here a little less load is enough.
@@ -103,8 +106,12 @@ def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
     return max(duration_ms, needed)
 
 
-def adjusted(old: Targets, log: DetailLog, scenario: Scenario) -> Targets | None:
-    """Better targets after an INVALID run, or None when other targets would not help."""
+def adjusted(old: Targets, log: DetailLog, scenario: Scenario, left: float = 1.0) -> Targets | None:
+    """Better targets after an INVALID run, or None when other targets would not help.
+
+    ``left`` is the share of the CPU time that others left in the worst moment: a Server rate must
+    be one that is answered in time even then.
+    """
     if log.cut_short:
         return None
     if scenario.batched:
@@ -113,7 +120,7 @@ def adjusted(old: Targets, log: DetailLog, scenario: Scenario) -> Targets | None
         rate = log.result(OFFLINE) or 0.0
         return replace(old, qps=max(OFFLINE_ROOM * rate, OFFLINE_ROOM * (old.qps or 0.0)))
     if scenario.online:
-        return _server(old, log)
+        return _server(old, log, left)
     mean = log.milliseconds("result_mean_latency_ns")
     ran_out = log.values.get("result_min_duration_met") is False or log.errors
     if not ran_out or mean is None:
@@ -121,7 +128,7 @@ def adjusted(old: Targets, log: DetailLog, scenario: Scenario) -> Targets | None
     return replace(old, latency_ms=STREAM_SHARE * min(mean, old.latency_ms or mean))
 
 
-def _server(old: Targets, log: DetailLog) -> Targets | None:
+def _server(old: Targets, log: DetailLog, left: float) -> Targets | None:
     """Less load, or, when not one query was late, only a longer run."""
     rate = old.qps or 0.0
     late, queries = log.number("result_overlatency_query_count"), log.number("result_query_count")
@@ -132,17 +139,22 @@ def _server(old: Targets, log: DetailLog) -> Targets | None:
         longer = math.ceil(1100 * (queries + more) / rate)
         return replace(old, min_duration_ms=longer) if longer <= _longest(old) else None
     if late / queries > OVERLOAD:
-        return replace(old, qps=easier_rate(log, rate))
+        return replace(old, qps=left * easier_rate(log, rate))
     if late / queries < NEARLY and _longest(old) > LONGEST_TEST_MS:
         return replace(old, qps=0.97 * rate)
     # A few late queries come from stalls of the machine: in a longer run they are a smaller share.
     doubled = old.min_duration_ms and min(2 * old.min_duration_ms, LONGEST_TEST_MS)
-    return replace(old, qps=0.8 * rate, min_duration_ms=doubled)
+    return replace(old, qps=0.8 * left * rate, min_duration_ms=doubled)
 
 
 def _longest(targets: Targets) -> int:
     short = targets.min_duration_ms is not None and targets.min_duration_ms < MINIMUM_DURATION_MS
     return LONGEST_TEST_MS if short else LONGEST_ROUND_MS
+
+
+def within_reach(profile: SpeedProfile, scenario: Scenario, aim: Targets) -> bool:
+    """Whether a target leaves room for a disturbance: a rate close to the most has none."""
+    return not scenario.online or (aim.qps or 0.0) <= REACH * profile.server.samples_per_s
 
 
 def hopeless(profile: SpeedProfile, scenario: Scenario) -> bool:

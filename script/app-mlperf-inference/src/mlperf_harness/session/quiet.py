@@ -1,0 +1,81 @@
+"""Waiting for a moment in which nothing else uses the machine, within bounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..measuring import contention
+from ..measuring.contention import Taken
+from ..wording import cores_in_words, duration
+
+# Nothing of ours runs while we look: above this share it is worth to wait.
+QUIET_SHARE = 0.1
+LOOK_S = 0.5
+# Seconds before one measurement, and in all of a session, by the style of its runs.
+BOUNDS = {"test": (15.0, 45.0), "fast": (60.0, 180.0), "valid": (120.0, 600.0)}
+
+
+def look() -> Taken | None:
+    """What others take just now; None where the system does not tell."""
+    cores = contention.cores()
+    beside = contention.beside()
+    before = contention.read(beside)
+    time.sleep(LOOK_S)
+    after = contention.read(beside)
+    if before is None or after is None:
+        return None
+    return contention.compared(before, after, cores)
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long a session still waits for others to end; ``look`` takes about half a second."""
+
+    once_s: float
+    left_s: float
+    say: Callable[[str], None]
+    show: Callable[[str, float, float], None]
+    look: Callable[[], Taken | None]
+    clock: Callable[[], float] = time.monotonic
+    seen: Taken | None = field(default=None, init=False)
+
+    def wait(self) -> bool:
+        """Wait until others take little, within the bounds; whether they do."""
+        began, most = self.clock(), min(self.once_s, self.left_s)
+        waited, told = 0.0, False
+        while True:
+            self.seen = taken = self.look()
+            waited = self.clock() - began
+            if taken is None or taken.share <= QUIET_SHARE or waited >= most:
+                break
+            if not told:
+                bound = f"waiting, {duration(most)} at most"
+                self.say(f"the machine is busy: {taken.in_words()}; {bound}")
+                told = True
+            self.show(f"waiting for a quieter moment, {_in_short(taken)}", waited, most)
+        quiet = taken is None or taken.share <= QUIET_SHARE
+        if told or not quiet:
+            self.left_s = max(0.0, self.left_s - waited)
+            self.say(_end(taken, quiet, waited))
+        return quiet
+
+
+def _in_short(taken: Taken) -> str:
+    return f"{100 * taken.share:.0f} % of {cores_in_words(taken.cores)} taken"
+
+
+def _end(taken: Taken | None, quiet: bool, waited: float) -> str:
+    if quiet:
+        return f"quiet after {duration(waited)}"
+    assert taken is not None
+    return f"still busy: {taken.in_words()}; measuring all the same"
+
+
+def of_style(
+    style: str, say: Callable[[str], None], show: Callable[[str, float, float], None]
+) -> Patience:
+    """That of a session with runs of a style."""
+    once, whole = BOUNDS[style]
+    return Patience(once, whole, say, show, look)

@@ -1,0 +1,164 @@
+"""What others took of the machine, from counters as kernels wrote them, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlperf_harness.measuring import contention
+from mlperf_harness.measuring.contention import Reading, Taken, Watch, compared
+from mlperf_harness.measuring.detail_log import DetailLog
+from mlperf_harness.measuring.verdict import Fault, laid_to
+from mlperf_harness.session.quiet import Patience
+from mlperf_harness.settings import Targets
+from mlperf_harness.tuning import targets
+
+# Two CPUs of a virtual machine, half a second between the readings: quiet, then in a burst.
+FIRST = """cpu  0 0 0 0 0 0 0 0 0 0
+cpu0 440675 226411 109226 435679 6836 0 423 858 0 0
+cpu1 524127 250344 125878 303747 10734 0 6942 816 0 0
+"""
+QUIET = """cpu  0 0 0 0 0 0 0 0 0 0
+cpu0 440676 226411 109226 435728 6836 0 423 858 0 0
+cpu1 524127 250344 125879 303796 10734 0 6942 816 0 0
+"""
+BURST = """cpu  0 0 0 0 0 0 0 0 0 0
+cpu0 440720 226411 109228 435730 6836 0 423 860 0 0
+cpu1 524170 250344 125880 303800 10734 0 6942 818 0 0
+"""
+# Of a process whose name has a blank and a bracket: 250 ticks of user and 30 of system time.
+STAT = "4242 (a (b) c) S 1 4242 4242 0 -1 4194304 9 0 0 0 250 30 11 4 20 0 7 0 1 2 3"
+
+
+def reading(stat: str, ours_s: float = 0.0, waited_s: dict[int, float] | None = None) -> Reading:
+    """Counters of both CPUs as the harness would have them."""
+    times = contention.cpu_times(stat, {0, 1})
+    assert times is not None
+    busy, idle, steal = (each / 100 for each in times)
+    return Reading(busy, idle, steal, ours_s, waited_s or {})
+
+
+def test_counters_are_read_of_the_cpus_that_we_may_use() -> None:
+    assert contention.cpu_times(FIRST, {1}) == (907291, 314481, 816)
+    assert contention.cpu_times(FIRST, ()) == (1684026, 756996, 1674)
+    assert contention.cpu_times("nothing of the kind", ()) is None
+    assert contention.used_ticks(STAT) == 280
+    assert contention.used_ticks(STAT, ended=True) == 295
+    assert contention.used_ticks("") == 0
+
+
+def test_waits_are_read_of_every_thread(tmp_path: Path) -> None:
+    for thread, waited in ((7, 1_500_000_000), (8, 20_000_000)):
+        (tmp_path / str(thread)).mkdir()
+        (tmp_path / str(thread) / "schedstat").write_text(f"99 {waited} 3\n")
+    assert contention.waits(tmp_path) == {7: 1.5, 8: 0.02}
+    assert contention.waits(tmp_path / "none") == {}
+
+
+def test_what_we_use_ourselves_is_not_taken_by_others() -> None:
+    quiet = compared(reading(FIRST), reading(QUIET), 2)
+    assert quiet is not None
+    assert quiet.share == 0.02
+    ours = compared(reading(FIRST), reading(QUIET, ours_s=0.02), 2)
+    assert ours is not None
+    assert (ours.share, ours.disturbs) == (0.0, False)
+    burst = compared(reading(QUIET), reading(BURST, ours_s=0.2), 2)
+    assert burst is not None
+    assert (burst.others_share, burst.steal_share) == (0.7, 0.04)
+    assert compared(reading(FIRST), reading(FIRST), 2) is None
+
+
+def test_a_free_core_is_no_disturbance() -> None:
+    busy = Taken(cores=64, seconds=10, others_share=0.3, steal_share=0.0, waited_s=0.01)
+    assert not busy.disturbs
+    assert replace(busy, waited_s=4.0).disturbs
+    assert replace(busy, waited_s=None).disturbs
+    assert replace(busy, others_share=0.0, steal_share=0.05).disturbs
+    calm = Taken(cores=2, seconds=10, others_share=0.008, steal_share=0.001, waited_s=3.0)
+    assert not calm.disturbs
+    assert replace(calm, worst_share=0.6).disturbs
+
+
+def test_a_watch_knows_the_worst_window_and_the_waits_of_ended_threads() -> None:
+    watch = Watch(2, reading(FIRST))
+    watch.add(reading(QUIET, waited_s={1: 0.5, 2: 0.1}))
+    watch.add(reading(BURST, waited_s={2: 0.4}))
+    seen = watch.total(reading(BURST))
+    assert seen is not None
+    assert (seen.waited_s, seen.worst_share) == (0.9, 0.94)
+    assert 0.4 < seen.share < seen.worst_share
+    assert "waited 0.9 s for a core" in seen.in_words()
+    assert Watch(2, None).total(reading(BURST)) is None
+
+
+def test_a_family_is_all_that_came_from_a_process() -> None:
+    parents = {10: 1, 11: 10, 12: 11, 20: 1, 1: 0}
+    assert contention.family(10, parents) == {10, 11, 12}
+    assert contention.waiting(12, parents) == {11, 10}
+
+
+BUSY = Taken(2, 10.0, others_share=0.31, steal_share=0.02, worst_share=0.6, waited_s=4.1)
+
+
+def test_only_faults_of_time_are_laid_to_the_host_and_only_with_figures() -> None:
+    late = Fault("p99 latency", "the 99th percentile was 40 ms", "set a lower rate")
+    seeds = Fault("seeds of the round", "another seed", "install another")
+    hopeless = Fault("latency limit", "one batch alone takes 80 ms", "use a faster machine")
+    found = laid_to(BUSY, (late, seeds, hopeless))
+    assert [bool(each.host) for each in found] == [True, False, False]
+    assert "31 % of 2 cores" in found[0].host
+    assert "nothing else runs" in found[0].advice
+    for calm in (None, replace(BUSY, others_share=0.0, steal_share=0.0, worst_share=0.0)):
+        assert laid_to(calm, (late,)) == (late,)
+
+
+def test_a_rate_after_a_disturbed_run_is_answered_in_what_others_left() -> None:
+    late = {"result_overlatency_query_count": 90, "result_query_count": 1000}
+    log = DetailLog({**late, "result_completed_samples_per_sec": 1000.0})
+    old = Targets(qps=1000.0, min_duration_ms=10_000)
+    for left, expected in ((1.0, 800.0), (0.4, 320.0)):
+        better = targets.adjusted(old, log, targets.Scenario("Server"), left)
+        assert better is not None
+        assert better.qps == pytest.approx(expected)
+    assert BUSY.left == pytest.approx(0.4)
+    assert replace(BUSY, worst_share=1.0).left == 0.25
+
+
+class Clock:
+    """Time that passes only while somebody looks."""
+
+    def __init__(self, looks: Iterator[Taken | None]) -> None:
+        self.now, self._looks = 0.0, looks
+
+    def look(self) -> Taken | None:
+        self.now += 0.5
+        return next(self._looks)
+
+
+def patience(looks: list[Taken | None], said: list[str], once_s: float = 5.0) -> Patience:
+    clock = Clock(iter(looks))
+    return Patience(once_s, 8.0, said.append, lambda *shown: None, clock.look, lambda: clock.now)
+
+
+def test_waiting_ends_with_quiet_or_at_its_bound_and_says_both() -> None:
+    calm = replace(BUSY, others_share=0.01, steal_share=0.0)
+    said: list[str] = []
+    assert patience([calm], said).wait()
+    assert said == []
+    assert patience([None], said).wait()
+    assert said == []
+    assert patience([BUSY, BUSY, calm], said).wait()
+    assert "31 % of 2 cores" in said[0]
+    assert "5 s at most" in said[0]
+    assert said[1] == "quiet after 2 s"
+    said.clear()
+    long = patience([BUSY] * 40, said)
+    assert not long.wait()
+    assert "still busy" in said[-1]
+    assert not long.wait()
+    assert long.left_s == 0.0
+    said.clear()
+    assert not long.wait()
+    assert len(said) == 1
