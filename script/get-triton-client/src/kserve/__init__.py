@@ -1,0 +1,70 @@
+"""KServe's Predict Protocol v2 as Triton speaks it: over HTTP, gRPC, and shared memory.
+
+HTTP and shared memory need nothing but Python; gRPC needs the package tritonclient. Nothing here
+knows of benchmarks: the clients that measure are built on it.
+"""
+
+from __future__ import annotations
+
+from .address import Address, read_address
+from .connection import Connection, Options
+from .errors import REQUEST_KINDS, Kind, KserveError
+from .regions import Region, Slice
+from .rest import HttpConnection
+from .tensors import CODES, FLOATS, SIZES, Tensor, tensor_of
+from .values import (
+    BatchStatistics,
+    Duration,
+    Model,
+    ModelState,
+    Server,
+    SharedRegion,
+    Statistics,
+    TensorInfo,
+)
+
+PROTOCOLS = ("http", "grpc")
+
+
+def connect(url: str, protocol: str = "http", options: Options | None = None) -> Connection:
+    """A connection to ``url`` (HOST:PORT), opened with its first request.
+
+    Raises KserveError: ``input`` for an address, an option or a protocol that there is not,
+    ``package`` where gRPC is asked for without tritonclient.
+    """
+    if protocol not in PROTOCOLS:
+        raise KserveError("input", f'"{protocol}" is no protocol; there are http and grpc')
+    address = read_address(url, protocol)
+    if protocol == "http":
+        return HttpConnection(address, options or Options())
+    from .rpc import GrpcConnection
+
+    return GrpcConnection(address, options or Options())
+
+
+__all__ = [
+    "CODES",
+    "FLOATS",
+    "PROTOCOLS",
+    "REQUEST_KINDS",
+    "SIZES",
+    "Address",
+    "BatchStatistics",
+    "Connection",
+    "Duration",
+    "HttpConnection",
+    "Kind",
+    "KserveError",
+    "Model",
+    "ModelState",
+    "Options",
+    "Region",
+    "Server",
+    "SharedRegion",
+    "Slice",
+    "Statistics",
+    "Tensor",
+    "TensorInfo",
+    "connect",
+    "tensor_of",
+]

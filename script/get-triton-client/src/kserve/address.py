@@ -1,0 +1,62 @@
+"""Where a server is: HOST:PORT, or a URL with its scheme."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from .errors import KserveError
+
+PORTS = {"http": 8000, "grpc": 8001}
+_SCHEMES = {
+    "http": ("http", False),
+    "https": ("http", True),
+    "grpc": ("grpc", False),
+    "grpcs": ("grpc", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host, a port, whether TLS is spoken, and what stands before /v2 in every path."""
+
+    host: str
+    port: int
+    tls: bool = False
+    path: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        """Whether the name says that the server is on this machine."""
+        return self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+
+
+def read_address(url: str, protocol: str) -> Address:
+    """Read ``url`` for ``protocol`` (http or grpc); raises KserveError (``input``).
+
+    ``localhost``, ``host:8000``, ``[::1]:8000``, ``https://host/prefix``.
+    """
+    scheme, mark, rest = url.strip().partition("://")
+    if not mark:
+        scheme, rest = protocol, url.strip()
+    known = _SCHEMES.get(scheme.lower())
+    if known is None or known[0] != protocol:
+        raise KserveError("input", f'"{url}" is no address for {protocol}')
+    try:
+        parts = urlsplit(f"//{rest}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise KserveError("input", f'"{url}": {error}') from error
+    if not host or parts.query or parts.fragment or re.search(r"[\s\x00-\x1f]", rest):
+        raise KserveError("input", f'"{url}" is not HOST:PORT')
+    if parts.username is not None:
+        raise KserveError(
+            "input", "a name and a password in an address are not sent", hint="give a header"
+        )
+    default = PORTS[protocol] if not known[1] else 443
+    return Address(host, port or default, known[1], parts.path.rstrip("/"))

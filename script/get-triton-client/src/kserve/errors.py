@@ -1,0 +1,28 @@
+"""One exception of this package, with a kind that failures are counted by."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Kind = Literal["refused", "reset", "timeout", "status", "protocol", "memory", "input", "package"]
+
+# What may happen to a request, whatever its caller does; the other kinds are mistakes of a caller
+# or of an installation.
+REQUEST_KINDS: tuple[Kind, ...] = ("refused", "reset", "timeout", "status", "protocol", "memory")
+
+
+class KserveError(Exception):
+    """What went wrong between this process and a server.
+
+    ``kind`` is ``refused`` (nobody listens, or the name leads nowhere), ``reset`` (the connection
+    ended in the middle), ``timeout``, ``status`` (the server answered with an error, its number in
+    ``status``), ``protocol`` (an answer that breaks the protocol or contradicts itself),
+    ``memory`` (no room in /dev/shm), ``input`` (the caller gave what cannot be sent) or
+    ``package`` (a Python package is missing). ``hint`` is what to do next, where that is known.
+    """
+
+    def __init__(self, kind: Kind, message: str, *, status: int = 0, hint: str = "") -> None:
+        super().__init__(message)
+        self.kind: Kind = kind
+        self.status = status
+        self.hint = hint

@@ -1,0 +1,183 @@
+"""The protocol over HTTP, without any package."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from .address import Address
+from .connection import Connection, Options, as_inputs, as_outputs
+from .errors import KserveError
+from .exchange import Exchange, Reply
+from .regions import Slice
+from .tensors import Tensor
+from .wire import Layout, Outputs, decode_outputs, encode_request, read_json, read_layout
+
+# The paths of the gRPC service's methods; those in the second table are posts.
+ASKED = {
+    "ServerMetadata": "/v2",
+    "ServerLive": "/v2/health/live",
+    "ServerReady": "/v2/health/ready",
+    "ModelReady": "{model}/ready",
+    "ModelMetadata": "{model}",
+    "ModelConfig": "{model}/config",
+    "ModelStatistics": "{model}/stats",
+    "SystemSharedMemoryStatus": "/v2/systemsharedmemory/status",
+}
+POSTED = {
+    "RepositoryIndex": "/v2/repository/index",
+    "RepositoryModelLoad": "/v2/repository/models/{model_name}/load",
+    "RepositoryModelUnload": "/v2/repository/models/{model_name}/unload",
+    "SystemSharedMemoryRegister": "/v2/systemsharedmemory/region/{name}/register",
+    "SystemSharedMemoryUnregister": "/v2/systemsharedmemory/region/{name}/unregister",
+}
+LENGTH = "inference-header-content-length"
+_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The bytes of a request, and where its outputs go."""
+
+    head: bytes
+    parts: tuple[memoryview, ...]
+    outputs: Outputs
+
+
+class HttpConnection(Connection):
+    """One HTTP connection that is kept."""
+
+    def __init__(self, address: Address, options: Options) -> None:
+        super().__init__(address, options)
+        self._exchange = Exchange(address, options.timeout, tls_context(address, options))
+        self._fields = _fields(address, options)
+        self._lock = threading.Lock()
+        # Answers of one model differ in their tensors, seldom in their JSON.
+        self._layout: tuple[bytes, Layout] = (b"", Layout(()))
+
+    def prepare(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str] | Mapping[str, Slice | None] = (),
+        version: str = "",
+    ) -> Prepared:
+        """The bytes of a request, made once."""
+        places = as_outputs(outputs)
+        text, parts = encode_request(as_inputs(inputs), places)
+        extra = f"Inference-Header-Content-Length: {len(text)}\r\n"
+        extra += "Content-Type: application/octet-stream\r\n"
+        coding = self.options.compression
+        if coding != "none":
+            extra += f"Content-Encoding: {coding}\r\nAccept-Encoding: {coding}\r\n"
+            text, parts = compressed(coding, [memoryview(text), *parts]), []
+        size = len(text) + sum(len(part) for part in parts)
+        path = f"{_model(model, version)}/infer"
+        return Prepared(self._head("POST", path, size, extra) + text, tuple(parts), places)
+
+    def run(self, request: Prepared) -> dict[str, Tensor]:
+        """Send them; the outputs lie in the buffer that the next answer goes to."""
+        with self._lock:
+            reply = self._exchange.send(request.head, request.parts)
+            if reply.status != 200:
+                raise _refusal(reply)
+            text, data = self._split(reply)
+            if text != self._layout[0]:
+                self._layout = (text, read_layout(text))
+            return decode_outputs(self._layout[1], data, request.outputs)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._exchange.close()
+
+    def _split(self, reply: Reply) -> tuple[bytes, memoryview]:
+        length = reply.fields.get(LENGTH)
+        if length is None:
+            return bytes(reply.body), reply.body[:0]
+        if not length.isascii() or not length.isdigit() or int(length[:12]) > len(reply.body):
+            raise KserveError("protocol", f'"{length[:30]}" bytes of JSON in {len(reply.body)}')
+        return bytes(reply.body[: int(length)]), reply.body[int(length) :]
+
+    def _head(self, method: str, path: str, size: int, extra: str = "") -> bytes:
+        first = f"{method} {self.address.path}{path} HTTP/1.1\r\n"
+        return f"{first}{self._fields}{extra}Content-Length: {size}\r\n\r\n".encode("latin-1")
+
+    def _get(self, question: str, fields: dict[str, Any]) -> Reply:
+        named = {name: quote(str(value), safe="") for name, value in fields.items()}
+        if "name" in fields:
+            named["model"] = _model(fields["name"], fields.get("version", ""))
+        if question in ASKED:
+            head = self._head("GET", ASKED[question].format(**named), 0)
+            return self._exchange.send(head, ())
+        # What the path says is not said again.
+        told = {key: value for key, value in fields.items() if key not in ("name", "model_name")}
+        text = json.dumps(told).encode()
+        head = self._head("POST", POSTED[question].format(**named), len(text))
+        return self._exchange.send(head + text, ())
+
+    def _ask(self, question: str, **fields: Any) -> Any:
+        with self._lock:
+            reply = self._get(question, fields)
+            if reply.status != 200:
+                raise _refusal(reply)
+            text = bytes(reply.body)
+        return read_json(text) if text.strip() else {}
+
+    def _is(self, question: str, **fields: Any) -> bool:
+        with self._lock:
+            return self._get(question, fields).status == 200
+
+
+def tls_context(address: Address, options: Options) -> ssl.SSLContext | None:
+    """What to trust; None where the address asks for no TLS."""
+    if not address.tls:
+        return None
+    try:
+        return ssl.create_default_context(cafile=options.tls_ca or None)
+    except (OSError, ssl.SSLError) as error:
+        raise KserveError("input", f"{options.tls_ca}: {error}") from error
+
+
+def compressed(coding: str, parts: Sequence[memoryview]) -> bytes:
+    """``parts`` as one compressed text; the protocol's "deflate" is that of zlib."""
+    bits = {"gzip": 31, "deflate": zlib.MAX_WBITS}
+    if coding not in bits:
+        raise KserveError("input", f'"{coding}" is no compression; there are gzip and deflate')
+    packer = zlib.compressobj(1, wbits=bits[coding])
+    return b"".join([*(packer.compress(part) for part in parts), packer.flush()])
+
+
+def _fields(address: Address, options: Options) -> str:
+    lines = [f"Host: {address}"]
+    for name, value in options.headers:
+        if not _FIELD.fullmatch(name) or not value.isascii() or not value.isprintable():
+            raise KserveError("input", f"{name!r} with this value is no header field")
+        lines.append(f"{name}: {value}")
+    return "".join(f"{line}\r\n" for line in lines)
+
+
+def _model(name: str, version: str) -> str:
+    if not name:
+        raise KserveError("input", "no model is named")
+    path = f"/v2/models/{quote(name, safe='')}"
+    return f"{path}/versions/{quote(version, safe='')}" if version else path
+
+
+def _refusal(reply: Reply) -> KserveError:
+    """What a server says to a request that it does not serve."""
+    text = bytes(reply.body[:2000]).decode("utf-8", errors="replace").strip()
+    try:
+        told = json.loads(text)
+        text = told["error"] if isinstance(told, dict) and "error" in told else text
+    except ValueError:
+        pass
+    return KserveError(
+        "status", f"{reply.status}: {text or 'no reason given'}", status=reply.status
+    )

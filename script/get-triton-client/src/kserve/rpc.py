@@ -1,0 +1,202 @@
+"""The protocol over gRPC, with the messages of tritonclient."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .address import Address
+from .connection import Connection, Options, as_inputs, as_outputs
+from .errors import Kind, KserveError
+from .regions import Slice
+from .tensors import SIZES, Tensor, check_size
+
+SERVICE = "/inference.GRPCInferenceService/"
+# A channel that was refused tries again this late at first and at last, in ms.
+# What answers have in a field, where HTTP has it bare.
+FIELDS = {
+    "ModelConfig": "config",
+    "RepositoryIndex": "models",
+    "SystemSharedMemoryStatus": "regions",
+}
+RECONNECT = (("initial", 100), ("min", 100), ("max", 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The bytes of a request, and where its outputs go."""
+
+    message: bytes
+    outputs: Mapping[str, Slice | None]
+
+
+class GrpcConnection(Connection):
+    """One channel with a connection of its own; raises KserveError (``package``) without gRPC."""
+
+    def __init__(self, address: Address, options: Options) -> None:
+        super().__init__(address, options)
+        self._grpc, self._pb = _packages()
+        self._metadata = tuple((name.lower(), value) for name, value in options.headers)
+        self._channel = self._open()
+        self._lock = threading.Lock()
+        self._infer = self._channel.unary_unary(
+            f"{SERVICE}ModelInfer",
+            request_serializer=None,
+            response_deserializer=self._pb.ModelInferResponse.FromString,
+        )
+
+    def prepare(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str] | Mapping[str, Slice | None] = (),
+        version: str = "",
+    ) -> Packed:
+        """The message, packed once."""
+        if not model:
+            raise KserveError("input", "no model is named")
+        message = self._pb.ModelInferRequest(model_name=model, model_version=version)
+        for name, value in as_inputs(inputs).items():
+            place = message.inputs.add(name=name, datatype=value.datatype, shape=value.shape)
+            if isinstance(value, Slice):
+                _share(place.parameters, value)
+            else:
+                message.raw_input_contents.append(bytes(value.data))
+        places = as_outputs(outputs)
+        for name, where in places.items():
+            wanted = message.outputs.add(name=name)
+            if where is not None:
+                _share(wanted.parameters, where)
+        return Packed(message.SerializeToString(), places)
+
+    def run(self, request: Packed) -> dict[str, Tensor]:
+        """Send it; the outputs keep the message that they came in."""
+        with self._lock:
+            answer = self._call(self._infer, request.message)
+        return _outputs(answer, request.outputs)
+
+    def close(self) -> None:
+        """End the channel; it cannot be used again."""
+        self._channel.close()
+
+    def _open(self) -> Any:
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", -1),
+            # A channel of its own connection: others to the same address would share it.
+            ("grpc.use_local_subchannel_pool", 1),
+            *((f"grpc.{name}_reconnect_backoff_ms", value) for name, value in RECONNECT),
+        ]
+        coding = {"none": "NoCompression", "gzip": "Gzip", "deflate": "Deflate"}
+        if self.options.compression not in coding:
+            raise KserveError("input", f'"{self.options.compression}" is no compression')
+        compression = getattr(self._grpc.Compression, coding[self.options.compression])
+        if not self.address.tls:
+            place = str(self.address)
+            return self._grpc.insecure_channel(place, options=options, compression=compression)
+        trusted = None
+        if self.options.tls_ca:
+            try:
+                trusted = Path(self.options.tls_ca).read_bytes()
+            except OSError as error:
+                raise KserveError("input", f"{self.options.tls_ca}: {error.strerror}") from error
+        credentials = self._grpc.ssl_channel_credentials(root_certificates=trusted)
+        return self._grpc.secure_channel(
+            str(self.address), credentials, options=options, compression=compression
+        )
+
+    def _is(self, question: str, **fields: Any) -> bool:
+        try:
+            return any(self._ask(question, **fields).values())
+        except KserveError as error:
+            if error.kind == "status":
+                return False
+            raise
+
+    def _ask(self, question: str, **fields: Any) -> Any:
+        from google.protobuf.json_format import MessageToDict
+
+        if parameters := fields.get("parameters"):
+            kind = self._pb.ModelRepositoryParameter
+            made = {name: kind(string_param=value) for name, value in parameters.items()}
+            fields = {**fields, "parameters": made}
+        request = getattr(self._pb, f"{question}Request")(**fields)
+        call = self._channel.unary_unary(
+            f"{SERVICE}{question}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=getattr(self._pb, f"{question}Response").FromString,
+        )
+        with self._lock:
+            answer = self._call(call, request)
+        told = MessageToDict(answer, preserving_proto_field_name=True)
+        if question in FIELDS:
+            told = told.get(FIELDS[question]) or {}
+        return list(told.values()) if question == "SystemSharedMemoryStatus" else told
+
+    def _call(self, call: Any, request: Any) -> Any:
+        try:
+            return call(request, timeout=self.options.timeout, metadata=self._metadata)
+        except self._grpc.RpcError as error:
+            raise self._problem(error) from error
+        except ValueError as error:
+            raise KserveError("input", f"the channel takes no more requests: {error}") from error
+
+    def _problem(self, error: Any) -> KserveError:
+        code, told = error.code(), str(error.details() or "")
+        names = self._grpc.StatusCode
+        kind: Kind = "status"
+        if code == names.DEADLINE_EXCEEDED:
+            kind, told = "timeout", f"no answer within {self.options.timeout:g} s"
+        elif code == names.UNAVAILABLE:
+            refused = ("refused", "resol", "Failed to connect", "No route")
+            kind = "refused" if any(word in told for word in refused) else "reset"
+        elif code in (names.INTERNAL, names.UNKNOWN) and "eserializ" in told:
+            kind = "protocol"
+        number = code.value[0] if kind == "status" else 0
+        return KserveError(kind, f"{self.address}: {code.name}: {told}", status=number)
+
+
+def _packages() -> tuple[Any, Any]:
+    """Module grpc and the messages."""
+    try:
+        import grpc
+        from tritonclient.grpc import service_pb2
+    except ImportError as error:
+        raise KserveError(
+            "package",
+            f"gRPC needs the package tritonclient: {error}",
+            hint='python3 -m pip install "tritonclient[grpc]"',
+        ) from error
+    return grpc, service_pb2
+
+
+def _share(parameters: Any, place: Slice) -> None:
+    parameters["shared_memory_region"].string_param = place.region
+    parameters["shared_memory_byte_size"].int64_param = place.size
+    if place.offset:
+        parameters["shared_memory_offset"].int64_param = place.offset
+
+
+def _outputs(answer: Any, placed: Mapping[str, Slice | None]) -> dict[str, Tensor]:
+    """The outputs of an answer; raises KserveError (``protocol``) where it contradicts itself."""
+    found: dict[str, Tensor] = {}
+    raw = iter(answer.raw_output_contents)
+    for output in answer.outputs:
+        shape, where = tuple(output.shape), placed.get(output.name)
+        if min(shape, default=0) < 0 or output.name in found:
+            raise KserveError("protocol", f"{output.name} has the shape {list(shape)}, or is twice")
+        data = next(raw, None)
+        if where is not None and not data:
+            # Triton names an output in shared memory without saying so.
+            data = where.memory[: math.prod(shape) * SIZES.get(output.datatype, 0)]
+        if data is None:
+            raise KserveError("protocol", f"{output.name} has no bytes")
+        found[output.name] = Tensor(output.datatype, shape, memoryview(data))
+        check_size(output.name, found[output.name])
+    if missing := [name for name in placed if name not in found]:
+        raise KserveError("protocol", f"the answer lacks {', '.join(missing)}")
+    return found
