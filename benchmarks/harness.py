@@ -240,7 +240,8 @@ def highest_server_rate(case: Case, found: SpeedProfile) -> search.Found:
     limit_ms = 1000 * found.server_limit_s
 
     def attempt(qps: float, purpose: str) -> search.Try:
-        length = find.first_try_ms(qps, limit_ms) * find.LONGER[purpose]
+        effort = search.THOROUGH
+        length = find.first_try_ms(qps, limit_ms, effort) * effort.longer[purpose]
         aim = Targets(qps=qps, min_duration_ms=length)
         began = time.monotonic()
         log, _ = loadgen_run(case, SERVER, found.server.shape, aim, found.service_times)

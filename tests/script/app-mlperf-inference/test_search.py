@@ -35,7 +35,7 @@ class Queue:
         """A short run, as find-performance makes it."""
         self.runs += 1
         seconds = max(2.0, find.TRY_QUERIES / qps, find.LIMITS_IN_A_TRY * self.limit_s)
-        queries = int(qps * seconds * find.LONGER[purpose])
+        queries = int(qps * seconds * search.THOROUGH.longer[purpose])
         share = self.late_share(qps, queries)
         return Try(qps, share, find.allowed_share(qps * FULL_S), queries, None, 0.0, purpose)
 
@@ -69,7 +69,7 @@ def test_the_found_rate_is_within_three_percent_of_the_highest(
         queue.runs = 0
         found = search.search(start / queue.service_s, queue.attempt)
         assert found.qps is not None
-        assert queue.runs == len(found.tries) <= search.most_tries()
+        assert queue.runs == len(found.tries) <= search.THOROUGH.most_tries
         errors.append(found.qps / best - 1)
     # Queries are late in bursts, so that single searches differ by chance.
     assert abs(np.median(errors)) < 0.03, errors
@@ -96,7 +96,7 @@ def disturbed(queue: Queue, random: np.random.Generator, start: float) -> float:
 
     found = search.search(start, attempt)
     assert found.confirmed
-    assert len(found.tries) <= search.most_tries()
+    assert len(found.tries) <= search.THOROUGH.most_tries
     return found.qps or 0.0
 
 
@@ -120,13 +120,13 @@ def test_a_sharp_limit_is_found_in_a_bounded_number_of_runs(limit: float, factor
     assert found.qps is not None
     assert found.qps <= limit
     assert found.qps >= limit / (1 + search.PRECISION) / 1.0001
-    assert len(asked) == len(found.tries) <= search.most_tries()
+    assert len(asked) == len(found.tries) <= search.THOROUGH.most_tries
 
 
 def test_a_system_that_is_never_in_time_ends_the_search() -> None:
     asked, attempt = sharp(0.0)
     assert search.search(100.0, attempt, least=1.0) == Found(None, found_tries(asked), False)
-    assert len(asked) <= search.BRACKET_TRIES
+    assert len(asked) <= search.THOROUGH.bracket
 
 
 def found_tries(asked: list[float]) -> tuple[Try, ...]:
@@ -166,3 +166,35 @@ def test_the_allowed_share_is_that_of_early_stopping(queries: int, late: int) ->
 def test_a_latency_of_seconds_is_reported_without_an_exponent() -> None:
     tried = Try(116.1, 0.778, 0.0088, 9000, 2251.3, 79.0, "confirm")
     assert "77.80 % late, p99 2251 ms of 130: too late" in find._in_words(tried, 130)
+
+
+@pytest.mark.parametrize(("service_ms", "limit_ms"), [(0.2, 15), (5, 130), (2, 1000), (50, 20_000)])
+def test_a_tiny_form_is_searched_within_two_minutes(service_ms: float, limit_ms: float) -> None:
+    queue, effort = Queue(service_ms / 1000, limit_ms / 1000, 1), search.QUICK
+    spent = 0.0
+
+    def attempt(qps: float, purpose: str) -> Try:
+        nonlocal spent
+        seconds = find.first_try_ms(qps, limit_ms, effort) / 1000 * effort.longer[purpose]
+        # What cannot be answered in the time of the run comes after it, up to the latency limit.
+        spent += seconds * max(1.0, qps * queue.service_s) + 1.5
+        queries = max(1, int(qps * seconds))
+        share = queue.late_share(qps, queries)
+        behind = seconds < find.LIMITS_IN_A_TRY * queue.limit_s and 1 / queue.service_s < 0.8 * qps
+        allowed = find.allowed_share(qps * FULL_S)
+        return Try(qps, share, allowed, queries, None, 0.0, purpose, behind)
+
+    found = search.search(0.5 / queue.service_s, attempt, effort=effort)
+    assert found.confirmed
+    assert found.qps is not None
+    assert 0.4 <= found.qps * queue.service_s <= 1.3
+    assert spent <= 120
+    worst = effort.most_tries * 1.5 + effort.whole_s
+    assert worst <= 120
+
+
+def test_a_run_that_falls_behind_is_not_in_time_without_a_late_query() -> None:
+    tried = Try(100.0, 0.0, 0.01, 400, 900.0, 4.0, search.BRACKET, fell_behind=True)
+    assert not tried.passed
+    assert not tried.useful
+    assert "fell behind" in find._in_words(tried, 20_000)

@@ -139,7 +139,7 @@ def tries(found: FindResult) -> Iterator[tuple[str, ...]]:
     for each in found.tries:
         tail = "-" if each.tail_ms is None else f"{figures(each.tail_ms)} ms"
         late = f"{100 * each.late_share:.2f} %"
-        verdict = "in time" if each.passed else "too late"
+        verdict = each.in_words()
         yield figures(each.qps), late, tail, verdict, each.purpose
 
 

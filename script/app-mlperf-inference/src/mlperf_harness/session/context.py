@@ -97,11 +97,11 @@ class Context:
         )
 
     def launch(
-        self, run: RunSettings, folder: Path, name: str, number: int = 1
+        self, run: RunSettings, folder: Path, name: str, number: int = 1, doing: str = ""
     ) -> tuple[Outcome, Telemetry]:
         """Make one LoadGen run; a run that fails is kept for looking at and ends the session.
 
-        Raises HarnessError then.
+        Raises HarnessError then. ``doing`` is what it is for, for whoever watches.
         """
         label = f"{run.scenario} {name}"
         duration_ms = 0
@@ -109,7 +109,8 @@ class Context:
             duration_ms = run.targets.min_duration_ms or MINIMUM_DURATION_MS
         self.launcher.monitor = monitor = Monitor()
         try:
-            self.launcher.execute("run", folder, run, label, START_S + duration_ms / 1000)
+            watched = f"{label}, {doing}" if doing else label
+            self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
             return records.read(Outcome, folder / "outcome.json"), monitor.finish()
         except HarnessError as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)

@@ -31,7 +31,7 @@ def seconds(
     if mode == ACCURACY:
         return START_S + _accuracy(profile, scenario)
     if mode == FIND and scenario.online:
-        return _search(profile)
+        return _search(profile, find.effort_of(settings))
     given = settings.overrides
     if mode == FIND:
         short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
@@ -73,16 +73,16 @@ def _accuracy(profile: SpeedProfile, scenario: Scenario) -> float:
     return profile.sample_count / scenario.samples_per_query * profile.query_s(scenario)
 
 
-def _search(profile: SpeedProfile) -> float:
+def _search(profile: SpeedProfile, effort: search.Effort) -> float:
     """The search of the Server rate; nothing where no rate can be in time."""
     if targets.hopeless(profile, SERVER):
         return 0.0
-    limit_s = find.LIMITS_IN_A_TRY * profile.server_limit_s
-    enough_s = find.TRY_QUERIES / (targets.SERVER_SHARE * profile.server.samples_per_s)
-    one = max(find.SERVER_TRY_MS / 1000, limit_s, enough_s)
-    tries = sum(USUAL_TRIES.values())
-    longer = sum(count * find.LONGER[purpose] for purpose, count in USUAL_TRIES.items())
-    return tries * START_S + longer * one
+    rate = targets.SERVER_SHARE * profile.server.samples_per_s
+    one = find.first_try_ms(rate, 1000 * profile.server_limit_s, effort) / 1000
+    most = {search.CLOSE: effort.closing, search.CONFIRM: 2 if effort.patient else 1}
+    usual = {kind: min(count, most.get(kind, count)) for kind, count in USUAL_TRIES.items()}
+    longer = sum(count * effort.longer[kind] for kind, count in usual.items())
+    return sum(usual.values()) * START_S + longer * one
 
 
 def in_words(

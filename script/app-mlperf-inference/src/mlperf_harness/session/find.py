@@ -17,10 +17,10 @@ from ..measuring.detail_log import DetailLog
 from ..measuring.telemetry import Monitor
 from ..measuring.verdict import Fault, laid_to
 from ..reporting.results import RESULT_FILE, FindResult, private_folder
-from ..settings import FIND, PERFORMANCE, Targets
+from ..settings import FIND, PERFORMANCE, SessionSettings, Targets
 from ..tuning import search, targets
 from ..tuning.profile import SpeedProfile
-from ..tuning.search import Found, Try
+from ..tuning.search import Effort, Found, Try
 from ..tuning.store import quantity
 from ..wording import figures
 from .context import Context
@@ -30,10 +30,11 @@ from .performance import DETAIL
 FIND_MS = 5_000
 # The first tries of the Server search last this long at least, the later ones so much longer.
 SERVER_TRY_MS = 2_000
-LONGER = {search.BRACKET: 1, search.CLOSE: 3, search.CONFIRM: 12}
 TRY_QUERIES = 700
 # A backlog must have the time to grow past the latency limit when the rate is a little too high.
 LIMITS_IN_A_TRY = 50
+# A run that answers less than this share of its rate falls behind: the rest is luck of arrivals.
+KEPT_UP = 0.8
 # Offline: so many batches for each worker.
 BATCHES = 8
 STREAM_QUERIES = 20
@@ -134,33 +135,47 @@ def _server(context: Context) -> Found:
         )
         return Found(None, (), False)
     start = targets.initial(profile, context.settings.overrides, SERVER, PERFORMANCE, "test")
+    effort = effort_of(context.settings)
+    bound = "" if math.isinf(effort.whole_s) else ", about two minutes"
     say(
         f"Server search from {figures(start.qps or 1)} samples/s, "
-        f"at most {search.most_tries()} runs:"
+        f"at most {effort.most_tries} runs{bound}:"
     )
     capacity = profile.server.samples_per_s
-    return search.search(start.qps or 1.0, _attempts(context), least=capacity / 1000)
+    return search.search(start.qps or 1.0, _attempts(context, effort), capacity / 1000, effort)
 
 
-def _attempts(context: Context) -> Callable[[float, str], Try]:
+def effort_of(settings: SessionSettings) -> Effort:
+    """A tiny form's rate is worth two minutes and no more."""
+    return search.QUICK if settings.form == "tiny" else search.THOROUGH
+
+
+def _attempts(context: Context, effort: Effort) -> Callable[[float, str], Try]:
     limit_ms = 1000 * context.profile(SERVER).server_limit_s
+    number = 0
 
     def attempt(qps: float, purpose: str) -> Try:
+        nonlocal number
+        number += 1
         # Whoever asks for short runs gets them, and a rougher figure.
-        first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms)
-        duration = min(first * LONGER[purpose], MINIMUM_DURATION_MS)
+        first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms, effort)
+        duration = min(first * effort.longer[purpose], MINIMUM_DURATION_MS)
         began = time.monotonic()
-        log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1)
+        doing = f"run {number} of at most {effort.most_tries}, {purpose}: {figures(qps)} asked"
+        log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1, doing)
         tried = judge(log, qps, purpose, time.monotonic() - began)
+        if duration < LIMITS_IN_A_TRY * limit_ms:
+            tried = replace(tried, fell_behind=(log.result(SERVER) or 0.0) < KEPT_UP * qps)
         say(_in_words(tried, limit_ms))
         return tried
 
     return attempt
 
 
-def first_try_ms(qps: float, limit_ms: float) -> int:
+def first_try_ms(qps: float, limit_ms: float, effort: Effort) -> int:
     """How long a first try of a rate (samples/s) lasts, in ms, under a latency limit in ms."""
-    return math.ceil(max(SERVER_TRY_MS, 1000 * TRY_QUERIES / qps, LIMITS_IN_A_TRY * limit_ms))
+    enough = max(SERVER_TRY_MS, 1000 * TRY_QUERIES / qps, LIMITS_IN_A_TRY * limit_ms)
+    return math.ceil(min(enough, 1000 * effort.first_s))
 
 
 def judge(log: DetailLog, qps: float, purpose: str, seconds: float) -> Try:
@@ -191,7 +206,7 @@ def _in_words(tried: Try, limit_ms: float) -> str:
     tail = "" if tried.tail_ms is None else f", p99 {figures(tried.tail_ms)} ms of {limit_ms:g}"
     return (
         f"  {figures(tried.qps)} samples/s: {100 * tried.late_share:.2f} % late{tail}: "
-        f"{'in time' if tried.passed else 'too late'} ({tried.purpose}, {tried.seconds:.0f} s)"
+        f"{tried.in_words()} ({tried.purpose}, {tried.seconds:.0f} s)"
     )
 
 
@@ -200,9 +215,12 @@ def _short(context: Context, duration_ms: int) -> int:
     return min(duration_ms, context.settings.overrides.min_duration or duration_ms)
 
 
-def _try(context: Context, scenario: Scenario, aim: Targets, least: int) -> DetailLog:
+def _try(
+    context: Context, scenario: Scenario, aim: Targets, least: int, doing: str = ""
+) -> DetailLog:
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         run = context.run_settings(scenario, PERFORMANCE, aim, folder)
         given = replace(run.overrides, min_query_count=least)
-        context.launch(replace(run, style="test", overrides=given), folder, FIND)
+        told = replace(run, style="test", overrides=given)
+        context.launch(told, folder, FIND, doing=doing)
         return detail_log.read(Path(folder) / DETAIL)

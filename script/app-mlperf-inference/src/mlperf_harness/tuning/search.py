@@ -9,27 +9,22 @@ rate at which the share is just allowed far better than any single try.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 
 from mlperf_catalog.values import dataclass
 
-BRACKET, CLOSE, CONFIRM = "bracket", "close in", "confirm"
+from ..records import WHEN_GIVEN
 
-# The most tries that look for a rate in time and one too high, that close in, that confirm.
-BRACKET_TRIES = 8
-CLOSING_TRIES = 10
-CONFIRMATIONS = 6
+BRACKET, CLOSE, CONFIRM = "bracket", "close in", "confirm"
 
 # When a rate in time and one too high are this close, there is nothing left to find.
 PRECISION = 0.01
 # Closing in also ends when the last tries have moved the estimate by less than this.
 SETTLED = 0.006
 LEAST_CLOSING = 6
-# A confirmation at the very limit would pass every second time.
-MARGIN = 0.99
-# After a failed confirmation, and after one with room to spare, when it is worth it. Where one
-# was far from the limit, the next step is as long as two.
-STEP_BACK = 0.98
+# After a confirmation with room to spare, when it is worth it. Where one was far from the limit,
+# the next step is as long as two.
 STEP_UP = 1.05
 WORTH_IT = 1.01
 FIRST_STEP = 1.25
@@ -46,8 +41,49 @@ TRUST = 0.4
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """How long a search may take.
+
+    The most tries that look for a rate in time and one too high, that close in, that confirm;
+    how much longer each kind is than the first; and ``whole_s``, the seconds of all of them at
+    worst. A confirmation at the very limit would pass every second time: the first is at
+    ``margin`` of the estimate, and the rate goes to ``back`` of it after one that failed. Only a
+    ``patient`` search looks for more after one that passed.
+    """
+
+    bracket: int = 8
+    closing: int = 10
+    confirmations: int = 6
+    longer: Mapping[str, int] = field(default_factory=lambda: {BRACKET: 1, CLOSE: 3, CONFIRM: 12})
+    whole_s: float = math.inf
+    margin: float = 0.99
+    back: float = 0.98
+    patient: bool = True
+
+    @property
+    def most_tries(self) -> int:
+        """A search never makes more runs than this."""
+        return self.bracket + self.closing + self.confirmations
+
+    @property
+    def first_s(self) -> float:
+        """So long a first try may be that all together stay within ``whole_s``."""
+        counts = {BRACKET: self.bracket, CLOSE: self.closing, CONFIRM: self.confirmations}
+        return self.whole_s / sum(count * self.longer[kind] for kind, count in counts.items())
+
+
+THOROUGH = Effort()
+# What the figure of a tiny form is for: to show that the way works, and about how fast.
+QUICK = Effort(8, 4, 3, {BRACKET: 1, CLOSE: 1, CONFIRM: 3}, 75.0, 0.9, 0.8, patient=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Try:
-    """One short run: its rate in samples/s, the share of late queries, and what was allowed."""
+    """One short run: its rate in samples/s, the share of late queries, and what was allowed.
+
+    One that ``fell_behind`` answered more slowly than it was asked: in a run that is short beside
+    the latency limit no query need be late for that.
+    """
 
     qps: float
     late_share: float
@@ -56,11 +92,18 @@ class Try:
     tail_ms: float | None
     seconds: float
     purpose: str
+    fell_behind: bool = field(default=False, metadata=WHEN_GIVEN)
 
     @property
     def passed(self) -> bool:
         """Whether few enough queries were late."""
-        return self.late_share <= self.allowed_share
+        return self.late_share <= self.allowed_share and not self.fell_behind
+
+    def in_words(self) -> str:
+        """What came of it."""
+        if self.fell_behind:
+            return "fell behind"
+        return "in time" if self.passed else "too late"
 
     @property
     def excess(self) -> float:
@@ -69,12 +112,14 @@ class Try:
         Without a late query it is that of half a query, the most that such a run can tell.
         """
         share = max(self.late_share, 0.5 / max(self.queries, 1))
+        if self.fell_behind:
+            return USEFUL * 2
         return math.log(share / self.allowed_share) if self.allowed_share > 0 else USEFUL * 2
 
     @property
     def useful(self) -> bool:
         """Whether the share is near the allowed one, and more than nothing."""
-        return self.late_share > 0 and abs(self.excess) <= USEFUL
+        return self.late_share > 0 and not self.fell_behind and abs(self.excess) <= USEFUL
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,43 +134,41 @@ class Found:
 Attempt = Callable[[float, str], Try]
 
 
-def most_tries() -> int:
-    """A search never makes more runs than this."""
-    return BRACKET_TRIES + CLOSING_TRIES + CONFIRMATIONS
-
-
-def search(start: float, attempt: Attempt, least: float = 0.0) -> Found:
+def search(start: float, attempt: Attempt, least: float = 0.0, effort: Effort = THOROUGH) -> Found:
     """The highest rate that passes, found from ``start``; ``attempt(qps, purpose)`` tries one.
 
     It gives up below the rate ``least``.
     """
     tries: list[Try] = []
-    if not _bracket(start, attempt, least, tries):
+    if not _bracket(start, attempt, least, tries, effort):
         return Found(None, tuple(tries), False)
-    _close_in(attempt, tries)
+    _close_in(attempt, tries, effort)
     guess = _estimate(tries)
-    best = _confirm(_highest_in_time(tries) if guess is None else MARGIN * guess, attempt, tries)
-    return Found(best or STEP_BACK * tries[-1].qps, tuple(tries), best is not None)
+    first = _highest_in_time(tries) if guess is None else effort.margin * guess
+    best = _confirm(first, attempt, tries, effort)
+    return Found(best or effort.back * tries[-1].qps, tuple(tries), best is not None)
 
 
-def _confirm(qps: float, attempt: Attempt, tries: list[Try]) -> float | None:
+def _confirm(qps: float, attempt: Attempt, tries: list[Try], effort: Effort) -> float | None:
     """The highest rate that a longer run has confirmed, from ``qps`` downwards or upwards."""
     best: float | None = None
     failed = math.inf
-    back, up = STEP_BACK, STEP_UP
-    for _ in range(CONFIRMATIONS):
+    back, up = effort.back, STEP_UP
+    for _ in range(effort.confirmations):
         tries.append(attempt(qps, CONFIRM))
         last, guess = tries[-1], _estimate(tries) or 0.0
         if last.passed:
             best = qps
+            if not effort.patient:
+                break
             # This long run counts more than all before it, which something may have disturbed.
-            qps = min(MARGIN * max(guess, _meeting([last])), up * qps)
+            qps = min(effort.margin * max(guess, _meeting([last])), up * qps)
             up = up if last.useful else up * up
         else:
             failed = qps
         if best is None:
             lower = back * qps
-            qps = min(lower, max(MARGIN * guess, lower / STEP_UP)) if guess else lower
+            qps = min(lower, max(effort.margin * guess, lower / STEP_UP)) if guess else lower
             back = back if last.useful else back * back
             continue
         if failed < math.inf:
@@ -135,10 +178,12 @@ def _confirm(qps: float, attempt: Attempt, tries: list[Try]) -> float | None:
     return best
 
 
-def _bracket(start: float, attempt: Attempt, least: float, tries: list[Try]) -> bool:
+def _bracket(
+    start: float, attempt: Attempt, least: float, tries: list[Try], effort: Effort
+) -> bool:
     """Try rates until one is in time and one is not; False when none is in time."""
     qps, step = start, FIRST_STEP
-    for _ in range(BRACKET_TRIES):
+    for _ in range(effort.bracket):
         tries.append(attempt(qps, BRACKET))
         passed = any(each.passed for each in tries)
         failed = any(not each.passed for each in tries)
@@ -151,12 +196,12 @@ def _bracket(start: float, attempt: Attempt, least: float, tries: list[Try]) -> 
     return passed
 
 
-def _close_in(attempt: Attempt, tries: list[Try]) -> None:
+def _close_in(attempt: Attempt, tries: list[Try], effort: Effort) -> None:
     """Try where the limit seems to be, until that place settles."""
     if all(each.passed for each in tries):
         return
     guesses: list[float] = []
-    for number in range(CLOSING_TRIES):
+    for number in range(effort.closing):
         guess = _estimate(tries)
         if guess is None:
             low, high = _highest_in_time(tries), _lowest_too_late(tries)
