@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from mlperf_harness.measuring import contention
+from mlperf_harness.measuring import contention, telemetry
 from mlperf_harness.measuring.contention import Reading, Taken, Watch, compared
 from mlperf_harness.measuring.detail_log import DetailLog
+from mlperf_harness.measuring.telemetry import Telemetry
 from mlperf_harness.measuring.verdict import Fault, laid_to
+from mlperf_harness.reporting import summary
 from mlperf_harness.session.quiet import Patience
 from mlperf_harness.settings import Targets
 from mlperf_harness.tuning import targets
@@ -162,3 +166,19 @@ def test_waiting_ends_with_quiet_or_at_its_bound_and_says_both() -> None:
     said.clear()
     assert not long.wait()
     assert len(said) == 1
+
+
+def test_the_table_tells_the_worst_of_what_others_took_once() -> None:
+    def result(name: str, others: float) -> SimpleNamespace:
+        taken = replace(BUSY, others_share=others)
+        seen = Telemetry(taken=taken)
+        told = replace(seen, warnings=tuple(telemetry.warnings(seen, 2)))
+        return SimpleNamespace(scenario=name, telemetry=lambda: (("performance", told),))
+
+    results: Any = SimpleNamespace(results=(result("Server", 0.31), result("Offline", 0.07)))
+    told = " ".join(" ".join(summary._warnings(results, "performance")).split())
+    assert told.startswith("warning (Server): the machine was busy with something else")
+    assert "31 % of 2 cores" in told
+    assert "7.0 %" not in told
+    assert told.endswith("less in Offline")
+    assert list(summary._warnings(results, "find-performance")) == []

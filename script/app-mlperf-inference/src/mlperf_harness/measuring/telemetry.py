@@ -24,6 +24,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 SAMPLE_S = 2.0
 
+BUSY = "the machine was busy with something else"
 # Above these a measurement is worth a warning.
 IDLE_LOAD = 0.25
 HOT_C = 90.0
@@ -125,7 +126,7 @@ def warnings(found: Telemetry, cores: int) -> Iterator[str]:
     load, taken = found.load_before, found.taken
     if taken is not None:
         if taken.disturbs:
-            yield f"the machine was busy with something else: {taken.in_words()}"
+            yield f"{BUSY}: {taken.in_words()}"
     elif load is not None and load > max(IDLE_LOAD * cores, 0.5):
         yield f"the load was {load:g} on {cores_in_words(cores)} at the start"
     yield from _clock_warnings(found)

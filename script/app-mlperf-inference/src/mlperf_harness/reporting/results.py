@@ -184,6 +184,10 @@ class ScenarioResult:
         )
         return tuple((mode, run.circumstances) for mode, run in sides if run is not None)
 
+    def telemetry(self) -> tuple[tuple[str, Telemetry | None], ...]:
+        """What the machine was like, by mode."""
+        return tuple((mode, around.telemetry) for mode, around in self.runs())
+
 
 def scenario_result(
     scenario: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
 from ..wording import cores_in_words, figures
 from .results import FindResult, Problem, Results, ScenarioResult, accuracy_in_words, span
@@ -86,7 +87,7 @@ def _measured(results: Results, asked: Results) -> list[str]:
     """The table of what counts; nothing when only targets were looked for."""
     if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(asked.modes):
         return []
-    return [*_rows(results, asked), *_legend(results), *_warnings(asked), ""]
+    return [*_rows(results, asked), *_legend(results), *_warnings(asked, PERFORMANCE), ""]
 
 
 def _legend(results: Results) -> Iterator[str]:
@@ -101,14 +102,25 @@ def _legend(results: Results) -> Iterator[str]:
         yield f"{MARK} from earlier calls, {span(times)} UTC"
 
 
-def _warnings(results: Results) -> Iterator[str]:
-    """What spoiled measurements, each once with the scenarios that it befell."""
+def _warnings(results: Results, mode: str) -> Iterator[str]:
+    """What spoiled the runs of a mode, each once with the scenarios that it befell.
+
+    How much others took is different in each run: the most of it is told.
+    """
     seen: dict[str, list[str]] = {}
+    busy: list[tuple[float, str, str]] = []
     for result in results.results:
-        run = result.performance_run
-        if run is not None and run.circumstances.telemetry is not None:
-            for text in run.circumstances.telemetry.warnings:
+        telemetry = dict(result.telemetry()).get(mode)
+        for text in telemetry.warnings if telemetry else ():
+            if telemetry and telemetry.taken and text.startswith(BUSY):
+                busy.append((telemetry.taken.share, result.scenario, text))
+            else:
                 seen.setdefault(text, []).append(result.scenario)
+    if busy:
+        _, scenario, text = max(busy)
+        others = [name for _, name, _ in busy if name != scenario]
+        also = f"; less in {', '.join(others)}" if others else ""
+        seen[text + also] = [scenario]
     for text, scenarios in seen.items():
         line = f"warning ({', '.join(scenarios)}): {text}"
         yield from textwrap.wrap(line, WIDTH, subsequent_indent="  ")
@@ -125,7 +137,7 @@ def _found(results: Results) -> list[str]:
         if each.tries:
             lines += ["", f"{each.scenario} search:"]
             lines += _columns([("samples/s", "late", "p99", "verdict", "run"), *tries(each)])
-    return [*lines, ""]
+    return [*lines, *_warnings(results, FIND), ""]
 
 
 def _target(found: FindResult) -> tuple[str, ...]:

@@ -161,7 +161,7 @@ def _attempts(context: Context, effort: Effort) -> Callable[[float, str], Try]:
         first = context.settings.overrides.min_duration or first_try_ms(qps, limit_ms, effort)
         duration = min(first * effort.longer[purpose], MINIMUM_DURATION_MS)
         began = time.monotonic()
-        doing = f"run {number} of at most {effort.most_tries}, {purpose}: {figures(qps)} asked"
+        doing = f"{number}/{effort.most_tries}: {figures(qps)} asked"
         log = _try(context, SERVER, Targets(qps=qps, min_duration_ms=duration), 1, doing)
         tried = judge(log, qps, purpose, time.monotonic() - began)
         if duration < LIMITS_IN_A_TRY * limit_ms:

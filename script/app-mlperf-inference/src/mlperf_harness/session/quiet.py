@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ..measuring import contention
 from ..measuring.contention import Taken
-from ..wording import cores_in_words, duration
+from ..wording import duration
 
 # Nothing of ours runs while we look: above this share it is worth to wait.
 QUIET_SHARE = 0.1
@@ -54,16 +54,12 @@ class Patience:
                 bound = f"waiting, {duration(most)} at most"
                 self.say(f"the machine is busy: {taken.in_words()}; {bound}")
                 told = True
-            self.show(f"waiting for a quieter moment, {_in_short(taken)}", waited, most)
+            self.show(f"waiting, others take {100 * taken.share:.0f} %", waited, most)
         quiet = taken is None or taken.share <= QUIET_SHARE
         if told or not quiet:
             self.left_s = max(0.0, self.left_s - waited)
             self.say(_end(taken, quiet, waited))
         return quiet
-
-
-def _in_short(taken: Taken) -> str:
-    return f"{100 * taken.share:.0f} % of {cores_in_words(taken.cores)} taken"
 
 
 def _end(taken: Taken | None, quiet: bool, waited: float) -> str:
