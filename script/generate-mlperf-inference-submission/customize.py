@@ -31,6 +31,12 @@ TEXTS = {
     "hw_notes_extra": "CM_MLPERF_SUT_HW_NOTES_EXTRA",
     "sw_notes_extra": "CM_MLPERF_SUT_SW_NOTES_EXTRA",
 }
+# What logs of other programs may not tell.
+HANDED = {
+    "system": "CM_MLPERF_SUBMISSION_SYSTEM",
+    "benchmark": "CM_MLPERF_SUBMISSION_MODEL",
+    "scenario": "CM_MLPERF_SUBMISSION_SCENARIO",
+}
 
 
 @siblings.told
@@ -76,7 +82,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def request(env: Mapping[str, Any]) -> Any:
     """The request that the env keys make."""
-    from mlperf_submission import inputs, steps
+    from mlperf_submission import inputs, intake, steps
 
     inferred = ("CM_RUN_MLPERF_SUBMISSION_PREPROCESSOR", "CM_MLPERF_DUPLICATE_SCENARIO_RESULTS")
     return steps.Request(
@@ -89,6 +95,11 @@ def request(env: Mapping[str, Any]) -> Any:
         compare=inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
         fields={name: env[key] for name, key in FIELDS.items() if env.get(key)},
         gpus=nvidia.kinds,
+        handed=intake.Handed(
+            measurements=inputs.optional(env, "CM_MLPERF_SUBMISSION_MEASUREMENTS_FILE"),
+            code=inputs.optional(env, "CM_MLPERF_SUBMISSION_CODE_DIR"),
+            **{name: env.get(key) or "" for name, key in HANDED.items()},
+        ),
         **{name: env.get(key) or "" for name, key in TEXTS.items()},
     )
 

@@ -22,7 +22,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_MLPERF_INFERENCE_RESULTS_DIR_"):
         folder = inputs.folder(env["CM_MLPERF_INFERENCE_RESULTS_DIR_"])
         run = runs.collect(folder).runs[0]
-        described = system.describe(run.results, given, told, told_by, gpus=nvidia.kinds)
+        known = runs.facts(run, nvidia.kinds)
+        described = system.describe(known, given, told, told_by)
         found = {name: (value.text, value.origin) for name, value in described.values.items()}
     else:
         facts = machine.facts(nvidia.kinds())

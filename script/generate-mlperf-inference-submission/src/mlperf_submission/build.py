@@ -19,7 +19,7 @@ from mlperf_harness.reporting.results import private_folder, sweep
 from . import layouts, names, texts, truncate
 from .errors import SubmissionError
 from .layouts import Cell, Layout
-from .runs import BenchmarkRun
+from .sources import MEASUREMENTS, README, USER_CONF, BenchmarkRun, Document, Sources, as_object
 
 T = TypeVar("T")
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
@@ -75,7 +75,7 @@ def build(
     """
     check_name(order.submitter, "--submitter")
     for part in parts:
-        check_name(part.run.results.sut, "the name of the system")
+        check_name(part.run.sut, "the name of the system")
     refuse_foreign(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent.glob(f".{target.name}.*"))
@@ -135,28 +135,36 @@ def _fill(folder: Path, parts: Sequence[Part], order: Order) -> Built:
     notes: list[str] = []
     cleared: set[Path] = set()
     for part in parts:
-        results = part.run.results
-        benchmark = names.official(results.benchmark)
-        for scenario in part.run.scenarios:
-            cell = Cell(order.layout, root, results.sut, benchmark, scenario)
+        run, benchmark = part.run, names.official(part.run.benchmark)
+        for scenario, sources in run.scenarios.items():
+            cell = Cell(order.layout, root, run.sut, benchmark, scenario)
             _clear(cell, cleared)
-            missing = _scenario(cell, part.run.tree.scenario(scenario))
-            notes += [
-                f"{results.sut} {benchmark} {scenario}: {each} is missing" for each in missing
-            ]
+            missing = _scenario(cell, sources)
+            notes += [f"{run.sut} {benchmark} {scenario}: {each} is missing" for each in missing]
             made.append(cell)
-        _json(root / layouts.SYSTEMS / f"{results.sut}.json", part.system)
-        _write(root / order.layout.code / benchmark / "README.md", texts.code(results))
+        _json(root / layouts.SYSTEMS / f"{run.sut}.json", part.system)
+        _code(root / order.layout.code / benchmark, run.code)
     _documents(root, parts, order)
     return Built(tuple(made), tuple(notes))
+
+
+def _code(target: Path, source: Document) -> None:
+    """The code of a benchmark: a text that says where it is, or a copy of a folder."""
+    if isinstance(source, str):
+        _write(target / "README.md", source)
+        return
+    hidden = shutil.ignore_patterns(".*", "__pycache__", "*.pyc")
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=hidden)
 
 
 def _documents(root: Path, parts: Sequence[Part], order: Order) -> None:
     """The files about all that a submitter hands in; logs are cut last."""
     if order.division == "open":
         here = {each.name: names.official(each.name) for each in _benchmarks(root)}
-        _json(root / layouts.MAPPING, {**here, **names.mapping(root)})
-    _write(root / layouts.CALIBRATION, texts.calibration([part.run.results for part in parts]))
+        told = {name: to for part in parts for name, to in part.run.mapping.items()}
+        _json(root / layouts.MAPPING, {**here, **names.mapping(root), **told})
+    _write(root / layouts.CALIBRATION, texts.calibration(part.run.calibration for part in parts))
     if order.truncated:
         truncate.truncate_all(root)
 
@@ -177,28 +185,32 @@ def _clear(cell: Cell, cleared: set[Path]) -> None:
             cleared.add(folder)
 
 
-def _scenario(cell: Cell, source: Path) -> list[str]:
+def _scenario(cell: Cell, sources: Sources) -> list[str]:
     """Copy one scenario; returns the names of what the runs do not hold."""
-    missing = _copy(source / "performance" / "run_1", cell.run, LOGS)
-    missing += _copy(source / "accuracy", cell.accuracy, ACCURACY)
-    missing += _copy(source, cell.measurements, ("user.conf", "README.md"))
-    readme = cell.measurements / "README.md"
-    if readme.is_file():
-        _write(readme, texts.without_places(readme.read_text(encoding="utf-8")))
-    described = source / "measurements.json"
-    name = cell.layout.measurement_file(cell.system, cell.scenario)
-    if described.is_file():
-        told = json.loads(described.read_text(encoding="utf-8"))
-        _json(cell.measurements / name, {key: told.get(key, "") for key in MEASUREMENT_KEYS})
-    else:
-        missing.append("measurements.json")
+    missing = _copy(sources.performance, cell.run, LOGS)
+    missing += _copy(sources.accuracy, cell.accuracy, ACCURACY)
+    truncate.state(cell.accuracy)
+    missing += _described(cell, sources)
     if cell.layout.mlperf_conf:
         _write(cell.measurements / "mlperf.conf", texts.LOADGEN_CONF)
-    for test in sorted(
-        path.name for path in layouts.folders(source) if path.name.startswith("TEST")
-    ):
-        _test(cell.compliance(test), source / test)
-    return missing + _power(cell, source)
+    for test, folder in sources.tests.items():
+        _test(cell.compliance(test), folder)
+    return missing + _power(cell, sources.home)
+
+
+def _described(cell: Cell, sources: Sources) -> list[str]:
+    """Write what describes the runs of a scenario; returns the names of what is missing."""
+    found = {name: sources.text(name) for name in (USER_CONF, README)}
+    for name, text in found.items():
+        if text is not None:
+            _write(cell.measurements / name, texts.without_places(text) if name == README else text)
+    missing = [name for name, text in found.items() if text is None]
+    told = as_object(sources.text(MEASUREMENTS))
+    if told is None:
+        return [*missing, MEASUREMENTS]
+    name = cell.layout.measurement_file(cell.system, cell.scenario)
+    _json(cell.measurements / name, {key: told.get(key, "") for key in MEASUREMENT_KEYS})
+    return missing
 
 
 def _power(cell: Cell, source: Path) -> list[str]:

@@ -24,6 +24,11 @@ def complete(advice: str, results: Results, scenario: str = "") -> str:
     )
 
 
+def elsewhere(advice: str) -> str:
+    """An advice about runs that another program has made, which also makes them again."""
+    return GENERAL.sub("with the program that made it, and generate the tree again", advice)
+
+
 def _command(general: str, options: str, results: Results, scenario: str) -> str:
     """``general`` are variations with commas before them, ``options`` those that it has already."""
     tags = [tag for tag in general.split(",") if tag and tag not in STYLES.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,69 +14,63 @@ from mlperf_harness.errors import HarnessError
 from mlperf_harness.reporting.results import Results, Tree
 from mlperf_harness.settings import ACCURACY, FIND, PERFORMANCE
 
+from . import intake, system, texts
 from .errors import SubmissionError
 from .layouts import folders
+from .sources import BenchmarkRun, Found, Sources
 
 SUFFIX = "_results"
 VALID = "valid"
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkRun:
-    """One benchmark on one system: what results.json tells, and the folders of its runs."""
-
-    results: Results
-    tree: Tree
-    scenarios: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Everything in a folder of results, and what was left out and why."""
-
-    runs: tuple[BenchmarkRun, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def joined(self, other: Found) -> Found:
-        """Both together."""
-        return Found(self.runs + other.runs, self.notes + other.notes)
-
-
-def collect(folder: Path) -> Found:
+def collect(folder: Path, handed: intake.Handed | None = None) -> Found:
     """The finished benchmarks below ``folder``: a results_dir or its ``valid_results``.
 
+    Runs of other programs count too; ``handed`` is what a person says of them.
     Raises SubmissionError when there are none.
     """
+    begun = [(tree, sorted(tree.root.glob("*/*/result.json"))) for tree in _trees(folder)]
+    own = [(tree, made) for tree, made in begun if made]
+    whole = [tree for tree, _ in own if (tree.root / "results.json").is_file()]
+    interrupted = [_interrupted(tree.root, made) for tree, made in own if tree not in whole]
+    skipped = [tree.root for tree, _ in own]
+    told = handed or intake.Handed()
     found = Found()
-    interrupted = []
-    for tree in _trees(folder):
-        made = sorted(tree.root.glob("*/*/result.json"))
-        if made and (tree.root / "results.json").is_file():
-            found = found.joined(_finished(tree))
-        elif made:
-            interrupted.append(_interrupted(tree.root, made))
-    if interrupted and not found.runs:
-        first = interrupted[0]
-        raise SubmissionError(
-            f"the runs of {first.name} were interrupted; there are {first.left}",
-            f"finish them, these are kept: {first.command}",
-            "no-results",
-        )
+    for each in map(_finished, whole):
+        found = found.joined(each)
+    for styled in _styled(folder) or [folder]:
+        found = found.joined(intake.collect(styled, told, skipped))
     if not found.runs:
-        raise SubmissionError(
-            f"no finished results in {folder}" + "".join(f"; {note}" for note in found.notes),
-            "give the --results_dir of a run-mlperf,inference command, and let that command end",
-            "no-results",
-        )
+        raise _nothing(folder, found, interrupted)
     return found.joined(Found((), tuple(each.note for each in interrupted)))
+
+
+def _nothing(folder: Path, found: Found, interrupted: Sequence[Interrupted]) -> SubmissionError:
+    """Why there is nothing to make a tree of."""
+    if interrupted:
+        first = interrupted[0]
+        told = f"the runs of {first.name} were interrupted; there are {first.left}"
+        hint = f"finish them, these are kept: {first.command}"
+    else:
+        told = f"no finished results in {folder}" + "".join(f"; {note}" for note in found.notes)
+        hint = (
+            "give the --results_dir of a run-mlperf,inference command, and let that command end; "
+            "or a folder with logs of LoadGen (mlperf_log_detail.txt)"
+        )
+    return SubmissionError(told, hint, "no-results")
+
+
+def facts(run: BenchmarkRun, gpus: system.Gpus = tuple) -> Mapping[str, system.Value]:
+    """What is known of the system of a run, as ``system.describe`` takes it."""
+    return system.of_results(run.results, gpus) if run.results else run.facts
 
 
 def _trees(folder: Path) -> Iterator[Tree]:
     for styled in _styled(folder):
         style = styled.name.removesuffix(SUFFIX)
-        for system in folders(styled):
-            for benchmark in folders(system):
-                yield Tree(styled.parent, style, system.name, benchmark.name)
+        for machine in folders(styled):
+            for benchmark in folders(machine):
+                yield Tree(styled.parent, style, machine.name, benchmark.name)
 
 
 def _finished(tree: Tree) -> Found:
@@ -88,7 +82,19 @@ def _finished(tree: Tree) -> Found:
         return Found((), (f"{name} is left out: {error}",))
     foreign = _foreign(results)
     scenarios = tuple(each for each in _scenarios(tree) if each not in foreign)
-    return Found((BenchmarkRun(results, tree, scenarios),), tuple(foreign.values()))
+    run = BenchmarkRun(
+        sut=results.sut,
+        benchmark=results.benchmark,
+        round=results.round,
+        division=results.division,
+        category=results.category,
+        device=results.device,
+        scenarios={each: Sources.of_harness(tree.scenario(each)) for each in scenarios},
+        code=texts.code(results),
+        calibration=texts.calibrated(results),
+        results=results,
+    )
+    return Found((run,), tuple(foreign.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from mlperf_catalog import rounds
 
 from . import (
     build,
+    category,
     checks,
     commands,
     infer,
+    intake,
     layouts,
     names,
     official,
@@ -29,6 +32,7 @@ from . import (
 from .checks.base import ERROR, Finding, log, read_object
 from .errors import SubmissionError
 from .layouts import Tree
+from .sources import BenchmarkRun, Found
 from .system import Asker, Description
 from .verdict import Verdict, judge
 
@@ -56,6 +60,7 @@ class Request:
     hw_notes_extra: str = ""
     sw_notes_extra: str = ""
     gpus: system.Gpus = tuple
+    handed: intake.Handed = field(default_factory=intake.Handed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +86,13 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
         raise SubmissionError(
             "nobody is named who hands in", "give --submitter=NAME", "needs-input"
         )
-    found = runs.collect(request.results_dir)
-    chosen = _chosen(found, request)
+    handed = replace(request.handed, division=request.division, round=request.round)
+    found = runs.collect(request.results_dir, handed)
+    chosen: Sequence[BenchmarkRun] = _chosen(found, request)
     layout = layouts.of_round(request.round or _one_round(chosen))
     division = _one_division(chosen, request)
+    settled = category.settle(chosen, layout.round, division, partial(_category, request))
+    chosen = settled.runs
     described = _describe(request, chosen, division, ask)
     added: list[str] = []
 
@@ -95,27 +103,28 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
         for path, text in summary.readmes(tree):
             path.write_text(text, encoding="utf-8")
 
-    parts = [build.Part(run, described[run.results.sut].document()) for run in chosen]
+    notes = (*found.notes, *settled.notes)
+    parts = [build.Part(run, described[run.sut].document()) for run in chosen]
     order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
     built = build.build(request.submission_dir, parts, order, finish)
     tree = Tree(request.submission_dir, layout)
     verdict = judge([_typed(finding, chosen) for finding in checks.check(tree)])
     rows = report(tree, verdict, described, compare=request.compare)
-    told = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
+    line = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
     lines = (
         *_description_lines(described),
-        *("", told, f"report:  {report_folder(tree.root) / 'report.html'}"),
-        *(line for note in (*found.notes, *added) for line in wrapped(note, "note:    ", " " * 9)),
+        *("", line, f"report:  {report_folder(tree.root) / 'report.html'}"),
+        *(line for note in (*notes, *added) for line in wrapped(note, "note:    ", " " * 9)),
         *("", *result_lines(rows)),
         *("", *verdict_lines(verdict)),
     )
-    notes = [*found.notes, *built.notes, *added]
-    return Answer(lines, {**_data(tree, verdict, rows, described), "notes": notes}, verdict)
+    everything = [*notes, *built.notes, *added]
+    return Answer(lines, {**_data(tree, verdict, rows, described), "notes": everything}, verdict)
 
 
-def _chosen(found: runs.Found, request: Request) -> list[runs.BenchmarkRun]:
+def _chosen(found: Found, request: Request) -> list[BenchmarkRun]:
     """The runs on the device that is asked for; raises SubmissionError when there are none."""
-    chosen = [run for run in found.runs if request.device in ("", run.results.device)]
+    chosen = [run for run in found.runs if request.device in ("", run.device)]
     if not chosen:
         raise SubmissionError(
             f"no results for the device {request.device} in {request.results_dir}",
@@ -125,8 +134,8 @@ def _chosen(found: runs.Found, request: Request) -> list[runs.BenchmarkRun]:
     return chosen
 
 
-def _one_division(chosen: Sequence[runs.BenchmarkRun], request: Request) -> str:
-    divisions = {request.division or run.results.division for run in chosen}
+def _one_division(chosen: Sequence[BenchmarkRun], request: Request) -> str:
+    divisions = {request.division or run.division for run in chosen}
     if len(divisions) > 1:
         raise SubmissionError(
             "the results are of several divisions: " + ", ".join(sorted(divisions)),
@@ -135,19 +144,21 @@ def _one_division(chosen: Sequence[runs.BenchmarkRun], request: Request) -> str:
     return divisions.pop()
 
 
-def _typed(finding: Finding, chosen: Sequence[runs.BenchmarkRun]) -> Finding:
+def _typed(finding: Finding, chosen: Sequence[BenchmarkRun]) -> Finding:
     """The finding with the very command that makes its runs, where it is about runs."""
     parts = finding.where.split("/")
     for run in chosen:
-        found = run.results
-        if parts[3:5] == [found.sut, names.official(found.benchmark)]:
+        if parts[3:5] == [run.sut, names.official(run.benchmark)]:
             scenario = parts[5] if len(parts) > 5 else ""
-            return replace(finding, mend=commands.complete(finding.mend, found, scenario))
+            mend = commands.elsewhere(finding.mend)
+            if run.results:
+                mend = commands.complete(finding.mend, run.results, scenario)
+            return replace(finding, mend=mend)
     return finding
 
 
-def _one_round(chosen: Sequence[runs.BenchmarkRun]) -> str:
-    asked = sorted({run.results.round for run in chosen})
+def _one_round(chosen: Sequence[BenchmarkRun]) -> str:
+    asked = sorted({run.round for run in chosen})
     if len(asked) > 1:
         raise SubmissionError(
             f"the results are of several rounds: {', '.join(asked)}",
@@ -157,39 +168,48 @@ def _one_round(chosen: Sequence[runs.BenchmarkRun]) -> str:
 
 
 def _describe(
-    request: Request, chosen: Sequence[runs.BenchmarkRun], division: str, ask: Asker | None
+    request: Request, chosen: Sequence[BenchmarkRun], division: str, ask: Asker | None
 ) -> dict[str, Description]:
     """One description for each system; its framework and notes may come from several runs."""
     found: dict[str, Description] = {}
     for run in chosen:
-        if run.results.sut in found:
+        if run.sut in found:
             continue
-        given = {
-            **request.fields,
-            "division": division,
-            "submitter": request.submitter,
-            "system_type": request.category or run.results.category,
-        }
+        given = {**request.fields, "submitter": request.submitter}
+        given |= {"division": request.division, "system_type": request.category}
         told, told_by = _told(request, run)
-        described = system.describe(run.results, given, told, told_by, ask, request.gpus)
-        found[run.results.sut] = _with_notes(described, request)
+        decided = {"division": division, "system_type": run.category}
+        known = {**runs.facts(run, request.gpus), **_values(decided)}
+        described = system.describe(known, given, told, told_by, ask)
+        found[run.sut] = _with_notes(described, request)
         _remember(described, run)
     return found
 
 
-def _told(request: Request, run: runs.BenchmarkRun) -> tuple[dict[str, str], str]:
+def _values(texts: Mapping[str, str]) -> dict[str, system.Value]:
+    """What the runs tell, or were measured for."""
+    return {name: system.Value(text, system.RESULTS) for name, text in texts.items() if text}
+
+
+def _category(request: Request, run: BenchmarkRun) -> str:
+    """The category that a person tells; empty where nobody does."""
+    return request.category or _told(request, run)[0].get("system_type", "")
+
+
+def _told(request: Request, run: BenchmarkRun) -> tuple[dict[str, str], str]:
     if request.system_file is not None:
         return system.read_file(request.system_file), request.system_file.name
     kept = _kept(run)
     return (system.read_file(kept), kept.name) if kept and kept.is_file() else ({}, "")
 
 
-def _kept(run: runs.BenchmarkRun) -> Path | None:
+def _kept(run: BenchmarkRun) -> Path | None:
     """Where answers about a machine are kept: beside its targets."""
-    return Path(run.results.sut_file).with_name(ANSWERS) if run.results.sut_file else None
+    kept = run.results.sut_file if run.results else ""
+    return Path(kept).with_name(ANSWERS) if kept else None
 
 
-def _remember(described: Description, run: runs.BenchmarkRun) -> None:
+def _remember(described: Description, run: BenchmarkRun) -> None:
     """Keep what a person has answered, so that it is asked once."""
     answers = {name: v.text for name, v in described.values.items() if v.origin == "answer"}
     kept = _kept(run)

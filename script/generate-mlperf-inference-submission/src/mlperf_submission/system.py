@@ -15,7 +15,6 @@ from .errors import SubmissionError
 from .fields import POWER_CAPACITY, UNKNOWN, Field, of_division
 
 RESULTS, MACHINE, DEFAULT, OPEN = "results", "this machine", "default", "not known"
-USUAL = {"number_of_nodes": "1", "status": "available", "host_networking_topology": UNKNOWN}
 # The fields about an accelerator that do not apply to a system without one.
 ACCELERATOR = (
     *("model_name", "host_interconnect", "interconnect"),
@@ -33,6 +32,13 @@ class Value:
     origin: str
 
 
+USUAL = {
+    "number_of_nodes": Value("1", DEFAULT),
+    "status": Value("available", DEFAULT),
+    "host_networking_topology": Value(UNKNOWN, DEFAULT),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
     """All fields of a system, and those that nobody could tell."""
@@ -46,22 +52,20 @@ class Description:
 
 
 def describe(
-    results: Results,
+    known: Mapping[str, Value],
     given: Mapping[str, str],
     told: Mapping[str, str],
     told_by: str,
     ask: Asker | None = None,
-    gpus: Gpus = tuple,
 ) -> Description:
-    """Join what is known: options ``given``, then the file ``told``, then what was found out.
+    """Join options ``given``, then the file ``told``, then what is ``known`` of the runs.
 
-    ``ask`` gets a field that is still open and returns its value, or nothing; ``gpus`` tells what
-    GPUs this machine has, as ``machine.facts`` takes them.
+    ``ask`` gets a field that is still open and returns its value, or nothing.
     Raises SubmissionError for an unknown field in the file.
     """
-    fields = _fields(given.get("division", results.division), told, told_by)
-    found = {**_from_results(results), **_detected(results, gpus)}
-    found["is_network"] = Value("true", DEFAULT)
+    found = {**USUAL, **known, "is_network": Value("true", DEFAULT)}
+    division = given.get("division") or (found["division"].text if "division" in found else "")
+    fields = _fields(division, told, told_by)
     values: dict[str, Value] = {}
     questions = []
     for field in fields:
@@ -104,8 +108,15 @@ def _asked(ask: Asker | None, field: Field) -> Value | None:
     return Value(answer, "answer") if answer else None
 
 
+def of_results(results: Results, gpus: Gpus = tuple) -> dict[str, Value]:
+    """What our harness recorded, and what this machine tells if it is the one that ran.
+
+    ``gpus`` tells what GPUs this machine has, as ``machine.facts`` takes them.
+    """
+    return {**_from_results(results), **_detected(results, gpus)}
+
+
 def _from_results(results: Results) -> dict[str, Value]:
-    """What the runs themselves recorded."""
     told = results.host
     stack = [f"Python {told.python}"]
     stack += [f"{name} {version}" for name, version in sorted(results.versions.items())]
@@ -121,11 +132,13 @@ def _from_results(results: Results) -> dict[str, Value]:
         "sw_notes": _note(results),
     }
     found = {name: Value(text, RESULTS) for name, text in texts.items() if text}
-    found |= {name: Value(text, DEFAULT) for name, text in USUAL.items()}
-    if results.device == "cpu":
-        found |= {f"accelerator_{name}": Value(UNKNOWN, RESULTS) for name in ACCELERATOR}
-        found["accelerators_per_node"] = Value("0", RESULTS)
-    return found
+    return found | (without_accelerator() if results.device == "cpu" else {})
+
+
+def without_accelerator() -> dict[str, Value]:
+    """The fields about accelerators of a run on a CPU."""
+    found = {f"accelerator_{name}": Value(UNKNOWN, RESULTS) for name in ACCELERATOR}
+    return {**found, "accelerators_per_node": Value("0", RESULTS)}
 
 
 def _framework(results: Results) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from mlperf_harness.reporting.results import Results
 
@@ -36,17 +36,19 @@ def code(results: Results) -> str:
     )
 
 
-def calibration(results: Sequence[Results]) -> str:
-    """calibration.md: how numbers of lower precision were chosen, or that there were none."""
-    lines = ["# Calibration", ""]
-    for each in sorted({(r.benchmark, r.backend, str(r.model["precision"])) for r in results}):
-        benchmark, backend, precision = each
-        if precision == "int8":
-            how = (
-                "post-training quantization by the script `quantize-ml-model`, with the samples of "
-                "the calibration list of the benchmark and no sample of the accuracy run"
-            )
-        else:
-            how = "no quantization, so no calibration data was used"
-        lines.append(f"- {benchmark} with {backend}, {precision}: {how}.")
-    return "\n".join(lines) + "\n"
+def calibrated(results: Results) -> str:
+    """A line about how numbers of lower precision were chosen, or that there were none."""
+    precision = str(results.model["precision"])
+    if precision == "int8":
+        how = (
+            "post-training quantization by the script `quantize-ml-model`, with the samples of "
+            "the calibration list of the benchmark and no sample of the accuracy run"
+        )
+    else:
+        how = "no quantization, so no calibration data was used"
+    return f"- {results.benchmark} with {results.backend}, {precision}: {how}."
+
+
+def calibration(lines: Iterable[str]) -> str:
+    """calibration.md of what is known about each benchmark."""
+    return "\n".join(["# Calibration", "", *sorted(set(lines))]) + "\n"

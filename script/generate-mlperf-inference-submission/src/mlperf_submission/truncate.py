@@ -42,6 +42,12 @@ def genuine(content: bytes) -> bool:
     )
 
 
+def cut(log: Path) -> bool:
+    """Whether a log was cut already."""
+    with log.open("rb") as file:
+        return GAP.strip() in file.read(LIMIT)
+
+
 def needed(folder: Path) -> bool:
     """Whether the log in ``folder`` is longer than a submission may hold."""
     log = folder / LOG
@@ -79,6 +85,14 @@ def truncate_all(root: Path) -> list[Truncated]:
     """Cut every accuracy log below ``root``, in a fixed order."""
     made = (truncate(log.parent) for log in sorted(root.rglob(LOG)))
     return [each for each in made if each is not None]
+
+
+def state(folder: Path) -> None:
+    """See to the hash of a log that is not cut, where accuracy.txt has none."""
+    log = folder / LOG
+    there = log.is_file() and (folder / TEXT).is_file()
+    if there and not stated_hash(folder) and not cut(log):
+        _state(folder / TEXT, sha256(log))
 
 
 def _state(path: Path, whole: str) -> None:

@@ -86,7 +86,7 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
         size = f"{log_file.stat().st_size / 1024:.0f} KiB"
         hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
         yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
-    whole = log_file.is_file() and not _cut(log_file)
+    whole = log_file.is_file() and not truncate.cut(log_file)
     if stated and whole and sha256(log_file) != stated:
         found = "the log is not the one whose hash accuracy.txt holds"
         yield FOREIGN.broken(where, found, RERUN)
@@ -122,11 +122,6 @@ def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Itera
             yield replace(found, severity=NATURE) if form(cell) else found
 
 
-def _cut(path: Path) -> bool:
-    with path.open("rb") as file:
-        return truncate.GAP.strip() in file.read(truncate.LIMIT)
-
-
 def shown(path: Path) -> str:
     """A log of answers, or the first and the last part of one that would fill the memory."""
     size = path.stat().st_size
@@ -153,7 +148,7 @@ def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
     # An answer may be longer than what a cut log keeps of its beginning.
     if not BEGINNING.match(told) or not told.endswith("]"):
         yield ANSWERS.broken(where, "it is no list of answers", RERUN)
-    elif _cut(path) and not truncate.genuine(path.read_bytes()):
+    elif truncate.cut(path) and not truncate.genuine(path.read_bytes()):
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
     sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
     yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)

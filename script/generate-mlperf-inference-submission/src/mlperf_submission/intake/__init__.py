@@ -1,0 +1,7 @@
+"""Runs that other programs made: results of upstream CM and MLC, and bare logs of LoadGen."""
+
+from __future__ import annotations
+
+from .collect import Handed, collect
+
+__all__ = ["Handed", "collect"]

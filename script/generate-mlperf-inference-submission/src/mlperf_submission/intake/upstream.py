@@ -1,0 +1,104 @@
+"""What CM and MLC leave beside LoadGen's logs: facts of the system, of the model, of the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ..build import MEASUREMENT_KEYS
+from ..fields import FIELDS, NETWORK_FIELDS
+from ..sources import as_object
+from ..system import Value, without_accelerator
+
+META = "system_meta.json"
+SUT_INFO = ("mlc-sut-info.json", "cm-sut-info.json")
+HOST_INFO = ("mlc-host-info.json", "cm-host-info.json")
+# What they write for what they do not know.
+NOTHING = ("", "undefined", "none", "null", "tbd", "default")
+# Those are said anew for every submission.
+OWNERS = ("submitter", "division", "system_type")
+DEVICE = re.compile(r"(?:^|[-_])(cpu|cuda|gpu|rocm|tpu|qaic)(?=$|[-_])")
+
+
+def read(folders: Iterable[Path], names: Iterable[str]) -> dict[str, object]:
+    """The first JSON object with one of these names in one of the folders; empty where none is."""
+    wanted = tuple(names)
+    for path in (folder / name for folder in folders for name in wanted):
+        found = as_object(path.read_text("utf-8", "replace")) if path.is_file() else None
+        if found is not None:
+            return found
+    return {}
+
+
+def known(told: Mapping[str, object]) -> dict[str, str]:
+    """The keys of a file that say something, as texts."""
+    texts = {name: str(value).strip() for name, value in told.items() if value is not None}
+    return {name: text for name, text in texts.items() if text.lower() not in NOTHING}
+
+
+def facts(folders: Iterable[Path]) -> dict[str, Value]:
+    """Fields of the system's description."""
+    places = tuple(folders)
+    told = known(read(places, (META,)))
+    sut = known(read(places, SUT_INFO))
+    names = {field.name for field in (*FIELDS, *NETWORK_FIELDS)} - set(OWNERS)
+    found = {name: Value(told[name], META) for name in names & set(told)}
+    framework = told.get("framework") or " ".join(
+        word for word in (sut.get("framework"), sut.get("framework_version")) if word
+    )
+    if framework:
+        found["framework"] = Value(framework, META)
+    return found
+
+
+def owned(folders: Iterable[Path], name: str) -> str:
+    """Division or category as the runs were told, empty where they were not."""
+    return known(read(folders, (META,))).get(name, "")
+
+
+def device(folders: Iterable[Path], system: str) -> str:
+    """What a system computes with: as it says itself, or as its name does."""
+    told = known(read(folders, SUT_INFO)).get("device", "")
+    named = DEVICE.search(system)
+    return told or (named.group(1) if named else "")
+
+
+def of_device(name: str) -> dict[str, Value]:
+    """What the device tells about the system."""
+    return without_accelerator() if name == "cpu" else {}
+
+
+def measurements(folders: Iterable[Path]) -> Path | None:
+    """The file that describes the implementation: by its keys, as its name differs by round."""
+    return next((path for path in _objects(folders) if _describes(path)), None)
+
+
+def _objects(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted(folder.glob("*.json"))
+
+
+def _describes(path: Path) -> bool:
+    # Logs of answers are no place to look.
+    if path.name.startswith("mlperf_log") or path.stat().st_size > 1 << 16:
+        return False
+    found = as_object(path.read_text("utf-8", "replace"))
+    return found is not None and set(MEASUREMENT_KEYS) <= set(found)
+
+
+def code(folders: Iterable[Path], benchmark: str, system: str) -> str:
+    """README.md in the place of the code: whose it is and in which revision, as far as told."""
+    places = tuple(folders)
+    sut, host = known(read(places, SUT_INFO)), known(read(places, HOST_INFO))
+    lines = [f"# {benchmark}: implementation", ""]
+    words = {name: sut.get(name, "") for name in ("implementation", "framework", "device")}
+    if any(words.values()):
+        told = (f"{name} {text}" for name, text in words.items() if text)
+        lines += [f"The runs of {system} were made with: {', '.join(told)}.", ""]
+    repository = host.get("mlc_repo_name") or host.get("cm_repo_name")
+    revision = host.get("mlc_repo_git_hash") or host.get("cm_repo_git_hash")
+    if repository:
+        at = f", revision `{revision}`" if revision else ""
+        lines += [f"Automation: `{repository}`{at}.", ""]
+    return "\n".join([*lines, "The README.md of each scenario says how it was run.", ""])
