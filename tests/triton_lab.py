@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from support import ROOT, Home
+
+SOURCES = [ROOT / "script" / alias / "src" for alias in ("run-triton-server", "get-triton-client")]
+for folder in SOURCES:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 TAGS = "get,triton-server,_wheel,_onnxruntime,_openvino"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,11 @@ PATH={scripts}:$PATH
 LD_LIBRARY_PATH={libraries}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}
 export PATH LD_LIBRARY_PATH
 unset PYTHONHOME
-exec {tree}/bin/tritonserver \\
-  --backend-directory {tree}/backends --cache-directory {tree}/caches "$@"
+{alias}exec {server} --backend-directory {tree}/backends --cache-directory {tree}/caches "$@"
 """
+# The server hands the path of the stub to a shell as it is: a name without blanks stands for it.
+ALIAS, ALIASED = "exec 9< {tree}\n", "/proc/self/fd/9"
+PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -179,14 +182,16 @@ def put_stub(tree: Path, version: str) -> Path:
 
 def write_launcher(path: Path, python: str, libraries: Path, tree: Path) -> Path:
     """A program ``tritonserver`` that starts the server with all that it needs."""
-    from shlex import quote
-
-    path.parent.mkdir(exist_ok=True)
+    place = shlex.quote(str(tree))
+    plain = PLAIN.fullmatch(str(tree))
     text = LAUNCHER.format(
-        scripts=quote(os.path.dirname(python)),
-        libraries=quote(str(libraries)),
-        tree=quote(str(tree)),
+        scripts=shlex.quote(os.path.dirname(python)),
+        libraries=shlex.quote(str(libraries)),
+        server=shlex.quote(f"{tree}/bin/{TOOL}"),
+        alias="" if plain else ALIAS.format(tree=place),
+        tree=place if plain else ALIASED,
     )
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
     return path

@@ -2,3 +2,4 @@
 
 import benchmark_lab  # noqa: F401
 import triton_client_lab  # noqa: F401
+import triton_lab  # noqa: F401

@@ -1,0 +1,130 @@
+"""The programs: ``run``, ``stop`` and ``print``, each on a JSON file.
+
+What comes out, a failure too, is written to the file that the request names as its ``answer``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kserve import KserveError, Options, connect
+
+from . import background, foreground, server, server_log
+from .container import Container, devices, usual_ports
+from .errors import ServerError
+from .settings import Ports
+from .wanted import Wanted
+
+Asked = Mapping[str, Any]
+
+
+def say(line: str) -> None:
+    """One line for whoever watches."""
+    print(line, flush=True)
+
+
+def main(words: list[str]) -> int:
+    """Do what the first word says; 0 also for a failure that the answer tells."""
+    name, path = words
+    asked: Asked = json.loads(Path(path).read_text(encoding="utf-8"))
+    foreground.stop_on_signals()
+    try:
+        answer: Asked = PROGRAMS[name](asked)
+    except ServerError as error:
+        answer = {"failure": {"kind": error.kind, "text": str(error), "hint": error.hint}}
+    except foreground.Stopped as stop:
+        say(f"ended by {stop}; the server is down")
+        return stop.status
+    Path(asked["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
+    return 0
+
+
+def _run(asked: Asked) -> Asked:
+    """A server in the foreground, in the background, or one that is there already."""
+    if asked.get("url"):
+        return _use(asked)
+    wanted = _wanted(asked)
+    if not asked["background"]:
+        with server.running(wanted, Path(asked["folder"])) as found:
+            _show(found)
+            status = foreground.follow(found.kept, found.keeper, say)
+        text = f"the server has ended with status {status}"
+        raise ServerError("server-failed", text, _log(found))
+    found = server.start(wanted, background.new_place(), owned=False)
+    facts = background.note(found)
+    _show(found)
+    say(f"end it: cm run script --tags=stop,triton-server --port={found.ports.http}")
+    return facts
+
+
+def _log(found: server.Server) -> str:
+    return f"its whole log: {found.kept.log}"
+
+
+def _wanted(asked: Asked) -> Wanted:
+    ports = Ports(*asked["ports"]) if asked["ports"] else None
+    keys = ("launcher", "repository", "host", "timeout_s", "engine", "image")
+    given = {key: asked[key] for key in keys if key in asked}
+    return Wanted(models=tuple(asked["models"]), more=tuple(asked["more"]), ports=ports, **given)
+
+
+def _show(found: server.Server) -> None:
+    import shlex
+
+    say(shlex.join(found.kept.command))
+    for line in server_log.shown(found.log()):
+        say(line)
+    say(_log(found))
+
+
+def _use(asked: Asked) -> Asked:
+    """Wait for the models of a server that is there; it is not ours to end."""
+    deadline = time.monotonic() + float(asked["timeout_s"])
+    try:
+        with connect(asked["url"], options=Options(timeout=server.ASK_S)) as connection:
+            server.wait_ready(connection, asked["models"], deadline)
+            told = connection.server()
+    except KserveError as error:
+        raise ServerError("server-failed", f"{asked['url']}: {error}", error.hint) from error
+    say(f"{asked['url']}: {told.name} {told.version}, ready")
+    return {"url": asked["url"], "grpc_url": ""}
+
+
+def _stop(asked: Asked) -> Asked:
+    ended = background.stop(asked.get("port"))
+    for facts in ended:
+        say(f"ended: the server at {facts['url']}")
+    if not ended:
+        say("no server of ours is in the background")
+    return {"ended": [dict(facts) for facts in ended]}
+
+
+def _print(asked: Asked) -> Asked:
+    """The command lines of both containers."""
+    import shlex
+
+    ports = Ports(*asked["ports"]) if asked["ports"] else usual_ports()
+    found = devices()
+    one = Container(asked["engine"], asked["image"], asked["repository"], "triton-server", found)
+    other = Container(asked["engine"], asked["sdk_image"], asked["repository"], "", ())
+    lines = {
+        "server": shlex.join(one.server(ports, asked["host"])),
+        "client": shlex.join(other.client()),
+    }
+    for line in lines.values():
+        say(line)
+    if not found:
+        say("(this machine shows no Neuron device: no --device)")
+    return lines
+
+
+PROGRAMS: Mapping[str, Callable[[Asked], Asked]] = {"run": _run, "stop": _stop, "print": _print}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""What a server may leave behind, found by its mark: processes, and regions of shared memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from .settings import FAMILY
+
+KEY = "CM_TRITON_KEEPER"
+SHARED = Path("/dev/shm")
+
+
+def processes(mark: str, but: Collection[int] = ()) -> list[int]:
+    """Pids of the processes that were started under ``mark``, as far as the user may see them."""
+    wanted = f"{KEY}={mark}".encode()
+    return [pid for pid, words in _environments() if pid not in but and wanted in words]
+
+
+def _environments() -> Iterator[tuple[int, list[bytes]]]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
+                yield int(name), stream.read().split(b"\0")
+
+
+def regions(mark: str) -> list[Path]:
+    """The regions of shared memory under ``mark``."""
+    return list(SHARED.glob(f"{mark}*"))
+
+
+def end(mark: str, but: Collection[int] = (), patience_s: float = 2.0) -> None:
+    """End what runs under ``mark``, by force, and remove its regions."""
+    deadline = time.monotonic() + patience_s
+    while pids := processes(mark, but):
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    for region in regions(mark):
+        region.unlink(missing_ok=True)
+
+
+def sweep() -> None:
+    """Remove regions of ours whose server has gone and could not do so itself."""
+    found: dict[str, list[Path]] = {}
+    for path in regions(f"{FAMILY}{os.getuid()}-"):
+        mark = "-".join(path.name.split("-")[:3]) + "-"
+        found.setdefault(mark, []).append(path)
+    if not found:
+        return
+    alive = {word for _, words in _environments() for word in words if KEY.encode() in word}
+    for mark, paths in found.items():
+        if f"{KEY}={mark}".encode() not in alive:
+            for path in paths:
+                with suppress(OSError):
+                    path.unlink()

@@ -1,0 +1,204 @@
+"""A server for the time of a block: started, ready, and gone afterwards however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kserve import Connection, KserveError, Options, connect
+
+from . import ports as choice
+from . import remains, server_log
+from .errors import ServerError
+from .settings import Kept, Ports, new_mark
+from .wanted import Wanted
+
+POLL_S = 0.05
+ASK_S = 5.0
+GRACE_S = 10.0
+# Between the choice of a free port and its use somebody else may take it.
+TRIES = 5
+TAKEN = "Address already in use"
+READY = "READY"
+PLAIN, ALIAS = re.compile(r"[\w@%+=:,./-]+", re.ASCII), "models"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that is ready: where it answers, what it is, and who keeps it."""
+
+    host: str
+    ports: Ports
+    version: str
+    kept: Kept
+    keeper: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """HOST:PORT of its HTTP service."""
+        return f"{self.host}:{self.ports.http}"
+
+    @property
+    def grpc_url(self) -> str:
+        """HOST:PORT of its gRPC service."""
+        return f"{self.host}:{self.ports.grpc}"
+
+    def log(self) -> str:
+        """All that it has written."""
+        return read_log(self.kept)
+
+
+@contextlib.contextmanager
+def running(wanted: Wanted, folder: Path) -> Iterator[Server]:
+    """A server whose asked-for models are ready; its log goes into ``folder``.
+
+    Raises ServerError where it cannot be started, or is not ready in time.
+    """
+    server = start(wanted, folder)
+    try:
+        yield server
+    finally:
+        end(server.kept, server.keeper)
+
+
+def start(wanted: Wanted, folder: Path, owned: bool = True) -> Server:
+    """Start a server that ends with this process, or lives on where it is not ``owned``."""
+    remains.sweep()
+    wanted = _reachable(wanted, folder)
+    for _ in range(TRIES):
+        ports = wanted.ports or choice.free(wanted.host)
+        if wanted.ports:
+            choice.require_free(wanted.host, ports)
+        mark = new_mark()
+        command = tuple(wanted.command(ports, mark))
+        kept = Kept(command, mark, str(folder), wanted.finish(mark), owned)
+        keeper = keep(kept)
+        try:
+            return _ready(wanted, ports, kept, keeper)
+        except BaseException as error:
+            end(kept, keeper)
+            if wanted.ports or not isinstance(error, ServerError) or TAKEN not in read_log(kept):
+                raise
+    raise ServerError("port-taken", f"no free port was found in {TRIES} tries", "try again")
+
+
+def _reachable(wanted: Wanted, folder: Path) -> Wanted:
+    """The same with a repository whose path the server can hand to a shell as it is."""
+    repository = Path(wanted.repository).absolute()
+    if not repository.is_dir():
+        text = f"{repository} is no folder of models"
+        raise ServerError("file-not-found", text, "give one with --model_repository")
+    if wanted.image or PLAIN.fullmatch(str(repository)):
+        return replace(wanted, repository=str(repository))
+    folder.mkdir(parents=True, exist_ok=True)
+    alias = folder / ALIAS
+    alias.unlink(missing_ok=True)
+    alias.symlink_to(repository)
+    # The server runs in that folder.
+    return replace(wanted, repository=ALIAS)
+
+
+def keep(kept: Kept) -> subprocess.Popen[bytes]:
+    """Start the keeper of a server; the engine's search for what a step leaves must not find it."""
+    Path(kept.folder).mkdir(parents=True, exist_ok=True)
+    config = kept.write()
+    kept.log.write_bytes(b"")
+    package = Path(__file__).resolve().parents[1]
+    paths = [str(package), os.environ.get("PYTHONPATH", "")]
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_TMP_RUN_DIR")}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    environment[remains.KEY] = kept.mark
+    return subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.keeper", str(config)],
+        stdin=subprocess.PIPE if kept.owned else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def end(kept: Kept, keeper: subprocess.Popen[bytes]) -> None:
+    """End a server of ours; nothing of it is left when this returns."""
+    if keeper.stdin is not None:
+        keeper.stdin.close()
+    if keeper.poll() is None:
+        if not kept.owned:
+            keeper.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            keeper.wait(GRACE_S)
+    remains.end(kept.mark)
+    keeper.wait()
+
+
+def read_log(kept: Kept) -> str:
+    """What the server has written until now."""
+    try:
+        return kept.log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _ready(wanted: Wanted, ports: Ports, kept: Kept, keeper: subprocess.Popen[bytes]) -> Server:
+    deadline = time.monotonic() + wanted.timeout_s
+    host = "127.0.0.1" if wanted.host == "0.0.0.0" else wanted.host
+    with connect(f"{host}:{ports.http}", options=Options(timeout=ASK_S)) as connection:
+        wait_ready(connection, wanted.models, deadline, lambda: _ended(kept, keeper))
+        version = connection.server().version
+    return Server(host, ports, version, kept, keeper)
+
+
+def wait_ready(
+    connection: Connection,
+    models: Sequence[str],
+    deadline: float,
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Return when the models are ready, all of the repository where ``models`` is empty.
+
+    Raises ServerError when one of them has failed or the time is over. ``watch`` is called in
+    between, and may raise.
+    """
+    states: dict[str, tuple[str, str]] = {}
+    while True:
+        watch()
+        with contextlib.suppress(KserveError):
+            states = {each.name: (each.state, each.reason) for each in connection.index()}
+            if _all_ready(states, models) and connection.ready():
+                return
+        if time.monotonic() > deadline:
+            late = [name for name in models or states if states.get(name, ("",))[0] != READY]
+            text = f"not ready in time: {', '.join(late) or 'the server'}"
+            raise ServerError("server-failed", text, "give it longer with --timeout=SECONDS")
+        time.sleep(POLL_S)
+
+
+def _all_ready(states: dict[str, tuple[str, str]], models: Sequence[str]) -> bool:
+    """Whether all are; raises ServerError for one that never will be."""
+    for name in models or states:
+        state, reason = states.get(name, ("", ""))
+        if state == "UNAVAILABLE" and reason:
+            raise ServerError("server-failed", f"the model {name} is not ready: {reason}")
+    return bool(states) and all(states.get(n, ("",))[0] == READY for n in models or states)
+
+
+def _ended(kept: Kept, keeper: subprocess.Popen[bytes]) -> None:
+    """Raise ServerError when the server has ended, with what its log tells of the reason."""
+    if keeper.poll() is not None:
+        raise failed(read_log(kept), str(kept.log))
+
+
+def failed(text: str, path: str) -> ServerError:
+    """The error for a server that did not start: which model, why, and the last lines."""
+    known, models = server_log.cause(text), server_log.failures(text)
+    lines = [f"the model {name} failed: {why}" for name, why in models.items()]
+    lines = lines or ["the server has ended", *server_log.last_lines(text)]
+    hint = f"{known}\n" if known else ""
+    return ServerError("server-failed", "\n  ".join(lines), f"{hint}its whole log: {path}")

@@ -1,0 +1,385 @@
+"""run-triton-server: what it is told, what it refuses, and a real server that leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triton_server import background, container, keeper, ports, remains, server, server_log
+from triton_server.errors import ServerError
+from triton_server.settings import Kept, Ports, new_mark, read
+from triton_server.wanted import Wanted
+
+import triton_lab
+from cmbench.errors import Error
+from steps import Step
+from support import ROOT, wait_for
+
+KILLS = int(os.environ.get("CMBENCH_KILLS", "4"))
+LOG = """\
+I1122 10:00:00.1 7 server.cc:674]
++-------+---------+-----------------------------------------+
+| Model | Version | Status                                  |
++-------+---------+-----------------------------------------+
+| bad   | 1       | UNAVAILABLE: Internal: ModuleNotFoundEr |
+| good  | 1       | READY                                   |
++-------+---------+-----------------------------------------+
+
+Error: Failed to initialize NVML
+E1122 10:00:00.2 7 model_lifecycle.cc:642] "failed to load 'bad' version 1: Internal: \
+ModuleNotFoundError: No module named 'onnxruntime'\\n\\nAt:\\n  /m/bad/1/model.py(3): <module>\\n"
+I1122 10:00:00.3 7 grpc_server.cc:2558] "Started GRPCInferenceService at 0.0.0.0:8001"
+"""
+
+
+def request(**env: str) -> dict[str, str]:
+    return {
+        "CM_TRITON_SERVER_BACKGROUND": "no",
+        "CM_TRITON_SERVER_HOST": "127.0.0.1",
+        "CM_TRITON_SERVER_PORTS": "auto",
+        "CM_TRITON_SERVER_PRINT": "no",
+        "CM_TRITON_SERVER_TIMEOUT": "60",
+        "CM_TRITON_SERVER_BIN_WITH_PATH": "/x/tritonserver",
+        **env,
+    }
+
+
+def refused(tmp_path: Path, **env: str) -> Error:
+    with pytest.raises(Error) as caught:
+        Step("run-triton-server", tmp_path / "entry", request(**env)).call("preprocess")
+    return caught.value
+
+
+# ---------------------------------------------------------------- what it is told
+
+
+def test_what_is_asked_for_reaches_the_program(tmp_path: Path) -> None:
+    env = {"CM_TRITON_SERVER_MODELS": "a, b", "CM_TRITON_MODEL_REPOSITORY": str(tmp_path)}
+    step = Step("run-triton-server", tmp_path / "entry", request(**env))
+    step.call("preprocess")
+    asked = json.loads(Path(step.env["CM_TRITON_SERVER_REQUEST"]).read_text())
+    assert (asked["models"], asked["ports"], asked["background"]) == (["a", "b"], [], False)
+    assert asked["repository"] == str(tmp_path)
+    words = Wanted("/x/t", "/m", ("a", "b")).command(Ports(1, 2, 3), "mark-")
+    assert words[-3:] == ["--model-control-mode=explicit", "--load-model=a", "--load-model=b"]
+    assert "--metrics-port=3" in words
+    assert "--backend-config=python,shm-region-prefix-name=mark-" in words
+
+
+@pytest.mark.parametrize("given", ["8000", "8000,8001", "8000,8000,8002", "a,b,c", "0,1,2", ""])
+def test_ports_that_are_none_are_told(tmp_path: Path, given: str) -> None:
+    text = str(refused(tmp_path, CM_TRITON_SERVER_PORTS=given, CM_TRITON_MODEL_REPOSITORY="/m"))
+    assert "three different ports" in text
+
+
+def test_a_repository_is_needed(tmp_path: Path) -> None:
+    assert refused(tmp_path).code == "needs-input"
+    with pytest.raises(ServerError, match="is no folder of models"):
+        server.start(Wanted("/bin/true", str(tmp_path / "none")), tmp_path)
+
+
+def test_a_container_needs_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    env = {"CM_TRITON_MODEL_REPOSITORY": "/m", "CM_TRITON_SERVER_IN_CONTAINER": "yes"}
+    images = {"CM_TRITON_SERVER_IMAGE": "i:1", "CM_TRITON_SERVER_SDK_IMAGE": "i:1-sdk"}
+    assert refused(tmp_path, **env, **images).code == "no-engine"
+
+
+def test_the_containers_are_started_as_the_guide_has_it(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    for name in ("neuron10", "neuron0", "neuron2", "neuron", "neuron_x", "neuron1.old"):
+        (tmp_path / "dev" / name).touch()
+    found = container.devices(tmp_path)
+    assert found == ["/dev/neuron0", "/dev/neuron2", "/dev/neuron10"]
+    one = container.Container("docker", "tritonserver:22.04-py3", "/home/u/models", "t", found)
+    assert " ".join(one.server(Ports(8000, 8001, 8002), "0.0.0.0")) == (
+        "docker run --rm --name t --device /dev/neuron0 --device /dev/neuron2 "
+        "--device /dev/neuron10 -v /home/u/models:/home/u/models -v /lib/udev:/mylib/udev "
+        "--shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864 -p 0.0.0.0:8000:8000 "
+        "-p 0.0.0.0:8001:8001 -p 0.0.0.0:8002:8002 tritonserver:22.04-py3 "
+        "tritonserver --model-repository /home/u/models"
+    )
+    assert " ".join(one.client()).endswith("--net host tritonserver:22.04-py3 /bin/bash")
+    wanted = Wanted("", "/m", ("a",), engine="podman", image="i")
+    assert wanted.command(Ports(1, 2, 3), "cmtriton-0-ab-")[-1] == "--load-model=a"
+    assert wanted.finish("cmtriton-0-ab-") == (("podman", "rm", "--force", "cmtriton-0-ab"),)
+
+
+def test_a_log_tells_its_table_its_addresses_and_which_model_failed() -> None:
+    assert [line.split()[1] for line in server_log.table(LOG)[3:-1]] == ["bad", "good"]
+    assert server_log.started(LOG)[0].endswith('"Started GRPCInferenceService at 0.0.0.0:8001"')
+    (why,) = server_log.failures(LOG).values()
+    assert why == (
+        "Internal: ModuleNotFoundError: No module named 'onnxruntime' "
+        "(at /m/bad/1/model.py(3): <module>)"
+    )
+    error = server.failed(LOG, "/l/server.log")
+    assert str(error).startswith("the model bad failed: Internal")
+    assert "finds no onnxruntime" in error.hint
+    assert "/l/server.log" in error.hint
+    assert any("there is no GPU" in line for line in server_log.shown(LOG))
+    assert server_log.table("") == server_log.started("") == []
+    assert "failed to stat" in str(server.failed("error: failed to stat file /x", "l"))
+
+
+# ---------------------------------------------------------------- ports, keepers, leftovers
+
+
+def test_a_taken_port_is_told_with_its_holder() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        with pytest.raises(ServerError, match=rf"port {port} .*process {os.getpid()}") as caught:
+            ports.require_free("127.0.0.1", Ports(port, 1, 2))
+    assert caught.value.kind == "port-taken"
+    found = ports.free("127.0.0.1")
+    assert len(set(found.each())) == 3
+    ports.require_free("127.0.0.1", found)
+
+
+def sleeper(folder: Path, owned: bool = True) -> Kept:
+    """A command that leaves a child and a region, as a server does."""
+    mark = new_mark()
+    program = (
+        "import os, subprocess, time\n"
+        f"open('/dev/shm/{mark}region', 'w').close()\n"
+        "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "print('up', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    return Kept((sys.executable, "-c", program), mark, str(folder), owned=owned)
+
+
+def nothing_left(mark: str) -> bool:
+    return not remains.processes(mark) and not remains.regions(mark)
+
+
+@pytest.mark.parametrize("victim", ["owner", "outer", "inner", "server"])
+def test_whoever_is_killed_nothing_is_left(tmp_path: Path, victim: str) -> None:
+    kept = sleeper(tmp_path)
+    process = server.keep(kept)
+    wait_for(lambda: "up" in server.read_log(kept))
+    assert remains.regions(kept.mark)
+    (inner,) = children(process.pid)
+    (program,) = children(inner)
+    if victim == "owner":
+        assert process.stdin is not None
+        process.stdin.close()
+    else:
+        os.kill({"outer": process.pid, "inner": inner, "server": program}[victim], signal.SIGKILL)
+    wait_for(lambda: nothing_left(kept.mark))
+    process.wait(10)
+    server.end(kept, process)
+
+
+def children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text().split()]
+
+
+def test_a_keeper_that_nobody_owns_ends_when_it_is_asked_to(tmp_path: Path) -> None:
+    kept = sleeper(tmp_path, owned=False)
+    assert read(kept.write()) == kept
+    process = server.keep(kept)
+    wait_for(lambda: "up" in server.read_log(kept))
+    server.end(kept, process)
+    assert nothing_left(kept.mark)
+
+
+def test_what_ends_a_container_is_run_at_the_end(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    finish = (("touch", str(told)), ("/none/such",))
+    kept = Kept(("true",), new_mark(), str(tmp_path / "k"), finish)
+    server.keep(kept).wait(30)
+    assert told.exists()
+
+
+def test_leftovers_of_a_server_that_is_gone_are_removed_and_no_others(tmp_path: Path) -> None:
+    kept = sleeper(tmp_path)
+    process = server.keep(kept)
+    wait_for(lambda: "up" in server.read_log(kept))
+    gone = Path(f"/dev/shm/{new_mark()}region")
+    gone.touch()
+    foreign = Path(f"/dev/shm/other-{os.getpid()}")
+    foreign.touch()
+    remains.sweep()
+    assert not gone.exists()
+    assert foreign.exists()
+    assert remains.regions(kept.mark)
+    foreign.unlink()
+    server.end(kept, process)
+    assert keeper.GRACE_S < server.GRACE_S
+
+
+def test_servers_in_the_background_are_noted_and_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    found = []
+    for port in (7001, 7002):
+        kept = sleeper(background.new_place(), owned=False)
+        process = server.keep(kept)
+        wait_for(lambda kept=kept: "up" in server.read_log(kept))
+        one = server.Server("127.0.0.1", Ports(port, 1, 2), "2", kept, process)
+        background.note(one)
+        found.append(one)
+    with pytest.raises(ServerError, match="at the ports 7001, 7002"):
+        background.stop(None)
+    with pytest.raises(ServerError, match="no server of ours has the port 80"):
+        background.stop(80)
+    assert [facts["port"] for facts in background.stop(7001)] == [7001]
+    assert nothing_left(found[0].kept.mark)
+    assert list(background.noted()) == [7002]
+    assert len(background.stop(None)) == 1
+    assert background.stop(None) == []
+    for one in found:
+        one.keeper.wait(10)
+    assert list(background.home().iterdir()) == []
+
+
+# ---------------------------------------------------------------- the real server
+
+
+def echo(folder: Path, program: str = "") -> Path:
+    """A repository with one model that answers with what it gets, or does as ``program`` says."""
+    model = folder / "re po" / "echo"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(
+        'name: "echo"\nbackend: "python"\nmax_batch_size: 8\n'
+        'input { name: "x" data_type: TYPE_FP32 dims: [ 3 ] }\n'
+        'output { name: "y" data_type: TYPE_FP32 dims: [ 3 ] }\n'
+        "instance_group { kind: KIND_CPU count: 2 }\n"
+    )
+    (model / "1" / "model.py").write_text(
+        program
+        or "import triton_python_backend_utils as pb\n"
+        "class TritonPythonModel:\n"
+        "    def execute(self, requests):\n"
+        "        arrays = [pb.get_input_tensor_by_name(r, 'x').as_numpy() for r in requests]\n"
+        "        return [pb.InferenceResponse([pb.Tensor('y', a)]) for a in arrays]\n"
+    )
+    return model.parent
+
+
+def wanted(folder: Path, **more: Any) -> Wanted:
+    return Wanted(str(triton_lab.installed().launcher), str(echo(folder)), **more)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_a_real_server_becomes_ready_and_leaves_nothing(tmp_path: Path) -> None:
+    with server.running(wanted(tmp_path, models=("echo",)), tmp_path / "a folder") as found:
+        assert found.version == "2.51.0"
+        lines = "\n".join(server_log.shown(found.log()))
+        assert "| echo  | 1       | READY  |" in lines
+        assert len(server_log.started(found.log())) == 3
+        assert remains.regions(found.kept.mark)
+        mark = found.kept.mark
+    assert nothing_left(mark)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("import nothing_of_this_name\n", "No module named 'nothing_of_this_name'"),
+        ("class Other: pass\n", "TritonPythonModel"),
+    ],
+)
+def test_a_model_that_fails_is_named_with_its_reason(
+    tmp_path: Path, program: str, says: str
+) -> None:
+    asked = Wanted(str(triton_lab.installed().launcher), str(echo(tmp_path, program)))
+    with pytest.raises(ServerError, match="the model echo failed") as caught:
+        server.start(asked, tmp_path / "folder")
+    assert says in str(caught.value)
+    assert not remains.regions(read(tmp_path / "folder" / "keeper.json").mark)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_killed_at_any_moment_nothing_is_left(tmp_path: Path) -> None:
+    """``CMBENCH_KILLS=200`` for the long run: owner, keepers, server and stubs in turn."""
+    chance = random.Random(int(os.environ.get("CMBENCH_SEED", "1")))
+    asked = wanted(tmp_path)
+    for number in range(KILLS):
+        folder = tmp_path / f"f{number}"
+        owner = owned_server(asked, folder)
+        mark = wait_for(lambda folder=folder: mark_of(folder))
+        time.sleep(chance.uniform(0.0, 2.0))
+        victims = [pid for pid in remains.processes(mark) if pid != owner.pid]
+        chosen = [owner.pid, *victims]
+        os.kill(chosen[number % len(chosen)], signal.SIGKILL)
+        if number % len(chosen):
+            time.sleep(0.2)
+            owner.kill()
+        owner.wait()
+        wait_for(lambda mark=mark: nothing_left(mark))
+
+
+def mark_of(folder: Path) -> str:
+    path = folder / "keeper.json"
+    try:
+        return read(path).mark if remains.processes(read(path).mark) else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def owned_server(asked: Wanted, folder: Path) -> subprocess.Popen[bytes]:
+    """A process that owns a server until it is killed."""
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom triton_server import server\n"
+        "from triton_server.wanted import Wanted\n"
+        "with server.running(Wanted(sys.argv[1], sys.argv[2]), Path(sys.argv[3])):\n"
+        "    time.sleep(600)\n"
+    )
+    words = [sys.executable, "-c", program, asked.launcher, asked.repository, str(folder)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, triton_lab.SOURCES))}
+    return subprocess.Popen(words, env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_the_script_serves_in_the_background_and_in_the_foreground(tmp_path: Path) -> None:
+    found = triton_lab.installed()
+    repository = f"--model_repository={echo(tmp_path)}"
+    tags = "--tags=run,triton-server"
+    path = f"--adr.triton-server.path={found.launcher.parent}"
+    more = (tags, repository, "--ports=auto", "--host=127.0.0.1", path)
+    up = found.home.cm("run", "script", *more, "--background", "--out=json").ok().json
+    url = up["new_env"]["CM_TRITON_SERVER_URL"]
+    again = found.home.cm("run", "script", tags, f"--url={url}", "--load_model=echo").ok()
+    assert f"{url}: triton 2.51.0, ready" in again.stdout
+    taken = found.home.cm("run", "script", *more, f"--ports={url.rpartition(':')[2]},1025,1026")
+    assert "port-taken" in taken.stderr
+    port = url.rpartition(":")[2]
+    down = found.home.cm("run", "script", "--tags=stop,triton-server", f"--port={port}").ok()
+    assert f"ended: the server at {url}" in down.stdout
+    environment = found.home.environment()
+    command = [str(found.home.bin / "cm"), "run", "script", *more]
+    with subprocess.Popen(
+        command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True,
+    ) as front:  # fmt: skip
+        assert front.stdout is not None
+        lines = []
+        for line in front.stdout:
+            lines.append(line)
+            if "its whole log" in line:
+                break
+        assert any("READY" in line for line in lines)
+        mark = next(word for word in "".join(lines).split() if "prefix-name=" in word)
+        mark = mark.rpartition("=")[2]
+        os.killpg(front.pid, signal.SIGINT)
+        front.communicate(timeout=60)
+    assert front.returncode == 130
+    wait_for(lambda: nothing_left(mark))
