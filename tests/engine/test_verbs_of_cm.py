@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,70 @@ def test_cminds_own_verbs_see_a_new_script(tmp_path: Path) -> None:
     home.cm("add", "script", "mine:get-thing").ok()
     assert "get-thing" in home.cm("load", "script", "get-thing", "--json").ok().stdout
     home.cm("rm", "script", "get-thing", "-f").ok()
+
+
+def test_what_is_not_found_is_an_empty_list(lab: Lab) -> None:
+    lab.script("get-tool")
+    found = lab.call("search", artifact="get-tol")
+    assert (found.answer["return"], found.answer["list"]) == (0, [])
+    assert "get-tool" in found.err
+
+
+def test_a_script_under_another_name(lab: Lab) -> None:
+    path = lab.script("get-tool", env={"X": "1"}, new_env_keys=["X"])
+    uid = lab.call("load", artifact="get-tool").answer["meta"]["uid"]
+    copied = lab.call("copy", artifact="get-tool", artifacts=["lab:get-other"]).answer
+    assert Path(copied["path"]).parent == path.parent
+    assert lab.call("run", artifact="get-other").env == {"X": "1"}
+    assert lab.call("load", artifact="get-other").answer["meta"]["uid"] != uid
+    assert lab.call("move", artifact="get-tool", artifacts=["get-mine"]).answer["return"] == 0
+    assert not path.exists()
+    assert lab.call("load", artifact="get-mine").answer["meta"]["uid"] == uid
+    for names in (["get-other"], ["../get-else"], []):
+        refused = lab.call("copy", artifact="get-mine", artifacts=names).answer
+        assert refused["code"] == "bad-value", refused
+    assert sorted(p.name for p in path.parent.iterdir()) == ["get-mine", "get-other"]
+
+
+def test_a_command_with_an_env(lab: Lab) -> None:
+    done = lab.call("native_run", command="echo $A > a.txt; exit 3", env={"A": "b"})
+    assert (done.answer["return"], done.answer["return_code"]) == (0, 3)
+    assert Path("a.txt").read_text() == "b\n"
+
+
+def test_entries_that_are_set_aside_or_expired(lab: Lab) -> None:
+    mlc = lab
+    (mlc.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    mlc.script("get-x", cache=True, run="echo x >> ran.txt\n")
+    mlc.script("get-y", cache=True, cache_expiration="1m")
+    for script in ("get,x", "get,x", "get,y"):
+        first = mlc.run(script)
+    marked = mlc.call("mark_tmp", "cache", tags="get,x").answer
+    assert [item["tags"][-1] for item in marked["list"]] == ["tmp"]
+    assert not mlc.run("get,x").answer["cached"]
+    assert mlc.run("get,x").answer["cached"]
+    assert mlc.call("prune", "cache").answer["pruned"] == 0
+    entry = mlc.call("search", "cache", tags="get,y").answer["list"][0]
+    late = time.time() + 3600
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: late)
+        assert mlc.call("prune", "cache").answer["removed"] == [entry["uid"]]
+    assert first.answer["return"] == 0
+
+
+def test_all_entries_go_without_a_question(lab: Lab) -> None:
+    lab.script("get-x", cache=True)
+    lab.run("get,x")
+    assert lab.call("delete", "cache").answer["code"] == "bad-value"
+    assert len(lab.call("delete", "cache", f=True).answer["removed"]) == 1
+
+
+def test_any_name_for_a_script_of_ones_own(lab: Lab) -> None:
+    assert lab.call("add", artifact="lab:mine2", tags="a,mine").answer["return"] == 0
+    found = lab.call("search", tags="a,mine").answer["list"]
+    assert [item["alias"] for item in found] == ["mine2"]
+
+
+def test_the_help_of_a_script(lab: Lab) -> None:
+    lab.script("get-x", input_mapping={"size": "SIZE"})
+    assert "--size" in lab.call("help", artifact="get-x").out

@@ -17,7 +17,7 @@ class Base:
 
     cmind: Any
 
-    def copy(self, i: dict[str, Any]) -> dict[str, Any]:
+    def update(self, i: dict[str, Any]) -> dict[str, Any]:
         return {"return": 0, "loaded": i["artifact"]}
 
 
@@ -83,7 +83,7 @@ def test_help_without_a_script_lists_the_commands(handled: Any) -> None:
 
 
 def test_a_verb_of_cmind_stays_with_cmind(handled: Any) -> None:
-    assert ask("copy", artifact="x") == {"return": 0, "loaded": "x"}
+    assert ask("update", artifact="x") == {"return": 0, "loaded": "x"}
     assert not handled
 
 
@@ -99,7 +99,7 @@ def test_an_unknown_verb_is_refused(
 
 
 def test_help_for_a_verb_of_cmind_runs_nothing(handled: Any) -> None:
-    assert ask("copy", artifact="x", help=True)["return"] == 4
+    assert ask("update", artifact="x", help=True)["return"] == 4
 
 
 def test_a_refusal_in_json_prints_nothing_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,13 +149,26 @@ def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
             yield f"{asked or 'defaults'}: {error.render()}"
 
 
+def relocate(workspace: Workspace, source: Script, target: str, move: bool) -> str:
+    """Copy or move a script to ``target``, which is ``name`` or ``repository:name``; its folder.
+
+    Without a repository it stays in its own, and a point is the one that we are in.
+    """
+    from cmbench.author import relocate as places
+
+    repository, _, name = target.rpartition(":")
+    inside = repository_to_write(workspace, repository.removeprefix(".")) if repository else ""
+    root = inside or os.path.dirname(os.path.dirname(source.path))
+    return places.relocate(source.path, root, name, move)
+
+
 def add(workspace: Workspace, wish: Wish, repository: str = "") -> list[str]:
     """A new script that passes the linter and its own tests at once; the files written."""
     from cmbench.author import docs, scaffold
     from cmbench.format.schema import META_SCHEMA, meta_schema_text
 
     root = repository_to_write(workspace, repository)
-    written = scaffold.create(root, wish)
+    written = scaffold.create(root, replace(wish, house=_is_own(root)))
     schema = os.path.join(root, META_SCHEMA)
     if not os.path.exists(schema):
         _write({schema: meta_schema_text()})

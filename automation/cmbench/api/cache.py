@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -148,6 +148,30 @@ def remove(workspace: Workspace, found: Sequence[Entry]) -> Removed:
     for entry in removed.entries:
         workspace.store.remove(entry)
     return removed
+
+
+def expired(found: Sequence[Entry]) -> list[Entry]:
+    """Those that have come to their end by the clock."""
+    from cmbench.cache.cache_entry import expiry
+
+    return [entry for entry in found if expiry(entry)]
+
+
+def set_aside(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
+    """Let entries answer no call from now on, with their files kept; those that are set aside now.
+
+    They get the tag ``tmp``, as with MLC.
+    """
+    store = workspace.store
+    done = []
+    for entry in found:
+        doubts = (*entry.doubts, "it was marked as unfinished (tmp)")
+        marked = replace(entry, tags=(*entry.tags, "tmp"), doubts=doubts)
+        with store.lock(entry.identity, _nothing):
+            if store.owns(entry) and store.has(entry) and "tmp" not in entry.tags:
+                store.publish(marked)
+                done.append(marked)
+    return done
 
 
 def pin(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:

@@ -24,12 +24,16 @@ KINDS: Mapping[str, str] = {
 }
 _TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 _ALIAS = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9][a-z0-9.]*)+")
+_ANY_ALIAS = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PLACEHOLDER = re.compile(r"@([A-Z0-9]+)@")
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the author asks for. ``tags``, ``name``, ``url`` and ``sha256`` may be empty."""
+    """What the author asks for. ``tags``, ``name``, ``url`` and ``sha256`` may be empty.
+
+    ``house``: the name is to be as in this repository.
+    """
 
     alias: str
     kind: str
@@ -37,6 +41,7 @@ class Wish:
     name: str = ""
     url: str = ""
     sha256: str = ""
+    house: bool = True
 
 
 def create(root: str, wish: Wish) -> list[str]:
@@ -51,7 +56,7 @@ def create(root: str, wish: Wish) -> list[str]:
             hint=did_you_mean(wish.kind, KINDS) or f"choose one of: {', '.join(KINDS)}",
             context=[f"--kind={kind}: {meaning}" for kind, meaning in KINDS.items()],
         )
-    if not _ALIAS.fullmatch(wish.alias):
+    if not (_ALIAS if wish.house else _ANY_ALIAS).fullmatch(wish.alias):
         raise Error(
             "bad-value",
             f'"{wish.alias}" is not a name for a script',
@@ -72,7 +77,8 @@ def create(root: str, wish: Wish) -> list[str]:
 
 def _words(wish: Wish) -> dict[str, str]:
     verb, _, thing = wish.alias.partition("-")
-    tags = wish.tags or (verb, *thing.split("-"), wish.alias)
+    thing = thing or verb
+    tags = wish.tags or tuple(dict.fromkeys((verb, *thing.split("-"), wish.alias)))
     titles = {
         "detect": f"Find {thing} on this machine",
         "install": f"Find {thing}, or install it",
@@ -84,7 +90,7 @@ def _words(wish: Wish) -> dict[str, str]:
     }
     return {
         "ALIAS": wish.alias,
-        "UID": _uid(),
+        "UID": new_uid(),
         "THING": thing,
         "KEY": re.sub(r"[^A-Z0-9]", "_", thing.upper()),
         "NAME": _quoted(wish.name or titles[wish.kind]),
@@ -94,7 +100,7 @@ def _words(wish: Wish) -> dict[str, str]:
     }
 
 
-def _uid() -> str:
+def new_uid() -> str:
     """16 hex digits that YAML takes for text without quotes."""
     while True:
         uid = secrets.token_hex(8)

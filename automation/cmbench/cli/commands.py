@@ -110,6 +110,9 @@ _ARCHIVE = {
 }
 
 
+_RELOCATED = {"tags=TAGS": "the script with these tags; its name does as well", **_JSON}
+
+
 def _run(word: str, does: str, usage: Flags, **more: Any) -> Verb:
     """A verb with the flags of runs."""
     return Verb("script", word, does, usage, FLAGS, of_scripts=True, writes=True, **more)
@@ -187,7 +190,7 @@ VERBS: tuple[Verb, ...] = (
         "find",
         "find:find_script",
         {"cm find script --tags=get": "the scripts with these tags"},
-        {**_WHICH, "p": "only their folders"},
+        {**_WHICH, "p": "only their folders", "path-only": "the same"},
         takes=_LOOK,
         cmind=("search",),
         writes=True,
@@ -209,6 +212,33 @@ VERBS: tuple[Verb, ...] = (
         {"cm add script get-cmake --kind=detect": "begin a new script"},
         _new_script,
         takes=("out", "json"),
+    ),
+    Verb(
+        "script",
+        "copy",
+        "author:copy_script",
+        {"cm copy script get-cmake mine:get-my-cmake": "one of its own like another"},
+        _RELOCATED,
+        takes=_LOOK,
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "move",
+        "author:move_script",
+        {"cm move script get-cmake mine:get-cmake": "another name, or another repository"},
+        _RELOCATED,
+        takes=_LOOK,
+        writes=True,
+    ),
+    Verb(
+        "script",
+        "native-run",
+        "author:native_run_script",
+        {'cm native-run script --command="make all" --env.CC=gcc': "a command with an env"},
+        {"command=TEXT": "the command line", "env": "--env.KEY=value sets a variable of it"},
+        takes=_OUTPUT,
+        cmind=("native_run",),
     ),
     Verb(
         "script",
@@ -270,7 +300,13 @@ VERBS: tuple[Verb, ...] = (
         "show",
         "cache:show_cache",
         {"cm show cache [--tags=get,python3]": "what is kept, its size and last use"},
-        {**_ENTRIES, "env": "what each gives to those who use it", **_JSON},
+        {
+            **_ENTRIES,
+            "env": "what each gives to those who use it",
+            "p": "only their folders",
+            "path-only": "the same",
+            **_JSON,
+        },
         cmind=("show", "search"),
     ),
     _cache(
@@ -297,6 +333,19 @@ VERBS: tuple[Verb, ...] = (
         "upkeep:verify_cache",
         {"cm verify cache [--tags=...]": "are its files as published?"},
         {**_ENTRIES, **_JSON},
+    ),
+    _cache(
+        "prune",
+        "upkeep:prune_cache",
+        {"cm prune cache [--tags=...]": "remove what has expired"},
+        {**_ENTRIES, **_JSON},
+    ),
+    _cache(
+        "mark-tmp",
+        "upkeep:mark_tmp_cache",
+        {"cm mark-tmp cache --tags=...": "let entries answer no more"},
+        _NAMED,
+        cmind=("mark_tmp",),
     ),
     _cache(
         "pin", "cache:pin_cache", {"cm pin cache <id>": "keep an entry whatever happens"}, _NAMED

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.reply import Answer, Command, Reply
+from cmbench.cli.reply import Answer, Command, Item, Reply
 from cmbench.errors import Error, visible
 from cmbench.format.model import Script
 from cmbench.index.scripts import Index
@@ -15,6 +15,17 @@ from cmbench.session.call import RunRequest
 if TYPE_CHECKING:
     from cmbench.api.running import Ran
     from cmbench.cache.store import Entry
+
+
+class Found(Item):
+    """One script that was found."""
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Its whole meta."""
+        from cmbench.format.meta import read_meta
+
+        return read_meta(self.path)
 
 
 def request_of(command: Command) -> RunRequest:

@@ -13,6 +13,7 @@ from typing import Any
 from cmbench.api import author
 from cmbench.author.author_session import Workbench
 from cmbench.cli.reply import Command, Reply
+from cmbench.cli.results import Found
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib.text_files import counted
@@ -79,7 +80,8 @@ def test_script(command: Command) -> Reply:
         f"{counted(len(bench.paths), 'script')}, {counted(len(tested), 'test')}, {failed} failed"
     )
     answer = [{**asdict(item), "problems": list(item.problems)} for item in tested]
-    return _reply({"tests": answer}, lines, lines[-1] if failed else "")
+    found = [Found(path=path) for path in bench.paths]
+    return _reply({"tests": answer, "list": found}, lines, lines[-1] if failed else "")
 
 
 def add_script(command: Command) -> Reply:
@@ -98,15 +100,54 @@ def add_script(command: Command) -> Reply:
             hint="name it <verb>-<thing>:\ncm add script get-cmake --kind=detect",
             context=[f"--kind={kind}: {text}" for kind, text in scaffold.KINDS.items()],
         )
-    text = {key: flags[key] for key in ("name", "url", "sha256")}
     tags = tuple(filter(None, flags["tags"].split(",")))
-    wish = scaffold.Wish(alias, flags["kind"] or _kind(flags["template"]), tags, **text)
+    kind = flags["kind"] or _kind(flags["template"])
+    wish = scaffold.Wish(alias, kind, tags, flags["name"], flags["url"], flags["sha256"])
     # A point is the repository that we are in, as with cmind.
     place = (flags["repo"] or repo).removeprefix(".")
     written = author.add(command.workspace, wish, place)
     lines = [f"{_shown(path)}: written" for path in written]
     lines.append(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")
     return Reply({"path": os.path.dirname(written[0]), "files": written}, "\n".join(lines))
+
+
+def copy_script(command: Command) -> Reply:
+    """``cm copy script``: a script of its own like another; raises ``bad-value``."""
+    return _relocated(command, move=False)
+
+
+def move_script(command: Command) -> Reply:
+    """``cm move script``: another name, or another repository; raises ``bad-value``."""
+    return _relocated(command, move=True)
+
+
+def _relocated(command: Command, move: bool) -> Reply:
+    from cmbench.api.scripts import show
+    from cmbench.index.select import parse_tags
+
+    *sources, target = command.names or [""]
+    tags = parse_tags(str(command.flags.get("tags") or ""))
+    if not target or len(sources) > 1 or not (sources or tags.wanted):
+        raise Error(
+            "bad-value",
+            "a script and its new name are needed",
+            hint="write them one after the other: cm copy script get-cmake mine:get-my-cmake",
+        )
+    source = show(command.workspace, tags, "".join(sources))
+    made = author.relocate(command.workspace, source, target, move)
+    done = "moved" if move else "copied"
+    return Reply({"path": made}, f"{_shown(source.path)}: {done} to {_shown(made)}")
+
+
+def native_run_script(command: Command) -> Reply:
+    """``cm native-run script``: run a command line in a shell, with an env; its status is told."""
+    import subprocess
+
+    given = command.flags.get("env")
+    env = {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
+    words = ["bash", "-c", str(command.flags.get("command") or "")]
+    done = subprocess.run(words, env={**os.environ, **env}, check=False)
+    return Reply({"return_code": done.returncode}, None)
 
 
 def remove_script(command: Command) -> Reply:

@@ -24,6 +24,8 @@ def show_cache(command: Command) -> Reply:
     found = [Item(cache.summary(command.workspace, entry)) for entry in entries]
 
     def text() -> str:
+        if command.flags.get("p") or command.flags.get("path_only"):
+            return "\n".join(entry.path for entry in entries)
         if command.flags.get("env"):
             return "\n".join(map(_env_text, entries))
         marks = [", ".join(word for word in ("pinned", "shared") if data[word]) for data in found]
@@ -42,11 +44,11 @@ def remove_cache(command: Command) -> Reply:
 
     Raises ``bad-value`` where none is named.
     """
-    if not names_entries(command):
+    if not names_entries(command) and not command.flags.get("force"):
         raise Error(
             "bad-value",
             "which entries should be removed is not said",
-            hint="name them: cm rm cache --tags=get,python3 -f, or all of them: --all -f",
+            hint="name them: cm rm cache --tags=get,python3 -f, or all of them: -f",
         )
     every = entries_of(command)
     wanted = cache.removable(command.workspace, every)

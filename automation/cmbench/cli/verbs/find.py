@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from cmbench.api import scripts
-from cmbench.cli.reply import Command, Item, Reply
-from cmbench.cli.results import script_help
-from cmbench.format.meta import read_meta
-
-
-class Found(Item):
-    """One script that was found."""
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """Its whole meta."""
-        return read_meta(self.path)
+from cmbench.cli.reply import Command, Reply
+from cmbench.cli.results import Found, script_help, warn
+from cmbench.errors import Error
 
 
 def find_script(command: Command) -> Reply:
     """Those with the tags, of the name, or else that speak of the words."""
     tags, name = command.query()
     words = "" if command.flags.get("tags") else "".join(command.names[:1])
-    rows = scripts.find(command.workspace, tags, name, words)
+    try:
+        rows = scripts.find(command.workspace, tags, name, words)
+    except Error as error:
+        if error.code != "script-not-found" or ":" in name:
+            raise
+        # To look and find nothing is no failure, as with the first engines.
+        warn(command, [error.message, *error.hint.splitlines()])
+        return Reply({"list": []}, None, [])
     found = [
         Found(alias=r.alias, uid=r.uid, path=r.path, repo=r.repository, tags=list(r.tags))
         for r in rows
     ]
 
     def text() -> str:
-        if command.flags.get("p"):
+        if command.flags.get("p") or command.flags.get("path_only"):
             return "\n".join(row.path for row in rows)
         from cmbench.render.listing import scripts_text
 

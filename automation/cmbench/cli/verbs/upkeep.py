@@ -6,8 +6,8 @@ from typing import Any
 
 from cmbench.api import cache
 from cmbench.cache import retention
-from cmbench.cli.reply import Command, Reply
-from cmbench.cli.results import entries_of
+from cmbench.cli.reply import Command, Item, Reply
+from cmbench.cli.results import entries_of, named_entries
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib.text_files import counted
@@ -44,6 +44,24 @@ def _data(item: cache.Checked) -> dict[str, Any]:
         "recorded": item.recorded,
         "faults": list(item.faults),
     }
+
+
+def prune_cache(command: Command) -> Reply:
+    """``cm prune cache``: remove the entries that have expired."""
+    done = cache.remove(command.workspace, cache.expired(entries_of(command))).entries
+    answer = {"pruned": len(done), "removed": [entry.uid for entry in done]}
+    return Reply(answer, f"{count(len(done), 'expired entry', 'expired entries')} removed", answer)
+
+
+def mark_tmp_cache(command: Command) -> Reply:
+    """``cm mark-tmp cache``: entries that answer nobody from now on, their files kept.
+
+    Raises ``bad-value`` where none is named, ``entry-not-found``.
+    """
+    found = cache.set_aside(command.workspace, named_entries(command, "mark-tmp"))
+    items = [Item(cache.summary(command.workspace, entry)) for entry in found]
+    text = f"{count(len(found), 'entry', 'entries')} marked: made anew when needed"
+    return Reply({"list": items}, text, items)
 
 
 def gc_cache(command: Command) -> Reply:

@@ -1,0 +1,60 @@
+"""A script under another name or in another repository: copied, or moved."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+
+from cmbench.author.scaffold import new_uid
+from cmbench.errors import Error
+from cmbench.format.meta import META_FILES
+
+
+def relocate(source: str, root: str, name: str, move: bool) -> str:
+    """The script in the folder ``source`` as ``name`` in the repository at ``root``; its folder.
+
+    A copy gets a uid of its own. Raises ``bad-value`` for a name that is none, or that is taken.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise Error("bad-value", f'"{name}" is not a name for a script', hint="such as get-cmake")
+    target = os.path.join(root, "script", name)
+    if os.path.lexists(target):
+        raise Error("bad-value", f"{target} exists already", hint="choose another name")
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    draft = os.path.join(os.path.dirname(target), f".{name}.new")
+    try:
+        shutil.copytree(source, draft, symlinks=True)
+        _rename(draft, {"alias": name} if move else {"alias": name, "uid": new_uid()})
+        os.rename(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    if move:
+        shutil.rmtree(source)
+    return target
+
+
+def _rename(folder: str, values: dict[str, str]) -> None:
+    for name in META_FILES:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
+            is_json = text.lstrip().startswith("{")
+            text = _in_json(text, values) if is_json else _in_yaml(text, values)
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(text)
+
+
+def _in_json(text: str, values: dict[str, str]) -> str:
+    found = json.loads(text)
+    found.update({key: value for key, value in values.items() if key in found})
+    return json.dumps(found, indent=2) + "\n"
+
+
+def _in_yaml(text: str, values: dict[str, str]) -> str:
+    """Only these lines are written anew: comments and the order of all others stay."""
+    for key, value in values.items():
+        text = re.sub(rf"(?m)^{key}:.*$", f"{key}: {value}", text, count=1)
+    return text
