@@ -532,9 +532,24 @@ def ran_here() -> str:
 def test_a_script_itself_is_not_run(foreign: Lab) -> None:
     assert foreign.run("get,a", fake_run=True).env == {"SET": "1"}
     assert ran_here() == "bc"
+    assert foreign.run("get,a", force_new_env_keys=["SET"]).env == {"SET": "1"}
+    Path("ran.txt").write_text("b c")
     assert foreign.run("get,a", prepare=True, fake_deps=True).env == {"SET": "1"}
     assert foreign.run("get,a", fake_deps=True).env == {"SET": "1", "RAN": "yes"}
     assert ran_here() == "bca"
+
+
+def test_what_else_a_fake_run_leaves_out(mlc: Lab) -> None:
+    mlc.script("get-b", run="echo b >> ran.txt\n")
+    entry = {"tags": "get,b"}
+    mlc.script("get-x", deps=[{**entry, "skip_if_fake_run": True}])
+    mlc.script("get-y", posthook_deps=[entry], post_deps=[entry])
+    mlc.run("get,x", prepare=True)
+    mlc.run("get,y", fake_run=True)
+    assert ran_here() == ""
+    mlc.script("get-z", prehook_deps=[entry])
+    mlc.run("get,z", fake_run=True)
+    assert ran_here() == "b"
 
 
 def test_the_commands_of_dependencies(foreign: Lab) -> None:
@@ -557,7 +572,12 @@ def test_files_about_a_run(foreign: Lab) -> None:
     assert versions[0]["get-b"]["parent"] == "get-a"
     assert Path(f"{name}-run-script-versions.json").exists()
     assert "get,c" in Path(f"README-{name}.md").read_text()
-    assert len(list(Path(f"{name}-repro").iterdir())) == 5
+    if name == "cm":
+        made = {path.name for path in Path("cm-repro").iterdir()}
+        assert {"cm-run-script-input.json", "cm-run-script-run-state.json"} <= made
+        assert json.loads(Path("cm-output.json").read_text())["output"]["return"] == 0
+    else:
+        assert not Path("mlc-repro").exists()
     assert "export SET=1" in Path("tmp-env.sh").read_text()
     assert "running time of get,a" in result.out
     assert "knows no flag" not in result.err
@@ -608,3 +628,39 @@ def test_a_key_that_the_caller_set_is_given_back(mlc: Lab) -> None:
     mlc.script("print-python", deps=[python], new_env_keys=["BIN_PATH"])
     mlc.run("install,venv")
     assert mlc.run("print,python", adr={"python": {"name": "test"}}).env == {"BIN_PATH": "venv"}
+
+
+def test_tags_for_the_cache_choose_an_entry(foreign: Lab) -> None:
+    mapping = {"input_mapping": {"of": "OF"}, "new_env_keys": ["OF"], "cache": True}
+    hook = "def preprocess(i):\n    i['env'].get('OF')\n    return {'return': 0}\n"
+    path = foreign.script("get-x", customize=hook, **mapping)
+    if not (foreign.repo / "meta.yaml").exists():
+        (path / "meta.yaml").rename(path / "_cm.yaml")
+    foreign.run("get,x", of="one", extra_cache_tags="sys,best")
+    foreign.run("get,x", of="two")
+    assert foreign.run("get,x", extra_cache_tags="sys").env == {"OF": "one"}
+    assert foreign.run("get,x", extra_cache_tags="sys", of="three").env == {"OF": "three"}
+    assert foreign.run("get,x", extra_cache_tags="other").env == {}
+
+
+def test_tags_of_what_an_entry_was_made_with(mlc: Lab) -> None:
+    mlc.script(
+        "get-x",
+        cache=True,
+        env={"PYTHON_TAGS": "version-3,virtual"},
+        extra_cache_tags_from_env=[{"env": "PYTHON_TAGS", "prefix": "python-"}],
+    )
+    mlc.run("get,x")
+    [entry] = mlc.call("search", "cache", tags="deps-python-virtual").answer["list"]
+    assert "deps-python-version-3" in entry.meta["tags"]
+
+
+def test_what_mlc_says_that_a_script_depends_on(mlc: Lab) -> None:
+    mlc.script("get-b")
+    mlc.script("get-c")
+    mlc.script(
+        "get-a",
+        deps=[{"tags": "get,b"}, {"tags": "get,c", "enable_if_env": {"NO": ["yes"]}}],
+        post_deps=[{"tags": "get,c"}],
+    )
+    assert mlc.run("get,a").answer["deps"] == [{"tags": "get,b"}, {"tags": "get,c"}]

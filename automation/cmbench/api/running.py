@@ -13,6 +13,7 @@ from cmbench.api.resolving import make_plan, make_resolver, open_lock
 from cmbench.errors import Error, internal
 from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
+from cmbench.plan.asking import told_dependencies
 from cmbench.plan.names import unused
 from cmbench.plan.resolve import Resolver
 from cmbench.record import new_run_directory
@@ -186,7 +187,7 @@ class _Run:
             resolver, runner, facts, reporters, self._directory, together, self._prefetcher
         )
         frame, outcome = scheduler.run(self._request.request, plan)
-        self._asked = tuple(str(request.tags) for request in frame.asked)
+        self._asked = told_dependencies(frame, resolver.dependencies(frame, "deps"))
         for text in unused(self._request.request, resolver.names):
             self._teller.tell("warning", text)
         if self._lock is not None:
@@ -228,7 +229,7 @@ class _Run:
     def _foresee(self, facts: FactTeller, resolver: Resolver) -> Plan | None:
         """The plan, where there is more than one step; refuses what cannot be resolved."""
         script, options = self._request.script, self._request.options
-        if not {"fake_run", "fake_deps", "prepare"}.isdisjoint(self._request.request.modes):
+        if not {"fake_run", "fake_deps"}.isdisjoint(self._request.request.modes):
             return None
         if not any(block.deps for block in script.blocks):
             return None

@@ -76,18 +76,20 @@ def _readme(ran: Ran) -> str:
 
 
 def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
-    folder = os.path.abspath(f"{_name(ran)}-repro")
+    name, told = _name(ran), ran.request.request.inputs
+    folder = os.path.abspath(str(told.get("repro_dir") or f"{name}-repro"))
     os.makedirs(folder, exist_ok=True)
-    start = os.path.join(folder, f"{_name(ran)}-run-script-")
-    info = {"command": ran.secrets.data(list(ran.request.command)), "record": ran.record}
-    for name, data in (
-        ("input.json", ran.secrets.data(ran.request.asked)),
-        ("output.json", ran.secrets.data(answer)),
-        ("state.json", {"version_info": _versions(ran), "deps": list(ran.asked)}),
-        ("info.json", info),
-        (f"README-{_name(ran)}.md", _readme(ran)),
-    ):
-        _write(start + name, data)
+    start = os.path.join(folder, str(told.get("repro_prefix") or f"{name}-run-script"))
+    found = {
+        "info": {"command": ran.secrets.data(list(ran.request.command)), "record": ran.record},
+        "input": ran.secrets.data(ran.request.asked),
+        "output": {"return": 0, **ran.secrets.data(answer)},
+        "run-state": {"version_info": _versions(ran), "deps": list(ran.asked)},
+    }
+    for part, data in found.items():
+        _write(f"{start}-{part}.json", data)
+    _write(f"{start}-README-{name}.md", _readme(ran))
+    _write(f"{name}-output.json", {**found, "state": found["run-state"]})
     yield f"the call and its result: {folder}"
 
 

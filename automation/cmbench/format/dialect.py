@@ -89,7 +89,8 @@ class Dialect:
 
     Results. ``deps_told``: what ``deps`` of a result holds: the ``steps`` of the run, the ``tags``
     of the script's own dependencies, or these in ``entries`` as a meta has them. ``command``
-    begins the command line that runs some tags.
+    begins the command line that runs some tags. ``idle_flags`` of the first engines do nothing in
+    this one.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Dialect:
     modules: str
     deps_told: str
     command: str
+    idle_flags: tuple[str, ...]
 
 
 CM = Dialect(
@@ -155,6 +157,7 @@ CM = Dialect(
     modules="",
     deps_told="steps",
     command="cm run script --tags=",
+    idle_flags=(),
 )
 CLASSIC = replace(
     CM,
@@ -203,6 +206,7 @@ MLC = Dialect(
     modules="mlc",
     deps_told="entries",
     command="mlcr ",
+    idle_flags=("repro",),
 )
 DIALECTS: Mapping[str, Mapping[str, Dialect]] = {
     "meta.yaml": {"": MLC},

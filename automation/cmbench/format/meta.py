@@ -568,6 +568,7 @@ _ENTRY: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "skip_inherit_variation_groups": ("skip_inherit_variation_groups", _texts),
     "reuse_version": ("reuse_version", is_true),
     "dynamic": ("dynamic", is_true),
+    "skip_if_fake_run": ("skip_if_fake_run", is_true),
     "update_tags_from_env": ("tags_from_env", _texts),
     "update_tags_from_env_with_prefix": ("tags_from_env_with_prefix", _prefixes),
     "update_tags_if_env": ("tags_if_env", _tags_if),

@@ -94,6 +94,7 @@ class Dependency:
     skip_inherit_variation_groups: tuple[str, ...] = ()
     reuse_version: bool = False
     dynamic: bool = False
+    skip_if_fake_run: bool = False
     tags_from_env: tuple[str, ...] = ()
     tags_from_env_with_prefix: tuple[tuple[str, tuple[str, ...]], ...] = ()
     tags_if_env: tuple[tuple[str, tuple[Condition, ...]], ...] = ()

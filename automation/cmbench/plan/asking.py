@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cmbench.format.env import (
@@ -44,6 +44,21 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
         adr=_passed_down(frame, entry),
         force_cache=bool(entry.force_cache),
     )
+
+
+def told_dependencies(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:
+    """What a result says that the script depends on: the tags, in the way of its dialect.
+
+    ``entries`` are its own ``deps``: with MLC all of them are told, wanted or not, and no others.
+    """
+    if frame.script.dialect.deps_told != "entries":
+        return tuple(str(request.tags) for request in frame.asked)
+    found = []
+    for entry in entries:
+        wanted = decide(entry.conditions, frame.env)[0]
+        request = request_of(frame, entry, known_only=True) if wanted else None
+        found.append(str(request.tags) if isinstance(request, Request) else entry.tags)
+    return tuple(found)
 
 
 def _tags_text(frame: Frame, entry: Dependency, known_only: bool) -> Any:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cmbench.cache.cache_entry import Entry
+from cmbench.cache.store import Store
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.merge import USER
 from cmbench.format.meta import read_meta
-from cmbench.format.model import Request, VersionRange
+from cmbench.format.model import Dependency, Request, VersionRange
 from cmbench.index.scripts import Index
 from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.resolved_step import Frame
@@ -50,6 +51,46 @@ def registered(
     return None
 
 
+def selected(
+    frame: Frame, store: Store, mismatch: Callable[[Entry, Frame, set[str]], str]
+) -> Entry | None:
+    """The entry that ``--extra_cache_tags`` of the user's call names, as with the first engines.
+
+    What that call itself sets must be as the entry has seen it (``mismatch``); the tags stand for
+    all the rest.
+    """
+    tags = set(frame.request.extra_cache_tags)
+    if not tags or frame.script.dialect.inputs_bind or not _tagged_by_user(frame):
+        return None
+    tags |= {"_" + name for name in frame.request.tags.variations}
+    fitting = [
+        entry
+        for entry in store.entries()
+        if entry.script_uid == frame.script.uid
+        and tags <= {*entry.tags, *("_" + v for v in entry.variations)}
+        and not {*frame.request.tags.unwanted} & {*entry.tags}
+        and _is_within(entry, frame.version)
+        and not mismatch(entry, frame, _set_by_call(frame))
+    ]
+    return max(fitting, key=lambda entry: entry.created, default=None)
+
+
+def _set_by_call(frame: Frame) -> set[str]:
+    """The env keys that the call itself sets, by its inputs too."""
+    request = frame.request
+    pairs = (pair for block in frame.blocks for pair in block.input_mapping.items())
+    mapped = (key for name, key in pairs if name in request.inputs)
+    return {*request.env, *request.const, *mapped}
+
+
+def _tagged_by_user(frame: Frame) -> bool:
+    """Whether the tags are of the user's own call, or of ``--adr.NAME`` or ``--ad.NAME``."""
+    if frame.parent is None:
+        return True
+    tags = set(frame.request.extra_cache_tags)
+    return any(tags & {*update.extra_cache_tags.split(",")} for update in _updates(frame.parent))
+
+
 def _is_within(entry: Entry, bounds: VersionRange) -> bool:
     from cmbench.lib.versions import satisfies
 
@@ -64,12 +105,15 @@ def _tagged_names(entry: Entry) -> set[str]:
 def _chosen_by_user(frame: Frame) -> bool:
     """Whether ``--adr.NAME.name`` or ``--ad.NAME.name`` gave the name, and no script."""
     parent = frame.parent
-    if parent is None:
-        return False
-    updates = [v for k, v in parent.adr.plain().items() if k.startswith(USER)]
-    if parent.parent is None:
-        updates += parent.request.ad.values()
+    updates = _updates(parent) if parent else ()
     return any(update.inputs.get("name") == frame.request.name for update in updates)
+
+
+def _updates(parent: Frame) -> Iterator[Dependency]:
+    """What the user said of dependencies of a step, by their names."""
+    yield from (v for k, v in parent.adr.plain().items() if k.startswith(USER))
+    if parent.parent is None:
+        yield from parent.request.ad.values()
 
 
 def _refuse_misspelt(frame: Frame, names: set[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +47,7 @@ from cmbench.index.select import (
     variation_of,
     version_variations,
 )
-from cmbench.plan.names import registered
+from cmbench.plan.names import registered, selected
 from cmbench.plan.resolved_step import Frame, process_value, visible_env
 
 REPEATS = 3
@@ -234,6 +234,9 @@ class Resolver:
                 return self._answered(named, frame), f"registered as {frame.request.name}"
         candidates = self.store.candidates(frame.identity)
         unwanted = set(frame.request.tags.unwanted)
+        tagged = selected(frame, self.store, self._mismatch)
+        if tagged is not None:
+            return self._answered(tagged, frame), "it carries the tags that were asked for"
         for entry in candidates:
             if unwanted & set(entry.tags):
                 why = f"the one there is carries a tag that is not wanted: {','.join(unwanted)}"
@@ -256,10 +259,15 @@ class Resolver:
         keys = [key for key in entry.reads if key.startswith("adr:")]
         self.names.update(key.removeprefix("adr:").removeprefix(USER) for key in keys)
 
-    def _mismatch(self, entry: Entry, frame: Frame) -> str:
-        """Why ``entry`` does not answer ``frame``; an empty string when it does."""
+    def _mismatch(self, entry: Entry, frame: Frame, keys: Collection[str] | None = None) -> str:
+        """Why ``entry`` does not answer ``frame``; an empty string when it does.
+
+        With ``keys`` only these of all that it has read count.
+        """
         # In an order of its own: steps that run at once may read in any.
         for key, then in sorted(entry.reads.items()):
+            if keys is not None and key not in keys:
+                continue
             now = value_now(key, frame)
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"

@@ -104,7 +104,7 @@ class Frame:
     @property
     def is_fake(self) -> bool:
         """Whether only what it depends on runs."""
-        return not self.request.modes.isdisjoint(("fake_run", "prepare"))
+        return "fake_run" in self.request.modes
 
     @property
     def expires(self) -> str:
@@ -162,7 +162,7 @@ class Frame:
             found[f"os:{name}"] = process_value(name)
         if self.env.whole:
             found["all:"] = self.names()
-        for pattern in self.texts("new_env_keys"):
+        for pattern in self.given_back():
             if is_pattern(pattern) or self._untouched(pattern):
                 found[f"laid:{pattern}"] = self.laid(pattern)
         prefix = self.script.dialect.prefix
@@ -202,6 +202,16 @@ class Frame:
         found = (item for block in self.blocks for item in getattr(block, name))
         return tuple(str(substitute(item, self.env)) for item in dict.fromkeys(found))
 
+    def given_back(self) -> tuple[str, ...]:
+        """The env keys that the step gives back, as written.
+
+        With the first engines those that a call forces stand in the place of the script's own.
+        """
+        forced = self.request.force_new_env_keys
+        if forced and not self.script.dialect.inputs_bind:
+            return forced
+        return (*self.texts("new_env_keys"), *forced)
+
     def last(self, name: str) -> str:
         """The last non-empty value of one text setting."""
         return next((v for b in reversed(self.blocks) if (v := getattr(b, name))), "")
@@ -212,7 +222,7 @@ class Frame:
         extra = [t for t in request.extra_cache_tags if t]
         for key, prefix in self.script.extra_cache_tags_from_env:
             value = self.env.get(key, "")
-            extra += [prefix + part for part in str(value).split(",") if part]
+            extra += [f"deps-{prefix}{part}" for part in str(value).split(",") if part]
         if request.name:
             extra.append("name-" + request.name)
         variations = ["_" + v for v in self.choice.variations]

@@ -92,7 +92,7 @@ def exports(frame: Frame) -> dict[str, Any]:
     """
     prefix = frame.script.dialect.prefix
     of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
-    patterns = [*frame.texts("new_env_keys"), *frame.request.force_new_env_keys]
+    patterns = frame.given_back()
     env = frame.env
     own = {*env.written, *env.laid, *env.facts}
     if not frame.script.dialect.inputs_bind:

@@ -352,11 +352,13 @@ class Scheduler:
             self._phase(frame, "prehook_deps", depth)
             with self._exclusive(frame):
                 self._native(frame, place)
-            self._phase(frame, "posthook_deps", depth)
+            if not frame.is_fake:
+                self._phase(frame, "posthook_deps", depth)
             with self._exclusive(frame):
                 place = self._hook(frame, place, "postprocess", report)
             frame.ended = True
-            self._phase(frame, "post_deps", depth)
+            if not frame.is_fake:
+                self._phase(frame, "post_deps", depth)
         self._settle(frame)
         self._look_again(frame)
         self._leave(frame, place)
@@ -474,6 +476,8 @@ class Scheduler:
 
     def _wanted(self, frame: Frame, entry: Dependency) -> Request | None:
         if not decide(entry.conditions, frame.env)[0]:
+            return None
+        if entry.skip_if_fake_run and frame.is_fake:
             return None
         request = request_of(frame, entry)
         if isinstance(request, Pending):

@@ -211,7 +211,8 @@ def _sorted_out(flags: Mapping[str, Any], script: Script) -> tuple[dict[str, Any
     modes = {} if script.dialect.inputs_bind else {k: v for k, v in flags.items() if k in MODES}
     engine = {*FLAGS, *modes}
     inputs = {k: v for k, v in flags.items() if k not in engine or k in script.inputs}
-    return inputs, frozenset(k for k, v in modes.items() if is_true(v))
+    on = {_SAME_MODES.get(k, k) for k, v in modes.items() if is_true(v)}
+    return inputs, frozenset(on - {*script.dialect.idle_flags})
 
 
 _VERSIONS = ("version", "version_min", "version_max", "version_max_usable")
@@ -302,6 +303,7 @@ MODES: Mapping[str, str] = {
 """Flags of the first engines that ask for another kind of run, or for more at its end."""
 _KINDS = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
 """Those that a script which knows all its flags refuses by saying what to do."""
+_SAME_MODES = {"prepare": "fake_run"}
 _LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
 """What other tools call a look at the run without running."""
 
