@@ -50,7 +50,9 @@ def prune_cache(command: Command) -> Reply:
     """``cm prune cache``: remove the entries that have expired."""
     done = cache.remove(command.workspace, cache.expired(entries_of(command))).entries
     answer = {"pruned": len(done), "removed": [entry.uid for entry in done]}
-    return Reply(answer, f"{count(len(done), 'expired entry', 'expired entries')} removed", answer)
+    return Reply(
+        answer, f"{counted(len(done), 'expired entry', 'expired entries')} removed", answer
+    )
 
 
 def mark_tmp_cache(command: Command) -> Reply:
@@ -60,7 +62,7 @@ def mark_tmp_cache(command: Command) -> Reply:
     """
     found = cache.set_aside(command.workspace, named_entries(command, "mark-tmp"))
     items = [Item(cache.summary(command.workspace, entry)) for entry in found]
-    text = f"{count(len(found), 'entry', 'entries')} marked: made anew when needed"
+    text = f"{counted(len(found), 'entry', 'entries')} marked: made anew when needed"
     return Reply({"list": items}, text, items)
 
 
