@@ -28,6 +28,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             "contradict each other",
             hint="leave out one of the two",
         )
+    check_length(env, str(i.get("input", {}).get("tags", "")).split(","))
     spec = asked.benchmark(env)
     asked.backend(env)
     find_plugins(env)
@@ -44,6 +45,27 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if need is not None:
         capacity.check_memory(env, f"the {form} {spec.name}", need.memory, need.hint)
     return {"return": 0}
+
+
+# What each variation says of the length of a run, in words that --execution_mode has too.
+LENGTHS = {"_short": ("test",), "_full": ("valid",)}
+
+
+def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
+    """Refuse a length that is asked for in two ways, and say what ``_full`` does not mean."""
+    style = str(env.get("CM_MLPERF_RUN_STYLE") or "test")
+    for tag, styles in LENGTHS.items():
+        if tag in tags and style not in styles:
+            raise Error(
+                "bad-value",
+                f"--execution_mode={style} and the variation {tag} contradict each other",
+                hint=f"leave out one of the two: {tag} means --execution_mode={styles[0]}",
+            )
+    if "_full" in tags and env.get("CM_MLPERF_FORM") == "tiny":
+        print(
+            "note: _full is the length of the runs (10 minutes each), _tiny the size of the\n"
+            "  model; the real model is measured without _tiny"
+        )
 
 
 def find_plugins(env: dict[str, Any]) -> None:

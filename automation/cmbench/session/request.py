@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from cmbench.format.merge import USER
 from cmbench.format.meta import is_true, updates, version_range
 from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Script, Tags, Typed
 from cmbench.index.select import parse_tags
+from cmbench.lib.text_files import read_or_empty
 
 FLAGS: Mapping[str, str] = {
     "tags": "tags of the script, with variations as _name: --tags=get,python3,_x",
@@ -181,6 +183,9 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
     inputs, modes = _sorted_out(flags, script)
     _check_switches({k: v for k, v in flags.items() if k not in inputs})
     if script.dialect.inputs_bind:
+        if _text(flags, "path") and "path" not in script.inputs:
+            inputs, flags = _path_as_input(inputs, flags, script)
+        inputs = {k: _as_declared(v, script.inputs.get(k)) for k, v in inputs.items()}
         _check_inputs(inputs, script)
     _refuse_modes(inputs, script)
     inputs = {k: _absolute(v, script.inputs.get(k)) for k, v in inputs.items()}
@@ -223,6 +228,43 @@ def _text(flags: Mapping[str, Any], key: str) -> str:
     if isinstance(value, bool):
         raise Error("bad-value", f"--{key} needs a value", hint=f"write --{key}=VALUE")
     return ",".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
+
+
+_LOOKS_AT_PATH = re.compile(r"TMP_PATH|find_artifact|get_default_path_list|\btools\b")
+
+
+def _path_as_input(
+    inputs: dict[str, Any], flags: Mapping[str, Any], script: Script
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """``--path`` as the one input for a place that a script has, where it looks along no path.
+
+    Raises ``unknown-flag`` where it has none, or several.
+    """
+    if _LOOKS_AT_PATH.search(read_or_empty(os.path.join(script.path, "customize.py"))):
+        return inputs, flags
+    places = [name for name, spec in script.inputs.items() if spec.type == "path"]
+    named = [name for name in places if name.endswith("_path")]
+    if len(named) == 1 and script.alias.startswith("get-") and named[0] not in inputs:
+        rest = {k: v for k, v in flags.items() if k != "path"}
+        return {**inputs, named[0]: flags["path"]}, rest
+    if not script.alias.startswith("get-"):
+        return inputs, flags
+    known = ", ".join(f"--{name}" for name in named or places)
+    raise Error(
+        "unknown-flag",
+        f"{script.alias} does not look at --path",
+        hint=f"name the place with one of: {known}"
+        if known
+        else f"see its inputs: cm run script {script.alias} --help",
+    )
+
+
+def _as_declared(value: Any, spec: InputSpec | None) -> Any:
+    """A choice as its script writes it, whatever case the user has typed."""
+    if spec is None or not isinstance(value, str) or value in spec.choices:
+        return value
+    same = [choice for choice in spec.choices if choice.lower() == value.lower()]
+    return same[0] if len(same) == 1 else value
 
 
 def _absolute(value: Any, spec: InputSpec | None) -> Any:

@@ -51,3 +51,16 @@ def test_a_promised_form_has_a_model_and_a_data_set(form: str, model: str) -> No
         assert aliases, tags
         for alias in aliases:
             assert form == "full" or form in SCRIPTS[alias]["variations"], alias
+
+
+@pytest.mark.parametrize(
+    "name", [each for each, meta in SCRIPTS.items() if "tiny" in meta.get("variations", {})]
+)
+def test_a_plan_of_a_tiny_form_downloads_nothing_real(name: str) -> None:
+    meta = SCRIPTS[name]
+    form = meta["variations"]["tiny"].get("env", {})
+    for dep in [*meta.get("deps", []), *meta.get("prehook_deps", [])]:
+        if not dep["tags"].startswith("download"):
+            continue
+        skipped = any(form.get(key) in values for key, values in dep.get("skip_if_env", {}).items())
+        assert skipped, f"{name}: {dep['tags']} is in the plan of _tiny"

@@ -146,6 +146,31 @@ def finish(
     return answer
 
 
+@pytest.mark.parametrize(
+    ("tags", "style", "refused"),
+    [
+        ("_tiny,_short", "valid", True),
+        ("_tiny,_short", "fast", True),
+        ("_full", "test", True),
+        ("_tiny,_short", "test", False),
+        ("_submission", "test", False),
+    ],
+)
+def test_a_length_is_asked_for_in_one_way(tags: str, style: str, refused: bool) -> None:
+    env = {"CM_MLPERF_RUN_STYLE": style}
+    if not refused:
+        customize.check_length(env, tags.split(","))
+        return
+    with pytest.raises(customize.Error, match="contradict each other"):
+        customize.check_length(env, tags.split(","))
+
+
+def test_what_full_does_not_mean_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    env = {"CM_MLPERF_RUN_STYLE": "valid", "CM_MLPERF_FORM": "tiny"}
+    customize.check_length(env, ["run-mlperf", "_tiny", "_full"])
+    assert "the real model is measured without _tiny" in capsys.readouterr().out
+
+
 def test_the_table_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert finish(tmp_path, [], "performance") == {"return": 0}
     assert capsys.readouterr().out == "the table\n"

@@ -1,0 +1,64 @@
+"""What a user types becomes what a script has declared, or is refused with what to type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cmbench.errors import Error
+from cmbench.format.meta import parse_script
+from cmbench.format.model import Request, Script, Tags
+from cmbench.session.request import request_of
+
+SCRIPTS = Path(__file__).parents[2] / "script"
+
+
+def script(alias: str) -> Script:
+    path = SCRIPTS / alias
+    meta: dict[str, Any] = yaml.safe_load((path / "meta.yaml").read_text(encoding="utf-8"))
+    return parse_script(meta, str(path), "cmbench")
+
+
+def asked(alias: str, **flags: str) -> Request:
+    return request_of(flags, Tags(), "", script(alias))
+
+
+@pytest.mark.parametrize("word", ["Offline", "offline", "OFFLINE"])
+def test_a_choice_may_be_typed_in_any_case(word: str) -> None:
+    assert asked("run-mlperf-inference-app", scenario=word).inputs["scenario"] == "Offline"
+
+
+def test_another_word_is_refused_all_the_same() -> None:
+    with pytest.raises(Error, match="scenario=offlin is not possible"):
+        asked("run-mlperf-inference-app", scenario="offlin")
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("get-dataset-squad", "squad_path"),
+        ("get-dataset-imagenet-val", "imagenet_path"),
+        ("get-ml-model-gptj", "model_path"),
+    ],
+)
+def test_a_place_is_the_one_that_the_script_has(alias: str, name: str, tmp_path: Path) -> None:
+    request = asked(alias, path=str(tmp_path))
+    assert request.inputs[name] == str(tmp_path)
+    assert request.path == ""
+
+
+def test_a_place_that_nothing_looks_at_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Error) as caught:
+        asked("get-dataset-openimages", path=str(tmp_path))
+    assert "--images_path" in caught.value.hint
+    with pytest.raises(Error, match="does not look at --path"):
+        asked("get-mlperf-inference-loadgen", path=str(tmp_path))
+
+
+def test_scripts_that_look_along_a_path_still_do(tmp_path: Path) -> None:
+    for alias in ("get-python3", "get-triton-server"):
+        assert asked(alias, path=str(tmp_path)).path == str(tmp_path)
+    assert asked("get-dataset-brats", path=str(tmp_path)).inputs["path"] == str(tmp_path)
