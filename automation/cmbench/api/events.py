@@ -71,7 +71,7 @@ class Teller:
             return
         try:
             shown = self._secrets
-            self._on_event(Event(kind, shown.text(text), step, shown.data(data)))
+            self._on_event(Event(kind, text and shown.text(text), step, data and shown.data(data)))
         except BaseException as problem:
             self.failed = problem
             raise
@@ -91,7 +91,7 @@ class Teller:
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """A step has ended."""
         shown = self._secrets.text
-        why, error = shown(end.why), shown(end.error)
+        why, error = shown(end.why), end.error and shown(end.error)
         hidden = StepEnd(end.status, end.seconds, why, end.outcome, error)
         self.tell("finished", step=_step(frame, depth, hidden))
 

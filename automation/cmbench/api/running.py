@@ -167,7 +167,7 @@ class _Run:
         """Tell once per script what is wrong with the metas of other people that were used."""
         used = {step["script_uid"] for step in self._recorder.steps}
         for row in self._workspace.index.rows().values():
-            if row.faults and row.uid in used:
+            if row.uid in used and row.faults:
                 text = f"warning: {row.path}: {'; '.join(row.faults)}"
                 self._log.line(text)
                 self._teller.tell("faults", text)

@@ -32,7 +32,7 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
         # command: every collection that looked at it again would do so in vain. Most of what is
         # made from here on stays as well.
         gc.freeze()
-        gc.set_threshold(20_000)
+        gc.set_threshold(1_000_000)
     cmind = automation.cmind
     word = str(i.get("action", ""))
     verb = word.replace("-", "_")

@@ -18,7 +18,7 @@ from typing import Any
 
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import Condition
-from cmbench.lib.secrecy import Secrets, is_secret, masked
+from cmbench.lib.secrecy import SIGNS, Secrets, is_secret, masked
 
 MISSING = "\0missing"
 _NO_TEXT = "\0"
@@ -110,6 +110,11 @@ class TracedEnv(dict[str, Any]):
             self.outer.add(key)
         if self.running:
             self.reads[key] = fingerprint(key, dict.get(self, key, MISSING))
+
+    def note_each(self, keys: Iterable[str]) -> None:
+        """Record reads of all ``keys``."""
+        for key in keys:
+            self.note(key)
 
     def overlay(self, key: str, value: Any) -> None:
         """Set ``key`` as part of the step's settings."""
@@ -216,6 +221,10 @@ class TracedEnv(dict[str, Any]):
         self.note_all()
         return self.plain()
 
+    def written_now(self) -> dict[str, Any]:
+        """What the step itself has set so far, for the engine."""
+        return {key: dict.get(self, key) for key in tuple(self.written)}
+
     def plain(self) -> dict[str, Any]:
         """An untraced copy, for the engine."""
         return dict(dict.items(self))
@@ -223,20 +232,24 @@ class TracedEnv(dict[str, Any]):
     def note_all(self) -> None:
         """Record a read of every key, and of which there are."""
         self.whole = True
-        for key in list(dict.keys(self)):
-            if "_TMP_" not in key:
-                self.note(key)
+        self.note_each([key for key in dict.keys(self) if "_TMP_" not in key])
 
 
 def fingerprint(key: str, value: Any) -> str:
     """A short text that differs when ``value`` differs; secrets and long values are hashed."""
     text = value if isinstance(value, str) else _NO_TEXT + _as_json(value)
-    secret = is_secret(key) or masked(value) != value
+    plain = value is text and not any(map(text.__contains__, SIGNS))
+    secret = is_secret(key) or not (plain or masked(value) == value)
     if secret or len(text) > 200:
         import hashlib
 
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:32]
     return text
+
+
+def fingerprints(space: str, keys: Iterable[str], values: Mapping[str, Any]) -> dict[str, str]:
+    """What ``values`` has for each of ``keys`` now, as a record names it: ``space:key``."""
+    return {f"{space}:{key}": fingerprint(key, values.get(key, MISSING)) for key in keys}
 
 
 def _as_json(value: Any) -> str:

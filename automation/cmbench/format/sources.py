@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from operator import attrgetter
 
 from cmbench.format.meta import META_FILES
@@ -183,31 +184,31 @@ class Programs:
         texts = self._texts([name for name in self._outer if name.endswith(ending)]).values()
         return any(re.search(pattern, text) for text in texts)
 
-    @property
+    @cached_property
     def _outer(self) -> list[str]:
         return [name for name in self._names if "/" not in name]
 
-    @property
+    @cached_property
     def hooks(self) -> str:
         """What runs in each step: ``customize.py`` and ``run.sh``."""
         return "".join(self._texts(("customize.py", "run.sh")).values())
 
-    @property
+    @cached_property
     def keys(self) -> set[str]:
         """All words that may be env keys."""
         return set(re.findall(_KEY, "".join(self._texts(self._names).values())))
 
-    @property
+    @cached_property
     def runs_us(self) -> bool:
         """Whether they may start the engine itself."""
         return re.search(_RUNS_US, "".join(self._texts(self._names).values())) is not None
 
-    @property
+    @cached_property
     def calls_sudo(self) -> bool:
         """Whether a program can call ``sudo``."""
         return self._has(_SUDO)
 
-    @property
+    @cached_property
     def fetches(self) -> bool:
         """Whether a program can download by itself."""
         return self._has(_SHELL_FETCHES, ".sh") or self._has(_PYTHON_FETCHES, ".py")

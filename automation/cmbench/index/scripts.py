@@ -286,7 +286,7 @@ class Index:
         changed: list[tuple[Any, ...]] = []
         metas: list[tuple[str, str]] = []
         for repository in self._repositories:
-            for path, stamp in _stamps(repository.path, stored):
+            for path, stamp in _stamps(repository.path, stored).items():
                 known = stored.get(path)
                 if known is None or known[1] != stamp:
                     meta, known = _read(path, stamp)
@@ -465,23 +465,23 @@ def _uid(repository: str) -> str:
     return str((load_yaml(read_or_empty(path), path) or {}).get("uid") or "")
 
 
-def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
-    """Each script directory of a repository with its present stamp, by name."""
+def _stamps(repository: str, stored: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """Each script directory of a repository with its present stamp, sorted by name."""
     root = os.path.join(repository, "script")
     try:
         # Paths from here on are short: with thousands of scripts, looking them up is what costs.
         handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return
+        return {}
+    found = {}
     try:
         with os.scandir(handle) as entries:
-            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+            names = sorted([e.name for e in entries if e.is_dir() and not e.name.startswith(".")])
         for name in names:
             path = f"{root}/{name}"
             known = stored.get(path)
-            stamp = _stamp(handle, name, known[1] if known else "")
-            if stamp:
-                yield path, stamp
+            found[path] = _stamp(handle, name, known[1] if known else "")
+        return {path: stamp for path, stamp in found.items() if stamp}
     finally:
         os.close(handle)
 
@@ -496,9 +496,9 @@ def _stamp(root: int, name: str, known: str) -> str:
     except OSError:
         return ""
     before, *parts = known.split(" ")
-    same = directory == before
     found = [directory]
-    for file in [part.partition(":")[0] for part in parts] if same else META_FILES:
+    for part in parts if directory == before else META_FILES:
+        file = part.partition(":")[0]
         try:
             info = os.stat(f"{name}/{file}", dir_fd=root)
         except OSError:

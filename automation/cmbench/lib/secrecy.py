@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,10 @@ _NAME = r"""TOKEN(?!I[SZ]) | SECRET | PASSWORD | PASSWD | PASSPHRASE | PASSCODE 
     | (?<![A-Z])(?:PASS|PASSWDS?|PAT|CREDS?|OTP|PW)(?![A-Z])
     | (?<=[A-Z_-])(?<!OLD)(?<!OLD_)(?<!OLD-)PWD(?![A-Z])"""
 # One of these is in every name that the expression finds: most processes need not compile it.
-_WORDS = ("TOKEN", "SECRET", "PASS", "CRED", "AUTH", "BEARER", "COOKIE", "JWT", "KEY", "PAT", "OTP")
+_LONG = ("TOKEN", "SECRET", "PASS", "CRED", "AUTH", "BEARER", "COOKIE")
+_WORDS = (*_LONG, "JWT", "KEY", "PAT", "OTP", "PW")
+SIGNS = ("://", "?", "&", ";", "#")
+"""A text without any of them has no URL: nothing in it is hidden but values that are known."""
 _IN_QUERY = re.compile(
     r"token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login",
     re.IGNORECASE,
@@ -35,7 +38,7 @@ def is_secret(name: str) -> bool:
     """Whether what has this name, of an env key, a flag or a field, is not to be shown."""
     upper = name.upper()
     rest = upper.replace("PATH", "")
-    if upper in ("PWD", "OLDPWD") or not ("PW" in rest or any(word in rest for word in _WORDS)):
+    if upper in ("PWD", "OLDPWD") or not any(map(rest.__contains__, _WORDS)):
         return False
     return bool(re.search(_NAME, name, re.IGNORECASE | re.VERBOSE))
 
@@ -90,6 +93,7 @@ class Secrets:
     def __init__(self, environment: Mapping[str, Any] | None = None) -> None:
         self._names: frozenset[str] = frozenset()
         self._values: tuple[str, ...] = ()
+        self._signs: tuple[str, ...] = SIGNS
         self.learn(environment or {})
 
     def learn_flags(self, mapping: Mapping[str, str]) -> None:
@@ -102,10 +106,12 @@ class Secrets:
         if not found.issubset(self._values):
             # Longest first: one secret may hold another.
             self._values = tuple(sorted(found.union(self._values), key=len, reverse=True))
+            self._signs = (*SIGNS, *self._values)
 
     def _secret_in(self, values: Mapping[str, Any]) -> Iterator[Any]:
+        hides = self._hides if self._names else is_secret
         for key, value in values.items():
-            if self._hides(str(key)):
+            if hides(str(key)):
                 yield value
             elif isinstance(value, Mapping):
                 yield from self._secret_in(value)
@@ -115,6 +121,8 @@ class Secrets:
 
     def text(self, text: str) -> str:
         """``text`` without secrets."""
+        if not any(map(text.__contains__, self._signs)):
+            return text
         for value in self._values:
             if value in text:
                 text = text.replace(value, HIDDEN)
@@ -130,13 +138,18 @@ class Secrets:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {
-                key: HIDDEN if self._hides(str(key)) and item else self.data(item)
-                for key, item in value.items()
-            }
+            hides = self._hides if self._names else is_secret
+            shown = zip(value, self._each(value.values()), strict=True)
+            return {key: HIDDEN if item and hides(str(key)) else item for key, item in shown}
         if isinstance(value, list | tuple):
-            return type(value)(self.data(item) for item in value)
+            return type(value)(self._each(value))
         return value
+
+    def _each(self, items: Collection[Any]) -> list[Any]:
+        """The items without secrets. Texts are looked at together: most have nothing to hide."""
+        texts = "\n".join([item for item in items if isinstance(item, str)])
+        clean = not any(map(texts.__contains__, self._signs))
+        return [item if clean and isinstance(item, str) else self.data(item) for item in items]
 
 
 def _forms(value: Any) -> Iterator[str]:

@@ -271,7 +271,7 @@ class Resolver:
             now = value_now(key, frame)
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"
-            if not self.store.is_same(then, now):
+            if then != now and not self.store.is_same(then, now):
                 return changed(key, then, now)
         return self._missing_secret(entry, frame) or self.unsound(entry)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import Entry, Reliance
@@ -15,6 +16,7 @@ from cmbench.format.env import (
     MISSING,
     TracedEnv,
     fingerprint,
+    fingerprints,
     is_pattern,
     select_keys,
     substitute,
@@ -136,22 +138,23 @@ class Frame:
         nodes = self.course.below.get(phase) if self.course else None
         return nodes[number] if nodes else None
 
-    def note(self, key: str) -> None:
-        """Record a read by its recorded name: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``.
+    def note(self, keys: Iterable[str]) -> None:
+        """Record reads by their recorded names: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``.
 
         ``all:`` is the whole env, ``os:*`` the whole environment of the process.
         """
-        space, colon, name = key.partition(":")
-        if not colon:
-            self.env.note(key)
-        elif space == "state":
-            self.state.note(name)
-        elif space == "adr":
-            self.adr.note(name)
-        elif space == "os":
-            self.os_reads.add(name)
-        elif space == "all":
-            self.env.note_all()
+        keys = [*keys]
+        self.env.note_each([key for key in keys if ":" not in key])
+        for key in keys:
+            space, _, name = key.partition(":")
+            if space == "state":
+                self.state.note(name)
+            elif space == "adr":
+                self.adr.note(name)
+            elif space == "os":
+                self.os_reads.add(name)
+            elif space == "all":
+                self.env.note_all()
 
     def reads(self) -> dict[str, str]:
         """Everything read from outside this step, as an entry stores it."""
@@ -165,18 +168,20 @@ class Frame:
         for pattern in self.given_back():
             if is_pattern(pattern) or self._untouched(pattern):
                 found[f"laid:{pattern}"] = self.laid(pattern)
-        prefix = self.script.dialect.prefix
-        for key in self.env.written:
-            if not key.startswith(tuple(prefix + name for name in OF_THE_ENGINE)):
-                found[f"const:{key}"] = fingerprint(key, self.const.get(key, MISSING))
+        own = self._of_the_engine()
+        written = [key for key in self.env.written if not key.startswith(own)]
+        found.update(fingerprints("const", written, self.const))
         return found
 
     def names(self) -> str:
         """Which keys the step saw when it began, for one that looks at all of them."""
-        prefix = self.script.dialect.prefix
-        own = tuple(prefix + name for name in OF_THE_ENGINE)
-        seen = (key for key in self.env.names if "_TMP_" not in key and not key.startswith(own))
+        own = self._of_the_engine()
+        seen = [key for key in self.env.names if "_TMP_" not in key and not key.startswith(own)]
         return fingerprint("", " ".join(sorted(seen)))
+
+    def _of_the_engine(self) -> tuple[str, ...]:
+        prefix = self.script.dialect.prefix
+        return tuple([prefix + name for name in OF_THE_ENGINE])
 
     def _untouched(self, key: str) -> bool:
         """Whether ``key`` is as when the step began: given back only if a setting laid it."""
@@ -199,8 +204,8 @@ class Frame:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """All values of one list setting (``new_env_keys`` …) over script and variations."""
-        found = (item for block in self.blocks for item in getattr(block, name))
-        return tuple(str(substitute(item, self.env)) for item in dict.fromkeys(found))
+        found = chain.from_iterable([getattr(block, name) for block in self.blocks])
+        return tuple([str(substitute(item, self.env)) for item in dict.fromkeys(found)])
 
     def given_back(self) -> tuple[str, ...]:
         """The env keys that the step gives back, as written.
@@ -248,7 +253,9 @@ def visible_env(parent: Frame, request: Request) -> dict[str, Any]:
         exact.update(select_keys(dict.keys(parent.env), local))
     # Most values are plain texts: what is not is sorted out of a copy, which is cheap.
     visible = parent.env.plain()
-    for key in [k for k in visible if k in exact or k.startswith(starts)]:
+    for key in exact.intersection(visible):
+        del visible[key]
+    for key in [key for key in visible if key.startswith(starts)]:
         del visible[key]
     _tidy(visible)
     return visible

@@ -167,7 +167,7 @@ class Planner:
             script=frame.script.alias,
             variations=frame.choice.variations,
             version=(entry.version if entry else "") or _version_text(frame),
-            fetches=tuple(mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches),
+            fetches=tuple([mask(re.sub(r"<<<(\w+)>>>", r"\1", text)) for text in fetches]),
             found=entry,
             below=below,
             start=frame if type(frame.env) is TracedEnv else None,

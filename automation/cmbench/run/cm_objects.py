@@ -217,7 +217,7 @@ class Automation:
         key = str(i.get("default_path_env_key") or "PATH")
         self._frame.os_reads.add(key)
         extra = self._frame.env.get("+" + key) or []
-        return [*extra, *(p for p in os.environ.get(key, "").split(os.pathsep) if p)]
+        return [*extra, *filter(None, os.environ.get(key, "").split(os.pathsep))]
 
     def find_artifact(self, i: dict[str, Any]) -> dict[str, Any]:
         """Find a file by name along ``--path``, ``CM_INPUT`` or a search path.

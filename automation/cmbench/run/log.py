@@ -16,7 +16,7 @@ class RunLog:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def line(self, text: str) -> None:
-        """Add one line, without secrets."""
+        """Add a line, or several at once, without secrets."""
         try:
             os.write(self._handle, (self._secrets.text(text) + "\n").encode("utf-8", "replace"))
         except OSError:

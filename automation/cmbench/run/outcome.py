@@ -63,9 +63,7 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
 
     Its reads come first: once its values are written, they would no longer count as read.
     """
-    for name in child.outer_reads():
-        if name not in child.request.env:
-            frame.note(name)
+    frame.note(name for name in child.outer_reads() if name not in child.request.env)
     if outcome.entry:
         frame.entries[outcome.entry] = None
     else:
@@ -91,7 +89,7 @@ def exports(frame: Frame) -> dict[str, Any]:
     A value that settings or inputs have set counts as read: it is part of the result.
     """
     prefix = frame.script.dialect.prefix
-    of_the_engine = tuple(prefix + name for name in OF_THE_ENGINE)
+    of_the_engine = tuple([prefix + name for name in OF_THE_ENGINE])
     patterns = frame.given_back()
     env = frame.env
     own = {*env.written, *env.laid, *env.facts}
@@ -100,17 +98,16 @@ def exports(frame: Frame) -> dict[str, Any]:
         own |= {*env.reads}
     named = select_keys(dict.keys(env), patterns)
     keys = [key for key in named if key in own and not key.startswith(of_the_engine)]
-    for key in [*keys, *(p for p in patterns if not is_pattern(p))]:
-        env.note(key)
-    return {key: _storable(env.peek(key)) for key in keys}
+    env.note_each([*keys, *(p for p in patterns if not is_pattern(p))])
+    values = env.plain()
+    return {key: _storable(values.get(key)) for key in keys}
 
 
 def state_exports(frame: Frame) -> dict[str, Any]:
     """The state that the step gives back."""
     state: TracedEnv = frame.state
     keys = select_keys(dict.keys(state), frame.texts("new_state_keys"))
-    for key in keys:
-        state.note(key)
+    state.note_each(keys)
     return {key: state.peek(key) for key in keys}
 
 

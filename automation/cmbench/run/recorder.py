@@ -38,7 +38,7 @@ class Recorder:
         self._log = log
         self._started = time.time()
         self._directory = os.getcwd()
-        self._command = command
+        self._words = [secrets.word(word) for word in command]
         self._steps: list[dict[str, Any]] = []
         self._open: list[dict[str, Any]] = []
 
@@ -47,7 +47,7 @@ class Recorder:
         """The command line of the run, secrets hidden."""
         import shlex
 
-        return shlex.join(map(self._secrets.word, self._command))
+        return shlex.join(self._words)
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ class Recorder:
         data = {
             "format": FORMAT,
             "run": os.path.basename(self.directory),
-            "command": [self._secrets.word(word) for word in self._command],
+            "command": self._words,
             "flags": self._flags,
             "directory": self._directory,
             "started": self._started,

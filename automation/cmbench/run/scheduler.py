@@ -256,8 +256,7 @@ class Scheduler:
             reporter.note(text)
 
     def _use(self, frame: Frame, entry: Entry, depth: int) -> Outcome:
-        for key in entry.reads:
-            frame.note(key)
+        frame.note(entry.reads)
         for phase in frame.deps:
             self._phase(frame, phase, depth, dynamic_only=True)
         self._store.touch(entry)
@@ -392,7 +391,7 @@ class Scheduler:
         key = dialect.prefix + "OUTDIRNAME"
         wanted = str(frame.env.peek(key) or "")
         if wanted:
-            frame.note(key)
+            frame.note([key])
             start = frame.const.get(dialect.prefix + dialect.user_directory, place.cwd)
             place = Place(os.path.join(str(start), wanted), place.scratch)
             os.makedirs(place.cwd, exist_ok=True)

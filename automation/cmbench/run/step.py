@@ -14,7 +14,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import ModuleType
@@ -159,7 +159,7 @@ class StepRunner:
     ) -> Any:
         here = os.getcwd()
         self.set_place(frame, place)
-        self._note(frame, [word for word in self.words(frame) if word.startswith("os:")])
+        frame.note(word for word in self.words(frame) if word.startswith("os:"))
         self._asking.append((frame, doing))
         try:
             os.chdir(place.cwd)
@@ -194,28 +194,25 @@ class StepRunner:
         self.secrets.learn(frame.env.plain())
         self.secrets.learn(frame.state.plain())
 
-    def _note(self, frame: Frame, words: Iterable[str]) -> None:
-        for word in words:
-            frame.note(word)
-
     @contextmanager
     def _captured_prints(self, frame: Frame) -> Iterator[None]:
         """What ``customize.py`` prints goes into the log, of a step that speaks to the user too."""
         from contextlib import redirect_stderr, redirect_stdout
 
-        def learned(line: Callable[[str], None], text: str) -> None:
+        def learned(show: Callable[..., None], lines: Sequence[str]) -> None:
             # It may print what it has only just put into the env.
-            self.secrets.learn({key: frame.env.peek(key) for key in tuple(frame.env.written)})
-            line(text)
+            self.secrets.learn(frame.env.written_now())
+            show(*lines)
 
         shown = partial(learned, self._said if frame.speaks else self._line)
         logged = partial(learned, self._line)
         with redirect_stdout(_LineWriter(shown)), redirect_stderr(_LineWriter(logged)):
             yield
 
-    def _said(self, text: str) -> None:
-        self._write_log(text)
-        self._reporter.say(text)
+    def _said(self, *lines: str) -> None:
+        self._write_log(lines)
+        for line in lines:
+            self._reporter.say(line)
 
     def set_place(self, frame: Frame, place: Place) -> None:
         """Tell a step where it is, without counting that as something it read."""
@@ -232,8 +229,7 @@ class StepRunner:
             values["TMP_OFFLINE"] = "yes"
         if self.downloads:
             values["TMP_DOWNLOADS"] = self.downloads
-        for key, value in values.items():
-            frame.env[prefix + key] = value
+        frame.env.update({prefix + key: value for key, value in values.items()})
         self._learn(frame)
         self._progress.watch(values["PROGRESS_FILE"])
 
@@ -325,7 +321,7 @@ class StepRunner:
     def native(self, frame: Frame, place: Place, path: str, words: tuple[str, ...]) -> None:
         """Run a native script and take over what it wrote; raises ``Error`` when it fails."""
         self.set_place(frame, place)
-        self._note(frame, _native_reads(frame, words))
+        frame.note(_native_reads(frame, words))
         prefix_lines = [str(line) for line in frame.state.get("script_prefix") or []]
         env = frame.env.plain()
         if frame.script.dialect.values_expand:
@@ -411,19 +407,20 @@ class StepRunner:
             line(f"{self._executor.name}: {state.reason}")
         return state.exit_code or int(state.status == "lost"), tuple(tail)
 
-    def _write_log(self, text: str) -> None:
+    def _write_log(self, lines: Sequence[str]) -> None:
         if self._log is not None:
-            self._log.line(self._lane() + text)
+            lane = self._lane()
+            self._log.line("\n".join([lane + line for line in lines]))
 
     def _lane(self) -> str:
         """What tells the lines of steps apart that run at once."""
         task = self._crew.here if self._crew is not None else None
         return f"[{task.label}] " if task is not None else ""
 
-    def _line(self, text: str) -> None:
-        self._write_log(text)
-        if self._verbose:
-            self._reporter.output(self._lane() + text)
+    def _line(self, *lines: str) -> None:
+        self._write_log(lines)
+        for line in lines if self._verbose else ():
+            self._reporter.output(self._lane() + line)
 
 
 class Progress:
@@ -470,16 +467,16 @@ def _look(watched: weakref.ref[Progress]) -> None:
 
 
 class _LineWriter:
-    """A text stream that hands on whole lines."""
+    """A text stream that hands on whole lines, those of one text together."""
 
-    def __init__(self, line: Callable[[str], None]) -> None:
-        self._line = line
+    def __init__(self, take: Callable[[Sequence[str]], None]) -> None:
+        self._take = take
         self._rest = ""
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
-        for item in lines:
-            self._line(item)
+        if lines:
+            self._take(lines)
         return len(text)
 
     def flush(self) -> None:
@@ -503,10 +500,11 @@ def _native_reads(frame: Frame, words: Iterable[str]) -> list[str]:
     if "*" in words:
         words = [*words, "all:", "os:*"]
     named = [w for w in words if w != "*" and w not in _OF_BASH and not w.startswith("BASH_")]
+    present = {key for key, value in frame.env.plain().items() if value is not None}
     outside = [
         f"os:{word}"
         for word in named
-        if ":" not in word and frame.env.peek(word) is None and f"+{word}" not in named
+        if ":" not in word and word not in present and f"+{word}" not in named
     ]
     mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
     return [*named, *outside, *mapped, *frame.request.env, *frame.request.const]

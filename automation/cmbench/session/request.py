@@ -151,15 +151,20 @@ def _check_switches(flags: Mapping[str, Any]) -> None:
             )
 
 
+def _switched_on(flags: Mapping[str, Any]) -> set[str]:
+    return {name for name in _SWITCHES.intersection(flags) if is_true(flags[name])}
+
+
 def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
     """How the run as a whole behaves."""
+    on = _switched_on(flags)
     return RunOptions(
-        quiet=is_true(flags.get("quiet", False)),
-        verbose=is_true(flags.get("verbose", False)),
-        silent=is_true(flags.get("silent", False)),
-        debug=is_true(flags.get("debug", False)),
-        offline=is_true(flags.get("offline", False)),
-        prefetch=not is_true(flags.get("no_prefetch", False)),
+        quiet="quiet" in on,
+        verbose="verbose" in on,
+        silent="silent" in on,
+        debug="debug" in on,
+        offline="offline" in on,
+        prefetch="no_prefetch" not in on,
         jobs=jobs_of(flags.get("jobs", 1)),
         out=str(flags.get("out") or ""),
         command=tuple(str(word) for word in command),
@@ -189,6 +194,7 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         _check_inputs(inputs, script)
     _refuse_modes(inputs, script)
     inputs = {k: _absolute(v, script.inputs.get(k)) for k, v in inputs.items()}
+    on = _switched_on(flags)
     return Request(
         tags=tags,
         uid=uid,
@@ -203,10 +209,10 @@ def request_of(flags: Mapping[str, Any], tags: Tags, uid: str, script: Script) -
         force_new_env_keys=tuple(_text(flags, "force_new_env_keys").replace(",", " ").split()),
         ad={k: _typed(v) for k, v in _updates(flags, "ad").items()},
         adr={USER + k: _typed(v) for k, v in _updates(flags, "adr").items()},
-        force_cache=is_true(flags.get("force_cache", False)),
-        skip_cache=is_true(flags.get("skip_cache", False)),
-        new=is_true(flags.get("new", False)),
-        renew=is_true(flags.get("renew", False)),
+        force_cache="force_cache" in on,
+        skip_cache="skip_cache" in on,
+        new="new" in on,
+        renew="renew" in on,
         modes=modes,
     )
 
@@ -352,7 +358,7 @@ _LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
 
 def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
     for name in _KINDS:
-        if is_true(inputs.get(name, False)) and name not in script.inputs:
+        if name in inputs and name not in script.inputs and is_true(inputs[name]):
             raise Error(
                 "unknown-flag",
                 f"--{name} is not possible with this engine",
