@@ -59,6 +59,7 @@ def test_a_promised_form_has_a_model_and_a_data_set(form: str, model: str) -> No
 def test_a_plan_of_a_tiny_form_downloads_nothing_real(name: str) -> None:
     meta = SCRIPTS[name]
     form = meta["variations"]["tiny"].get("env", {})
+    assert "fetches" not in meta, f"{name}: what it fetches is told of _tiny too"
     for dep in [*meta.get("deps", []), *meta.get("prehook_deps", [])]:
         if not dep["tags"].startswith("download"):
             continue
