@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -57,7 +58,11 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     folder = env["CM_TMP_RUN_DIR"]
     path = os.path.join(folder, "session.json")
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({**session(env, folder), "provenance": origin(i)}, file, indent=2)
+        settings = session(env, folder)
+        json.dump({**settings, "provenance": origin(i)}, file, indent=2)
+    if not env.get("OUTPUT_BASE_DIR"):
+        # The folder is this call's own: the next one would begin again in another.
+        env["CM_TMP_GO_ON_WITH"] = f"--results_dir={shlex.quote(settings['results_dir'])}"
     env["CM_MLPERF_HARNESS_CONFIG"] = path
     return {"return": 0}
 

@@ -147,7 +147,7 @@ class Scheduler:
             error = Error(
                 "interrupted",
                 "stopped by the user; what was finished is kept",
-                hint="repeat the same command to go on from here",
+                hint=_go_on(frame),
             )
             self._tell_failure(frame, depth, started, error)
             raise error.within(frame.label) from None
@@ -572,3 +572,11 @@ class Scheduler:
                 os.unlink(os.path.join(path, "progress.json"))
             with suppress(OSError):
                 os.rmdir(path)
+
+
+def _go_on(frame: Frame) -> str:
+    """What to type after an interruption; a step says what finds its work again."""
+    more = str(frame.env.peek(f"{frame.script.dialect.prefix}TMP_GO_ON_WITH", "") or "")
+    if not more:
+        return "repeat the same command to go on from here"
+    return f"repeat the same command and add this to go on from here:\n{more}"

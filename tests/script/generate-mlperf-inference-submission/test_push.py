@@ -183,5 +183,6 @@ def test_without_a_name_git_says_what_to_do(
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "")
         monkeypatch.delenv(f"GIT_{role}_EMAIL")
-    with pytest.raises(SubmissionError, match="git commit failed"):
+    with pytest.raises(SubmissionError, match="git does not know who commits") as caught:
         push.push(order(tree, remote))
+    assert "git config --global user.name" in caught.value.hint

@@ -23,6 +23,8 @@ TOKEN = "CM_MLPERF_RESULTS_GIT_TOKEN"
 ATTEMPTS = 5
 WAIT_S = 1.0
 LONGEST_S = 1800
+# How git says that it has no name or address of the committer.
+IDENTITY = re.compile(r"Please tell me who you are|unable to auto-detect|empty ident")
 SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -203,6 +205,13 @@ class Git:
         return shown.replace(token, "***") if token else shown
 
     def _error(self, verb: str, said: str) -> SubmissionError:
+        if IDENTITY.search(said):
+            return SubmissionError(
+                "git does not know who commits",
+                'git config --global user.name "YOUR NAME" and '
+                "git config --global user.email YOU@EXAMPLE.ORG",
+                "push",
+            )
         lines = [line for line in said.strip().splitlines() if line.strip()]
         last = lines[-1] if lines else "git said nothing"
         return SubmissionError(
