@@ -80,10 +80,11 @@ Check = Callable[[Machine], Iterator[Finding]]
 
 def examine(machine: Machine) -> list[Finding]:
     """All findings; a check that fails itself is a finding too."""
-    return [finding for check in CHECKS for finding in _checked(check, machine)]
+    return [finding for check in CHECKS for finding in checked(check, machine)]
 
 
-def _checked(check: Check, machine: Machine) -> list[Finding]:
+def checked(check: Check, machine: Machine) -> list[Finding]:
+    """What one check finds; one that fails itself is a finding too."""
     try:
         return list(check(machine))
     except (OSError, ValueError) as problem:
@@ -146,7 +147,7 @@ def _python(machine: Machine) -> Iterator[Finding]:
             )
 
 
-_TOOLS: tuple[tuple[str, tuple[str, ...], str, Mapping[str, str]], ...] = (
+TOOLS: tuple[tuple[str, tuple[str, ...], str, Mapping[str, str]], ...] = (
     ("compilers", ("gcc", "clang"), "C", {"apt": "gcc libc6-dev"}),
     ("compilers", ("g++", "clang++"), "C++", {"apt": "g++", "dnf": "gcc-c++", "yum": "gcc-c++"}),
     ("compilers", ("make", "ninja"), "builds", {}),
@@ -163,7 +164,7 @@ def _tools(machine: Machine) -> Iterator[Finding]:
     missing: dict[str, list[tuple[str, str]]] = {}
     packages: dict[str, list[str]] = {}
     manager = os_facts(machine.root).package_manager
-    for area, names, use, known in _TOOLS:
+    for area, names, use, known in TOOLS:
         name = next((n for n in names if machine.find(n)), "")
         if name:
             found.setdefault(area, []).append(f"{name}{_version(machine, name)}")
@@ -295,7 +296,8 @@ def _file_system(machine: Machine, path: str) -> str:
     return best[1]
 
 
-def _network(machine: Machine) -> Iterator[Finding]:
+def network(machine: Machine) -> Iterator[Finding]:
+    """Settings that keep programs from the network."""
     env = machine.environ
     yield from _differing(env)
     yield from _proxies(env)
@@ -338,7 +340,8 @@ def _proxies(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("network", LOOK, "only one of http_proxy and https_proxy is set")
 
 
-def _containers(machine: Machine) -> Iterator[Finding]:
+def containers(machine: Machine) -> Iterator[Finding]:
+    """Container engines, and whether they answer."""
     found = [
         name for name in ("docker", "podman", "apptainer", "singularity") if machine.find(name)
     ]
@@ -399,7 +402,8 @@ def _limits(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _accelerators(machine: Machine) -> Iterator[Finding]:
+def accelerators(machine: Machine) -> Iterator[Finding]:
+    """Accelerators, their drivers and toolkits."""
     kinds = (_nvidia, _other_accelerators, _cuda_toolkit)
     found = [finding for kind in kinds for finding in kind(machine)]
     if not any(f.area == "devices" for f in found):
@@ -508,11 +512,11 @@ CHECKS: tuple[Check, ...] = (
     _compiled,
     _cores_and_memory,
     _disk,
-    _network,
-    _containers,
+    network,
+    containers,
     _privileges,
     _limits,
-    _accelerators,
+    accelerators,
     _placeholders,
     _surroundings,
 )

@@ -92,7 +92,7 @@ def _of_part(at: int, part: str, one: Any, other: Any) -> Iterator[str]:
         if names[0] != names[1] and not (entries and len(one or ()) == len(other or ())):
             yield f"{at}: list {names[0]} and {names[1]}"
     elif part == "deps":
-        tags = [[_tags_of(dep) for dep in each or ()] for each in (one, other)]
+        tags = [[_tags_of(dep).strip(",") for dep in each or ()] for each in (one, other)]
         if tags[0] != tags[1] or isinstance(one, list) != isinstance(other, list):
             yield f"{at}: deps: {one} and {other}"
     elif part != "list":

@@ -391,3 +391,19 @@ def test_errors_of_the_index_do_not_reach_the_prompt(lab: Lab) -> None:
     with pytest.raises(Error):
         index.script(str(lab.repo / "script/get-x"))
     assert complete("cm run script get-x --mod", OURS, index) == []
+
+
+def test_warnings_about_the_work_of_others_are_told_by_kind(lab: Lab) -> None:
+    (lab.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    for number in range(5):
+        path = lab.script(f"get-x{number}")
+        (path / "run.sh").write_text("echo $X\n")
+    told = lab.call("lint", path=str(lab.repo)).out
+    assert "5 warnings CMB401: " in told
+    assert told.count("CMB401") == 3
+    assert "cm lint script ... -v" in told
+    every = lab.call("lint", path=str(lab.repo), v=True).out
+    assert every.count("CMB401") == 5
+    one = lab.call("lint", path=str(path)).out
+    assert one.count("CMB401") == 1
+    assert "-v" not in one

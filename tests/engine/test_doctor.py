@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from cmbench import doctor
+from cmbench.api import readiness
 from cmbench.doctor import INFO, LOOK, OK, STOP, Finding, Machine
 from cmbench.lib.probe import ProbeResult
 from cmbench.render.doctor import doctor_text
+from cmbench.session.call import Call
+from cmbench.session.workspace import Workspace
 from lab import Lab
 
 DEBIAN = "ID=debian\nVERSION_ID=12\n"
@@ -239,3 +242,45 @@ def test_what_keeps_everything_from_running_is_a_failure(
     refused = lab.call("doctor", jsn=True)
     assert refused.answer["code"] == "unknown-flag"
     assert "json" in refused.err
+
+
+def test_what_one_script_needs(lab: Lab, tmp_path: Path) -> None:
+    world = World(tmp_path, git=(0, "git 2"))
+    lab.script("get-cmake", run="cmake --version\n", new_env_keys=["CMAKE"])
+    lab.script("get-generic-sys-util", variations={"rsync": {}, "zip": {}})
+    lab.script("build-x", run="# make it\ngit clone x\ncd x && make -j4 | tee log; cmake ..\n")
+    deps = [{"tags": "get,cmake"}, {"tags": "get,generic,sys,util,_rsync"}, {"tags": "build,x"}]
+    lab.script("run-x", deps=deps, customize="CMD = 'numactl --all ./x'\n")
+    request = requested(lab, "run,x")
+    found = readiness.needs_of(request, world.machine())
+    texts = {f.text: f for f in found}
+    assert "missing: make (called by build-x)" in texts
+    assert "apt-get install" in texts["missing: make (called by build-x)"].remedy
+    assert "missing: numactl (called by run-x)" in texts
+    assert "git" in texts
+    assert not any("cmake" in text for text in texts), "a step finds it"
+    assert any(f.area == "libraries" and "rsync" in f.text and f.state == LOOK for f in found)
+    assert [f.state for f in found if f.area == "disk"] == [OK]
+    assert "GPU" not in doctor_text(found)
+
+
+def test_only_what_is_still_to_be_done_is_needed(lab: Lab, tmp_path: Path) -> None:
+    lab.script("get-x", cache=True, run="true || numactl x\n")
+    world = World(tmp_path)
+    before = readiness.needs_of(requested(lab, "get,x"), world.machine())
+    assert any("numactl" in finding.text for finding in before)
+    lab.run("get,x")
+    after = readiness.needs_of(requested(lab, "get,x"), world.machine())
+    assert not any("numactl" in finding.text for finding in after)
+
+
+def test_the_doctor_of_a_script_on_the_command_line(lab: Lab) -> None:
+    lab.script("get-x", run="numactl x\n")
+    told = lab.call("doctor", tags="get,x")
+    assert "1 step" in told.out
+    assert "disk" in told.out
+    assert lab.call("doctor", tags="get,nothing").answer["code"] == "script-not-found"
+
+
+def requested(lab: Lab, tags: str) -> Any:
+    return Call(Workspace.of_cmind(lab.cmind(), True), {"tags": tags}).request()

@@ -85,6 +85,14 @@ def lint(bench: Workbench, choice: Choice | None = None, fix: bool = False) -> L
     return Linted(bench.paths, len(numbers), faults, fixed)
 
 
+def title_of(number: str) -> str:
+    """What the check with that number demands."""
+    from cmbench.author import lint_files  # noqa: F401  (fills the registry)
+    from cmbench.author.lint import CHECKS
+
+    return CHECKS[number].title
+
+
 def document(bench: Workbench, only_check: bool = False) -> Documented:
     """Write the generated documentation of scripts where it is not up to date."""
     from cmbench.author import docs

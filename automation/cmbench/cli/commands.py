@@ -163,8 +163,11 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "doctor",
         "doctor:doctor_script",
-        {"cm doctor script": "look at the machine before you start"},
-        _JSON,
+        {
+            "cm doctor script": "look at the machine before you start",
+            "cm doctor script --tags=get,tool": "what a script and all below it need of it",
+        },
+        {"tags=TAGS": "the script with these tags; its name and inputs do as well", **_JSON},
     ),
     _run("replay", "replay:replay_script", {"cm replay script last": "repeat a recorded run"}),
     Verb(

@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator
+from shutil import copytree
 from typing import Any
 
 from cmbench.api.running import Ran
@@ -89,8 +90,21 @@ def _repro(ran: Ran, answer: Answer) -> Iterator[str]:
     for part, data in found.items():
         _write(f"{start}-{part}.json", data)
     _write(f"{start}-README-{name}.md", _readme(ran))
+    _recipe(ran, folder)
     _write(f"{name}-output.json", {**found, "state": found["run-state"]})
     yield f"the call and its result: {folder}"
+
+
+def _recipe(ran: Ran, folder: str) -> None:
+    """The example of a container that the repository of the script brings, with the commands."""
+    root = os.path.dirname(os.path.dirname(ran.request.script.path))
+    example = os.path.join(root, "automation", "script", "docker_repro_example")
+    if os.path.isdir(example):
+        copytree(example, folder, dirs_exist_ok=True)
+        own = shlex.join(map(ran.secrets.word, ran.request.command))
+        start = ran.request.script.dialect.command
+        with open(os.path.join(folder, "ubuntu-23.04.Dockerfile"), "a", encoding="utf-8") as file:
+            file.writelines(f"RUN {line}\n" for line in (*(start + t for t in ran.asked), own))
 
 
 def _time(ran: Ran, _: Answer) -> Iterator[str]:

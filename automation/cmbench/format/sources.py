@@ -30,6 +30,12 @@ _RUNS_US = (
     r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\("
     r"|(?:action|cache)_(?:object|action)\b"
 )
+_CALLED = (
+    r"(?m)(?:^|[;&|(`]|\b(?:then|do|else|if|time|exec|!))[ \t]*(?:sudo[ \t]+)?"
+    r"([A-Za-z][\w+.-]*)(?=[\s;)]|$)"
+)
+_CALLED_BY_HOOKS = r"""["'](?:sudo )?([A-Za-z][\w+.-]*)(?= )"""
+_OF_OTHERS = ("-macos.sh", "-windows.sh")
 _SUDO = r"(?m)^[^#\n]*\bsudo\b"
 _SHELL_FETCHES = (
     r"(?m)^[^#\n]*\b(?:wget|curl|git\s+(?:clone|pull|fetch)|pip3?\s+install"
@@ -212,6 +218,14 @@ class Programs:
     def fetches(self) -> bool:
         """Whether a program can download by itself."""
         return self._has(_SHELL_FETCHES, ".sh") or self._has(_PYTHON_FETCHES, ".py")
+
+    @property
+    def called(self) -> set[str]:
+        """All words that stand where a shell or a hook names a program."""
+        texts = self._texts(self._outer).items()
+        shell = "\n".join(t for n, t in texts if n.endswith(".sh") and not n.endswith(_OF_OTHERS))
+        hooks = "\n".join(text for name, text in texts if name.endswith(".py"))
+        return {*re.findall(_CALLED, shell), *re.findall(_CALLED_BY_HOOKS, hooks)}
 
     def uses(self, key: str) -> tuple[bool, bool]:
         """Whether a program sets the env key, and whether one names it without setting it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.api import author
 from cmbench.author.author_session import Workbench
@@ -17,6 +17,9 @@ from cmbench.cli.results import Found
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib.text_files import counted
+
+if TYPE_CHECKING:
+    from cmbench.author.lint import Fault
 
 
 def _bench(command: Command) -> Workbench:
@@ -36,9 +39,32 @@ def lint_script(command: Command) -> Reply:
     parts += [counted(len(errors), "fault"), *([counted(warnings, "warning")] if warnings else [])]
     count = ", ".join(parts)
     lines = [f"{_shown(path)}: meta.yaml corrected" for path in found.fixed]
-    lines += [str(fault).replace(fault.path, _shown(fault.path), 1) for fault in found.faults]
+    lines += map(_fault_text, errors)
+    lines += _warnings(found.faults, is_true(flags.get("verbose") or ""))
     answer = {"faults": [asdict(fault) for fault in found.faults], "fixed": list(found.fixed)}
     return _reply(answer, [*lines, count], count if errors else "")
+
+
+_EXAMPLES = 2
+"""So many warnings of a kind are shown."""
+
+
+def _warnings(faults: Iterable[Fault], each: bool) -> Iterator[str]:
+    """Warnings by kind, the commonest first: how many, and where some are; else ``each``."""
+    kinds: dict[str, list[Fault]] = {}
+    for fault in faults:
+        if not fault.binding:
+            kinds.setdefault(fault.number, []).append(fault)
+    for number, found in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
+        if not each and len(found) > _EXAMPLES:
+            yield f"{len(found)} warnings {number}: {author.title_of(number)}"
+        yield from (f"  {_fault_text(fault)}" for fault in (found if each else found[:_EXAMPLES]))
+    if not each and any(len(found) > _EXAMPLES for found in kinds.values()):
+        yield "all of them: cm lint script ... -v"
+
+
+def _fault_text(fault: Fault) -> str:
+    return str(fault).replace(fault.path, _shown(fault.path), 1)
 
 
 def _shown(path: str) -> str:

@@ -1,0 +1,178 @@
+"""What the scripts of a request need of a machine, as far as it can be told before they run.
+
+Programs are read from their native scripts and hooks; downloads, room and privileges are those of
+the plan. Nothing runs and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+from cmbench.api.planning import Planned, plan
+from cmbench.doctor import (
+    INFO,
+    LOOK,
+    OK,
+    STOP,
+    TOOLS,
+    Finding,
+    Machine,
+    accelerators,
+    checked,
+    containers,
+    network,
+)
+from cmbench.lib.host.packages import install_command
+from cmbench.lib.host.system import os_facts
+from cmbench.lib.text_files import size_text
+from cmbench.plan.needs import NOTHING
+from cmbench.plan.resolved_step import Node, walk
+from cmbench.session.call import RunRequest
+
+_PACKAGES = {name: known for _, names, _, known in TOOLS for name in names[:1]}
+_PROGRAMS = frozenset(
+    [*_PACKAGES, "clang", "clang++", "ninja", "wget", "aria2c", "bazel", "brew", "cargo", "rsync"]
+    + ["dmidecode", "ffmpeg", "gdown", "git-lfs", "go", "java", "javac", "ldconfig", "lscpu"]
+    + ["mvn", "node", "npm", "numactl", "nvcc", "nvidia-smi", "patch", "perf", "protoc", "rclone"]
+    + ["rocminfo", "ssh", "scp", "sudo", "swig", "systemctl", "xz", "zip", "7z", "autoconf"]
+    + ["automake", "libtool", "bison", "flex", "docker", "podman", "apptainer", "singularity"]
+)
+"""Programs that scripts of the collections call and that a machine may lack."""
+_COMPILERS = frozenset(name for area, names, _, _ in TOOLS if area == "compilers" for name in names)
+_ACCELERATED = re.compile(r"cuda|nvidia|tensorrt|rocm|qaic|habana|tpu")
+
+
+def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
+    """What a run of ``request`` needs and what of it is there, in the order of the doctor.
+
+    Raises ``Error`` where the request cannot be planned.
+    """
+    planned = plan(request)
+    nodes = [node for node in walk(planned.plan.root) if node.detail.needs is not NOTHING]
+    checks = (
+        partial(_steps, planned=planned, nodes=nodes),
+        partial(_programs, wanted=_called(request, nodes)),
+        partial(_packages, nodes=nodes),
+        partial(_room, planned=planned),
+        partial(_network, planned=planned),
+        partial(_privileges, planned=planned),
+        partial(_accelerators, nodes=nodes),
+    )
+    return [finding for check in checks for finding in checked(check, machine)]
+
+
+def _steps(machine: Machine, planned: Planned, nodes: list[Node]) -> Iterator[Finding]:
+    text = f"{planned.plan.steps} steps, {planned.plan.hits} of them from the cache"
+    open_steps = sum(not node.script for node in nodes)
+    if open_steps:
+        text += f"; what {open_steps} of them are is known only at run time"
+    yield Finding("plan", INFO, text)
+    licences = ", ".join(planned.totals["licences"])
+    if licences:
+        yield Finding("licences", LOOK, f"to be accepted: {licences}")
+
+
+def _called(request: RunRequest, nodes: list[Node]) -> dict[str, list[str]]:
+    """Programs with the scripts that call them, but for those that a step of the plan finds."""
+    frames = [node.frame for node in nodes if node.frame is not None]
+    brought = {tag for frame in frames for tag in frame.script.tags}
+    found: dict[str, list[str]] = {}
+    for frame in frames:
+        programs = request.workspace.index.programs(frame.script.path).called
+        for name in (programs & _PROGRAMS) - brought:
+            found.setdefault(name, []).append(frame.script.alias)
+    return found
+
+
+def _programs(machine: Machine, wanted: Mapping[str, list[str]]) -> Iterator[Finding]:
+    for area, names in _by_area(wanted):
+        there = [name for name in names if machine.find(name)]
+        if there:
+            yield Finding(area, OK, ", ".join(there))
+        for name in names:
+            if name not in there:
+                users = ", ".join(dict.fromkeys(wanted[name]))
+                text = f"missing: {name} (called by {users})"
+                yield Finding(area, LOOK, text, _install(machine, name))
+    if not wanted.keys().isdisjoint(("docker", "podman", "apptainer", "singularity")):
+        yield from containers(machine)
+
+
+def _by_area(wanted: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    names = sorted(wanted)
+    for area, fits in (("compilers", True), ("tools", False)):
+        found = [name for name in names if (name in _COMPILERS) == fits]
+        if found:
+            yield area, found
+
+
+def _install(machine: Machine, name: str) -> str:
+    manager = os_facts(machine.root).package_manager
+    packages = _PACKAGES.get(name, {}).get(manager, name).split()
+    return install_command(manager, packages, as_root=machine.uid == 0)
+
+
+def _packages(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
+    """Packages of the system and of Python that steps of the plan look for, else install."""
+    found: dict[str, list[str]] = {"system": [], "Python": []}
+    for node in nodes:
+        kind = _KINDS.get(node.frame.script.alias if node.frame else "")
+        if kind and node.variations:
+            found[kind].append(node.variations[0].removeprefix("package."))
+    names = [name for name in dict.fromkeys(found["system"]) if not machine.find(name)]
+    if names:
+        manager = os_facts(machine.root).package_manager or "a package manager"
+        text = f"looked for, and installed with {manager} where missing: {', '.join(names)}"
+        may = machine.uid == 0 or machine.find("sudo") is not None
+        remedy = "" if may else "let an administrator install them: nobody here may use sudo"
+        yield Finding("libraries", INFO if may else LOOK, text, remedy)
+    if found["Python"]:
+        packages = ", ".join(dict.fromkeys(found["Python"]))
+        yield Finding("Python", INFO, f"packages that are installed where missing: {packages}")
+
+
+_KINDS = {"get-generic-sys-util": "system", "get-generic-python-lib": "Python"}
+
+
+def _room(machine: Machine, planned: Planned) -> Iterator[Finding]:
+    wanted, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
+    unknown = planned.totals["steps_of_unknown_disk"]
+    text = f"{size_text(wanted)} wanted of {size_text(free)} free in {machine.store}"
+    if unknown:
+        text += f"; {unknown} step{'' if unknown == 1 else 's'} of which nothing is known"
+    state = STOP if wanted > free else OK
+    remedy = "make room, or use another disk: export CM_REPOS=/path/with/space"
+    yield Finding("disk", state, text, remedy if state == STOP else "")
+
+
+def _network(machine: Machine, planned: Planned) -> Iterator[Finding]:
+    hosts = planned.totals["network"]
+    if not hosts:
+        yield Finding("network", OK, "nothing is downloaded")
+        return
+    count, size = planned.totals["downloads"], planned.totals["download_bytes"]
+    text = f"{count} download{'' if count == 1 else 's'} from {', '.join(hosts)}"
+    if size:
+        text += f", {size_text(size)}"
+    if planned.totals["downloads_of_unknown_size"]:
+        text += f"; {planned.totals['downloads_of_unknown_size']} of unknown size"
+    yield Finding("network", INFO, text)
+    yield from network(machine)
+
+
+def _privileges(machine: Machine, planned: Planned) -> Iterator[Finding]:
+    wanted = planned.totals["privileges"]
+    if not wanted:
+        yield Finding("privileges", OK, "none")
+    elif machine.uid == 0 or machine.find("sudo"):
+        yield Finding("privileges", INFO, "; ".join(wanted))
+    else:
+        text = f"{'; '.join(wanted)}; there is no sudo here"
+        yield Finding("privileges", LOOK, text, "run as root, or install what is missing before")
+
+
+def _accelerators(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
+    if any(_ACCELERATED.search(node.tags) for node in nodes):
+        yield from accelerators(machine)
