@@ -539,6 +539,20 @@ def test_a_script_itself_is_not_run(foreign: Lab) -> None:
     assert ran_here() == "bca"
 
 
+def test_a_path_relied_on_that_is_not_there(mlc: Lab) -> None:
+    hook = """
+def postprocess(i):
+    i['env']['MLC_GET_DEPENDENT_CACHED_PATH'] = i['env']['WHERE']
+    return {'return': 0}
+"""
+    mapping = {"input_mapping": {"where": "WHERE"}, "new_env_keys": ["WHERE"]}
+    mlc.script("get-dir", cache=True, customize=hook, **mapping)
+    for _ in range(2):
+        made = mlc.run("get,dir", where="abc")
+        assert made.env == {"WHERE": "abc"}
+        assert not made.answer["cached"]
+
+
 def test_what_else_a_fake_run_leaves_out(mlc: Lab) -> None:
     mlc.script("get-b", run="echo b >> ran.txt\n")
     entry = {"tags": "get,b"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,63 @@ def test_a_misspelt_out_is_told(lab: Lab, capsys: pytest.CaptureFixture[str]) ->
 def test_one_letter_of_three_is_not_near() -> None:
     assert nearest("gpu", ["cpu", "cuda"]) == []
     assert nearest("resnet5", ["resnet50", "bert"]) == ["resnet50"]
+
+
+@pytest.fixture
+def alike(lab: Lab) -> Lab:
+    """Three scripts with two tags in common, one of which goes first."""
+    for name, sort in (("get-a", 0), ("get-b", -5), ("get-c", 0)):
+        meta = {"sort": sort, "env": {"TAKEN": name}, "new_env_keys": ["TAKEN"]}
+        lab.script(name, f"get,thing,{name}", **meta)
+    return lab
+
+
+def test_without_a_terminal_it_says_which_of_several_is_taken(alike: Lab) -> None:
+    ran = alike.run("get,thing")
+    assert ran.env == {"TAKEN": "get-b"}
+    said = " ".join(ran.err.split())
+    assert "get-b is taken, it says that it goes first; also: get-a, get-c" in said
+    assert "cm run script get-a" in said
+    assert "is taken" not in alike.run("get,thing,get-a").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "taken"), [("2\n", "get-a"), ("\n", "get-b"), ("x\n9\n3\n", "get-c"), ("", "get-b")]
+)
+def test_on_a_terminal_it_asks(
+    typed: str, taken: str, alike: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    monkeypatch.setattr("cmbench.cli.reply._is_terminal", lambda stream: stream.isatty() or True)
+    assert alike.run("get,thing").env == {"TAKEN": taken}
+    monkeypatch.setattr("sys.stdin", Terminal("3\n"))
+    assert alike.run("get,thing", quiet=True).env == {"TAKEN": "get-b"}
+
+
+def test_one_word_takes_the_first_script_of_others(alike: Lab) -> None:
+    assert alike.run("thing").answer["code"] == "ambiguous"
+    (alike.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    assert alike.run("thing").env == {"TAKEN": "get-b"}
+
+
+def test_a_value_that_another_repository_takes(lab: Lab, tmp_path: Path) -> None:
+    lab.script("run-app", **way("ours"))
+    (tmp_path / "other").mkdir()
+    other = Lab(tmp_path / "other")
+    other.script("run-app", **way("nvidia-original", "mlcommons"))
+    lab.others.append(other.repo)
+    refused = lab.run("run,app", way="nvidia")
+    assert refused.answer["code"] == "bad-value"
+    assert "cm run script repo:run-app --way=nvidia-original" in " ".join(refused.err.split())
+    assert "repo" not in lab.run("run,app", way="amd").answer["hint"]
+
+
+def way(*choices: str) -> dict[str, Any]:
+    return {
+        "input_mapping": {"way": "WAY"},
+        "input_description": {"way": {"desc": "how", "choices": list(choices)}},
+    }

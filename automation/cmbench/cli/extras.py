@@ -104,7 +104,7 @@ def _recipe(ran: Ran, folder: str) -> None:
         own = shlex.join(map(ran.secrets.word, ran.request.command))
         start = ran.request.script.dialect.command
         with open(os.path.join(folder, "ubuntu-23.04.Dockerfile"), "a", encoding="utf-8") as file:
-            file.writelines(f"RUN {line}\n" for line in (*(start + t for t in ran.asked), own))
+            file.writelines([*(f"# {start}{tags}\n" for tags in ran.asked), f"{own}\n"])
 
 
 def _time(ran: Ran, _: Answer) -> Iterator[str]:

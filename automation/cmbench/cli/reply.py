@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TextIO
 
 from cmbench.errors import Error, did_you_mean, visible
+from cmbench.index.scripts import Row
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
 
 Answer = dict[str, Any]
 """What cmind gets back: ``return`` is 0 or the exit code, ``error`` a text, the rest is data."""
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty()
+
+
+_ASKED = 20
+"""Of so many scripts at most one is chosen by a number."""
 
 
 class Command(Call):
@@ -34,6 +44,28 @@ class Command(Call):
     def as_json(self) -> bool:
         """Whether the result should be printed as JSON."""
         return bool(self.flags.get("json"))
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is at the other end, who has not said that nothing is to be asked."""
+        asked = self.console and not (self.options.quiet or self.options.silent)
+        return asked and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+    def pick(self, rows: Sequence[Row]) -> Row | None:
+        """The script that the user chooses of several; ``None`` without a terminal."""
+        if not self.can_ask or len(rows) > _ASKED:
+            return None
+        lines = [f"  {n:>2}  {row.alias}: {row.title}" for n, row in enumerate(rows, 1)]
+        head = f"{len(rows)} scripts have these tags:"
+        print(visible("\n".join([head, *lines])), file=sys.stderr)
+        while True:
+            print("which one? [1] ", end="", file=sys.stderr, flush=True)
+            said = sys.stdin.readline()
+            word = said.strip() or "1"
+            if word.isdecimal() and 1 <= int(word) <= len(rows):
+                return rows[int(word) - 1]
+            if not said:
+                return None
 
     def say(self, text: str) -> None:
         """Print a line now, where a console waits for the text."""

@@ -145,7 +145,10 @@ def reliances(frame: Frame, paths: Sequence[str]) -> tuple[Reliance, ...]:
     """What the entry is stale without, beside its own files; raises ``bad-customize``."""
     rely(frame, paths)
     missing = next((path for path in paths if path not in frame.relies_on), "")
-    if missing:
+    if missing and not frame.script.dialect.faults_bind:
+        # The first engines look at it when the entry is to be used again, and make another.
+        frame.doubts[f"it relies on {missing}, which did not exist"] = None
+    elif missing:
         raise Error(
             "bad-customize", f"{frame.script.alias} relies on {missing}, which does not exist"
         )

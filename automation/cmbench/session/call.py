@@ -48,6 +48,7 @@ class Call:
         everywhere = requests_in.extra_flags(os.environ)
         self.options = requests_in.options_of({**self.flags, **everywhere}, given.get("cmd") or ())
         self._given = given
+        self._picked = ""
 
     @property
     def names(self) -> list[str]:
@@ -70,10 +71,15 @@ class Call:
         tags, uid = self.query()
         if not (uid or tags.wanted):
             _refuse_misspelt_tags(self.flags)
-        refuse_ambiguity(index, tags, uid)
         rows = candidates(index, tags, uid)
-        script = index.script(rows[0].path)
-        found = self.request_of(script, self.flags, tuple(_other_repositories(rows)))
+        near = [row for row in rows if row.repo == rows[0].repo]
+        if index.dialect(near[0]).inputs_bind and not self.can_ask:
+            refuse_ambiguity(index, tags, uid)
+        picked = self.pick(near) if len(near) > 1 else None
+        self._picked = picked.uid if picked else ""
+        told = [*(() if picked else _others_that_fit(near)), *_other_repositories(rows)]
+        script = index.script((picked or near[0]).path)
+        found = self._request_or_elsewhere(rows, script, tuple(told))
         request = found.request
         if (request.ad or request.adr) and script.dialect.inputs_bind:
             from cmbench.plan.names import refuse_unknown
@@ -81,12 +87,36 @@ class Call:
             refuse_unknown(request, index)
         return found
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody is there to choose among several scripts."""
+        return False
+
+    def pick(self, rows: Sequence[Row]) -> Row | None:
+        """The one that somebody chooses of scripts that fit equally well; else ``None``."""
+        return None
+
+    def _request_or_elsewhere(
+        self, rows: Sequence[Row], script: Script, warnings: tuple[str, ...]
+    ) -> RunRequest:
+        """The request of ``script``; a refused value says which other repository takes it."""
+        try:
+            return self.request_of(script, self.flags, warnings)
+        except Error as error:
+            if error.code == "bad-value":
+                others = (
+                    self.workspace.index.script(r.path) for r in rows if r.repo != script.repo
+                )
+                takes = "\n".join(_taken_by(others, script, self.flags))
+                error.hint = f"{error.hint}\n{takes}" if takes else error.hint
+            raise
+
     def request_of(
         self, script: Script, flags: Mapping[str, Any], warnings: tuple[str, ...] = ()
     ) -> RunRequest:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
         tags, uid = self.query()
-        request = requests_in.request_of(flags, tags, uid, script)
+        request = requests_in.request_of(flags, tags, uid or self._picked, script)
         unknown = requests_in.unknown_inputs(request.inputs, script)
         texts = [f"warning: {script.alias} knows no flag --{k}; {v}" for k, v in unknown.items()]
         return RunRequest(
@@ -111,14 +141,45 @@ def request(workspace: Workspace, name: str = "", *, tags: str = "", **flags: An
     return Call(workspace, {"artifact": name, "tags": tags, **flags}).request()
 
 
+def _others_that_fit(rows: Sequence[Row]) -> Iterator[str]:
+    """Which script is taken, why, and what else may be meant, where nobody has chosen."""
+    taken = rows[0]
+    if len(rows) > 1:
+        why = "it says that it goes first" if taken.sort < rows[1].sort else "the first by name"
+        names = ", ".join(row.alias for row in rows[1:_TOLD])
+        more = f" and {len(rows) - _TOLD} more" if len(rows) > _TOLD else ""
+        yield (
+            f"note: {len(rows)} scripts have these tags; {taken.alias} is taken, {why}; also:"
+            f" {names}{more} (name one, or add tags: cm run script {rows[1].alias})"
+        )
+
+
+_TOLD = 8
+"""So many scripts a note names."""
+
+
+def _taken_by(others: Iterable[Script], script: Script, flags: Mapping[str, Any]) -> Iterator[str]:
+    """Which scripts of other repositories take a value that ``script`` refuses."""
+    for other in others:
+        for name, value in flags.items():
+            own, theirs = script.inputs.get(name), other.inputs.get(name)
+            if own is None or theirs is None or not own.choices or value in own.choices:
+                continue
+            fits = [c for c in theirs.choices if c == value or c.startswith(f"{value}-")]
+            if fits or not theirs.choices:
+                word = fits[0] if fits else value
+                line = f"cm run script {other.repo}:{other.alias} --{name}={word}"
+                yield f"the script of {other.repo} takes it:\n{line}"
+
+
 def _other_repositories(rows: Sequence[Row]) -> Iterator[str]:
     """Whose script is taken, where several repositories have one that fits."""
     names = list(dict.fromkeys(row.repo for row in rows))
     if len(names) > 1:
         places, other = ", ".join(names[1:]), next(r for r in rows if r.repo != names[0])
         yield (
-            f"note: {names[0]}'s script is taken; also in: {places}"
-            f" (cd there to take theirs, or name {other.repo}:{other.alias})"
+            f"note: {names[0]}'s script is taken; also in: {places} (to take theirs: cd"
+            f" {os.path.dirname(os.path.dirname(other.path))}, or name {other.repo}:{other.alias})"
         )
 
 
