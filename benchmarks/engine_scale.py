@@ -1,4 +1,4 @@
-"""What the engine costs where there is much of everything: scripts, nodes of a plan, cached steps.
+"""What the engine costs where there is much of everything: scripts, steps, entries of the cache.
 
 Whole processes, as a user would start them, in temporary homes with 3,000 and 30,000 generated
 scripts: the run of an empty script that first has to make the index, a look-up by tags with the
@@ -10,6 +10,9 @@ CPU seconds count, children included: whole, less those of the engine's own `ver
 those of the same command for a single step, which tells what the thousand steps cost. A job of
 another engine is stopped after --peer-limit seconds of CPU, and counts as more than that.
 
+A third home has a cache of 100,000 entries, written as files: what is asked of it by name, tags or
+as a whole, and the first question, which makes the list of them all.
+
     python benchmarks/engine_scale.py
     python benchmarks/engine_scale.py --cm4mlops ~/cm4mlops --cm4mlops-cm ~/cm/bin/cm \
         --mlc ~/mlc/bin/mlc --json out.json
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -52,6 +56,24 @@ COLD, WARM, RUN = "index, cold", "find, warm", "1,000 cached"
 PLAN, PLAN_ALL = "plan of 1,000", "... all unlike"
 PLAN_ONE, RUN_ONE = "plan of 1", "run of 1"
 ONE = {PLAN: PLAN_ONE, PLAN_ALL: PLAN_ONE, RUN: RUN_ONE}
+
+ENTRIES = 100_000
+FIRST, ENTRY_SECONDS = "first question", 2.0
+"""At most so many CPU seconds above start for each question about so many, but the first."""
+ENTRY_JOBS = {
+    FIRST: "find cache --tags=scale,none",
+    "find, all": "find cache",
+    "find, by tags": "find cache --tags=scale,kept,n-50000",
+    "find, by id": "show cache 000000000000c350",
+    "why": "why cache --tags=scale,kept,n-50000",
+    "verify, one": "verify cache --tags=scale,kept,n-50000",
+    "rm, one": "rm cache --tags=scale,kept,n-77 -f",
+    "gc": "gc cache",
+    "gc --yes": "gc cache --max-size=10GB --yes",
+    "run, a hit": "run script --tags=scale,kept --quiet",
+    "run, by name": "run script --tags=scale,kept --name=mine --quiet",
+    "plan": "plan script --tags=scale,kept",
+}
 
 # CPU seconds of the look-up above the start of the command, and of the others above the same
 # command for one step, in the home with 3,000 scripts; see --check. A plan whose steps are all of
@@ -294,6 +316,78 @@ def one_round(world: World) -> None:
                 place.replace(path)
 
 
+# ---------------------------------------------------------------- a full cache
+
+
+def entries_engine(folder: Path, cm: str, number: int) -> Engine:
+    """A home whose cache has ``number`` entries more than those that a run has made."""
+    home = folder / "entries"
+    repository = home / "scale"
+    write_identity(repository, "CM", "scale")
+    meta = {"cache": True, "new_env_keys": ["CM_SCALE"], "env": {"CM_SCALE": "yes"}}
+    write_script(repository, "CM", "scale-kept", meta)
+    env = cm_home(home, [ROOT, repository])
+    jobs = {job: [cm, *line.split()] for job, line in ENTRY_JOBS.items()}
+    engine = Engine("cmbench", {VERSION: [cm, "version"], **jobs}, env, home, home / "calls")
+    engine.run("run, a hit")
+    write_entries(home / "CM" / "cmbench" / "v1", number)
+    return engine
+
+
+def write_entries(store: Path, number: int) -> None:
+    """Copies of the one entry in ``store``, nine in ten of them made with the one before."""
+    sys.path.insert(0, str(ROOT / "automation"))
+    from cmbench.cache.cache_entry import sealed, unsealed
+
+    (path,) = store.glob("entries/*/*.json")
+    base = unsealed(path.read_text(encoding="utf-8"))
+    key = ""
+    for count in range(number):
+        uid, identity = f"{count:016x}", f"{count + 1:024x}"
+        script, made = f"scale-other-{count % 1000}", 1_600_000_000 + count
+        folder = store / "store" / f"{script}_{uid}"
+        folder.mkdir()
+        (folder / "file").write_text("kept")
+        entry = {
+            **base,
+            "uid": uid,
+            "identity": identity,
+            "script": script,
+            "script_uid": f"{count % 1000:016x}",
+            "path": str(folder),
+            "tags": ["scale", "kept", f"n-{count}"],
+            "deps": [key] if count % 10 else [],
+            "created": made,
+            "size": 4,
+        }
+        key = f"{identity}/{uid}"
+        metadata = store / "entries" / identity / f"{uid}.json"
+        metadata.parent.mkdir()
+        metadata.write_text(sealed(json.dumps(entry)), encoding="utf-8")
+        for old in (metadata, metadata.parent):
+            os.utime(old, (made, made))
+
+
+def measure_entries(engine: Engine, repeat: int, say: Any) -> None:
+    """The first question once, each other one once to warm up, and then in rounds."""
+    jobs = [job for job in engine.jobs if job != FIRST]
+    engine.costs[FIRST] = [engine.run(FIRST)]
+    for number in range(repeat + 1):
+        say(f"entries: round {number}")
+        for job in jobs:
+            cost = engine.run(job)
+            if number:
+                engine.costs.setdefault(job, []).append(cost)
+
+
+def entry_seconds(engine: Engine) -> dict[str, float]:
+    """Median CPU seconds of each question above the start of the command."""
+    start = engine.median(VERSION)
+    assert start is not None
+    medians = {job: engine.median(job) for job in ENTRY_JOBS}
+    return {job: cost.cpu - start.cpu for job, cost in medians.items() if cost is not None}
+
+
 # ---------------------------------------------------------------- what came out
 
 
@@ -389,9 +483,15 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--sizes",
-        type=lambda text: [int(word) for word in text.split(",")],
+        type=lambda text: [int(word) for word in text.split(",") if word != "0"],
         default=[SMALL, LARGE],
-        help=f"scripts registered (default: {SMALL},{LARGE})",
+        help=f"scripts registered, 0 to leave that part out (default: {SMALL},{LARGE})",
+    )
+    parser.add_argument(
+        "--entries",
+        type=int,
+        default=ENTRIES,
+        help="entries of the full cache, 0 to leave that part out (default: %(default)s)",
     )
     options = parser.parse_args(words)
     if not options.cm:
@@ -407,9 +507,18 @@ def main(words: Sequence[str] | None = None) -> int:
 
     with tempfile.TemporaryDirectory(prefix="cmbench-scale-") as folder:
         worlds = set_up(options, Path(folder))
-        measure(worlds, say)
-        print(table(worlds))
-        results = verdicts(worlds[0])
+        if worlds:
+            measure(worlds, say)
+            print(table(worlds))
+        results = verdicts(worlds[0]) if worlds else []
+        if options.entries:
+            engine = entries_engine(Path(folder), options.cm, options.entries)
+            measure_entries(engine, options.repeat, say)
+            seconds = entry_seconds(engine)
+            print(f"CPU seconds above start with {options.entries:,} entries in the cache")
+            print("\n".join(f"  {job:<16}{cost:8.3f}" for job, cost in seconds.items()))
+            slowest = max((job for job in seconds if job != FIRST), key=seconds.__getitem__)
+            results.append((f"entries, slowest: {slowest}", seconds[slowest], ENTRY_SECONDS))
         for what, measured, most in results:
             verdict = "PASS" if measured <= most else "FAIL"
             print(f"{verdict}  {what}: {measured:.3f} (at most {most:g})")

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import retention
+from cmbench.cache.listing import Listed
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
 from cmbench.format.model import Script, Tags
@@ -21,11 +22,15 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.cache.bundle import Imported
+    from cmbench.cache.store import Store
     from cmbench.plan.resolve import Resolver
     from cmbench.plan.resolved_step import Node
 
 _SHORTEST = 4
 """Digits of a uid that name an entry."""
+
+AnyEntry = Entry | Listed
+"""An entry, whole or in short."""
 
 Say = Callable[[str], None]
 
@@ -38,9 +43,9 @@ def _nothing(text: str) -> None:
 class Removed:
     """What was removed; ``pinned`` and ``shared`` entries that were named are still there."""
 
-    entries: Sequence[Entry]
-    pinned: Sequence[Entry]
-    shared: Sequence[Entry]
+    entries: Sequence[AnyEntry]
+    pinned: Sequence[AnyEntry]
+    shared: Sequence[AnyEntry]
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -70,7 +75,7 @@ class Reasons:
     entry: Entry
     why_not: str
     needs: Sequence[Mapping[str, str]]
-    used_by: Sequence[Entry]
+    used_by: Sequence[Listed]
     runs: Sequence[str]
 
 
@@ -108,20 +113,31 @@ def entries(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list
 
     Without either they are all.
     """
+    return whole(workspace, listed(workspace, tags, name))
+
+
+def whole(workspace: Workspace, found: Sequence[Listed]) -> list[Entry]:
+    """The entries ``found``, with all that is known of them, as far as they are still there."""
+    entries = (workspace.store.entry(one.key) for one in found)
+    return [entry for entry in entries if entry is not None]
+
+
+def listed(workspace: Workspace, tags: str | Tags = "", name: str = "") -> list[Listed]:
+    """As ``entries``, each in short: their metadata is not read."""
     asked = parse_tags(tags) if isinstance(tags, str) else tags
     name = name.rpartition(":")[2]
     wanted = {*asked.wanted, *("_" + v for v in asked.variations)}
     unwanted = {*asked.unwanted, *("_" + v for v in asked.unwanted_variations)}
-    return [
-        entry
-        for entry in workspace.store.entries()
-        if wanted <= set(entry.tags)
-        and not unwanted & set(entry.tags)
-        and (not name or _is_named(entry, name))
-    ]
+    return workspace.store.listed(
+        lambda entry: (
+            entry.has_tags(wanted)
+            and not (unwanted and unwanted & set(entry.tags))
+            and (not name or _is_named(entry, name))
+        )
+    )
 
 
-def _is_named(entry: Entry, word: str) -> bool:
+def _is_named(entry: Listed, word: str) -> bool:
     names = (entry.key, entry.uid, entry.script, os.path.basename(entry.path))
     return word in names or (len(word) >= _SHORTEST and entry.uid.startswith(word))
 
@@ -131,7 +147,14 @@ def summary(workspace: Workspace, entry: Entry) -> dict[str, Any]:
     return {**asdict(entry), **retention.summary(entry, workspace.store)}
 
 
-def removable(workspace: Workspace, found: Sequence[Entry]) -> Removed:
+def marks(workspace: Workspace, found: Sequence[AnyEntry]) -> list[str]:
+    """Which entries are pinned or shared, in words."""
+    pinned, owns = workspace.store.pinned(), workspace.store.owns
+    words = (("pinned" * (one.uid in pinned), "shared" * (not owns(one))) for one in found)
+    return [", ".join(filter(None, pair)) for pair in words]
+
+
+def removable(workspace: Workspace, found: Sequence[AnyEntry]) -> Removed:
     """What ``remove`` would remove of the entries ``found``."""
     pinned = workspace.store.pinned()
     own = [entry for entry in found if workspace.store.owns(entry)]
@@ -142,7 +165,7 @@ def removable(workspace: Workspace, found: Sequence[Entry]) -> Removed:
     )
 
 
-def remove(workspace: Workspace, found: Sequence[Entry]) -> Removed:
+def remove(workspace: Workspace, found: Sequence[AnyEntry]) -> Removed:
     """Remove entries that are neither pinned nor in a shared cache."""
     removed = removable(workspace, found)
     for entry in removed.entries:
@@ -150,11 +173,11 @@ def remove(workspace: Workspace, found: Sequence[Entry]) -> Removed:
     return removed
 
 
-def expired(found: Sequence[Entry]) -> list[Entry]:
+def expired(found: Sequence[AnyEntry]) -> list[AnyEntry]:
     """Those that have come to their end by the clock."""
-    from cmbench.cache.cache_entry import expiry
+    from cmbench.cache.cache_entry import is_over
 
-    return [entry for entry in found if expiry(entry)]
+    return [entry for entry in found if is_over(entry.expires)]
 
 
 def set_aside(workspace: Workspace, found: Sequence[Entry]) -> list[Entry]:
@@ -209,11 +232,12 @@ def resolver_of(workspace: Workspace) -> Resolver:
 def why(workspace: Workspace, found: Sequence[Entry]) -> list[Reasons]:
     """What made each entry, what it depends on, who uses it, and whether it answers now."""
     resolver = resolver_of(workspace)
-    return [_reasons(workspace, entry, resolver) for entry in found]
+    # Who uses them is looked up in one list for all.
+    now = workspace.store.as_it_is_now()
+    return [_reasons(workspace, now, entry, resolver) for entry in found]
 
 
-def _reasons(workspace: Workspace, entry: Entry, resolver: Resolver) -> Reasons:
-    store = workspace.store
+def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolver) -> Reasons:
     needs = []
     for key in entry.deps:
         needed = store.entry(key)
@@ -241,15 +265,15 @@ def foresee(request: RunRequest) -> Foreseen:
     return Foreseen(root, list(root.detail.misses))
 
 
-def verify(workspace: Workspace, found: Sequence[Entry]) -> list[Checked]:
+def verify(workspace: Workspace, found: Sequence[AnyEntry]) -> list[Checked]:
     """Compare the files of entries with what was recorded when they were published.
 
     What somebody has removed since ``found`` was listed is left out.
     """
     store = workspace.store
     with store.reading():
-        there = (entry for entry in found if store.has(entry))
-        return [_checked(workspace, entry) for entry in there]
+        there = (store.entry(entry.key) for entry in found)
+        return [_checked(workspace, entry) for entry in there if entry is not None]
 
 
 def _checked(workspace: Workspace, entry: Entry) -> Checked:

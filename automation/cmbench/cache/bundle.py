@@ -62,7 +62,7 @@ def export(store: Store, entries: Sequence[Entry], target: str) -> list[Entry]:
     Returns the entries written, what is needed first. An archive appears when it is complete.
     Raises ``cache-damaged`` where one of those is gone.
     """
-    chosen = with_dependencies(store, entries)
+    chosen = with_dependencies(entries, store.entry)
     missing = [key for e in chosen for key in e.deps if store.entry(key) is None]
     if missing:
         raise Error(

@@ -112,8 +112,12 @@ def expiration(text: str, now: float) -> float:
 
 def expiry(entry: Entry) -> str:
     """Why an entry has come to its end by the clock, or an empty string."""
-    ended = entry.expires and time.time() >= entry.expires
-    return "it has expired" if ended else ""
+    return "it has expired" if is_over(entry.expires) else ""
+
+
+def is_over(expires: float) -> bool:
+    """Whether the time of an entry's end has come; 0 stands for never."""
+    return bool(expires) and time.time() >= expires
 
 
 def damage(entry: Entry) -> str:

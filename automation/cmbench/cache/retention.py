@@ -6,13 +6,14 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cmbench.cache.cache_entry import damage
-from cmbench.cache.store import Entry, Store, make_identity
+from cmbench.cache.listing import Listed
+from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error
 
 _SIZES = {"": 1, "B": 1} | {
@@ -22,6 +23,8 @@ _SIZES = {"": 1, "B": 1} | {
 }
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
+
+_Entry = TypeVar("_Entry", Entry, Listed)
 
 UNTAKEN_SECONDS = 86400.0
 """How long a file that was fetched ahead of its step is kept for a step to take it."""
@@ -57,7 +60,7 @@ class Disposal:
     ``sizes`` gives bytes now on the disk by uid; ``held`` why an entry stays whatever the limits.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Listed, ...]
     litter: tuple[Litter, ...]
     held: Mapping[str, str]
     sizes: Mapping[str, int]
@@ -87,32 +90,31 @@ def seconds_of(text: str) -> float:
     return float(match[1]) * _SECONDS[unit]
 
 
-def own_entries(store: Store) -> list[Entry]:
-    """The entries of the private store, the newest first."""
-    return [entry for entry in store.entries() if store.owns(entry)]
+def with_dependencies(
+    entries: Iterable[_Entry], find: Callable[[str], _Entry | None]
+) -> list[_Entry]:
+    """``entries`` and all that they were made with, each once, what is needed first.
 
-
-def with_dependencies(store: Store, entries: Iterable[Entry]) -> list[Entry]:
-    """``entries`` and all entries they were made with, each once, what is needed first."""
-    found: dict[str, Entry] = {}
-
-    def add(entry: Entry, above: tuple[str, ...]) -> None:
-        if entry.key in found or entry.key in above:
-            return
-        for key in entry.deps:
-            needed = store.entry(key)
-            if needed is not None:
-                add(needed, (*above, entry.key))
-        found[entry.key] = entry
-
-    for entry in entries:
-        add(entry, ())
+    ``find`` gives the entry of a key.
+    """
+    found: dict[str, _Entry] = {}
+    begun: set[str] = set()
+    pending = [(entry, False) for entry in reversed(list(entries))]
+    while pending:
+        entry, is_below_done = pending.pop()
+        if is_below_done:
+            found[entry.key] = entry
+        elif entry.key not in begun:
+            begun.add(entry.key)
+            pending.append((entry, True))
+            below = map(find, reversed(entry.deps))
+            pending.extend((needed, False) for needed in below if needed is not None)
     return list(found.values())
 
 
-def users_of(store: Store, entry: Entry) -> list[Entry]:
+def users_of(store: Store, entry: Entry) -> list[Listed]:
     """The entries that were made with ``entry``."""
-    return [other for other in store.entries() if entry.key in other.deps]
+    return store.listed(lambda other: other.needs(entry.key))
 
 
 def runs_with(root: str, entry: Entry, limit: int = 5) -> list[str]:
@@ -124,7 +126,7 @@ def runs_with(root: str, entry: Entry, limit: int = 5) -> list[str]:
     return found
 
 
-def held(store: Store, root: str, entries: Sequence[Entry], keep_runs: float) -> dict[str, str]:
+def held(store: Store, root: str, entries: Sequence[Listed], keep_runs: float) -> dict[str, str]:
     """Why entries must stay: pinned, used by a recent or a living run, or needed by such a one."""
     pinned = store.pinned()
     found = {entry.uid: "pinned" for entry in entries if entry.uid in pinned}
@@ -134,11 +136,13 @@ def held(store: Store, root: str, entries: Sequence[Entry], keep_runs: float) ->
             found.setdefault(by_key[key].uid, f"used by the run {name}")
     since = _first_start(store)
     for entry in entries:
-        if since is not None and store.last_used(entry) >= since:
+        if since is not None and entry.used >= since:
             found.setdefault(entry.uid, "may be in use by a run that is going on")
-    for entry in [e for e in entries if e.uid in found]:
-        for needed in with_dependencies(store, [entry]):
-            found.setdefault(needed.uid, f"needed by {entry.script}_{entry.uid}")
+    # What needs others is after them.
+    for entry in reversed(with_dependencies([e for e in entries if e.uid in found], by_key.get)):
+        user = f"needed by {entry.script}_{entry.uid}"
+        for needed in filter(None, map(by_key.get, entry.deps)):
+            found.setdefault(needed.uid, user)
     return found
 
 
@@ -171,42 +175,53 @@ def _used_in(run: str) -> set[str]:
 
 def choose(store: Store, root: str, rules: Rules) -> Disposal:
     """What ``gc`` would remove: the least recently used first, users before what they need."""
-    entries = own_entries(store)
+    metadata = store.own_metadata()
+    entries = _readable(metadata)
     sizes = {entry.uid: directory_size(entry.path) for entry in entries}
     stay = held(store, root, entries, rules.keep_runs)
     now = time.time()
-    used = _last_uses(store, entries)
+    used = _last_uses(entries)
     left = sum(sizes.values())
-    doomed: list[Entry] = []
+    doomed: list[Listed] = []
     free = [entry for entry in entries if entry.uid not in stay]
-    doubles = _doubles(entries)
+    doubles = _doubles(store, entries)
     for entry in sorted(free, key=lambda e: (used[e.uid], -e.created)):
         too_old = rules.older_than is not None and used[entry.uid] <= now - rules.older_than
         too_much = rules.max_size is not None and left > rules.max_size
         if too_old or too_much or entry.uid in doubles:
             doomed.append(entry)
             left -= sizes[entry.uid]
-    return Disposal(tuple(doomed), tuple(_litter(store, root, rules)), stay, sizes, left)
+    litter = tuple(_litter(store, metadata, root, rules))
+    return Disposal(tuple(doomed), litter, stay, sizes, left)
 
 
-def _doubles(entries: Sequence[Entry]) -> set[str]:
+def _readable(metadata: Iterable[Listed]) -> list[Listed]:
+    """The entries, the newest first."""
+    return sorted((row for row in metadata if row.script), key=lambda row: -row.created)
+
+
+def _doubles(store: Store, entries: Sequence[Listed]) -> set[str]:
     """Entries that a newer one stands for in all respects: a killed run did not remove them."""
     found: set[str] = set()
-    newest: dict[str, Entry] = {}
-    needed = {key for entry in entries for key in entry.deps}
+    newest: dict[str, Listed] = {}
     for entry in entries:
-        same = make_identity(entry.identity, entry.name, entry.reads, entry.facts, entry.deps)
-        if same in newest and entry.key not in needed and not damage(newest[same]):
+        other = newest.setdefault(entry.same, entry)
+        if other is not entry and _is_whole(store, other):
             found.add(entry.uid)
-        newest.setdefault(same, entry)
-    return found
+    needed = {key for entry in entries if found for key in entry.deps}
+    return found - {key.rpartition("/")[2] for key in needed}
 
 
-def _last_uses(store: Store, entries: Sequence[Entry]) -> dict[str, float]:
-    """When each entry was last used, by itself or by one that was made with it."""
-    used = {entry.uid: store.last_used(entry) for entry in entries}
+def _is_whole(store: Store, listed: Listed) -> bool:
+    entry = store.entry(listed.key)
+    return entry is not None and not damage(entry)
+
+
+def _last_uses(entries: Sequence[Listed]) -> dict[str, float]:
+    """When each of ``entries``, the newest first, or one that was made with it was last used."""
+    used = {entry.uid: entry.used for entry in entries}
     by_key = {entry.key: entry for entry in entries}
-    for entry in sorted(entries, key=lambda e: -e.created):
+    for entry in entries:
         for key in entry.deps:
             if key in by_key:
                 uid = by_key[key].uid
@@ -214,50 +229,38 @@ def _last_uses(store: Store, entries: Sequence[Entry]) -> dict[str, float]:
     return used
 
 
-def _litter(store: Store, root: str, rules: Rules) -> Iterator[Litter]:
-    known = {entry.uid for entry in own_entries(store)}
-    bad = store.unreadable()
-    for path in bad:
+def _litter(store: Store, metadata: Sequence[Listed], root: str, rules: Rules) -> Iterator[Litter]:
+    bad = {row.uid: store.metadata(row) for row in metadata if not row.script}
+    bad = {uid: path for uid, path in bad.items() if os.access(path, os.R_OK)}
+    for path in bad.values():
         yield Litter(path, _size(path), "metadata that cannot be read")
-    unclear = {_uid(path) for path in _all_metadata(store)} - {_uid(path) for path in bad} - known
-    safe = known | unclear
-    yield from _orphans(store, safe)
+    yield from _orphans(store, {row.uid for row in metadata} - bad.keys())
     yield from _old_runs(store, root, rules)
     yield from _old_containers(root, rules)
     yield from _untaken(store, rules)
 
 
-def _all_metadata(store: Store) -> Iterator[str]:
-    for identity in _names(store.place("entries")):
-        for name in _names(store.place("entries", identity)):
-            if name.endswith(".json"):
-                yield name
-
-
 def _orphans(store: Store, known: set[str]) -> Iterator[Litter]:
     """What belongs to no entry and to nobody who is making one."""
-    for name in _names(store.place("store")):
-        uid = name.rpartition("_")[2]
-        # In this order: what is being made is announced before and published before that ends.
-        if not _announced(store, uid) and uid not in known and not _readable(store, uid):
-            path = store.place("store", name)
-            yield Litter(path, directory_size(path), "belongs to no entry")
+    places = [(name.rpartition("_")[2], "store", name) for name in _names(store.place("store"))]
     for folder, suffix in (("files", ".json"), ("pins", "")):
-        for name in _names(store.place(folder)):
-            uid = name.removesuffix(suffix)
-            if not _announced(store, uid) and uid not in known and not _readable(store, uid):
-                path = store.place(folder, name)
-                yield Litter(path, _size(path), "belongs to no entry")
+        places += [
+            (name.removesuffix(suffix), folder, name) for name in _names(store.place(folder))
+        ]
+    # In this order: what is being made is announced before and published before that ends.
+    places = [place for place in places if place[0] not in known]
+    places = [place for place in places if not _announced(store, place[0])]
+    since = {row.uid for row in store.own_metadata() if row.script} if places else set()
+    for uid, folder, name in places:
+        if uid not in since:
+            path = store.place(folder, name)
+            size = directory_size(path) if folder == "store" else _size(path)
+            yield Litter(path, size, "belongs to no entry")
 
 
 def _announced(store: Store, uid: str) -> bool:
     names = (f"{uid}.json", f"{uid}.json.new", f"gone-{uid}.json")
     return any(os.path.exists(store.place("staging", name)) for name in names)
-
-
-def _readable(store: Store, uid: str) -> bool:
-    """Whether an entry of that uid has been published since the entries were listed."""
-    return store.published(uid) and any(entry.uid == uid for entry in own_entries(store))
 
 
 def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
@@ -314,7 +317,8 @@ def dispose(store: Store, disposal: Disposal) -> None:
 def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
     """(what, number, bytes) of the private store's parts, entries by script, the largest first."""
     by_script: dict[str, list[int]] = {}
-    for entry in own_entries(store):
+    metadata = store.own_metadata()
+    for entry in _readable(metadata):
         by_script.setdefault(entry.script, []).append(directory_size(entry.path))
     rows = [(name, len(sizes), sum(sizes)) for name, sizes in by_script.items()]
     rows.sort(key=lambda row: (-row[2], row[0]))
@@ -325,7 +329,7 @@ def usage(store: Store, root: str) -> list[tuple[str, int, int]]:
     containers = os.path.join(root, "containers")
     if _names(containers):
         rows.append(("(containers)", len(_names(containers)), directory_size(containers)))
-    litter = list(_litter(store, root, Rules()))
+    litter = list(_litter(store, metadata, root, Rules()))
     rows.append(("(runs: logs, records)", len(_names(runs)), directory_size(runs)))
     rows.append(("(litter, see gc)", len(litter), sum(item.size for item in litter)))
     return rows
@@ -339,10 +343,6 @@ def summary(entry: Entry, store: Store) -> dict[str, Any]:
         "pinned": entry.uid in store.pinned(),
         "shared": not store.owns(entry),
     }
-
-
-def _uid(path: str) -> str:
-    return os.path.basename(path).removesuffix(".json")
 
 
 def _names(path: str) -> list[str]:

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Protocol
 
 from cmbench.cache import records
 from cmbench.cache.cache_entry import (
@@ -45,6 +45,7 @@ from cmbench.cache.cache_entry import (
 )
 from cmbench.cache.disk import disk_error, remove_tree
 from cmbench.cache.keyed import is_keyed, keyed
+from cmbench.cache.listing import Listed, Listing, Where
 from cmbench.errors import Error
 from cmbench.lib import locks, orphans
 
@@ -67,6 +68,22 @@ DRAFT_SECONDS = 60
 _GONE = "gone-"
 _RUN = "0-"
 _READER = "reader-"
+
+
+class Kept(Protocol):
+    """What is needed of an entry to find, touch or remove it."""
+
+    @property
+    def identity(self) -> str:
+        """What its step is."""
+
+    @property
+    def uid(self) -> str:
+        """What tells it from others of that identity."""
+
+    @property
+    def created(self) -> float:
+        """When it was made, in seconds since 1970."""
 
 
 class Staging:
@@ -96,9 +113,12 @@ class Staging:
 class Store:
     """One cache on one file system, used by any number of processes."""
 
-    def __init__(self, root: str, shared: str = "") -> None:
+    def __init__(self, root: str, shared: str = "", notes: str = "") -> None:
+        """A store below ``root``; ``notes`` is where its list is kept, if that is elsewhere."""
         self.root = os.path.join(root, f"v{FORMAT}")
-        self.shared = Store(shared) if shared else None
+        own = os.path.join(root, f"shared-{make_identity(shared)}.db")
+        self.shared = Store(shared, notes=own) if shared else None
+        self._listing = Listing(self.place("entries"), notes or os.path.join(root, "entries.db"))
         self._readers = records.Readers(self.root)
         self._entries: dict[str, Entry] = {}
         self._identities: frozenset[str] | None = None
@@ -109,6 +129,7 @@ class Store:
         now = Store.__new__(Store)
         now.root, now._entries = self.root, self._entries
         now.wait_for, now._readers = self.wait_for, self._readers
+        now._listing = self._listing.as_it_is_now()
         now.shared = self.shared.as_it_is_now() if self.shared else None
         try:
             now._identities = frozenset(os.listdir(self.place("entries")))
@@ -140,16 +161,22 @@ class Store:
             found += self.shared.candidates(identity)
         return _newest_first(found)
 
-    def entries(self) -> list[Entry]:
-        """All entries, the newest first; unreadable metadata is passed over."""
-        found: list[Entry] = []
-        with suppress(OSError), os.scandir(self.place("entries")) as identities:
-            for item in identities:
-                found += self._read_directory(item.path)
+    def listed(self, where: Where = bool) -> list[Listed]:
+        """All entries in short, the newest first, or those for which ``where`` is true."""
+        found = self._listing.rows(where)
         if self.shared is not None:
             own = {entry.uid for entry in found}
-            found += [entry for entry in self.shared.entries() if entry.uid not in own]
-        return _newest_first(found)
+            found += [entry for entry in self.shared.listed(where) if entry.uid not in own]
+        return sorted(found, key=lambda entry: -entry.created)
+
+    def own_metadata(self) -> list[Listed]:
+        """All files of metadata in this store; those without ``script`` cannot be read."""
+        return self._listing.everything()
+
+    def entries(self, where: Where = bool) -> list[Entry]:
+        """All entries, the newest first, or those for which ``where`` is true."""
+        found = (self.entry(listed.key) for listed in self.listed(where))
+        return [entry for entry in found if entry is not None]
 
     def makers(self) -> set[str]:
         """Aliases of the scripts that have payloads here."""
@@ -166,25 +193,14 @@ class Store:
             return self.shared.entry(key)
         return found
 
-    def owns(self, entry: Entry) -> bool:
+    def owns(self, entry: Kept) -> bool:
         """Whether ``entry`` is in this store and not in the shared one behind it."""
         return self.shared is None or os.path.isfile(self.metadata(entry))
 
-    def has(self, entry: Entry) -> bool:
+    def has(self, entry: Kept) -> bool:
         """Whether nobody has removed ``entry`` since it was read."""
         there = os.path.isfile(self.metadata(entry))
         return there or (self.shared is not None and self.shared.has(entry))
-
-    def unreadable(self) -> list[str]:
-        """Metadata files of this store that are not what was written, for ``gc``."""
-        found: list[str] = []
-        with suppress(OSError), os.scandir(self.place("entries")) as identities:
-            for item in identities:
-                with suppress(OSError):
-                    names = [name for name in os.listdir(item.path) if name.endswith(".json")]
-                    paths = [os.path.join(item.path, name) for name in names]
-                    found += [path for path in paths if self._read(path) is None]
-        return [path for path in found if os.access(path, os.R_OK)]
 
     def published(self, uid: str) -> bool:
         """Whether an entry ``uid`` is visible."""
@@ -211,12 +227,12 @@ class Store:
                 entry = decode(unsealed(stream.read()))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
-        if entry.uid != uid:
+        if not path.endswith(f"{os.sep}{entry.key}.json"):
             return None
         self._entries[uid] = entry
         return entry
 
-    def metadata(self, entry: Entry) -> str:
+    def metadata(self, entry: Kept) -> str:
         """Where the metadata of an entry of this store is."""
         return self.place("entries", entry.identity, entry.uid + ".json")
 
@@ -322,7 +338,9 @@ class Store:
 
     def _newest(self, entry: Entry) -> Entry:
         """``entry``, made after all that it may be compared with, whatever the clock says."""
-        others = self.entries() if entry.name else self.candidates(entry.identity)
+        others: Sequence[Kept] = self.candidates(entry.identity)
+        if entry.name:
+            others = self.listed(lambda other: other.script_uid == entry.script_uid)
         latest = max((other.created for other in others), default=0.0)
         return entry if latest < entry.created else replace(entry, created=latest + 0.001)
 
@@ -368,13 +386,13 @@ class Store:
         except OSError as problem:
             raise disk_error(problem, path) from None
 
-    def touch(self, entry: Entry) -> None:
+    def touch(self, entry: Kept) -> None:
         """Remember that ``entry`` was used now."""
         if self.owns(entry):
             with suppress(OSError):
                 os.utime(self.metadata(entry))
 
-    def last_used(self, entry: Entry) -> float:
+    def last_used(self, entry: Kept) -> float:
         """Seconds since the epoch of the last use."""
         if not self.owns(entry) and self.shared is not None:
             return self.shared.last_used(entry)
@@ -383,7 +401,7 @@ class Store:
         except OSError:
             return entry.created
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: Kept) -> None:
         """Remove an entry: one rename makes its metadata the record that it is to go.
 
         Runs that live now may have been told of it: the payload stays until they have ended. An

@@ -41,6 +41,11 @@ class Command(Call):
         return "cmd" in given and (given.get("out") == "json" or bool(given.get("save_to_json")))
 
     @property
+    def only_shown(self) -> bool:
+        """Whether nobody sees anything of the answer but its text: a person typed the command."""
+        return "cmd" in self._given and self.console and not (self.as_json or self.printed)
+
+    @property
     def as_json(self) -> bool:
         """Whether the result should be printed as JSON."""
         return bool(self.flags.get("json"))

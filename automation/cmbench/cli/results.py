@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Answer, Command, Item, Reply
@@ -14,6 +14,7 @@ from cmbench.session.call import RunRequest
 
 if TYPE_CHECKING:
     from cmbench.api.running import Ran
+    from cmbench.cache.listing import Listed
     from cmbench.cache.store import Entry
 
 
@@ -75,12 +76,12 @@ def script_help(script: Script, index: Index) -> Reply:
     return Reply(answer, lambda: help_text(script, short_tags(script, index)))
 
 
-def entries_of(command: Command) -> list[Entry]:
-    """The entries that a command names; all, where it names none."""
+def listed_of(command: Command) -> list[Listed]:
+    """The entries that a command names, in short; all, where it names none."""
     from cmbench.api import cache
 
     tags, name = command.query()
-    return cache.entries(command.workspace, tags, name)
+    return cache.listed(command.workspace, tags, name)
 
 
 def names_entries(command: Command) -> bool:
@@ -89,15 +90,22 @@ def names_entries(command: Command) -> bool:
     return bool(name or str(tags) or command.flags.get("all"))
 
 
-def named_entries(command: Command, verb: str) -> list[Entry]:
-    """The entries that a command must name; raises where it names none or none is found."""
+def named_entries(
+    command: Command, verb: str, listed: Sequence[Listed] | None = None
+) -> list[Entry]:
+    """The entries that a command must name; raises where it names none or none is found.
+
+    ``listed`` are they, where that has been looked up.
+    """
     if not names_entries(command):
         raise Error(
             "bad-value",
             "no entry is named",
             hint=f"name one by its tags or its id: cm {verb} cache --tags=get,python3",
         )
-    entries = entries_of(command)
+    from cmbench.api import cache
+
+    entries = cache.whole(command.workspace, listed_of(command) if listed is None else listed)
     if not entries:
         raise Error("entry-not-found", "no cache entry matches", hint="see them: cm show cache")
     return entries

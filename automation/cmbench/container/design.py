@@ -140,8 +140,10 @@ def _baked(options: Options, plan: Plan, world: World) -> tuple[Entry, ...]:
     if options.cached != "bake":
         return ()
     paths = {node.entry for node in walk(plan.root) if node.entry}
-    hits = [e for e in world.store.entries() if e.path in paths and world.store.owns(e)]
-    return tuple(e for e in with_dependencies(world.store, hits) if world.store.owns(e))
+    store = world.store
+    found = (store.entry(e.key) for e in store.listed() if e.path in paths and store.owns(e))
+    hits = [entry for entry in found if entry is not None]
+    return tuple(e for e in with_dependencies(hits, store.entry) if store.owns(e))
 
 
 def _slug(base: str) -> str:

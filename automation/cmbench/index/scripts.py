@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.dialect import Dialect, dialect_of
 from cmbench.format.meta import META_FILES, check, parse_script, read_meta, tags_of
 from cmbench.format.model import Script, Tags
+from cmbench.lib.database import Database
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench.values import immutable
 
@@ -33,7 +32,6 @@ _SCHEMA = (
     """create table scripts(path text primary key, stamp text, alias text, uid text, tags text,
     variations text, sort integer, faults text, title text) without rowid""",
     "create table details(path text primary key, meta text, stamp text, digest text, words text)",
-    f"pragma user_version = {_FORMAT}",
 )
 """``scripts`` is read as a whole each time, ``details`` only of the scripts that are used."""
 _SCANS = 8
@@ -102,9 +100,7 @@ class Index:
         self, repositories: Sequence[Repository], database: str, write: bool = True
     ) -> None:
         self._repositories = repositories
-        self._database = database
-        self._write = write
-        self._connection: sqlite3.Connection | None = None
+        self._database = Database(database, _FORMAT, _SCHEMA, write)
         self._rows: dict[str, Row] | None = None
         self._scans = 0
         self._by_tag: dict[str, set[str]] = {}
@@ -264,24 +260,19 @@ class Index:
         rows, self._unsaved = self._unsaved, []
         if rows:
             sql = "update details set stamp = ?, digest = ?, words = ? where path = ?"
-            self._store((sql, rows))
+            self._database.store((sql, rows))
 
     def close(self) -> None:
         """Save what was learned and release the database."""
         self.save()
-        self._release()
-
-    def _release(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
     def _owner(self, path: str) -> Repository:
         name = self.rows()[path].repo
         return next(r for r in self._repositories if r.alias == name)
 
     def _refresh(self) -> dict[str, Row]:
-        stored = {row[0]: row for row in self._query("select * from scripts")}
+        stored = {row[0]: row for row in self._database.query("select * from scripts")}
         rows: dict[str, Row] = {}
         changed: list[tuple[Any, ...]] = []
         metas: list[tuple[str, str]] = []
@@ -296,7 +287,7 @@ class Index:
         folders = tuple(repository.path + os.sep for repository in self._repositories)
         gone = [(path,) for path in stored.keys() - rows.keys() if path.startswith(folders)]
         if changed or gone:
-            self._store(
+            self._database.store(
                 ("insert or replace into scripts values (?,?,?,?,?,?,?,?,?)", changed),
                 ("insert or replace into details(path, meta) values (?,?)", metas),
                 ("delete from scripts where path = ?", gone),
@@ -306,7 +297,7 @@ class Index:
 
     def _meta(self, path: str) -> dict[str, Any]:
         query = "select meta, stamp, digest, words from details where path = ?"
-        for text, *content in self._query(query, (path,)):
+        for text, *content in self._database.query(query, (path,)):
             # Whoever wants the meta of a script wants to know its files next.
             self._stored[path] = tuple(content) if content[0] else _UNREAD
             meta: dict[str, Any] = json.loads(text)
@@ -334,68 +325,7 @@ class Index:
 
     def _stored_content(self, path: str) -> tuple[str, str, str]:
         query = "select stamp, digest, words from details where path = ? and stamp is not null"
-        return next(iter(self._query(query, (path,))), _UNREAD)
-
-    def _connect(self) -> sqlite3.Connection | None:
-        if self._connection is None:
-            try:
-                self._connection = self._open()
-            except (sqlite3.OperationalError, OSError):
-                return None
-            except sqlite3.DatabaseError:
-                # No database any more: whoever may write makes a new one at the next attempt.
-                self._discard()
-        return self._connection
-
-    def _open(self) -> sqlite3.Connection | None:
-        if not self._write:
-            if not os.path.isfile(self._database):
-                return None
-            place = f"file:{self._database}?mode=ro"
-            connection = sqlite3.connect(place, uri=True, timeout=20, isolation_level=None)
-            return connection if _is_current(connection) else None
-        os.makedirs(os.path.dirname(self._database), exist_ok=True)
-        # Threads of a run take turns in the engine: each may use what another one has opened.
-        connection = sqlite3.connect(
-            self._database, timeout=20, isolation_level=None, check_same_thread=False
-        )
-        if not _is_current(connection):
-            with _transaction(connection):
-                # Somebody else may have made it in this moment.
-                for statement in () if _is_current(connection) else _SCHEMA:
-                    connection.execute(statement)
-        return connection
-
-    def _query(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        connection = self._connect()
-        if connection is None:
-            return []
-        try:
-            return connection.execute(sql, values).fetchall()
-        except sqlite3.OperationalError:
-            return []
-        except sqlite3.DatabaseError:
-            self._discard()
-            return []
-
-    def _store(self, *statements: tuple[str, list[tuple[Any, ...]]]) -> None:
-        connection = self._connect() if self._write else None
-        if connection is None:
-            return
-        try:
-            with _transaction(connection):
-                for sql, rows in statements:
-                    connection.executemany(sql, rows)
-        except sqlite3.OperationalError:
-            return
-        except sqlite3.DatabaseError:
-            self._discard()
-
-    def _discard(self) -> None:
-        self._release()
-        if self._write:
-            with suppress(OSError):
-                os.unlink(self._database)
+        return next(iter(self._database.query(query, (path,))), _UNREAD)
 
 
 def _files_stamp(files: Iterable[tuple[str, int, int]]) -> str:
@@ -408,22 +338,6 @@ def _shared(stamp: str) -> tuple[str, ...]:
         return ()
     lines = [line for line in stamp.splitlines() if line.startswith("../")]
     return tuple(dict.fromkeys([line.split("/", 2)[1] for line in lines]))
-
-
-def _is_current(connection: sqlite3.Connection) -> bool:
-    version: int = connection.execute("pragma user_version").fetchone()[0]
-    return version == _FORMAT
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("begin immediate")
-    try:
-        yield
-    except BaseException:
-        connection.execute("rollback")
-        raise
-    connection.execute("commit")
 
 
 def _read(path: str, stamp: str) -> tuple[dict[str, Any], tuple[Any, ...]]:

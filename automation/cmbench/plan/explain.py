@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cmbench.cache.store import Entry
+from cmbench.cache.listing import Listed
+from cmbench.cache.store import Entry, Kept, Store
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.env import MISSING, Pending, as_text, select_keys
 from cmbench.format.merge import USER
@@ -70,7 +71,7 @@ class Notes:
         self._key = key
         self._known: set[str] = set()
         self._steps = 0
-        self._made: dict[str, list[Entry]] | None = None
+        self._made: dict[str, list[Listed]] | None = None
         self._makers = resolver.store.makers()
 
     def resolved(self, frame: Frame, asked: Dependency | None) -> None:
@@ -83,13 +84,13 @@ class Notes:
             self._known.update(dict.keys(frame.env))
             self._see_settings(frame, asked)
 
-    def _made_by(self, script: Script) -> Sequence[Entry]:
-        """The entries of one script; all are read, once, when one of the steps has any."""
+    def _made_by(self, script: Script) -> Sequence[Listed]:
+        """The entries of one script; all are listed, once, when one of the steps has any."""
         if script.alias not in self._makers:
             return ()
         if self._made is None:
             self._made = {}
-            for entry in self._resolver.store.entries():
+            for entry in self._resolver.store.listed():
                 self._made.setdefault(entry.script_uid, []).append(entry)
         return self._made.get(script.uid, ())
 
@@ -321,7 +322,7 @@ def _now_text(key: str, value: Any) -> str:
 
 
 def misses(
-    resolver: Resolver, frame: Frame, made_by: Callable[[Script], Sequence[Entry]]
+    resolver: Resolver, frame: Frame, made_by: Callable[[Script], Sequence[Listed]]
 ) -> Iterator[str]:
     """Why no entry answers ``frame``: every difference to each entry that comes near.
 
@@ -335,7 +336,7 @@ def misses(
         for text in differences(resolver, entry, frame):
             yield f"{_entry_text(entry)}: {text}"
     if not candidates:
-        yield from _nearest_entry(made_by(frame.script), frame)
+        yield from _nearest_entry(resolver.store, made_by(frame.script), frame)
 
 
 def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
@@ -351,7 +352,7 @@ def differences(resolver: Resolver, entry: Entry, frame: Frame) -> list[str]:
     return [*found, unsound] if unsound else found
 
 
-def _nearest_entry(same: Sequence[Entry], frame: Frame) -> Iterator[str]:
+def _nearest_entry(store: Store, same: Sequence[Listed], frame: Frame) -> Iterator[str]:
     if not same:
         yield "this script has made no entry yet"
         return
@@ -362,7 +363,9 @@ def _nearest_entry(same: Sequence[Entry], frame: Frame) -> Iterator[str]:
         then, now = _names(nearest.variations), _names(frame.choice.variations)
         yield f"{head} has the variations {then}, wanted are {now}"
         return
-    if nearest.scripts.get(frame.script.path) != frame.scripts[frame.script.path]:
+    entry = store.entry(nearest.key)
+    made_by = entry.scripts if entry is not None else {}
+    if made_by.get(frame.script.path) != frame.scripts[frame.script.path]:
         yield f"{head}: the script was edited since"
     elif nearest.name != frame.request.name:
         yield f"{head} has the name {nearest.name or '(none)'}"
@@ -371,7 +374,7 @@ def _nearest_entry(same: Sequence[Entry], frame: Frame) -> Iterator[str]:
         yield f"{head} was made for other bounds of the version{version} or other extra tags"
 
 
-def _entry_text(entry: Entry) -> str:
+def _entry_text(entry: Kept) -> str:
     return f"the entry of {time.strftime('%Y-%m-%d %H:%M', time.localtime(entry.created))}"
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from cmbench.cache.cache_entry import Entry
-from cmbench.cache.store import Store
+from cmbench.cache.store import Entry, Store
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.merge import USER
 from cmbench.format.meta import read_meta
@@ -24,9 +23,7 @@ _LISTED = 20
 """So many names a message lists at most."""
 
 
-def registered(
-    frame: Frame, entries: Sequence[Entry], unsound: Callable[[Entry], str]
-) -> Entry | None:
+def registered(frame: Frame, store: Store, unsound: Callable[[Entry], str]) -> Entry | None:
     """The entry that is registered under the name that ``frame`` asks for.
 
     Raises ``Error`` (``not-registered``) where the user chose the name for a dependency, and it is
@@ -34,11 +31,11 @@ def registered(
     """
     name = frame.request.name
     wanted = {*frame.labels()} - {f"name-{name}"}
+    entries = store.entries(lambda entry: entry.script_uid == frame.script.uid)
     fitting = [
         entry
         for entry in entries
-        if entry.script_uid == frame.script.uid
-        and (name == entry.name or name.lower() in _tagged_names(entry))
+        if (name == entry.name or name.lower() in _tagged_names(entry))
         and wanted <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not unsound(entry)
         and _is_within(entry, frame.version)
@@ -46,8 +43,7 @@ def registered(
     if fitting:
         return max(fitting, key=lambda entry: entry.created)
     if _chosen_by_user(frame):
-        alike = [e for e in entries if e.script_uid == frame.script.uid]
-        _refuse_misspelt(frame, {n for e in alike for n in (e.name, *_tagged_names(e))})
+        _refuse_misspelt(frame, {n for e in entries for n in (e.name, *_tagged_names(e))})
     return None
 
 
@@ -65,9 +61,8 @@ def selected(
     tags |= {"_" + name for name in frame.request.tags.variations}
     fitting = [
         entry
-        for entry in store.entries()
-        if entry.script_uid == frame.script.uid
-        and tags <= {*entry.tags, *("_" + v for v in entry.variations)}
+        for entry in store.entries(lambda entry: entry.script_uid == frame.script.uid)
+        if tags <= {*entry.tags, *("_" + v for v in entry.variations)}
         and not {*frame.request.tags.unwanted} & {*entry.tags}
         and _is_within(entry, frame.version)
         and not mismatch(entry, frame, _set_by_call(frame))

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from cmbench.cache.store import Entry
+from cmbench.cache.listing import Listed
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.format.model import Script
@@ -43,7 +43,7 @@ class Estimator:
     def __init__(
         self,
         root: str,
-        made_by: Callable[[Script], Iterable[Entry]],
+        made_by: Callable[[Script], Iterable[Listed]],
         programs: Callable[[str], Programs],
     ) -> None:
         self._runs = os.path.join(root, "runs")
@@ -73,7 +73,7 @@ class Estimator:
             self._seconds = own_seconds(self._runs)
         return self._seconds.get(_kind(frame.script.uid, frame.choice.variations), -1.0)
 
-    def _made_before(self, frame: Frame) -> Entry | None:
+    def _made_before(self, frame: Frame) -> Listed | None:
         wanted = set(frame.choice.variations)
         same = [e for e in self._made_by(frame.script) if set(e.variations) == wanted]
         return max(same, key=lambda entry: entry.created, default=None)

@@ -15,6 +15,7 @@ from typing import Any
 
 from cmbench.cache.cache_entry import damage, expiry
 from cmbench.cache.keyed import is_keyed
+from cmbench.cache.listing import Listed
 from cmbench.cache.store import Entry, Store, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
@@ -227,7 +228,7 @@ class Resolver:
             return None, "a new entry was asked for"
         why = "nothing like it was made before"
         if frame.request.name:
-            named = registered(frame, self.store.entries(), self.unsound)
+            named = registered(frame, self.store, self.unsound)
             if named is None:
                 why = f"nothing is registered as {frame.request.name}"
             elif not (why := self._missing_secret(named, frame)):
@@ -300,10 +301,10 @@ class Resolver:
         """
         if any(self.store.entry(key) is None for key in entry.deps):
             return "an entry it was made with is gone"
-        for other in self.store.entries():
-            if other.created > entry.created and _same_registration(other, entry):
-                return f"a newer one is registered as {entry.name}"
-        return ""
+        newer = self.store.listed(
+            lambda other: other.created > entry.created and _same_registration(other, entry)
+        )
+        return f"a newer one is registered as {entry.name}" if newer else ""
 
     def _broken(self, entry: Entry) -> str:
         why = next(iter(entry.doubts), "") or expiry(entry) or damage(entry)
@@ -370,7 +371,7 @@ def _default_version(choice: Choice) -> str:
     return next((version for version in reversed(defaults) if version), "")
 
 
-def _same_registration(one: Entry, other: Entry) -> bool:
+def _same_registration(one: Listed, other: Entry) -> bool:
     return (one.script_uid, one.name, one.variations, one.version) == (
         other.script_uid,
         other.name,

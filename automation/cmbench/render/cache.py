@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cmbench.api.cache import Brought, Checked, Usage
-from cmbench.cache.cache_entry import Entry
+from cmbench.api.cache import AnyEntry, Brought, Checked, Usage
 from cmbench.cache.retention import Disposal, Rules
 from cmbench.lib.text_files import counted, size_text
 
@@ -18,7 +17,9 @@ SHOWN = 10
 """So many faults of an entry are shown."""
 
 
-def entries_text(entries: Sequence[Entry], used: Sequence[float], marks: Sequence[str] = ()) -> str:
+def entries_text(
+    entries: Sequence[AnyEntry], used: Sequence[float], marks: Sequence[str] = ()
+) -> str:
     """Cache entries as a table with tags and paths below each row."""
     if not entries:
         return "no cache entry matches"

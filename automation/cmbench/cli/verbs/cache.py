@@ -11,7 +11,7 @@ from cmbench.api import cache
 from cmbench.cache.store import Entry
 from cmbench.cli.commands import OF_ENTRIES
 from cmbench.cli.reply import Command, Item, Reply, refuse_unknown
-from cmbench.cli.results import entries_of, named_entries, names_entries, request_of
+from cmbench.cli.results import listed_of, named_entries, names_entries, request_of
 from cmbench.errors import Error, visible
 from cmbench.format.env import as_text
 from cmbench.lib.text_files import counted
@@ -20,18 +20,25 @@ from cmbench.render.cache import entries_text, why_text
 
 def show_cache(command: Command) -> Reply:
     """``cm show cache`` (also ``find``): the complete entries that carry the tags."""
-    entries = entries_of(command)
-    found = [Item(cache.summary(command.workspace, entry)) for entry in entries]
+    workspace, query = command.workspace, command.query()
+    if command.only_shown and not command.flags.get("env"):
+        listed = cache.listed(workspace, *query)
+        return Reply({}, lambda: _listed_text(command, listed, [one.used for one in listed]))
+    entries = cache.entries(workspace, *query)
+    found = [Item(cache.summary(workspace, entry)) for entry in entries]
 
     def text() -> str:
-        if command.flags.get("p") or command.flags.get("path_only"):
-            return "\n".join(entry.path for entry in entries)
         if command.flags.get("env"):
             return "\n".join(map(_env_text, entries))
-        marks = [", ".join(word for word in ("pinned", "shared") if data[word]) for data in found]
-        return entries_text(entries, [data["last_used"] for data in found], marks)
+        return _listed_text(command, entries, [data["last_used"] for data in found])
 
     return Reply({"list": found}, text, found)
+
+
+def _listed_text(command: Command, entries: Sequence[cache.AnyEntry], used: Sequence[float]) -> str:
+    if command.flags.get("p") or command.flags.get("path_only"):
+        return "\n".join(entry.path for entry in entries)
+    return entries_text(entries, used, cache.marks(command.workspace, entries))
 
 
 def _env_text(entry: Entry) -> str:
@@ -50,7 +57,7 @@ def remove_cache(command: Command) -> Reply:
             "which entries should be removed is not said",
             hint="name them: cm rm cache --tags=get,python3 -f, or all of them: -f",
         )
-    every = entries_of(command)
+    every = listed_of(command)
     wanted = cache.removable(command.workspace, every)
     if wanted.entries and not command.flags.get("force"):
         _confirm(wanted.entries)
@@ -68,7 +75,7 @@ def remove_cache(command: Command) -> Reply:
     return Reply(answer, text, {"return": 0, **answer})
 
 
-def _confirm(entries: Sequence[Entry]) -> None:
+def _confirm(entries: Sequence[cache.AnyEntry]) -> None:
     print(visible(entries_text(entries, [e.created for e in entries])))
     if not sys.stdin.isatty():
         raise Error("bad-value", "nothing was removed", hint="add -f to remove without a question")
@@ -105,12 +112,13 @@ def why_cache(command: Command) -> Reply:
     """
     tags, name = command.query()
     inputs = set(command.flags) - set(OF_ENTRIES)
-    of_a_call = tags.wanted and not name and (inputs or not entries_of(command))
+    listed = [] if inputs else listed_of(command)
+    of_a_call = tags.wanted and not name and not listed
     scripts = replace(tags, variations=(), unwanted_variations=())
     if of_a_call and command.workspace.index.find(scripts):
         return _why_call(command)
     refuse_unknown(command.flags, OF_ENTRIES)
-    entries = named_entries(command, "why")
+    entries = named_entries(command, "why", listed)
     found = [_explained(command, reasons) for reasons in cache.why(command.workspace, entries)]
     return Reply({"list": found}, lambda: "\n\n".join(map(why_text, found)), found)
 

@@ -7,7 +7,7 @@ from typing import Any
 from cmbench.api import cache
 from cmbench.cache import retention
 from cmbench.cli.reply import Command, Item, Reply
-from cmbench.cli.results import entries_of, named_entries
+from cmbench.cli.results import listed_of, named_entries
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib.text_files import counted
@@ -16,7 +16,7 @@ from cmbench.render.cache import SHOWN, checked_text, disposal_text, usage_text
 
 def verify_cache(command: Command) -> Reply:
     """``cm verify cache``: compare payloads with what was recorded when they were published."""
-    results = cache.verify(command.workspace, entries_of(command))
+    results = cache.verify(command.workspace, listed_of(command))
     bad = [item for item in results if item.faults]
     total = f"{counted(len(results), 'entry', 'entries')} checked, {len(bad)} damaged"
     found = [_data(item) for item in results]
@@ -48,7 +48,7 @@ def _data(item: cache.Checked) -> dict[str, Any]:
 
 def prune_cache(command: Command) -> Reply:
     """``cm prune cache``: remove the entries that have expired."""
-    done = cache.remove(command.workspace, cache.expired(entries_of(command))).entries
+    done = cache.remove(command.workspace, cache.expired(listed_of(command))).entries
     answer = {"pruned": len(done), "removed": [entry.uid for entry in done]}
     return Reply(
         answer, f"{counted(len(done), 'expired entry', 'expired entries')} removed", answer
