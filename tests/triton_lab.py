@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from support import ROOT, Home
+from support import ROOT, Home, run
 
-SOURCES = [ROOT / "script" / alias / "src" for alias in ("run-triton-server", "get-triton-client")]
+SOURCES = [
+    ROOT / "script" / alias / "src"
+    for alias in ("run-triton-server", "gen-triton-model-repository", "get-triton-client")
+]
 for folder in SOURCES:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -32,6 +35,15 @@ class Installed:
 def _scratch() -> tempfile.TemporaryDirectory[str]:
     """Removed when the tests end."""
     return tempfile.TemporaryDirectory(prefix="triton-lab-")
+
+
+@cache
+def describe_configurations() -> None:
+    """Make Triton's description of its configuration importable: tritonclient without the rest."""
+    site = Path(_scratch().name) / "site"
+    words = ["-q", "--no-deps", "--target", str(site), "tritonclient"]
+    run([sys.executable, "-m", "pip", "install", *words]).ok()
+    sys.path.append(str(site))
 
 
 @cache

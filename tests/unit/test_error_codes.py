@@ -20,6 +20,7 @@ PLACES = {
     "AttemptError": (0, "code"),
     "SubmissionError": (2, "kind"),
     "CatalogError": (2, "kind"),
+    "RepositoryError": (0, "kind"),
     "ServerError": (0, "kind"),
 }
 SOURCES = [

@@ -1,0 +1,22 @@
+"""A TorchScript file of PyTorch in Triton's Python backend."""
+
+import torch
+from served import Served
+
+
+class TritonPythonModel(Served):
+    """A module for each instance; its arguments are the inputs in their order."""
+
+    def open(self):
+        if self.threads:
+            torch.set_num_threads(self.threads)
+        self.device = "cuda" if self.parameters["DEVICE"] == "gpu" else "cpu"
+        self.module = torch.jit.load(self.file, map_location=self.device).eval()
+
+    def compute(self, feeds):
+        # The memory of a request is read-only; no module of a benchmark writes to its inputs.
+        tensors = [torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
+        with torch.inference_mode():
+            found = self.module(*(tensor.to(self.device) for tensor in tensors))
+        found = [found] if isinstance(found, torch.Tensor) else list(found)
+        return [output.cpu().numpy() for output in found]

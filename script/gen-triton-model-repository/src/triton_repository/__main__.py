@@ -1,0 +1,43 @@
+"""The program: write the model that a JSON file asks for; the answer goes where that says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import asked, writing
+from .errors import RepositoryError
+
+
+def main(words: list[str]) -> int:
+    """Write one model; 0 also for a refusal, which the answer tells."""
+    wanted: Mapping[str, Any] = json.loads(Path(words[0]).read_text(encoding="utf-8"))
+    try:
+        plan, repository = asked.plan(wanted)
+        repository.mkdir(parents=True, exist_ok=True)
+        written = writing.write(plan, repository)
+        answer: dict[str, Any] = {
+            "repository": str(repository),
+            "name": plan.name,
+            "sha256": written.sha256,
+            "label": written.label,
+        }
+        print(f"{written.folder}: {written.label}, {plan.instances} x {plan.kind}", flush=True)
+        for note in written.notes:
+            print(f"note: {note}", flush=True)
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}"
+        answer = {
+            "failure": {"kind": "not-writable", "text": text, "hint": "choose another folder"}
+        }
+    except RepositoryError as error:
+        answer = {"failure": {"kind": error.kind, "text": str(error), "hint": error.hint}}
+    Path(wanted["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

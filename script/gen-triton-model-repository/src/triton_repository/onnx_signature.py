@@ -1,0 +1,113 @@
+"""Inputs and outputs of an ONNX file, read from its format of Protocol Buffers without a library.
+
+The numbers of fields and types are those of onnx.proto.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import RepositoryError
+from .plan import Tensor
+
+GRAPH = 7  # of a model
+INITIALIZER, INPUT, OUTPUT = 5, 11, 12  # of a graph
+NAME, TYPE, TENSOR_TYPE, INITIALIZER_NAME = 1, 2, 1, 8  # of a value, its type, an initializer
+ELEMENT, SHAPE, DIMENSION, VALUE = 1, 2, 1, 1  # of the type of a tensor, its shape, a dimension
+TYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+    8: "object", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
+}  # fmt: skip
+NUMBER, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
+SIZES = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
+
+Data = bytes | mmap.mmap
+
+
+class Field(NamedTuple):
+    """A field of a message: its content is from ``start`` to ``end``, or is ``value``."""
+
+    number: int
+    start: int
+    end: int
+    value: int
+
+
+def read(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The inputs and outputs of a file, the batch left out; raises RepositoryError."""
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            graph = next(f for f in _fields(data, 0, len(data)) if f.number == GRAPH)
+            fields = list(_fields(data, graph.start, graph.end))
+            weights = {_name(data, f, INITIALIZER_NAME) for f in fields if f.number == INITIALIZER}
+            values = {n: [f for f in fields if f.number == n] for n in (INPUT, OUTPUT)}
+            inputs = (_tensor(data, field) for field in values[INPUT])
+            outputs = tuple(_tensor(data, field) for field in values[OUTPUT])
+            return tuple(each for each in inputs if each.name not in weights), outputs
+    except (OSError, ValueError, IndexError, StopIteration, RuntimeError) as error:
+        raise RepositoryError("model-file", f"{path} is no ONNX model: {error}") from error
+
+
+def _tensor(data: Data, value: Field) -> Tensor:
+    fields = list(_fields(data, value.start, value.end))
+    whole = _within(data, fields, TYPE)
+    inner = _within(data, _parts(data, whole), TENSOR_TYPE)
+    parts = _parts(data, inner)
+    element = next((each.value for each in parts if each.number == ELEMENT), 0)
+    shape = _within(data, parts, SHAPE)
+    sizes = [_size(data, d) for d in _parts(data, shape) if d.number == DIMENSION]
+    return Tensor(_name(data, value, NAME), TYPES.get(element, "unknown"), tuple(sizes[1:]))
+
+
+def _size(data: Data, dimension: Field) -> int:
+    found = [each.value for each in _parts(data, dimension) if each.number == VALUE]
+    return found[0] if found and found[0] < 1 << 62 else -1
+
+
+def _within(data: Data, fields: list[Field], number: int) -> Field | None:
+    return next((each for each in fields if each.number == number), None)
+
+
+def _parts(data: Data, field: Field | None) -> list[Field]:
+    return list(_fields(data, field.start, field.end)) if field else []
+
+
+def _name(data: Data, field: Field, number: int) -> str:
+    found = next((f for f in _fields(data, field.start, field.end) if f.number == number), None)
+    return data[found.start : found.end].decode() if found else ""
+
+
+def _fields(data: Data, place: int, end: int) -> Iterator[Field]:
+    while place < end:
+        key, place = _number(data, place)
+        number, kind = key >> 3, key & 7
+        if kind == NUMBER:
+            value, place = _number(data, place)
+            yield Field(number, place, place, value)
+            continue
+        size = SIZES.get(kind, 0)
+        if kind == BYTES:
+            size, place = _number(data, place)
+        elif not size:
+            raise ValueError(f"a field of kind {kind}")
+        if place + size > end:
+            raise ValueError("it is cut off")
+        yield Field(number, place, place + size, 0)
+        place += size
+
+
+def _number(data: Data, place: int) -> tuple[int, int]:
+    found = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        found |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return found, place
+        if shift > 63:
+            raise ValueError("a number without end")

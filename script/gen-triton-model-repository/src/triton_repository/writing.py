@@ -1,0 +1,97 @@
+"""Writing a model of a repository: all of it, or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import config_text, refusals
+from .errors import RepositoryError
+from .plan import Artefact, Plan
+
+# Programs for the server, which may run them in a Python as old as 3.8.
+PROGRAMS = Path(__file__).parents[2] / "models"
+SHARED = "served.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A model that was written: its folder, the SHA-256 of all of it, what to know of it."""
+
+    folder: Path
+    sha256: str
+    label: str
+    notes: tuple[str, ...]
+
+
+def write(plan: Plan, repository: Path) -> Written:
+    """Check a plan and write its model into ``repository``, in the place of one of that name.
+
+    Raises RepositoryError; then what was there before is still there.
+    """
+    notes = refusals.check(plan)
+    text = config_text.write(plan)
+    config_text.check(plan, text)
+    new, old = repository / f".{plan.name}.new", repository / f".{plan.name}.old"
+    try:
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+        version = new / str(plan.version)
+        version.mkdir(parents=True)
+        (new / "config.pbtxt").write_text(text, encoding="utf-8")
+        shutil.copyfile(PROGRAMS / f"{plan.runtime}.py", version / "model.py")
+        for helper in (str(PROGRAMS / SHARED), *plan.helpers):
+            shutil.copyfile(helper, version / Path(helper).name)
+        sums = dict(_put(plan.artefact, version)) if plan.artefact else {}
+        digest = _digest(new, sums)
+        folder = repository / plan.name
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        text = f"{error.filename}: {error.strerror}"
+        raise RepositoryError("not-writable", text, "choose another folder") from error
+    return Written(folder, digest, plan.label, tuple(notes))
+
+
+def _put(artefact: Artefact, version: Path) -> Iterator[tuple[str, str]]:
+    """Put the files of a model in their place; their names and sums."""
+    for path in (artefact.path, *artefact.more):
+        source = Path(path).resolve()
+        target = version / Path(path.rstrip("/")).name
+        if source.is_dir():
+            shutil.copytree(source, target, copy_function=_link)
+            continue
+        _link(str(source), str(target))
+        known = artefact.sha256 if path == artefact.path else ""
+        yield target.name, known or _sum(source)
+
+
+def _link(source: str, target: str) -> None:
+    """The file under a second name; a copy where that is on another disk."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _digest(folder: Path, known: dict[str, str]) -> str:
+    """The SHA-256 of the names and sums of all files."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    sums = {str(path.relative_to(folder)): known.get(path.name) or _sum(path) for path in files}
+    return hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()
+
+
+def _sum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

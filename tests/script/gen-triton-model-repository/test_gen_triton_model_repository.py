@@ -1,0 +1,330 @@
+"""gen-triton-model-repository: what is written, what is refused, and what the real server does."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kserve import KserveError, connect
+from triton_repository import asked, config_text, onnx_signature, refusals, writing
+from triton_repository.errors import RepositoryError
+from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor
+from triton_server import server
+from triton_server.wanted import Wanted
+
+import triton_lab
+from cmbench.errors import Error
+from steps import Step
+from support import ROOT, run
+
+MODEL = ROOT / "script" / "get-ml-model-resnet50" / "tiny" / "resnet50_tiny.onnx"
+INPUTS = (Tensor("input_tensor:0", "float32", (3, 28, 28)),)
+OUTPUTS = (Tensor("ArgMax:0", "int64", ()), Tensor("softmax_tensor:0", "float32", (11,)))
+PLAN = Plan("r50", "onnxruntime", INPUTS, OUTPUTS, Artefact(str(MODEL)), max_batch=16)
+ECHO = Plan("e", "echo", INPUTS, INPUTS, max_batch=8)
+FLAGS: dict[str, Any] = {
+    "compiled_model": str(MODEL),
+    "device": "cpu",
+    "disable_batch_requests_to_neuron": False,
+    "enable_dynamic_batching": False,
+    "max_batch_size": "16",
+    "max_queue_delay_microseconds": "0",
+    "model_version": "3",
+    "parameters": {"TAG_SET": "serve", "THREADS": None},
+    "runtime": "pytorch",
+    "target": "inf1",
+    "threads_per_core": "1",
+    "triton_input": "a,FP32,3x28x28; b,TYPE_INT32,384",
+    "triton_model_dir": "/m/r50",
+    "triton_model_instance_count": "4",
+    "triton_output": "OUTPUT__0,FP32,1000",
+}
+
+
+def changed(plan: Plan, **changes: Any) -> Plan:
+    return replace(plan, **changes)
+
+
+# ---------------------------------------------------------------- flags
+
+
+def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
+    plan, place = asked.plan({**FLAGS, "neuron_core_range": "0:15"})
+    assert (str(place), plan.name, plan.runtime, plan.device) == ("/m", "r50", "neuron", "inf1")
+    assert plan.inputs[1] == Tensor("b", "int32", (384,))
+    assert (plan.cores, plan.instances, plan.version) == (Cores(0, 15), 4, 3)
+    assert plan.kind == "KIND_MODEL"
+    assert plan.all_parameters()["NEURON_CORE_END_INDEX"] == "15"
+    more = {"enable_dynamic_batching": True, "preferred_batch_size": "4,8"}
+    plan, _ = asked.plan({**FLAGS, **more, "max_queue_delay_microseconds": "50"})
+    assert (plan.runtime, plan.batching) == ("pytorch", Batching((4, 8), 50))
+    assert "THREADS" not in plan.parameters
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"triton_input": "a,FP32"}, "is no tensor"),
+        ({"triton_input": "a,FLOAT,3"}, "types are BOOL"),
+        ({"triton_input": "a,FP32,3x"}, "is no tensor"),
+        ({"neuron_core_range": "0-15"}, "FIRST:LAST"),
+        ({"max_batch_size": "many"}, "--max_batch_size=many"),
+        ({"enable_dynamic_batching": True, "preferred_batch_size": "4;8"}, "preferred_batch_size"),
+        ({"compiled_model": "", "facts": "/none/model.json"}, "No such file"),
+    ],
+)
+def test_flags_that_mean_nothing_are_told(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(RepositoryError) as caught:
+        asked.plan({**FLAGS, **change})
+    assert says in f"{caught.value} {caught.value.hint}"
+
+
+def test_the_facts_of_a_model_give_its_tensors(tmp_path: Path) -> None:
+    facts = MODEL.with_name("model.json")
+    asks = {**FLAGS, "compiled_model": "", "triton_input": "", "triton_output": ""}
+    plan, _ = asked.plan({**asks, "facts": str(facts), "runtime": "onnxruntime"})
+    assert (plan.inputs, plan.outputs) == (INPUTS, OUTPUTS)
+    assert plan.artefact is not None
+    assert plan.artefact.sha256.startswith("86166ec3")
+    told = json.loads(facts.read_text())
+    several = tmp_path / "model.json"
+    several.write_text(json.dumps({**told, "parts": [{}]}))
+    with pytest.raises(RepositoryError, match="consists of several graphs"):
+        asked.plan({**asks, "facts": str(several)})
+
+
+def test_the_script_hands_its_inputs_on(tmp_path: Path) -> None:
+    env = {
+        "CM_TRITON_RUNTIME": "openvino",
+        "CM_ML_MODEL_PRECISION": "int8",
+        "CM_TRITON_INF2": "yes",
+    }
+    env |= {"CM_TRITON_MODEL_REPOSITORY": "/m", "CM_ML_MODEL_FILE": "r50.onnx"}
+    env |= {"CM_TMP_CURRENT_SCRIPT_PATH": str(ROOT / "script/gen-triton-model-repository")}
+    step = Step("gen-triton-model-repository", tmp_path / "entry", dict(env))
+    step.call("preprocess")
+    request = json.loads(Path(step.env["CM_TRITON_SERVER_REQUEST"]).read_text())
+    assert (request["triton_model_dir"], request["target"]) == ("/m/r50", "inf2")
+    assert Path(request["helpers"][0]).is_file()
+    del env["CM_TRITON_MODEL_REPOSITORY"]
+    with pytest.raises(Error, match="where the model is to go"):
+        Step("gen-triton-model-repository", tmp_path / "two", env).call("preprocess")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_the_signature_of_an_onnx_file_is_read_without_its_library(tmp_path: Path) -> None:
+    assert onnx_signature.read(MODEL) == (INPUTS, OUTPUTS)
+    whole = MODEL.read_bytes()
+    for name, data in (("empty", b""), ("text", b"hello, world" * 9), ("cut", whole[:5000])):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(RepositoryError, match="is no ONNX model"):
+            onnx_signature.read(path)
+
+
+def test_the_signatures_of_all_shipped_models_are_those_of_their_facts() -> None:
+    models = sorted((ROOT / "script").glob("get-ml-model-*/tiny*/model.json"))
+    assert len(models) > 5
+    for path in models:
+        facts = json.loads(path.read_text())
+        for graph in (facts, *facts.get("parts", ())):
+            inputs, outputs = onnx_signature.read(path.with_name(graph["file"]))
+            known = {each["name"]: each["dtype"] for each in graph["inputs"]}
+            assert {each.name: each.dtype for each in inputs} == known
+            assert {each["name"] for each in graph["outputs"]} <= {o.name for o in outputs}
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        (changed(PLAN, inputs=(Tensor("x", "float32", (3,)),)), "the model has no input x"),
+        (
+            changed(PLAN, inputs=(replace(INPUTS[0], dtype="int32"),)),
+            "input input_tensor:0 int32 [N, 3, 28, 28] is input_tensor:0 float32",
+        ),
+        (changed(PLAN, inputs=(replace(INPUTS[0], shape=(3, 28, 29)),)), "3, 28, 29"),
+        (changed(PLAN, outputs=(Tensor("y", "float32", ()),)), "the model has no output y"),
+        (changed(PLAN, inputs=()), "no input is named"),
+        (changed(PLAN, inputs=INPUTS * 2), "is named twice"),
+        (changed(PLAN, artefact=None), "no model file is named"),
+        (changed(PLAN, artefact=Artefact("/none.onnx")), "/none.onnx does not exist"),
+        (changed(PLAN, name="../x"), "letters, digits"),
+        (changed(PLAN, runtime="onnx"), "no runtime onnx"),
+        (changed(PLAN, device="cuda"), "no device cuda"),
+        (changed(PLAN, version=0), "counted from 1"),
+        (changed(PLAN, instances=0), "at least one is needed"),
+        (changed(PLAN, batching=Batching((32,))), "preferred batches [32]"),
+        (changed(PLAN, max_batch=0, batching=Batching()), "the largest batch is 0"),
+        (
+            changed(ECHO, batching=Batching(), inputs=(Tensor("t", "int64", (-1,)),)),
+            "may differ in shape",
+        ),
+        (changed(ECHO, cores=Cores(0, 15), instances=3), "16 cores cannot be shared out to 3"),
+        (changed(ECHO, cores=Cores(4, 3)), "cores 4 to 3"),
+        (changed(PLAN, runtime="neuron", device="inf1"), "no cores are named"),
+        (
+            changed(ECHO, runtime="neuron", device="cpu", cores=Cores(0, 15), instances=1),
+            "requests of at most 8 samples are shared out to the 16 cores",
+        ),
+    ],
+)
+def test_what_would_not_work_is_refused_before_anything_is_written(
+    tmp_path: Path, plan: Plan, says: str
+) -> None:
+    with pytest.raises(RepositoryError) as caught:
+        writing.write(plan, tmp_path)
+    assert says in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_json_beside_a_compiled_model_is_its_signature(tmp_path: Path) -> None:
+    artefact = tmp_path / "m.pt"
+    artefact.write_bytes(b"x")
+    plan = changed(
+        ECHO, runtime="neuron", device="inf2", cores=Cores(0, 1), artefact=Artefact(str(artefact))
+    )
+    assert "not verified on hardware" in refusals.check(plan)[0]
+    tensor = {"name": "other", "dtype": "float32", "shape": [3]}
+    told = {"inputs": [tensor], "outputs": [tensor]}
+    artefact.with_name("m.pt.json").write_text(json.dumps(told))
+    with pytest.raises(RepositoryError, match="the model has no input input_tensor:0"):
+        refusals.check(plan)
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def test_a_text_says_what_the_plan_does() -> None:
+    text = config_text.write(
+        changed(PLAN, batching=Batching((4, 8), 100), cores=Cores(0, 3), parameters={"Q": 'a"\\b'})
+    )
+    assert 'key: "Q"\n  value { string_value: "a\\"\\\\b" }' in text
+    assert "dims: [ 1 ]\n  reshape { shape: [ ] }" in text
+    assert "preferred_batch_size: [ 4, 8 ]\n  max_queue_delay_microseconds: 100" in text
+    assert "kind: KIND_MODEL" in text
+    assert PLAN.label == "onnxruntime (python-based)"
+    assert ECHO.label == "echo"
+    assert changed(PLAN, device="gpu").kind == "KIND_GPU"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_the_configuration_is_read_back_and_compared(tmp_path: Path) -> None:
+    triton_lab.describe_configurations()
+    written = writing.write(changed(PLAN, version=7, batching=Batching((4,), 9)), tmp_path)
+    assert {path.name for path in (tmp_path / "r50").iterdir()} == {"7", "config.pbtxt"}
+    names = {path.name for path in (tmp_path / "r50/7").iterdir()}
+    assert names == {"model.py", "served.py", MODEL.name}
+    again = writing.write(changed(PLAN, version=7, batching=Batching((4,), 9)), tmp_path)
+    assert again.sha256 == written.sha256
+    other = writing.write(changed(PLAN, instances=2), tmp_path)
+    assert other.sha256 != written.sha256
+    assert [path.name for path in tmp_path.iterdir()] == ["r50"], "nothing of the old one is left"
+    text = config_text.write(PLAN)
+    config_text.check(PLAN, text)
+    for wrong, says in (
+        (text.replace("TYPE_FP32", "TYPE_FP16"), "in place of"),
+        (text.replace("count: 1", "count: 2"), "instance_group"),
+        (text + "sequence_batching {}\n", "sequence_batching"),
+        (text.replace("dims:", "dimensions:"), "cannot be read"),
+    ):
+        with pytest.raises(RepositoryError, match=says):
+            config_text.check(PLAN, wrong)
+
+
+def images(count: int) -> Any:
+    return np.random.default_rng(1).random((count, 3, 28, 28), dtype=np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_the_real_server_answers_as_the_runtimes_do_alone(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    triton_lab.describe_configurations()
+    for plan in (
+        changed(PLAN, name="one", batching=Batching((8,), 2000), parameters={"THREADS": "1"}),
+        changed(PLAN, name="two", runtime="openvino", instances=2, parameters={"THREADS": "1"}),
+        changed(ECHO, outputs=(Tensor("y", "float32", (5, 4)), Tensor("z", "int32", ()))),
+    ):
+        writing.write(plan, tmp_path / "models")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(MODEL), options)
+    launcher = str(triton_lab.installed().launcher)
+    asked_for = Wanted(launcher, str(tmp_path / "models"))
+    with server.running(asked_for, tmp_path / "f") as found, connect(found.url) as connection:
+        for count in (1, 16):
+            batch = images(count)
+            expected = session.run(["ArgMax:0", "softmax_tensor:0"], {"input_tensor:0": batch})
+            for name in ("one", "two"):
+                told = connection.infer(name, {"input_tensor:0": batch})
+                top = np.frombuffer(told["ArgMax:0"].data, "int64")
+                share = np.frombuffer(told["softmax_tensor:0"].data, "float32")
+                assert np.array_equal(top, expected[0]), name
+                assert np.abs(share - expected[1].ravel()).max() < 1e-5, name
+                assert name != "one" or np.array_equal(share, expected[1].ravel())
+        only = connection.infer("one", {"input_tensor:0": images(2)}, ["ArgMax:0"])
+        assert list(only) == ["ArgMax:0"]
+        made = connection.infer("e", {"input_tensor:0": images(3)})
+        assert made["y"].shape == (3, 5, 4)
+        with pytest.raises(KserveError, match="batch-size must be <= 16"):
+            connection.infer("one", {"input_tensor:0": images(17)})
+        with pytest.raises(KserveError, match="shape"):
+            connection.infer("one", {"input_tensor:0": images(1)[:, :2]})
+        assert connection.config("one")["parameters"]["RUNTIME"] == {
+            "string_value": "onnxruntime (python-based)"
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_instances_claim_their_cores_and_refuse_a_batch_below_them(tmp_path: Path) -> None:
+    """The code that a device would run. ``CMBENCH_TORCH`` names a Triton whose Python has torch:
+    with it, on a TorchScript file."""
+    triton_lab.describe_configurations()
+    launcher = os.environ.get("CMBENCH_TORCH", "")
+    outputs, artefact = INPUTS, None
+    if launcher:
+        artefact = Artefact(str(torchscript(Path(launcher), tmp_path)))
+        outputs = (Tensor("OUTPUT__0", "float32", (1,)),)
+    plan = changed(
+        ECHO, name="n", runtime="neuron" if launcher else "echo", device="cpu", instances=4,
+        cores=Cores(0, 15), artefact=artefact, outputs=outputs,
+    )  # fmt: skip
+    writing.write(plan, tmp_path / "models")
+    launcher = launcher or str(triton_lab.installed().launcher)
+    wanted = Wanted(launcher, str(tmp_path / "models"))
+    with server.running(wanted, tmp_path / "f") as found, connect(found.url) as connection:
+        claims = [line for line in found.log().splitlines() if "NEURON_RT_VISIBLE_CORES" in line]
+        assert sorted(claims) == [
+            f"n_0_{k}: NEURON_RT_VISIBLE_CORES={4 * k}-{4 * k + 3}, device cpu" for k in range(4)
+        ]
+        batch = images(4)
+        answer = connection.infer("n", {INPUTS[0].name: batch})
+        told = np.frombuffer(answer[outputs[0].name].data, "f4").reshape(4, -1)
+        expected = 2 * batch.reshape(4, -1).mean(1, keepdims=True) if artefact else batch
+        assert np.allclose(told, expected.reshape(4, -1), atol=1e-6)
+        with pytest.raises(KserveError, match="a batch of 3 cannot be shared out to the 4 cores"):
+            connection.infer("n", {INPUTS[0].name: images(3)})
+
+
+def torchscript(launcher: Path, folder: Path) -> Path:
+    """A TorchScript file, as compile-neuron-model writes one for the processor."""
+    artefact, program = folder / "resnet50_neuron_bs1_dynamic.pt", folder / "make.py"
+    program.write_text(
+        "import sys, torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return 2 * x.flatten(1).mean(1, keepdim=True)\n"
+        "torch.jit.trace(Net(), torch.rand(2, 3, 28, 28)).save(sys.argv[1])\n"
+    )
+    python = launcher.parents[1] / "environment/bin/python3"
+    run([str(python), str(program), str(artefact)]).ok()
+    return artefact
