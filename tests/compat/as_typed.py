@@ -21,10 +21,20 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parent))
-from documented import Session, sample, sessions
+from documented import Session, from_file, sample, sessions
 from sandbox import Ran, Sandbox
 
-KINDS = ("pages", "workflows", "tests", "scripts", "variations", "flags", "inputs", "verbs")
+KINDS = (
+    "cases",
+    "pages",
+    "workflows",
+    "tests",
+    "scripts",
+    "variations",
+    "flags",
+    "inputs",
+    "verbs",
+)
 PARTS = ("status", "new_env", "new_state", "list", "deps")
 TIMED_OUT = 124
 
@@ -167,12 +177,14 @@ def main() -> int:
 
 
 def _chosen(options: argparse.Namespace, collection: str, checkout: Path) -> list[Session]:
+    if options.lines:
+        return from_file(options.lines, collection)
     found = sessions(collection, checkout)
     if options.runnable:
         known = set(options.runnable.read_text("utf-8").split())
         for kind in ("flags", "inputs", "verbs"):
             found[kind] = [s for s in found[kind] if f"{collection}:{s.place}" in known]
-    sizes = {kind: getattr(options, kind) for kind in KINDS}
+    sizes = {kind: getattr(options, kind) for kind in KINDS[1:]}
     if options.only:
         return [s for listed in found.values() for s in listed if options.only in s.name]
     return sample(found, sizes, options.seed)
@@ -191,11 +203,12 @@ def _tell(result: Compared, out: Path | None, collection: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("collections", nargs="+", metavar="cm=CHECKOUT,PYTHON")
-    for kind in KINDS:
+    for kind in KINDS[1:]:
         parser.add_argument(f"--{kind}", type=int, default=0, help=f"how many {kind}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=90)
     parser.add_argument("--only", default="", help="all sessions that hold this text")
+    parser.add_argument("--lines", type=Path, help="sessions of a file, see documented.from_file")
     parser.add_argument("--runnable", type=Path, help="flags, inputs and verbs of these scripts")
     parser.add_argument("--out", type=Path, help="every value, a line of JSON a session")
     parser.add_argument("--scratch", type=Path, default=Path("/var/tmp/cmbench-as-typed"))

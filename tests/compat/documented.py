@@ -135,6 +135,22 @@ def sessions(collection: str, root: Path) -> dict[str, list[Session]]:
     return kept
 
 
+def from_file(path: Path, collection: str) -> list[Session]:
+    """One a line, its commands apart by `` ;; ``; with ``{P}`` for the prefix of env keys.
+
+    ``{run}`` runs tags: ``{run} detect,os --quiet``; a line may be for one collection: ``cm: ...``.
+    """
+    found = []
+    for raw in path.read_text("utf-8").splitlines():
+        only, colon, rest = raw.partition(": ")
+        line = rest if colon and only in TOOLS else raw
+        if line.strip() and not line.startswith("#") and (line is raw or only == collection):
+            line = line.replace("{P}", collection.upper())
+            line = line.replace("{run} ", _RUN[collection].format(""))
+            found.append(Session("cases", path.name, tuple(line.split(" ;; "))))
+    return found
+
+
 def sample(found: dict[str, list[Session]], sizes: dict[str, int], seed: int) -> list[Session]:
     """As many of each kind as asked for, drawn by chance but always the same for a seed."""
     drawn = []

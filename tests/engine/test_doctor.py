@@ -250,6 +250,10 @@ def test_what_one_script_needs(lab: Lab, tmp_path: Path) -> None:
     lab.script("get-generic-sys-util", variations={"rsync": {}, "zip": {}})
     lab.script("build-x", run="# make it\ngit clone x\ncd x && make -j4 | tee log; cmake ..\n")
     deps = [{"tags": "get,cmake"}, {"tags": "get,generic,sys,util,_rsync"}, {"tags": "build,x"}]
+    lab.script("get-y", run="rclone copy a b\n")
+    deps.append({"tags": "get,y", "enable_if_env": {"MADE_BY_A_RUN": ["yes"]}})
+    lab.script("look-x", run="true\n", new_env_keys=["MADE_BY_A_RUN"])
+    deps.insert(0, {"tags": "look,x"})
     lab.script("run-x", deps=deps, customize="CMD = 'numactl --all ./x'\n")
     request = requested(lab, "run,x")
     found = readiness.needs_of(request, world.machine())
@@ -257,6 +261,7 @@ def test_what_one_script_needs(lab: Lab, tmp_path: Path) -> None:
     assert "missing: make (called by build-x)" in texts
     assert "apt-get install" in texts["missing: make (called by build-x)"].remedy
     assert "missing: numactl (called by run-x)" in texts
+    assert any(f.area == "perhaps" and "rclone" in f.text for f in found), texts
     assert "git" in texts
     assert not any("cmake" in text for text in texts), "a step finds it"
     assert any(f.area == "libraries" and "rsync" in f.text and f.state == LOOK for f in found)

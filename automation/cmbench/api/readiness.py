@@ -28,13 +28,13 @@ from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.text_files import size_text
 from cmbench.plan.needs import NOTHING
-from cmbench.plan.resolved_step import Node, walk
+from cmbench.plan.resolved_step import Node, sure, walk
 from cmbench.session.call import RunRequest
 
 _PACKAGES = {name: known for _, names, _, known in TOOLS for name in names[:1]}
 _PROGRAMS = frozenset(
-    [*_PACKAGES, "clang", "clang++", "ninja", "wget", "aria2c", "bazel", "brew", "cargo", "rsync"]
-    + ["dmidecode", "ffmpeg", "gdown", "git-lfs", "go", "java", "javac", "ldconfig", "lscpu"]
+    [*_PACKAGES, "clang", "clang++", "ninja", "wget", "aria2c", "bazel", "cargo", "rsync"]
+    + ["dmidecode", "ffmpeg", "git-lfs", "go", "java", "javac", "ldconfig", "lscpu"]
     + ["mvn", "node", "npm", "numactl", "nvcc", "nvidia-smi", "patch", "perf", "protoc", "rclone"]
     + ["rocminfo", "ssh", "scp", "sudo", "swig", "systemctl", "xz", "zip", "7z", "autoconf"]
     + ["automake", "libtool", "bison", "flex", "docker", "podman", "apptainer", "singularity"]
@@ -51,9 +51,12 @@ def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
     """
     planned = plan(request)
     nodes = [node for node in walk(planned.plan.root) if node.detail.needs is not NOTHING]
+    wanted = _called(request, _certain(planned, nodes))
+    perhaps = {k: v for k, v in _called(request, nodes).items() if k not in wanted}
     checks = (
         partial(_steps, planned=planned, nodes=nodes),
-        partial(_programs, wanted=_called(request, nodes)),
+        partial(_programs, wanted=wanted),
+        partial(_perhaps, wanted=perhaps),
         partial(_packages, nodes=nodes),
         partial(_room, planned=planned),
         partial(_network, planned=planned),
@@ -72,6 +75,23 @@ def _steps(machine: Machine, planned: Planned, nodes: list[Node]) -> Iterator[Fi
     licences = ", ".join(planned.totals["licences"])
     if licences:
         yield Finding("licences", LOOK, f"to be accepted: {licences}")
+
+
+def _certain(planned: Planned, nodes: list[Node]) -> list[Node]:
+    """Those that are wanted whatever the run finds on its way."""
+    certain = {id(node) for node in sure(planned.plan.root)}
+    return [node for node in nodes if id(node) in certain]
+
+
+def _perhaps(machine: Machine, wanted: Mapping[str, list[str]]) -> Iterator[Finding]:
+    """What is missing for steps of which only the run can tell whether they are wanted."""
+    missing = [
+        f"{name} (called by {', '.join(dict.fromkeys(users))})"
+        for name, users in sorted(wanted.items())
+        if not machine.find(name)
+    ]
+    if missing:
+        yield Finding("perhaps", INFO, f"not here, and called only if needed: {', '.join(missing)}")
 
 
 def _called(request: RunRequest, nodes: list[Node]) -> dict[str, list[str]]:
