@@ -539,6 +539,14 @@ def test_a_script_itself_is_not_run(foreign: Lab) -> None:
     assert ran_here() == "bca"
 
 
+def test_what_a_caller_has_is_given_back_by_name(mlc: Lab) -> None:
+    mlc.script("get-inner", cache=True, new_env_keys=["PLACE", "OTHER_*"])
+    entry = {"tags": "get,inner", "env": {"PLACE": "here", "OTHER_X": "1"}}
+    mlc.script("get-outer", deps=[entry], new_env_keys=["PLACE", "OTHER_*"])
+    for cached in (False, True):
+        assert mlc.run("get,outer").env["PLACE"] == "here", cached
+
+
 def test_a_path_relied_on_that_is_not_there(mlc: Lab) -> None:
     hook = """
 def postprocess(i):
