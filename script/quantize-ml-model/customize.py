@@ -10,6 +10,8 @@ from cmbench.errors import Error
 from cmbench.lib import siblings
 
 ml_models = siblings.hooks(__file__, "ml_models")
+siblings.importable(__file__, "app-mlperf-inference")
+from mlperf_catalog import files_of  # noqa: E402
 
 NEEDED = {
     "CM_ML_MODEL_FACTS_FILE_WITH_PATH": "a model with its facts (get,ml-model,...)",
@@ -18,6 +20,7 @@ NEEDED = {
 }
 
 
+@siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Name the model, the samples and the place of the result."""
     env = i["env"]
@@ -44,7 +47,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     scripts = os.path.dirname(env["CM_TMP_CURRENT_SCRIPT_PATH"])
     env["CM_QUANTIZE_HARNESS"] = os.path.join(scripts, "app-mlperf-inference", "src")
     facts = os.path.join(env["CM_CALIBRATION_DATASET_PATH"], "dataset.json")
-    return {"return": 0, "relies_on": [facts]}
+    # Ranges come from what the benchmark makes of its samples.
+    said = files_of(env["CM_MLPERF_MODEL"], env.get("CM_MLPERF_PLUGINS", ""))
+    return {"return": 0, "relies_on": [facts, *map(str, said)]}
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -207,3 +207,17 @@ def test_options_have_defaults_and_types(plugins: Path) -> None:
 def test_nothing_is_written_of_options_that_nobody_gave(tmp_path: Path) -> None:
     asked = records.decode(SessionSettings, lab.settings(tmp_path))
     assert not {"backend_options", "scenario_models"} & set(records.encode(asked))
+
+
+def test_an_edited_plugin_is_tuned_built_and_measured_again(plugins: Path, tmp_path: Path) -> None:
+    def measured() -> str:
+        asked = {"scenarios": ["Offline"], "modes": ["performance"], "reuse": True}
+        (result,) = session(tmp_path, **asked)["results"]
+        return str(result["performance_run"]["circumstances"]["measured_at"])
+
+    first = measured()
+    with open(plugins / "card_backend.py", "a", encoding="utf-8") as file:
+        file.write("\n# Another way to do it.\n")
+    assert measured() != first
+    notes = (plugins / "notes.txt").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("build") for line in notes) == 2

@@ -351,6 +351,27 @@ def test_called_alone_it_says_what_it_is_a_part_of() -> None:
     assert "--precision=int8" in caught.value.hint
 
 
+def test_an_edit_of_what_a_benchmark_is_makes_its_quantized_model_stale(tmp_path: Path) -> None:
+    def relied_on(model: str, plugins: str = "") -> list[str]:
+        given = dict.fromkeys(customize.NEEDED, str(tmp_path))
+        given |= {"CM_MLPERF_MODEL": model, "CM_MLPERF_PLUGINS": plugins}
+        given |= {"CM_TMP_RUN_DIR": str(tmp_path), "CM_QUANTIZE_SAMPLES": "8"}
+        given["CM_TMP_CURRENT_SCRIPT_PATH"] = str(lab.SCRIPT / "quantize-ml-model")
+        answer = customize.preprocess({"env": given})
+        assert isinstance(answer["relies_on"], list)
+        return answer["relies_on"]
+
+    said = lab.SCRIPT / "app-mlperf-inference/src/mlperf_catalog/benchmark_specs/bert.py"
+    assert relied_on("bert-99") == [str(tmp_path / "dataset.json"), str(said)]
+    (tmp_path / "mine_spec.py").write_text(
+        "from dataclasses import replace\nimport mlperf_catalog\n"
+        "SPECS = [replace(mlperf_catalog.benchmark('resnet50', ''), name='mine')]\n"
+    )
+    (tmp_path / "metric.py").write_text("")
+    own = [str(tmp_path / name) for name in ("metric.py", "mine_spec.py")]
+    assert relied_on("mine", str(tmp_path))[1:] == own
+
+
 # ---------------------------------------------------------------- models that are large
 
 

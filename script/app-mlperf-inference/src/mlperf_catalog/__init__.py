@@ -21,7 +21,7 @@ from .benchmark import (
     strict,
     tokens,
 )
-from .lookup import backend, backends, benchmark, benchmarks, find, names, runnable
+from .lookup import backend, backends, benchmark, benchmarks, files_of, find, names, runnable
 from .scenario import (
     DEFAULT_LIMIT_MS,
     INTERACTIVE,
@@ -69,6 +69,7 @@ __all__ = [
     "backends",
     "benchmark",
     "benchmarks",
+    "files_of",
     "find",
     "names",
     "rounds",

@@ -6,6 +6,7 @@ import importlib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TypeVar, cast
 
 from . import plugins
@@ -33,6 +34,11 @@ class Shipped(Mapping[str, S]):
             module = importlib.import_module(f"{self._room}.{self._place[name]}")
             self._found.update({spec.name: spec for spec in module.SPECS})
         return self._found[name]
+
+    def file(self, name: str) -> Path:
+        """The file that holds a specification; raises KeyError where there is none."""
+        module = importlib.import_module(f"{self._room}.{self._place[name]}")
+        return Path(str(module.__file__))
 
     def __contains__(self, name: object) -> bool:
         return name in self._place
@@ -88,6 +94,13 @@ def benchmark(name: str, plugins_folder: str | None = None) -> BenchmarkSpec:
     if name not in known:
         raise CatalogError(f"no rules for the benchmark {name}; there are: {', '.join(known)}")
     return known[name]
+
+
+def files_of(name: str, plugins_folder: str | None = None) -> tuple[Path, ...]:
+    """The files that say what a benchmark is: its specification, or all of the user's folder."""
+    if name in plugins.specs(BenchmarkSpec, plugins_folder):
+        return plugins.files(plugins_folder)
+    return (_shipped_benchmarks().file(benchmark(name, plugins_folder).name),)
 
 
 def backend(name: str, plugins_folder: str | None = None) -> BackendSpec:

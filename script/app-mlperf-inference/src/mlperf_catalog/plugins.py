@@ -8,6 +8,7 @@ in files named ``*_spec.py``, which import nothing but the catalogue.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -38,6 +39,28 @@ def specs(kind: type[S], named: str | None = None) -> Mapping[str, S]:
     place = folder(named)
     found = _all(str(place)) if place else ()
     return {spec.name: spec for spec in found if isinstance(spec, kind)}
+
+
+def files(named: str | None = None) -> tuple[Path, ...]:
+    """The Python files of the user's folder, below it too: what a plugin is made of."""
+    place = folder(named)
+    return tuple(sorted(place.rglob("*.py"))) if place else ()
+
+
+def facts(*names: str) -> dict[str, str]:
+    """What to compare where one of ``names`` is a plugin's: the digest of the user's files.
+
+    Empty where none of them is. Raises CatalogError for a broken file, OSError for one that cannot
+    be read.
+    """
+    own = {*specs(BenchmarkSpec), *specs(BackendSpec)}
+    if own.isdisjoint(names):
+        return {}
+    place, digest = folder(), hashlib.sha256()
+    for path in files():
+        code = path.read_bytes()
+        digest.update(f"{path.relative_to(place or path)}\0{len(code)}\0".encode() + code)
+    return {"plugins": digest.hexdigest()}
 
 
 @cache

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 import mlperf_catalog
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Division, Mode, Scenario
 from mlperf_catalog.values import dataclass
 
 from .errors import HarnessError
@@ -18,13 +18,10 @@ from .records import WHEN_GIVEN
 # Those that can be measured here, in the order of reports.
 SCENARIOS = (SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE)
 
-FIND = "find-performance"
-PERFORMANCE = "performance"
-ACCURACY = "accuracy"
-COMPLIANCE = "compliance"
-README = "readme"
+FIND, PERFORMANCE, ACCURACY = Mode.FIND, Mode.PERFORMANCE, Mode.ACCURACY
+COMPLIANCE, README = Mode.COMPLIANCE, Mode.README
 # In the order in which they follow each other: each can use what the earlier ones found.
-MODES = (FIND, PERFORMANCE, ACCURACY, COMPLIANCE, README)
+MODES = tuple(Mode)
 DEFAULT_MODES = (PERFORMANCE, ACCURACY)
 
 FLOAT32 = "float32"
@@ -172,10 +169,10 @@ class SessionSettings:
     hw_name: str
     round: str
     scenarios: tuple[Scenario, ...] = SCENARIOS
-    modes: tuple[str, ...] = DEFAULT_MODES
+    modes: tuple[Mode, ...] = DEFAULT_MODES
     style: str = "test"
     category: str = ""
-    division: str = "closed"
+    division: Division = Division.CLOSED
     reuse: bool = False
     answer: str = ""
     sut_dir: str = ""
@@ -191,7 +188,7 @@ class SessionSettings:
             ("scenarios", self.scenarios, SCENARIOS),
             ("modes", self.modes, MODES),
             ("style", (self.style,), tuple(STYLES)),
-            ("division", (self.division,), ("closed", "open")),
+            ("division", (self.division,), (Division.CLOSED, Division.OPEN)),
             ("precision", (self.precision,), _precisions()),
             ("scenario_models", tuple(self.scenario_models) or SCENARIOS, SCENARIOS),
         ):
@@ -263,7 +260,7 @@ class RunSettings:
     model: ModelSpec
     dataset: str
     scenario: Scenario
-    mode: str
+    mode: Mode
     style: str
     shape: Shape
     targets: Targets

@@ -49,8 +49,6 @@ LOOK_S, IDLE_LOOKS, IDLE_CPU_S = 10.0, 6, 0.5
 # No further size of batch is tried before a run when this has gone by.
 SIZES_S = 5.0
 
-TEST_MODES = {PERFORMANCE: "PerformanceOnly", ACCURACY: "AccuracyOnly"}
-
 
 def loaded_samples(run: RunSettings, benchmark: Benchmark) -> int:
     """How many samples a performance run keeps loaded: the rule's number, capped by what exists."""
@@ -202,7 +200,7 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     if status not in (0, None):
         raise HarnessError(f"LoadGen refuses {conf} (status {status})")
     settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
-    settings.mode = getattr(mlperf_loadgen.TestMode, TEST_MODES[run.mode])
+    settings.mode = getattr(mlperf_loadgen.TestMode, run.mode.loadgen)
     apply_audit(settings, asked, run)
     return settings
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from mlperf_catalog import OFFLINE
 from mlperf_catalog.values import dataclass
 from mlperf_pages import charts
 from mlperf_pages.render import render as render_page
@@ -111,7 +110,7 @@ def _rule(problem: Problem) -> str:
 
 def _account(run: PerformanceResult) -> str:
     queries = "" if run.queries is None else f"{run.queries} queries"
-    if run.scenario == OFFLINE:
+    if run.scenario.batched:
         queries = "one query"
     seconds = "" if run.duration_s is None else f" in {run.duration_s:.1f} s"
     shape = run.shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from mlperf_catalog import Scenario
+from mlperf_catalog import Division, Scenario
 
 from ..jobs import AccuracyFigure
 from ..measuring.detail_log import DetailLog
@@ -148,7 +148,9 @@ def measurements(settings: SessionSettings) -> Mapping[str, str]:
     }
 
 
-def problems(results: Iterable[ScenarioResult], division: str, precision: str) -> Iterator[Problem]:
+def problems(
+    results: Iterable[ScenarioResult], division: Division, precision: str
+) -> Iterator[Problem]:
     """Why what was measured in a precision is not accepted; nothing when it is."""
     for result in results:
         name, run, figure = result.scenario, result.performance_run, result.accuracy_run
@@ -158,7 +160,7 @@ def problems(results: Iterable[ScenarioResult], division: str, precision: str) -
             yield from (Problem(name, PERFORMANCE, fault) for fault in run.faults)
         if figure is not None:
             yield from (Problem(name, ACCURACY, fault) for fault in figure.faults)
-            if division == "closed" and not figure.reached:
+            if division.strict and not figure.reached:
                 yield Problem(name, ACCURACY, _below_target(figure, precision))
         for test in result.compliance:
             yield from (Problem(name, test.test, fault) for fault in test.faults)

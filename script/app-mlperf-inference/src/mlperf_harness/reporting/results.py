@@ -11,6 +11,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog import Division, Scenario
 from mlperf_catalog.values import dataclass
 
 from .. import records
@@ -58,7 +59,7 @@ class PerformanceResult:
     """The last attempt at a scenario; ``value`` is in ``unit``, latencies are in ms."""
 
     fingerprint: str
-    scenario: str
+    scenario: Scenario
     style: str
     validity: str
     metric: str
@@ -97,7 +98,7 @@ class AccuracyResult:
     """
 
     fingerprint: str
-    scenario: str
+    scenario: Scenario
     metric: str
     unit: str
     value: float
@@ -121,7 +122,7 @@ class FindResult:
     """
 
     fingerprint: str
-    scenario: str
+    scenario: Scenario
     quantity: str
     value: float | None
     unit: str
@@ -138,7 +139,7 @@ class ComplianceResult:
     """One compliance test of a scenario; ``lines`` say what was compared with what."""
 
     fingerprint: str
-    scenario: str
+    scenario: Scenario
     test: str
     passed: bool
     lines: tuple[str, ...]
@@ -159,7 +160,7 @@ class ScenarioResult:
     ``accuracy_unit``.
     """
 
-    scenario: str
+    scenario: Scenario
     metric: str | None
     value: float | None
     unit: str | None
@@ -190,7 +191,7 @@ class ScenarioResult:
 
 
 def scenario_result(
-    scenario: str,
+    scenario: Scenario,
     run: PerformanceResult | None,
     figure: AccuracyResult | None,
     find: FindResult | None = None,
@@ -220,7 +221,7 @@ def scenario_result(
 class Problem:
     """Why the whole is not accepted: the scenario and mode, the broken rule, and the advice."""
 
-    scenario: str
+    scenario: Scenario
     mode: str
     fault: Fault
 
@@ -238,7 +239,7 @@ class Call:
 class OtherRun:
     """A run in the same folder that is no part of the results: ``differs`` says in what."""
 
-    scenario: str
+    scenario: Scenario
     mode: str
     measured_at: str
     differs: tuple[str, ...]
@@ -260,7 +261,7 @@ class Results:
     backend: str
     device: str
     style: str
-    division: str
+    division: Division
     round: str
     sut: str
     modes: tuple[str, ...]

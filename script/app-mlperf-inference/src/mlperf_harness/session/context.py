@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import MINIMUM_DURATION_MS, BenchmarkSpec, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, BenchmarkSpec, Mode, Scenario, plugins
 
 from .. import records
 from ..errors import HarnessError
@@ -73,7 +73,7 @@ class Context:
         return self.store.target(scenario) if self.store else None
 
     def run_settings(
-        self, scenario: Scenario, mode: str, aim: Targets, folder: Path, audit: str = ""
+        self, scenario: Scenario, mode: Mode, aim: Targets, folder: Path, audit: str = ""
     ) -> RunSettings:
         """Settings of one LoadGen run in its private folder."""
         settings, profile = self.settings, self.profile(scenario)
@@ -130,6 +130,7 @@ class Context:
             **self.probe.versions,
             **{f"device {name}": fact for name, fact in self.probe.device_facts.items()},
             **{f"option {name}": str(value) for name, value in settings.backend_options.items()},
+            **plugins.facts(settings.benchmark, settings.backend),
         }
 
     def circumstances(
@@ -163,6 +164,7 @@ class Context:
             "versions": self.probe.versions,
             **_given("device_facts", self.probe.device_facts),
             **_given("backend_options", settings.backend_options),
+            **plugins.facts(settings.benchmark, settings.backend),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

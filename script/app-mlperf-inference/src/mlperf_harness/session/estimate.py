@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import mlperf_catalog as catalog
-from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, SINGLE_STREAM, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, SERVER, Scenario
 
 from ..settings import ACCURACY, FIND, PERFORMANCE, SessionSettings
 from ..tuning import search, targets
@@ -63,7 +63,7 @@ def _queries(settings: SessionSettings, scenario: Scenario) -> int:
 def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: Scenario) -> int:
     """How many loaded samples have to be asked equally often, where that is so."""
     spec = catalog.benchmarks().get(settings.benchmark)
-    if spec is None or not spec.equal_issue or scenario not in (OFFLINE, SINGLE_STREAM):
+    if spec is None or not spec.equal_issue or not scenario.equal_issue:
         return 0
     loaded = settings.overrides.performance_sample_count or spec.loaded_samples
     return min(profile.sample_count, loaded)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_catalog import MINIMUM_DURATION_MS, MULTI_STREAM, OFFLINE, SERVER, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, Scenario
 
 from .. import records
 from ..measuring import detail_log
@@ -121,7 +121,7 @@ def least_queries(profile: SpeedProfile, scenario: Scenario) -> int:
         shape, rate = profile.offline.shape, profile.offline.samples_per_s
         once = shape.batch * shape.workers
         return max(once, min(BATCHES * once, int(LONG_S * rate)))
-    usual = max(1, STREAM_QUERIES // (4 if scenario == MULTI_STREAM else 1))
+    usual = STREAM_QUERIES // max(1, scenario.samples_per_query // 2)
     return max(LEAST_QUERIES, min(usual, int(LONG_S / profile.streams[scenario].about_s)))
 
 

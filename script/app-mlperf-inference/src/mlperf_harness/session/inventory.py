@@ -39,7 +39,7 @@ def asked(context: Context) -> tuple[ScenarioResult, ...]:
     """The scenarios and modes of this call, as far as the tree holds them."""
     told, tests = context.settings.modes, _tests(context)
     everything = README in told
-    wanted = (FIND, PERFORMANCE, ACCURACY) if everything else told
+    wanted: tuple[str, ...] = (FIND, PERFORMANCE, ACCURACY) if everything else told
     wanted += tests if everything or COMPLIANCE in told else ()
     return tuple(_scenario(context, name, wanted) for name in context.settings.scenarios)
 

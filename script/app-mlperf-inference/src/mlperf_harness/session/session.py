@@ -134,7 +134,7 @@ class Session:
 
     def _asked(self) -> list[tuple[Scenario, str]]:
         tests = self._rules.tests(self._settings.round) if self._rules else ()
-        modes = [mode for mode in self._settings.modes if mode not in (COMPLIANCE, README)]
+        modes: list[str] = [m for m in self._settings.modes if m not in (COMPLIANCE, README)]
         if COMPLIANCE in self._settings.modes:
             modes += tests
         return [(scenario, mode) for scenario in self._settings.scenarios for mode in modes]

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog import plugins
 from mlperf_catalog.values import dataclass
 
 from .. import host, records
@@ -56,6 +57,7 @@ def fingerprint(
         "options": json.dumps({key: given[key] for key in SHAPING}, sort_keys=True),
         **{f"device {name}": fact for name, fact in probe.device_facts.items()},
         **{f"option {name}": str(value) for name, value in settings.backend_options.items()},
+        **plugins.facts(settings.benchmark, settings.backend),
     }
 
 

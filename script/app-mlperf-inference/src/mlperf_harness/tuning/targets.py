@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, Scenario
+from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, Mode, Scenario
 
 from ..measuring.detail_log import DetailLog
 from ..measuring.verdict import easier_rate, more_queries
@@ -54,7 +54,7 @@ def initial(
     profile: SpeedProfile,
     given: Overrides,
     scenario: Scenario,
-    mode: str,
+    mode: Mode,
     style: str,
     stored: float | None = None,
 ) -> Targets:
