@@ -58,8 +58,9 @@ class Compared:
 
 
 def failed(ran: Ran) -> bool:
-    """Whether a session or a command of it ended with an error."""
-    return bool(ran.status) or any(record["status"] for record in ran.records)
+    """Whether no command of a session succeeds: such a session says little."""
+    done = [not record["status"] for record in ran.records]
+    return not any(done) if done else bool(ran.status)
 
 
 def differences(theirs: Ran, ours: Ran) -> Iterator[str]:
@@ -67,10 +68,15 @@ def differences(theirs: Ran, ours: Ran) -> Iterator[str]:
     if len(theirs.records) != len(ours.records):
         yield f"commands: {len(theirs.records)} and {len(ours.records)}"
     for at, (one, other) in enumerate(zip(theirs.records, ours.records, strict=False)):
-        for part in PARTS:
+        # Of a command that fails under theirs nothing more is asked.
+        for part in () if one["status"] else PARTS:
             yield from _of_part(at, part, one.get(part), other.get(part))
-    if bool(theirs.status) != bool(ours.status):
+    if ours.status and not theirs.status:
         yield f"exit: {theirs.status} and {ours.status}"
+    if any(
+        a["status"] and not b["status"] for a, b in zip(theirs.records, ours.records, strict=False)
+    ):
+        return  # What ours has done besides leaves its traces.
     one, other = set(theirs.files), set(ours.files)
     yield from (f"file of theirs alone: {name}" for name in sorted(one - other))
     yield from (f"file of ours alone: {name}" for name in sorted(other - one))
@@ -86,7 +92,7 @@ def _of_entries(theirs: Ran, ours: Ran) -> Iterator[str]:
     for tags in sorted(one):
         if not any(set(tags) <= set(each) for each in other):
             yield f"entry of theirs alone: {','.join(tags)}"
-    known = [set(tags) for tags in theirs.entries]
+    known = [set(tags) for tags in theirs.entries]  # with those that are not whole
     for tags in sorted(other):
         if not any(each - {"tmp"} <= set(tags) for each in known):
             yield f"entry of ours alone: {','.join(tags)}"
@@ -97,19 +103,24 @@ def _of_part(at: int, part: str, one: Any, other: Any) -> Iterator[str]:
         if bool(one) != bool(other):
             yield f"{at}: status {one} and {other}"
     elif part == "list" and one is not None:
-        names = [sorted({Path(str(x)).name for x in each or ()}) for each in (one, other)]
+        names = [sorted({Path(str(x)).name for x in each or ()} - _OWN) for each in (one, other)]
         entries = any("<entry>" in str(x) for each in (one, other) for x in each or ())
         if names[0] != names[1] and not (entries and len(one or ()) == len(other or ())):
             yield f"{at}: list {names[0]} and {names[1]}"
     elif part == "deps":
-        tags = [[_tags_of(dep).strip(",") for dep in each or ()] for each in (one, other)]
-        if tags[0] != tags[1] or isinstance(one, list) != isinstance(other, list):
+        # What theirs tells of an entry that it has looked at depends on its cache.
+        tags = [{_tags_of(dep).strip(",") for dep in each or ()} for each in (one, other)]
+        if not tags[0] <= tags[1]:
             yield f"{at}: deps: {one} and {other}"
     elif part != "list":
         one, other = one or {}, other or {}
         for key in sorted({*one, *other}):
             if one.get(key) != other.get(key):
                 yield f"{at}: {part} {key}: {one.get(key)!r} and {other.get(key)!r}"
+
+
+_OWN = {"ours", "internal", "repo"}
+"""Repositories of the engines themselves."""
 
 
 def _tags_of(dep: Any) -> str:

@@ -231,10 +231,13 @@ exec chroot . bash -c 'cd {USER}/work && exec bash /opt/session'
             except ValueError:
                 continue
             kept = sorted({str(t) for t in tags} - {""})
-            yield tuple(t for t in kept if not t.startswith(("script-artifact-", "script-item-")))
+            # Some hold what was not wanted, such as ``-virtual``.
+            yield tuple(
+                t for t in kept if not t.startswith(("script-artifact-", "script-item-", "-"))
+            )
 
 
-_OF_ENGINES = re.compile(r"(^|/)(tmp-[\w.-]+|\.?mlc-log\.txt|__pycache__/.*|.*\.pyc)$")
+_OF_ENGINES = re.compile(r"(^|/)(tmp-[\w.-]+|\.?mlc-log\.txt|__pycache__/.*|.*\.pyc|\.git/.*)$")
 """Files that engines leave for themselves."""
 
 

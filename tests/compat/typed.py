@@ -84,28 +84,44 @@ def main(engine: str, target: str, tool: str, words: list[str]) -> int:
     depth = int(os.environ.get("COMPAT_DEPTH", "0"))
     os.environ["COMPAT_DEPTH"] = str(depth + 1)
     answers: list[dict[str, Any]] = []
-    record = answers.append
-    if engine == "mlc":
-        status = with_mlc(tool, words, record)
-    else:
-        if engine == "ours":
-            # This checkout, wherever the Python at hand has our engine from.
-            place = os.path.dirname(os.path.abspath(__file__))
-            sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(place)), "automation"))
-        if tool == "cmr":
-            words = ["run", "script", *words]
-        elif tool != "cm":
-            words = in_words_of_cm(tool, words)
-        status = with_cmind(words, record)
+    try:
+        status = ask(engine, tool, words, answers.append)
+    except Exception as problem:
+        import traceback
+
+        traceback.print_exc()
+        answers.append({"error": str(problem)})
+        status = 1
     if not depth:
-        answer = answers[-1] if answers else {}
-        kept = {key: answer.get(key) for key in KEPT}
-        found = answer.get("list")
-        listed = None if found is None else [_place(item) for item in found]
-        with open(target, "a", encoding="utf-8") as stream:
-            told = {"tool": tool, "words": words, "status": status, "list": listed, **kept}
-            stream.write(json.dumps(told, default=str) + "\n")
+        keep(target, tool, words, status, answers)
     return status
+
+
+def ask(engine: str, tool: str, words: list[str], record: Any) -> int:
+    if engine == "mlc":
+        return with_mlc(tool, words, record)
+    if engine == "ours":
+        # This checkout, wherever the Python at hand has our engine from.
+        place = os.path.dirname(os.path.abspath(__file__))
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(place)), "automation"))
+    if tool == "cmr":
+        words = ["run", "script", *words]
+    elif tool != "cm":
+        words = in_words_of_cm(tool, words)
+    return with_cmind(words, record)
+
+
+def keep(
+    target: str, tool: str, words: list[str], status: int, answers: list[dict[str, Any]]
+) -> None:
+    """Add what came back to the record."""
+    answer = answers[-1] if answers else {}
+    kept = {key: answer.get(key) for key in KEPT}
+    found = answer.get("list")
+    listed = None if found is None else [_place(item) for item in found]
+    told = {"tool": tool, "words": words, "status": status, "list": listed, **kept}
+    with open(target, "a", encoding="utf-8") as stream:
+        stream.write(json.dumps(told, default=str) + "\n")
 
 
 def _place(item: Any) -> str:

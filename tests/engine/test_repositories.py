@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,9 +115,18 @@ def test_the_first_command_says_which_engine_runs(lab: Lab, tmp_path: Path) -> N
     lab.others.append(other)
     lab.script("detect-x")
     first, second = lab.run("detect,x"), lab.run("detect,x")
-    assert "note: cmbench runs all scripts here, also those of them@theirs" in first.err
+    assert "note: cmbench runs the scripts of them@theirs here: cm run script" in first.err
     assert "cm rm repo cmbench" in first.err
-    assert "cmbench runs all" not in second.err
+    assert "cmbench runs" not in second.err
+    later = tmp_path / "mlc@theirs"
+    shutil.copytree(other, later)
+    (later / "meta.yaml").write_text("alias: mlc@theirs\nuid: '1'\n")
+    lab.others.append(later)
+    third, fourth = lab.run("detect,x"), lab.run("detect,x")
+    assert "runs the scripts of mlc@theirs" in third.err
+    assert "mlcr" in third.err
+    assert "them@theirs" not in third.err
+    assert "cmbench runs" not in fourth.err
 
 
 @pytest.mark.parametrize(

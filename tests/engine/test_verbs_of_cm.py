@@ -61,6 +61,7 @@ def test_a_script_under_another_name(lab: Lab) -> None:
     uid = lab.call("load", artifact="get-tool").answer["meta"]["uid"]
     copied = lab.call("copy", artifact="get-tool", artifacts=["lab:get-other"]).answer
     assert Path(copied["path"]).parent == path.parent
+    assert [item.meta["alias"] for item in copied["list"]] == ["get-other"]
     assert lab.call("run", artifact="get-other").env == {"X": "1"}
     assert lab.call("load", artifact="get-other").answer["meta"]["uid"] != uid
     assert lab.call("move", artifact="get-tool", artifacts=["get-mine"]).answer["return"] == 0
@@ -107,6 +108,7 @@ def test_all_entries_go_without_a_question(lab: Lab) -> None:
 
 def test_any_name_for_a_script_of_ones_own(lab: Lab) -> None:
     assert lab.call("add", artifact="lab:mine2", tags="a,mine").answer["return"] == 0
+    assert (lab.repo / "script" / "mine2" / "src" / "main.py").exists(), "no tool to be found"
     found = lab.call("search", tags="a,mine").answer["list"]
     assert [item["alias"] for item in found] == ["mine2"]
 

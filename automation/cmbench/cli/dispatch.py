@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from cmbench.cli.commands import verb_of
 from cmbench.cli.reply import Answer, Command, refuse_unknown
 from cmbench.errors import Error, internal, visible
+from cmbench.lib.text_files import read_or_empty
 from cmbench.session.workspace import Workspace
 
 
@@ -49,9 +51,8 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     verb = verb_of(thing, word)
     assert verb is not None
     write = verb.writes and not (verb.only_looks and i.get(verb.only_looks))
-    is_first = not os.path.isdir(os.path.join(cmind.repos_path, "cmbench"))
     command = Command(thing, Workspace.of_cmind(cmind, write), i)
-    if is_first and command.console:
+    if command.console:
         _tell_engines(command.workspace)
     if verb.accepted is not None:
         refuse_unknown(command.flags, verb.accepted)
@@ -65,20 +66,32 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
 
 
 def _tell_engines(workspace: Workspace) -> None:
-    """Say which engine runs, in a home where another repository brings one too."""
+    """Say which engine runs, the first time that another repository here brings one too."""
     mark = os.path.join("automation", "script", "module.py")
     others = [
-        repository.alias
+        repository
         for repository in workspace.repositories
         if not repository.own and os.path.isfile(os.path.join(repository.path, mark))
     ]
-    if others:
+    told = os.path.join(workspace.root, "engines-told")
+    news = [r for r in others if r.path not in read_or_empty(told).splitlines()]
+    for repository in news:
+        # The root of a repository of MLC has a meta.yaml: its engine has commands of its own.
+        is_mlc = os.path.isfile(os.path.join(repository.path, "meta.yaml"))
+        own = "mlcr TAGS" if is_mlc else _LET_GO
         print(
-            f"note: cmbench runs all scripts here, also those of {', '.join(others)}; to let that"
-            " repository's own engine run them: cm rm repo cmbench (or pip uninstall cmbench),"
-            " then cm reindex repo",
+            f"note: cmbench runs the scripts of {repository.alias} here: cm run script"
+            f" --tags=TAGS; that repository's own engine runs them with {own}",
             file=sys.stderr,
         )
+    if news:
+        with suppress(OSError):
+            os.makedirs(workspace.root, exist_ok=True)
+            with open(told, "a", encoding="utf-8") as stream:
+                stream.writelines(f"{repository.path}\n" for repository in news)
+
+
+_LET_GO = "cm after: cm rm repo cmbench (or pip uninstall cmbench), then cm reindex repo"
 
 
 def _output_fails() -> bool:

@@ -127,7 +127,7 @@ def add_script(command: Command) -> Reply:
             context=[f"--kind={kind}: {text}" for kind, text in scaffold.KINDS.items()],
         )
     tags = tuple(filter(None, flags["tags"].split(",")))
-    kind = flags["kind"] or _kind(flags["template"])
+    kind = flags["kind"] or _kind(flags["template"], alias)
     wish = scaffold.Wish(alias, kind, tags, flags["name"], flags["url"], flags["sha256"])
     # A point is the repository that we are in, as with cmind.
     place = (flags["repo"] or repo).removeprefix(".")
@@ -162,7 +162,8 @@ def _relocated(command: Command, move: bool) -> Reply:
     source = show(command.workspace, tags, "".join(sources))
     made = author.relocate(command.workspace, source, target, move)
     done = "moved" if move else "copied"
-    return Reply({"path": made}, f"{_shown(source.path)}: {done} to {_shown(made)}")
+    text = f"{_shown(source.path)}: {done} to {_shown(made)}"
+    return Reply({"path": made, "list": [Found(path=made)]}, text)
 
 
 def native_run_script(command: Command) -> Reply:
@@ -196,12 +197,12 @@ def remove_script(command: Command) -> Reply:
     return Reply({"path": script.path}, f"{_shown(script.path)}: removed")
 
 
-def _kind(template: str) -> str:
-    """The kind of script for a template of CM; raises ``bad-value``."""
+def _kind(template: str, alias: str) -> str:
+    """The kind of script for a template of CM, else for its name; raises ``bad-value``."""
     if template not in ("", "python", "pytorch"):
         raise Error(
             "bad-value",
             f"--template={template} is not possible",
             hint="choose a kind: cm add script NAME --kind=KIND; see: cm add script",
         )
-    return "app" if template else "detect"
+    return "detect" if alias.startswith(("get-", "detect-")) and not template else "app"
