@@ -157,6 +157,8 @@ def sample(found: dict[str, list[Session]], sizes: dict[str, int], seed: int) ->
     for kind in sorted(found):
         source = random.Random(f"{seed}-{kind}")
         drawn += source.sample(found[kind], min(sizes.get(kind, 0), len(found[kind])))
+    # A run that is ended early has seen some of each.
+    random.Random(seed).shuffle(drawn)
     return drawn
 
 
