@@ -68,15 +68,13 @@ def differences(theirs: Ran, ours: Ran) -> Iterator[str]:
     if len(theirs.records) != len(ours.records):
         yield f"commands: {len(theirs.records)} and {len(ours.records)}"
     for at, (one, other) in enumerate(zip(theirs.records, ours.records, strict=False)):
+        if one["status"] and not other["status"]:
+            return  # What ours has done besides leaves its traces.
         # Of a command that fails under theirs nothing more is asked.
         for part in () if one["status"] else PARTS:
             yield from _of_part(at, part, one.get(part), other.get(part))
     if ours.status and not theirs.status:
         yield f"exit: {theirs.status} and {ours.status}"
-    if any(
-        a["status"] and not b["status"] for a, b in zip(theirs.records, ours.records, strict=False)
-    ):
-        return  # What ours has done besides leaves its traces.
     one, other = set(theirs.files), set(ours.files)
     yield from (f"file of theirs alone: {name}" for name in sorted(one - other))
     yield from (f"file of ours alone: {name}" for name in sorted(other - one))

@@ -67,10 +67,23 @@ def test_a_script_under_another_name(lab: Lab) -> None:
     assert lab.call("move", artifact="get-tool", artifacts=["get-mine"]).answer["return"] == 0
     assert not path.exists()
     assert lab.call("load", artifact="get-mine").answer["meta"]["uid"] == uid
-    for names in (["get-other"], ["../get-else"], []):
+    for names in (["get-other"], ["../get-else"], [".:get-else"], []):
         refused = lab.call("copy", artifact="get-mine", artifacts=names).answer
         assert refused["code"] == "bad-value", refused
     assert sorted(p.name for p in path.parent.iterdir()) == ["get-mine", "get-other"]
+
+
+@pytest.mark.parametrize(
+    "tags", ["tags: [get, tool]", "tags:\n- get\n- tool", "tags:\n  - get\n  - tool"]
+)
+def test_a_new_script_like_another(tags: str, lab: Lab) -> None:
+    path = lab.script("get-tool")
+    meta = f"# mine\nalias: get-tool\nuid: 0123456789abcdef\n{tags}\nenv:\n  X: '1'\n"
+    (path / "meta.yaml").write_text(f"{meta}new_env_keys: [X]\n")
+    lab.call("add", artifact="lab:mine2", tags="b,mine", template_tags="get,tool")
+    assert lab.run("b,mine").env == {"X": "1"}
+    assert "# mine" in (path.parent / "mine2" / "meta.yaml").read_text()
+    assert lab.run("get,tool").env == {"X": "1"}
 
 
 def test_a_command_with_an_env(lab: Lab) -> None:

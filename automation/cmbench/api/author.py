@@ -157,17 +157,24 @@ def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
             yield f"{asked or 'defaults'}: {error.render()}"
 
 
-def relocate(workspace: Workspace, source: Script, target: str, move: bool) -> str:
+def relocate(
+    workspace: Workspace,
+    source: Script,
+    target: str,
+    move: bool = False,
+    tags: tuple[str, ...] = (),
+) -> str:
     """Copy or move a script to ``target``, which is ``name`` or ``repository:name``; its folder.
 
-    Without a repository it stays in its own, and a point is the one that we are in.
+    Without a repository it stays in its own, and a point is the one that we are in. A copy gets
+    ``tags``, if there are any.
     """
     from cmbench.author import relocate as places
 
     repository, _, name = target.rpartition(":")
-    inside = repository_to_write(workspace, repository.removeprefix(".")) if repository else ""
+    inside = repository_to_write(workspace, repository) if repository else ""
     root = inside or os.path.dirname(os.path.dirname(source.path))
-    return places.relocate(source.path, root, name, move)
+    return places.relocate(source.path, root, name, move, tags)
 
 
 def add(workspace: Workspace, wish: Wish, repository: str = "") -> list[str]:

@@ -116,10 +116,10 @@ def _lenient(repositories: Iterable[Repository], paths: Iterable[str]) -> list[R
 def repository_to_write(workspace: Workspace, name: str) -> str:
     """Where a new script goes: the repository ``name``, else the one we are in, else ``local``.
 
-    Raises ``bad-value`` where there is none.
+    A point is the one that we are in and no other. Raises ``bad-value`` where there is none.
     """
     known = {r.alias: r.path for r in workspace.repositories}
-    if name:
+    if name not in ("", "."):
         if name not in known:
             hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
             raise Error("bad-value", f'no repository is named "{name}"', hint=hint)
@@ -128,7 +128,7 @@ def repository_to_write(workspace: Workspace, name: str) -> str:
     around = [p for p in map(os.path.realpath, known.values()) if (here + "/").startswith(p + "/")]
     if around:
         return max(around, key=len)
-    if "local" in known:
+    if "local" in known and not name:
         return known["local"]
     raise Error(
         "bad-value",

@@ -6,16 +6,21 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
+from typing import Any
 
 from cmbench.author.scaffold import new_uid
 from cmbench.errors import Error
 from cmbench.format.meta import META_FILES
 
 
-def relocate(source: str, root: str, name: str, move: bool) -> str:
+def relocate(
+    source: str, root: str, name: str, move: bool = False, tags: tuple[str, ...] = ()
+) -> str:
     """The script in the folder ``source`` as ``name`` in the repository at ``root``; its folder.
 
-    A copy gets a uid of its own. Raises ``bad-value`` for a name that is none, or that is taken.
+    A copy gets a uid of its own, and ``tags`` in the place of those that it has if there are any.
+    Raises ``bad-value`` for a name that is none, or that is taken.
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise Error("bad-value", f'"{name}" is not a name for a script', hint="such as get-cmake")
@@ -26,7 +31,7 @@ def relocate(source: str, root: str, name: str, move: bool) -> str:
     draft = os.path.join(os.path.dirname(target), f".{name}.new")
     try:
         shutil.copytree(source, draft, symlinks=True)
-        _rename(draft, {"alias": name} if move else {"alias": name, "uid": new_uid()})
+        _rename(draft, {"alias": name} if move else {"alias": name, "uid": new_uid()}, tags)
         os.rename(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -35,26 +40,30 @@ def relocate(source: str, root: str, name: str, move: bool) -> str:
     return target
 
 
-def _rename(folder: str, values: dict[str, str]) -> None:
+def _rename(folder: str, values: Mapping[str, str], tags: tuple[str, ...]) -> None:
     for name in META_FILES:
         path = os.path.join(folder, name)
         if os.path.isfile(path):
             with open(path, encoding="utf-8") as stream:
                 text = stream.read()
             is_json = text.lstrip().startswith("{")
-            text = _in_json(text, values) if is_json else _in_yaml(text, values)
+            text = (_in_json if is_json else _in_yaml)(text, values, tags)
             with open(path, "w", encoding="utf-8") as stream:
                 stream.write(text)
 
 
-def _in_json(text: str, values: dict[str, str]) -> str:
+def _in_json(text: str, values: Mapping[str, str], tags: tuple[str, ...]) -> str:
     found = json.loads(text)
-    found.update({key: value for key, value in values.items() if key in found})
+    wanted: dict[str, Any] = {**values, **({"tags": list(tags)} if tags else {})}
+    found.update({key: value for key, value in wanted.items() if key in found})
     return json.dumps(found, indent=2) + "\n"
 
 
-def _in_yaml(text: str, values: dict[str, str]) -> str:
+def _in_yaml(text: str, values: Mapping[str, str], tags: tuple[str, ...]) -> str:
     """Only these lines are written anew: comments and the order of all others stay."""
     for key, value in values.items():
         text = re.sub(rf"(?m)^{key}:.*$", f"{key}: {value}", text, count=1)
+    if tags:
+        lines = "".join(f"- {json.dumps(tag)}\n" for tag in tags)
+        text = re.sub(r"(?m)^tags:.*\n(?:[ \-].*\n)*", lambda _: f"tags:\n{lines}", text, count=1)
     return text

@@ -79,6 +79,7 @@ def _new_script() -> Flags:
         "tags=TAGS": "its tags, where those of its name do not do",
         "repo=NAME": "the repository that gets it; else the one you are in",
         "template=NAME": "the same by CM's names: python or pytorch, a program of its own",
+        "template-tags=TAGS": "a copy of the script with these tags",
         "url=URL": "of what it downloads",
         "sha256=HEX": "of that file",
     }

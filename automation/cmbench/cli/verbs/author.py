@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api import author
+from cmbench.api.scripts import show
 from cmbench.author.author_session import Workbench
 from cmbench.cli.reply import Command, Reply
 from cmbench.cli.results import Found
@@ -20,6 +21,7 @@ from cmbench.lib.text_files import counted
 
 if TYPE_CHECKING:
     from cmbench.author.lint import Fault
+    from cmbench.format.model import Script
 
 
 def _bench(command: Command) -> Workbench:
@@ -127,11 +129,13 @@ def add_script(command: Command) -> Reply:
             context=[f"--kind={kind}: {text}" for kind, text in scaffold.KINDS.items()],
         )
     tags = tuple(filter(None, flags["tags"].split(",")))
+    if flags["template_tags"]:
+        source = show(command.workspace, flags["template_tags"])
+        target = f"{flags['repo']}:{alias}" if flags["repo"] else "".join(command.names[:1])
+        return _written(source, author.relocate(command.workspace, source, target, tags=tags))
     kind = flags["kind"] or _kind(flags["template"], alias)
     wish = scaffold.Wish(alias, kind, tags, flags["name"], flags["url"], flags["sha256"])
-    # A point is the repository that we are in, as with cmind.
-    place = (flags["repo"] or repo).removeprefix(".")
-    written = author.add(command.workspace, wish, place)
+    written = author.add(command.workspace, wish, flags["repo"] or repo)
     lines = [f"{_shown(path)}: written" for path in written]
     lines.append(f"next: cm test script {alias}; cm lint script {alias}; cm run script {alias}")
     return Reply({"path": os.path.dirname(written[0]), "files": written}, "\n".join(lines))
@@ -148,7 +152,6 @@ def move_script(command: Command) -> Reply:
 
 
 def _relocated(command: Command, move: bool) -> Reply:
-    from cmbench.api.scripts import show
     from cmbench.index.select import parse_tags
 
     *sources, target = command.names or [""]
@@ -161,7 +164,10 @@ def _relocated(command: Command, move: bool) -> Reply:
         )
     source = show(command.workspace, tags, "".join(sources))
     made = author.relocate(command.workspace, source, target, move)
-    done = "moved" if move else "copied"
+    return _written(source, made, "moved" if move else "copied")
+
+
+def _written(source: Script, made: str, done: str = "copied") -> Reply:
     text = f"{_shown(source.path)}: {done} to {_shown(made)}"
     return Reply({"path": made, "list": [Found(path=made)]}, text)
 
@@ -183,8 +189,6 @@ def remove_script(command: Command) -> Reply:
     Raises ``bad-value`` where nobody can be asked, ``not-confirmed``.
     """
     from shutil import rmtree
-
-    from cmbench.api.scripts import show
 
     tags, name = command.query()
     script = show(command.workspace, tags, name)
