@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+import zipfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint="leave out one of the two",
         )
     check_length(env, str(i.get("input", {}).get("tags", "")).split(","))
+    if env.get("CM_ML_MODEL_OWN_PATH") or env.get("CM_ML_MODEL_OWN_DATA"):
+        take_own(env)
     spec = asked.benchmark(env)
     asked.backend(env)
     find_plugins(env)
@@ -66,6 +69,43 @@ def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
             "note: _full is the length of the runs (10 minutes each), _tiny the size of the\n"
             "  model; the real model is measured without _tiny"
         )
+
+
+# The benchmark of any ONNX file: its specification and its part of the harness.
+SCRIPTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OWN = os.path.join(SCRIPTS, "app-mlperf-inference", "src", "mlperf_own")
+
+
+def take_own(env: dict[str, Any]) -> None:
+    """Make an ONNX file of the user's the model; raises Error where that cannot be."""
+    path, data = env.get("CM_ML_MODEL_OWN_PATH"), env.get("CM_ML_MODEL_OWN_DATA")
+    if not path:
+        hint = "name the ONNX file too: --model_path=FILE"
+        raise Error("needs-input", "--data_path is the data of a model of your own", hint=hint)
+    for key, words in (
+        ("CM_MLPERF_FORM", "_tiny or _synthetic"),
+        ("CM_MLPERF_PLUGINS", "--plugins"),
+    ):
+        if env.get(key):
+            raise Error("bad-value", f"{words} and --model_path contradict each other")
+    env["CM_MLPERF_MODEL"] = "benchmark.own"
+    env["CM_MLPERF_PLUGINS"] = OWN
+    env["CM_MLPERF_SUBMISSION_DIVISION"] = "open"
+    stem = os.path.splitext(os.path.basename(path))[0]
+    # What was measured of one model is no target of another.
+    sut = os.path.join("~", "mlperf-inference-results", "sut-own", stem)
+    env["CM_MLPERF_SUT_DIR"] = env.get("CM_MLPERF_SUT_DIR") or os.path.expanduser(sut)
+    if env["CM_MLPERF_LOADGEN_MODE"] == "all" and not has_labels(data):
+        env["CM_MLPERF_LOADGEN_MODE"] = "performance"
+
+
+def has_labels(data: str | None) -> bool:
+    """Whether an .npz file has labels to judge answers by."""
+    try:
+        with zipfile.ZipFile(data or "") as archive:
+            return "labels.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def find_plugins(env: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,34 @@ def test_what_full_does_not_mean_is_said(capsys: pytest.CaptureFixture[str]) -> 
     assert "the real model is measured without _tiny" in capsys.readouterr().out
 
 
+def test_a_file_of_ones_own_becomes_the_model(tmp_path: Path) -> None:
+    data = tmp_path / "mine.npz"
+    env = {"CM_ML_MODEL_OWN_PATH": "/x/mine.onnx", "CM_MLPERF_LOADGEN_MODE": "all"}
+    customize.take_own(env)
+    assert env["CM_MLPERF_LOADGEN_MODE"] == "performance"
+    spec = customize.asked.benchmark(env)
+    assert (spec.name, env["CM_MLPERF_SUBMISSION_DIVISION"]) == ("own", "open")
+    assert env["CM_MLPERF_SUT_DIR"].endswith("mine")
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("labels.npy", b"")
+    judged = {**env, "CM_ML_MODEL_OWN_DATA": str(data), "CM_MLPERF_LOADGEN_MODE": "all"}
+    customize.take_own({**judged, "CM_MLPERF_PLUGINS": ""})
+    assert customize.has_labels(str(data))
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        ({"CM_ML_MODEL_OWN_DATA": "x.npz"}, "--data_path is the data of"),
+        ({"CM_ML_MODEL_OWN_PATH": "x", "CM_MLPERF_FORM": "tiny"}, "_tiny or _synthetic and"),
+        ({"CM_ML_MODEL_OWN_PATH": "x", "CM_MLPERF_PLUGINS": "y"}, "--plugins and --model_path"),
+    ],
+)
+def test_a_file_of_ones_own_and_another_model_contradict(env: dict[str, Any], told: str) -> None:
+    with pytest.raises(customize.Error, match=told):
+        customize.take_own(env)
+
+
 def test_the_table_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert finish(tmp_path, [], "performance") == {"return": 0}
     assert capsys.readouterr().out == "the table\n"
@@ -302,6 +331,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
         (lab.HARNESS / "mlperf_catalog" / "asked.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
+        (lab.SCRIPT / "get-ml-model-own" / "run.sh").read_text(encoding="utf-8"),
         str(META["prehook_deps"]),
         str(META["variations"]["submission"]["post_deps"]),
         (GENERATE / "meta.yaml").read_text(encoding="utf-8"),

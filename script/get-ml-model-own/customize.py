@@ -1,0 +1,42 @@
+"""Check that the files are there, and hand out the model and its samples."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import siblings
+
+datasets = siblings.hooks(__file__, "datasets")
+ml_models = siblings.hooks(__file__, "ml_models")
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Name the files whose contents count."""
+    env = i["env"]
+    if not env.get("CM_ML_MODEL_OWN_PATH"):
+        hint = "name the ONNX file: --model_path=FILE"
+        raise Error("needs-input", "no model is named", hint=hint)
+    files = []
+    for option, key in (
+        ("model_path", "CM_ML_MODEL_OWN_PATH"),
+        ("data_path", "CM_ML_MODEL_OWN_DATA"),
+    ):
+        if env[key]:
+            env[key] = os.path.abspath(os.path.expanduser(env[key]))
+            files.append(env[key])
+            if not os.path.isfile(env[key]):
+                hint = f"check the path given as --{option}"
+                raise Error("file-not-found", f"there is no file {env[key]}", hint=hint)
+    return {"return": 0, "relies_on": files}
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Verify the file and tell ``env`` about the model and its samples."""
+    env = i["env"]
+    facts = ml_models.offer(env, os.getcwd())
+    if facts["options"]["fixed_batch"]:
+        # The graph takes one sample at a time and nothing else.
+        env["CM_MLPERF_LOADGEN_MAX_BATCHSIZE"] = "1"
+    return {**datasets.hand_out(env, form="own"), "version": facts["sha256"][:12]}

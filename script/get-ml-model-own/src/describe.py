@@ -1,0 +1,170 @@
+"""Describe an ONNX file for the harness, and lay out samples for it: given ones, or random."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from workshop import files, program
+from workshop.program import ProgramError
+
+SEED = 7
+# Random samples of a model with large inputs are fewer.
+MOST_BYTES = 512 << 20
+LABELS = "labels"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write model.json, the arrays and, last of all, dataset.json."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="the ONNX file")
+    parser.add_argument("--data", default="", help=".npz file with samples; none for random ones")
+    parser.add_argument("--shapes", default="", help="what the model leaves open: name=3x224x224")
+    parser.add_argument("--count", type=int, default=256, help="how many random samples")
+    options = parser.parse_args(arguments)
+
+    def work() -> str:
+        facts = described(options.model, asked(options.shapes))
+        data = options.data
+        arrays = given(Path(data), facts) if data else drawn(facts, options.count)
+        return lay_out(options.out, options.model, facts, arrays)
+
+    return program.run("describe", work)
+
+
+def asked(text: str) -> dict[str, tuple[int, ...]]:
+    """Shapes of single samples by input, from ``ids=128,image=3x224x224``."""
+    found = {}
+    for word in filter(None, text.split(",")):
+        name, _, shape = word.rpartition("=")
+        sizes = shape.split("x")
+        if not name or not all(size.isdigit() and int(size) for size in sizes):
+            raise ProgramError(f"{word} is no shape", "write --input_shapes=NAME=3x224x224")
+        found[name] = tuple(int(size) for size in sizes)
+    return found
+
+
+def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The facts of a model but for those of its file; raises ProgramError with what is missing."""
+    try:
+        graph = onnx.load(str(path), load_external_data=False).graph
+    except Exception as error:
+        raise ProgramError(f"{path} cannot be read as ONNX: {error}") from error
+    weights = {each.name for each in graph.initializer}
+    inputs = [each for each in graph.input if each.name not in weights]
+    batches = {sizes(each)[0] if sizes(each) else None for each in inputs}
+    fixed = {batch for batch in batches if isinstance(batch, int)}
+    if None in batches or fixed - {1}:
+        raise ProgramError(
+            f"{path} wants {sorted(fixed - {1}) or 'inputs without a first dimension'} samples at "
+            "once",
+            "export it with an open first dimension, or one of 1",
+        )
+    return {
+        "name": path.stem,
+        "precision": "fp32",
+        "inputs": [tensor(each, shapes) for each in inputs],
+        "outputs": [tensor(each, shapes, known=False) for each in graph.output],
+        "options": {"fixed_batch": bool(fixed)},
+        "accuracy": {"metric": "top-1", "unit": "%", "reference": 0.0, "target": 0.0},
+    }
+
+
+def sizes(value: Any) -> list[int | str]:
+    """The dimensions of an input or output; a name or "" for an open one."""
+    dims = value.type.tensor_type.shape.dim
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
+
+
+def tensor(value: Any, shapes: Mapping[str, tuple[int, ...]], known: bool = True) -> dict[str, Any]:
+    """Name, type and shape of one sample; open dimensions must be ``known`` of inputs."""
+    shape: Sequence[int | str] = shapes.get(value.name) or sizes(value)[1:]
+    if known and not all(isinstance(size, int) and size > 0 for size in shape):
+        raise ProgramError(
+            f"the model leaves the shape of {value.name} open: {list(shape)}",
+            f"say it with --input_shapes={value.name}="
+            f"{'x'.join('N' if isinstance(size, str) else str(size) for size in shape)}",
+        )
+    dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    open_ones = [size if isinstance(size, int) else 0 for size in shape]
+    return {"name": value.name, "dtype": str(dtype), "shape": open_ones}
+
+
+def given(path: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's samples by input, with labels where there are; raises ProgramError."""
+    try:
+        held = np.load(path, allow_pickle=False)
+        names = set(held.files)
+    except (OSError, ValueError, AttributeError) as error:
+        raise ProgramError(f"{path} is no .npz file: {error}", "write one with np.savez") from error
+    wanted = {each["name"]: each for each in facts["inputs"]}
+    missing = sorted(set(wanted) - names)
+    if missing:
+        raise ProgramError(
+            f"{path} has no array {missing[0]}; it has {', '.join(sorted(names))}",
+            f"name its arrays as the model's inputs: {', '.join(wanted)}",
+        )
+    arrays = {name: fitting(held[name], each) for name, each in wanted.items()}
+    if LABELS in names:
+        arrays[LABELS] = held[LABELS].astype(np.int64)
+    counts = {len(array) for array in arrays.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise ProgramError(f"the arrays of {path} are not equally long: {sorted(counts)} samples")
+    return arrays
+
+
+def fitting(array: Any, each: Mapping[str, Any]) -> Any:
+    """An array as the model takes it; raises ProgramError where it is of another shape or kind."""
+    if list(array.shape[1:]) != each["shape"] or not np.can_cast(
+        array.dtype, each["dtype"], "same_kind"
+    ):
+        raise ProgramError(
+            f"the samples of {each['name']} are {array.dtype} {list(array.shape[1:])}, the model "
+            f"takes {each['dtype']} {each['shape']}"
+        )
+    return array.astype(each["dtype"])
+
+
+def drawn(facts: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Random samples: normal numbers, and zeros and ones where the model takes whole numbers."""
+    generator = np.random.default_rng(SEED)
+    one = sum(np.prod(e["shape"]) * np.dtype(e["dtype"]).itemsize for e in facts["inputs"])
+    count = max(1, min(count, int(MOST_BYTES / max(1, one))))
+    return {
+        each["name"]: generator.standard_normal((count, *each["shape"])).astype(each["dtype"])
+        if np.dtype(each["dtype"]).kind == "f"
+        else generator.integers(0, 2, (count, *each["shape"])).astype(each["dtype"])
+        for each in facts["inputs"]
+    }
+
+
+def lay_out(out: Path, model: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """The model as a link with its facts, and an array for each input by its number."""
+    link = out / model.name
+    if not os.path.lexists(link):
+        link.symlink_to(model)
+    file = {"file": model.name, "sha256": files.sha256(model), "bytes": model.stat().st_size}
+    named = {**facts, **file}
+    (out / "model.json").write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
+    names = []
+    for number, each in enumerate(facts["inputs"]):
+        names.append(f"input-{number}.npy")
+        np.save(out / names[-1], arrays[each["name"]])
+    if LABELS in arrays:
+        names.append(f"{LABELS}.npy")
+        np.save(out / names[-1], arrays[LABELS])
+    count = len(next(iter(arrays.values())))
+    told = {"name": f"{model.stem}-samples", "count": count, "judged": LABELS in arrays}
+    files.write_facts(out, {**told, "files": files.facts_of_files(out, names)})
+    return f"{count} samples for {len(facts['inputs'])} inputs"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""ONNX files of anybody: what is read out of them, and what is said of those that do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import benchmark_lab as lab
+
+FOLDER = lab.SCRIPT / "get-ml-model-own"
+describe = lab.module_of(FOLDER / "src" / "describe.py")
+
+
+def model(folder: Path, *dims: Any, kind: int = TensorProto.FLOAT) -> Path:
+    """A model that hands out its one input, with these dimensions."""
+    node = helper.make_node("Identity", ["image"], ["same"])
+    ends = [helper.make_tensor_value_info(name, kind, list(dims)) for name in ("image", "same")]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    path = folder / "mine.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return path
+
+
+def run(folder: Path, path: Path, *words: str) -> int:
+    out = folder / "out"
+    out.mkdir()
+    status: int = describe.main(["--out", str(out), "--model", str(path), *words])
+    return status
+
+
+def facts(folder: Path, name: str = "model.json") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "out" / name).read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_model_is_described_and_fed_at_random(tmp_path: Path) -> None:
+    assert run(tmp_path, model(tmp_path, "n", 3, 4), "--count", "7") == 0
+    assert facts(tmp_path)["inputs"] == [{"name": "image", "dtype": "float32", "shape": [3, 4]}]
+    assert facts(tmp_path)["options"] == {"fixed_batch": False}
+    told = facts(tmp_path, "dataset.json")
+    assert (told["count"], told["judged"]) == (7, False)
+    assert np.load(tmp_path / "out" / "input-0.npy").shape == (7, 3, 4)
+
+
+def test_samples_of_ones_own_are_laid_out_with_their_labels(tmp_path: Path) -> None:
+    data = tmp_path / "mine.npz"
+    np.savez(data, image=np.ones((5, 2)), labels=[1, 0, 1, 0, 1])
+    assert run(tmp_path, model(tmp_path, 1, 2), "--data", str(data)) == 0
+    assert facts(tmp_path)["options"] == {"fixed_batch": True}
+    assert facts(tmp_path, "dataset.json")["judged"]
+    assert np.load(tmp_path / "out" / "input-0.npy").dtype == np.float32
+
+
+def test_open_dimensions_can_be_said(tmp_path: Path) -> None:
+    path = model(tmp_path, "n", "length", kind=TensorProto.INT64)
+    assert run(tmp_path, path, "--shapes", "image=6", "--count", "3") == 0
+    drawn = np.load(tmp_path / "out" / "input-0.npy")
+    assert drawn.shape == (3, 6)
+    assert set(np.unique(drawn)) <= {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("dims", "words", "told"),
+    [
+        (("n", "length"), (), "--input_shapes=image=N"),
+        ((8, 3), (), "export it with an open first dimension"),
+        (("n", 3), ("--shapes", "image=0x3"), "is no shape"),
+    ],
+)
+def test_what_a_model_leaves_open_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dims: Any, words: Any, told: str
+) -> None:
+    assert run(tmp_path, model(tmp_path, *dims), *words) == 1
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"picture": np.ones((2, 3))}, "has no array image; it has picture"),
+        ({"image": np.ones((2, 4))}, "takes float32 [3]"),
+        ({"image": np.ones((2, 3)), "labels": np.ones(3)}, "not equally long: [2, 3]"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arrays: Any, told: str
+) -> None:
+    np.savez(tmp_path / "mine.npz", **arrays)
+    assert run(tmp_path, model(tmp_path, "n", 3), "--data", str(tmp_path / "mine.npz")) == 1
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["model", "data"])
+def test_another_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    other = tmp_path / "other"
+    other.write_text("<html>", encoding="utf-8")
+    path = other if what == "model" else model(tmp_path, "n", 3)
+    assert run(tmp_path, path, *(("--data", str(other)) if what == "data" else ())) == 1
+    assert f"{other} " in capsys.readouterr().err
+
+
+class Sum:
+    """A backend that adds up each sample, as two scores."""
+
+    def buffer(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        return np.zeros(shape, dtype)
+
+    def predict(self, feeds: Any) -> Any:
+        total = feeds["image"].sum(axis=1)
+        return [np.stack([total, -total], axis=1)]
+
+
+def test_the_strongest_class_is_held_against_the_labels(tmp_path: Path) -> None:
+    data = tmp_path / "mine.npz"
+    np.savez(data, image=[[1.0, 2], [-1, -2], [3, 0]], labels=[0, 1, 1])
+    assert run(tmp_path, model(tmp_path, "n", 2), "--data", str(data)) == 0
+    described = SimpleNamespace(
+        inputs=[SimpleNamespace(**each) for each in facts(tmp_path)["inputs"]],
+        outputs=[SimpleNamespace(name="same")],
+    )
+    own = lab.module_of(lab.SCRIPT / "app-mlperf-inference/src/mlperf_own/own_model.py")
+    benchmark = own.OwnModel(tmp_path / "out", described, None)
+    benchmark.load([2, 0, 1])
+    results = benchmark.result.rows(3)
+    benchmark.solver({"main": Sum()}, 3).solve([0, 1, 2], results, results)
+    assert results.tolist() == [0, 1, 0]
+    figure = benchmark.accuracy([row.tobytes() for row in results], np.arange(3))
+    assert figure.value == pytest.approx(100 * 2 / 3)
