@@ -1,5 +1,6 @@
 # make benchmark   from a fresh clone to a first result
 # make bench       how much of the runtime's speed the harness leaves; ARGS="--model bert-99"
+# make docs       the documentation as a site in build/site, with a search; needs no network to read
 # make quick       formatting, lint, types and unit tests, in a minute: before each commit
 # make test        formatting, lint, types and all tests: what CI runs
 # make coverage    unit and engine tests, and the lines of the engine that they leave out
@@ -23,7 +24,7 @@ INSTALLED_FOR_TEST := $(VENV)/.installed-for-test
 PARALLEL ?= -n auto --dist loadfile
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: help benchmark bench quick test format check lint types unit pytest coverage register clean
+.PHONY: help benchmark bench docs quick test format check lint types unit pytest coverage register clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -37,6 +38,9 @@ benchmark: register
 # Its environment is that of the tests: the runtimes are among their packages.
 bench: $(INSTALLED_FOR_TEST) register
 	$(BIN)/python benchmarks/harness.py $(ARGS)
+
+docs: $(VENV)/.installed-for-docs
+	$(BIN)/python docs/site/build_site.py
 
 quick: check unit
 
@@ -79,6 +83,10 @@ $(INSTALLED): setup.py pyproject.toml | $(BIN)/python
 
 $(INSTALLED_FOR_TEST): setup.py pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) '.[test]'
+	@touch $(INSTALLED) $@
+
+$(VENV)/.installed-for-docs: setup.py pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) '.[docs]'
 	@touch $(INSTALLED) $@
 
 $(BIN)/python:

@@ -140,6 +140,35 @@ def histogram(
     return chart
 
 
+def cumulative(
+    edges: Sequence[float], counts: Sequence[int], limit: Marker | None, unit: str
+) -> Chart:
+    """The share of queries answered by a time, over a logarithmic axis; ``limit`` is a time."""
+    chart = Chart("share of queries by latency", unit)
+    low, high = edges[0], max(edges[-1], limit.at if limit else 0.0)
+    linear = _linear(math.log10(low), math.log10(high * 1.02), LEFT, END)
+    y, total = chart.scale(0, 100), sum(counts)
+    chart.columns = [(linear(math.log10(value)), number(value)) for value in log_ticks(low, high)]
+    path = [(LEFT, y(0))]
+    reached = 0
+    for end, count in zip(edges[1:], counts, strict=True):
+        reached += count
+        share = 100 * reached / total
+        path.append((linear(math.log10(end)), y(share)))
+        label = f"{share:.4g} % within {end:.4g} {unit}"
+        chart.dots.append((path[-1][0], path[-1][1], 5, "spot", label))
+    path.append((END, y(100)))
+    chart.lines.append(("line s0", path, ""))
+    if limit is not None:
+        at = linear(math.log10(limit.at))
+        label = f"{limit.name}: {limit.at:.4g} {unit}"
+        chart.lines.append(("mark", [(at, BASE), (at, TOP)], label))
+        chart.texts.append(
+            (min(at, END), TOP - 11, "end" if at > WIDTH / 2 else "start", limit.name)
+        )
+    return chart
+
+
 def spread(places: Sequence[float]) -> list[float]:
     """Ascending places moved apart as little as names of NAME_WIDTH need, within the chart."""
     half = NAME_WIDTH / 2

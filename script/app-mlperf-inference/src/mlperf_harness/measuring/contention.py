@@ -123,6 +123,7 @@ class Watch:
         self._cores = cores
         self._first = self._last = first
         self._worst = 0.0
+        self.last_share = 0.0
         self._waited: dict[int, float] = {}
 
     def add(self, reading: Reading | None) -> None:
@@ -133,6 +134,7 @@ class Watch:
         self._waited.update(reading.waited_s)
         window = compared(self._last, reading, self._cores)
         if window is not None:
+            self.last_share = window.share
             self._worst = max(self._worst, window.share)
             self._last = reading
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
 from mlperf_catalog.values import dataclass
 
@@ -23,6 +24,9 @@ STAT = Path("/proc/stat")
 CPUINFO = Path("/proc/cpuinfo")
 
 SAMPLE_S = 2.0
+# The columns of a course: s, shares of 1, MHz and bytes; so many rows are enough for a picture.
+COURSE = ("seconds", "busy", "taken by others", "clock", "memory used")
+LARGEST_COURSE = 200
 
 BUSY = "the machine was busy with something else"
 # Above these a measurement is worth a warning.
@@ -79,6 +83,8 @@ class Monitor:
         self._energy = energy.counters()
         self._frequencies: list[float] = []
         self._temperatures: list[float] = []
+        self._course: list[tuple[float, float, float, float, float]] = []
+        self._before = self._times
         self._free = [free for free in [host.meminfo("MemAvailable")] if free is not None]
         self._next = self._window = 0.0
 
@@ -94,10 +100,26 @@ class Monitor:
         if now < self._next:
             return
         self._next = now + SAMPLE_S
-        self._frequencies += frequencies()
+        clocks = frequencies()
+        self._frequencies += clocks
         self._temperatures += temperatures()
         free = host.meminfo("MemAvailable")
         self._free += [] if free is None else [free]
+        self._note(now, sum(clocks) / len(clocks) if clocks else 0.0, free or 0)
+
+    def _note(self, now: float, clock_mhz: float, free: int) -> None:
+        times = cpu_times()
+        busy, _ = shares(self._before, times)
+        self._before = times
+        if busy is not None:
+            used = (host.meminfo("MemTotal") or 0) - free if free else 0
+            row = (now - self._began, busy, self._watch.last_share, clock_mhz, float(used))
+            self._course.append(row)
+
+    def course(self) -> dict[str, Any]:
+        """What was noted now and then, for pictures; 0 is what is not readable."""
+        step = max(1, len(self._course) // LARGEST_COURSE)
+        return {"columns": COURSE, "rows": [[round(v, 4) for v in r] for r in self._course[::step]]}
 
     def finish(self) -> Telemetry:
         """Everything that was seen, with the warnings that follow from it."""

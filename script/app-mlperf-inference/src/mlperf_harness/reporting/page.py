@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from mlperf_catalog import SERVER
 from mlperf_catalog.values import dataclass
 from mlperf_pages import charts
 from mlperf_pages.render import render as render_page
@@ -18,6 +19,7 @@ from ..wording import cores_in_words, duration, figures
 from . import readme, summary
 from .history import Entry, configuration
 from .results import (
+    MACHINE,
     OtherRun,
     PerformanceResult,
     Problem,
@@ -31,6 +33,10 @@ from .results import (
 TEMPLATE = Path(__file__).with_name("page.html")
 SERIES = "series.json"
 EARLIER = 30
+# A line over time needs so many points.
+LEAST_ROWS = 3
+# So many earlier runs are set beside this one in figures.
+COMPARED = 5
 PERCENTILES = ("50.00", "90.00", "99.00")
 
 
@@ -46,6 +52,7 @@ class Part:
     charts: Sequence[tuple[str, str, charts.Chart]]
     logs: Sequence[tuple[str, str]]
     search: Sequence[tuple[str, ...]]
+    earlier: Sequence[tuple[str, ...]]
 
 
 def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
@@ -81,6 +88,7 @@ def _part(
         charts=list(_charts(results, run, entries, precision)) if run else [],
         logs=list(_logs(results, result)),
         search=list(summary.tries(result.find)) if result.find else [],
+        earlier=list(_compared(results, run, entries, precision)) if run else [],
     )
 
 
@@ -128,13 +136,32 @@ def _account(run: PerformanceResult) -> str:
 def _charts(
     results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
 ) -> Iterator[tuple[str, str, charts.Chart]]:
-    yield from _course(run)
+    yield from _course(results, run)
+    yield from _machine(run)
     name = configuration(results, run.scenario, precision)
     mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
     now = run.circumstances.measured_at
     if any(entry.measured_at != now for entry in mine):
         dots = [_dot(entry, now) for entry in mine]
         yield "This and earlier runs", run.unit, charts.history(dots, run.unit)
+
+
+def _compared(
+    results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
+) -> Iterator[tuple[str, ...]]:
+    """Earlier runs of the same configuration: when, figure, this one beside it, what differs."""
+    name, now = configuration(results, run.scenario, precision), run.circumstances.measured_at
+    mine = [e for e in entries if e.configuration == name and e.measured_at < now]
+    for entry in reversed(mine[-COMPARED:]):
+        change = "-"
+        if run.value and entry.value:
+            change = f"{100 * (run.value / entry.value - 1):+.1f} %"
+        versions = run.circumstances.versions
+        other = [
+            f"{key} {value}" for key, value in entry.versions.items() if versions.get(key) != value
+        ]
+        value = f"{figures(entry.value)} {entry.unit}"
+        yield minute(entry.measured_at), value, entry.validity, change, ", ".join(other) or "none"
 
 
 def _dot(entry: Entry, now: str) -> charts.Dot:
@@ -147,7 +174,7 @@ def _dot(entry: Entry, now: str) -> charts.Dot:
     )
 
 
-def _course(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+def _course(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
     """What was recorded while the run lasted."""
     try:
         series = records.read_json(Path(run.log_dir).parent / SERIES)
@@ -159,6 +186,10 @@ def _course(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
         named = ", ".join(f"{marker.name} {figures(marker.at)}" for marker in markers)
         drawn = charts.histogram(series["edges_ms"], series["counts"], markers, "ms")
         yield "Latency", f"{named} ms; {series['recorded']} queries", drawn
+        limit = _limit(results, run.scenario)
+        shares = charts.cumulative(series["edges_ms"], series["counts"], limit, "ms")
+        told = f"; limit {figures(limit.at)} ms" if limit else ""
+        yield "Answered within a time", f"% of the queries{told}", shares
     points = rates(series.get("progress", []))
     if len(points) > 1:
         yield "Throughput over time", "samples/s", charts.lines([("", points)], "samples/s")
@@ -166,6 +197,33 @@ def _course(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
     if len(times) > 1:
         both = [(name, [(row[0], row[k]) for row in times]) for k, name in ((1, "p50"), (2, "p99"))]
         yield "Latency over time", "ms", charts.lines(both, "ms")
+
+
+def _limit(results: Results, scenario: str) -> charts.Marker | None:
+    """The latency limit that 99 % of the queries must keep, where the scenario has one."""
+    limit_s = results.calibration.get("server_limit_s")
+    return charts.Marker("limit", 1000 * limit_s) if scenario == SERVER and limit_s else None
+
+
+def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+    """What the machine did while the run lasted."""
+    try:
+        rows = records.read_json(Path(run.log_dir).parent / MACHINE)["rows"]
+    except (HarnessError, KeyError):
+        return
+    if len(rows) < LEAST_ROWS:
+        return
+    busy = [
+        (name, [(row[0], 100 * row[k]) for row in rows]) for k, name in ((1, "all"), (2, "others"))
+    ]
+    yield "CPU over time", "% of all cores", charts.lines(busy, "%")
+    for title, unit, column, size in (
+        ("Clock", "MHz", 3, 1.0),
+        ("Memory in use", "GiB", 4, 2.0**30),
+    ):
+        points = [(row[0], row[column] / size) for row in rows if row[column]]
+        if len(points) >= LEAST_ROWS:
+            yield f"{title} over time", unit, charts.lines([("", points)], unit)
 
 
 def rates(progress: Sequence[Sequence[float]], most: int = 60) -> list[charts.Point]:

@@ -23,6 +23,8 @@ from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Shape, Tar
 from ..tuning.search import Try
 
 RESULT_FILE = "result.json"
+# What the machine did during a run, for pictures.
+MACHINE = "machine.json"
 REPORTS = ("results.json", "summary.txt", "report.html")
 
 

@@ -16,7 +16,7 @@ from .. import records
 from ..errors import HarnessError
 from ..jobs import Outcome, Probe
 from ..measuring.telemetry import Monitor, Telemetry
-from ..reporting.results import Circumstances, Tree
+from ..reporting.results import MACHINE, Circumstances, Tree
 from ..settings import (
     ACCURACY,
     PERFORMANCE,
@@ -111,6 +111,7 @@ class Context:
         try:
             watched = f"{label}, {doing}" if doing else label
             self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
+            records.write(folder / MACHINE, monitor.course())
             return records.read(Outcome, folder / "outcome.json"), monitor.finish()
         except HarnessError as error:
             kept = self.tree.keep_attempt(folder, run.scenario, name, number)
