@@ -59,7 +59,8 @@ def lay_out(pages: Path) -> None:
     _copy(ROOT / "README.md", pages / START)
     _copy(HERE / "home.md", pages / "index.md")
     (pages / "docs" / "decisions" / "index.md").write_text(decisions(), encoding="utf-8")
-    shutil.copy(HERE / "site.css", pages / "site.css")
+    for name in ("site.css", "site.js"):
+        shutil.copy(HERE / name, pages / name)
     shutil.copytree(HERE / "pictures", pages / "pictures")
 
 

@@ -13,6 +13,7 @@ import argparse
 import html
 import os
 import pty
+import re
 import select
 import sys
 import termios
@@ -102,7 +103,7 @@ def svg(rows: list[Row], label: str) -> str:
         f'aria-label="{html.escape(label)}">\n'
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>\n'
         '<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,DejaVu Sans Mono,monospace" '
-        f'font-size="14" xml:space="preserve">\n{body}\n</g>\n</svg>\n'
+        f'font-size="14">\n{body}\n</g>\n</svg>\n'
     )
 
 
@@ -115,16 +116,16 @@ def _line(row: Row, number: int) -> str:
         while end < len(row) and row[end][1:] == row[start][1:]:
             end += 1
         text = "".join(cell[0] for cell in row[start:end])
-        if text.strip():
-            _, colour, bold = row[start]
-            fill = COLOURS.get(colour, f"#{colour}" if len(colour) == 6 else FOREGROUND)
-            weight = ' font-weight="bold"' if bold else ""
-            x = MARGIN_PX + start * CHARACTER_PX
-            length = len(text.rstrip()) * CHARACTER_PX
+        _, colour, bold = row[start]
+        fill = COLOURS.get(colour, f"#{colour}" if len(colour) == 6 else FOREGROUND)
+        weight = ' font-weight="bold"' if bold else ""
+        # Readers of SVG fold blanks: what stands apart is placed apart.
+        for part in re.finditer(r"\S+(?: \S+)*", text):
+            x = MARGIN_PX + (start + part.start()) * CHARACTER_PX
+            length = len(part[0]) * CHARACTER_PX
             parts.append(
-                f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}"{weight} '
-                f'textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">'
-                f"{html.escape(text.rstrip())}</text>"
+                f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}"{weight} textLength="{length:.1f}" '
+                f'lengthAdjust="spacingAndGlyphs">{html.escape(part[0])}</text>'
             )
         start = end
     return "".join(parts)

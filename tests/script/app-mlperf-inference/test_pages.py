@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html
 import itertools
+import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jinja2
 import pytest
+from mlperf_harness.reporting import history
+from mlperf_harness.reporting import page as report_page
 from mlperf_pages import charts, render
 
 import benchmark_lab  # noqa: F401  # finds the packages
@@ -93,3 +98,48 @@ def test_a_missing_package_is_named_with_its_remedy(
     with pytest.raises(render.MissingPackageError, match="Jinja2") as raised:
         page(tmp_path, "")
     assert raised.value.hint.endswith("-m pip install jinja2")
+
+
+@pytest.mark.parametrize("limit", [None, charts.Marker("limit", 40.0)])
+def test_shares_grow_to_all_and_the_limit_lies_in_the_picture(limit: charts.Marker | None) -> None:
+    drawn = charts.cumulative([1, 2, 4, 8], [6, 3, 1], limit, "ms")
+    (_, path, _), *marks = drawn.lines
+    heights = [y for _, y in path]
+    assert heights == sorted(heights, reverse=True)
+    assert (heights[0], heights[-1]) == (charts.BASE, charts.TOP)
+    assert len(marks) == len(drawn.texts) == (limit is not None)
+    for x, _ in [*path, *(at for _, line, _ in marks for at in line)]:
+        assert charts.LEFT - 1e-9 <= x <= charts.END + 1e-9
+    assert drawn.dots[0][4] == "60 % within 2 ms"
+
+
+def run(folder: Path, value: float, measured_at: str, **changes: object) -> SimpleNamespace:
+    around = SimpleNamespace(measured_at=measured_at, versions={"loadgen": "2"})
+    facts = {"value": value, "circumstances": around, "log_dir": str(folder / "run_1")}
+    return SimpleNamespace(scenario="Server", **{**facts, **changes})
+
+
+def test_a_run_stands_beside_earlier_ones_of_its_configuration(tmp_path: Path) -> None:
+    results = SimpleNamespace(
+        benchmark="b", form="", model={"sha256": "0" * 64}, device="cpu", backend="x", style="test"
+    )
+    name = history.configuration(results, "Server", "float32")
+    told = ({"loadgen": "1"}, {"loadgen": "2"})
+    entries = [
+        history.Entry(name, f"2026-01-0{day}T00:00", 100.0 * day, "samples/s", "VALID", seen, "")
+        for day, seen in enumerate(told, 1)
+    ]
+    other = replace(entries[0], configuration="another")
+    mine = run(tmp_path, 150.0, "2026-01-03T00:00")
+    rows = list(report_page._compared(results, mine, [*entries, other], "float32"))
+    assert [row[3:] for row in rows] == [("-25.0 %", "none"), ("+50.0 %", "loadgen 1")]
+
+
+def test_what_the_machine_did_is_drawn_as_far_as_it_is_known(tmp_path: Path) -> None:
+    mine = run(tmp_path, 1.0, "")
+    assert list(report_page._machine(mine)) == []
+    rows = [[at, 0.9, 0.3, 0, 2**31] for at in range(4)]
+    (tmp_path / "machine.json").write_text(json.dumps({"rows": rows}), encoding="utf-8")
+    drawn = {title: (unit, chart) for title, unit, chart in report_page._machine(mine)}
+    assert set(drawn) == {"CPU over time", "Memory in use over time"}
+    assert drawn["CPU over time"][1].series == ["all", "others"]

@@ -123,7 +123,7 @@ class Watch:
         self._cores = cores
         self._first = self._last = first
         self._worst = 0.0
-        self.last_share = 0.0
+        self.last_share: float | None = None
         self._waited: dict[int, float] = {}
 
     def add(self, reading: Reading | None) -> None:

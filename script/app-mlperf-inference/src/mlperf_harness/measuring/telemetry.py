@@ -111,9 +111,10 @@ class Monitor:
         times = cpu_times()
         busy, _ = shares(self._before, times)
         self._before = times
-        if busy is not None:
+        others = self._watch.last_share
+        if busy is not None and others is not None:
             used = (host.meminfo("MemTotal") or 0) - free if free else 0
-            row = (now - self._began, busy, self._watch.last_share, clock_mhz, float(used))
+            row = (now - self._began, busy, others, clock_mhz, float(used))
             self._course.append(row)
 
     def course(self) -> dict[str, Any]:

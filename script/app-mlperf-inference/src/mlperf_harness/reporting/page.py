@@ -49,6 +49,7 @@ class Part:
     by: str
     account: str
     problems: Sequence[tuple[str, Problem]]
+    machine: Sequence[tuple[str, str, charts.Chart]]
     charts: Sequence[tuple[str, str, charts.Chart]]
     logs: Sequence[tuple[str, str]]
     search: Sequence[tuple[str, ...]]
@@ -86,6 +87,7 @@ def _part(
         account=_account(run) if run else "",
         problems=[(_rule(p), p) for p in results.problems if p.scenario == result.scenario],
         charts=list(_charts(results, run, entries, precision)) if run else [],
+        machine=list(_machine(run)) if run else [],
         logs=list(_logs(results, result)),
         search=list(summary.tries(result.find)) if result.find else [],
         earlier=list(_compared(results, run, entries, precision)) if run else [],
@@ -137,7 +139,6 @@ def _charts(
     results: Results, run: PerformanceResult, entries: Sequence[Entry], precision: str
 ) -> Iterator[tuple[str, str, charts.Chart]]:
     yield from _course(results, run)
-    yield from _machine(run)
     name = configuration(results, run.scenario, precision)
     mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
     now = run.circumstances.measured_at
