@@ -41,6 +41,7 @@ from plain_loop import HARNESS, Case, measure_bare, roofline_shape  # isort: ski
 import mlperf_catalog as catalog
 import numpy as np
 import queue_limit
+import rate_search as search
 import reference_harness
 import yaml
 from mlperf_catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
@@ -49,7 +50,7 @@ from mlperf_harness.jobs import Request
 from mlperf_harness.measuring import detail_log, memory
 from mlperf_harness.session import find
 from mlperf_harness.settings import PERFORMANCE, ModelSpec, Overrides, RunSettings, Shape, Targets
-from mlperf_harness.tuning import search, targets
+from mlperf_harness.tuning import targets
 from mlperf_harness.tuning.profile import SpeedProfile
 
 # The figures to reach; see --check.

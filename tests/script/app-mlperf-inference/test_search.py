@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import rate_search as search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlperf_harness.session import find
-from mlperf_harness.tuning import search
-from mlperf_harness.tuning.search import Found, Try
+from rate_search import Found, Try
 
 FULL_S = 600.0
 

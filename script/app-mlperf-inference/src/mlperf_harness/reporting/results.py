@@ -13,6 +13,7 @@ from typing import Any
 
 from mlperf_catalog import Division, Scenario
 from mlperf_catalog.values import dataclass
+from rate_search import Try
 
 from .. import records
 from ..errors import HarnessError
@@ -20,7 +21,6 @@ from ..host import HostFacts
 from ..measuring.telemetry import Telemetry
 from ..measuring.verdict import Fault
 from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Shape, Targets
-from ..tuning.search import Try
 
 RESULT_FILE = "result.json"
 # What the machine did during a run, for pictures.

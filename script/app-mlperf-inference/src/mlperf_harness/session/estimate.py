@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import mlperf_catalog as catalog
+import rate_search as search
 from mlperf_catalog import MINIMUM_DURATION_MS, SERVER, Scenario
 
 from ..settings import ACCURACY, FIND, PERFORMANCE, SessionSettings
-from ..tuning import search, targets
+from ..tuning import targets
 from ..tuning.profile import SpeedProfile
 from ..wording import duration
 from . import find

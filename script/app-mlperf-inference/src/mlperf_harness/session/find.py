@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import rate_search as search
 from mlperf_catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, Scenario
+from rate_search import Effort, Found, Try
 
 from .. import records
 from ..measuring import detail_log
@@ -18,9 +20,8 @@ from ..measuring.telemetry import Monitor
 from ..measuring.verdict import Fault, laid_to
 from ..reporting.results import RESULT_FILE, FindResult, private_folder
 from ..settings import FIND, PERFORMANCE, SessionSettings, Targets
-from ..tuning import search, targets
+from ..tuning import targets
 from ..tuning.profile import SpeedProfile
-from ..tuning.search import Effort, Found, Try
 from ..tuning.store import quantity
 from ..wording import figures
 from .context import Context

@@ -1,20 +1,18 @@
-"""Looking for the highest rate at which Server queries are still answered in time.
+"""Looking for the highest rate at which queries are still answered in time.
 
 Nothing here runs anything: ``search`` is given a function that tries a rate. The share of late
 queries of one short run is a matter of luck, because late queries come in bursts. But its
 logarithm grows steeply and almost evenly with the rate, so a line through all tries tells the
 rate at which the share is just allowed far better than any single try.
+
+The harness finds the rate of Server so, the Triton client the highest one under a bound on p99.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-
-from mlperf_catalog.values import dataclass
-
-from ..records import WHEN_GIVEN
+from dataclasses import dataclass, field
 
 BRACKET, CLOSE, CONFIRM = "bracket", "close in", "confirm"
 
@@ -92,7 +90,7 @@ class Try:
     tail_ms: float | None
     seconds: float
     purpose: str
-    fell_behind: bool = field(default=False, metadata=WHEN_GIVEN)
+    fell_behind: bool = field(default=False, metadata={"when_given": True})
 
     @property
     def passed(self) -> bool:
