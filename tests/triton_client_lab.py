@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from support import ROOT
 
-SOURCES = [ROOT / "script" / name / "src" for name in ("get-triton-client",)]
+SOURCES = [ROOT / "script" / name / "src" for name in ("get-triton-client", "bench-triton-client")]
 for folder in SOURCES:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

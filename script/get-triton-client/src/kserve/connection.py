@@ -132,6 +132,10 @@ class Connection(ABC):
     def close(self) -> None:
         """End the connection."""
 
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Have a request that another thread waits for fail at once."""
+
     def infer(
         self,
         model: str,

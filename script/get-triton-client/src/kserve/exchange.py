@@ -97,6 +97,13 @@ class Exchange:
             self._socket.close()
             self._socket = None
 
+    def interrupt(self) -> None:
+        """Have a thread that sends or receives find the end of the connection."""
+        connection = self._socket
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def _ready(self) -> socket.socket:
         now = time.monotonic()
         if self._socket is not None and now - self._used > IDLE_S:

@@ -97,6 +97,10 @@ class HttpConnection(Connection):
         """End the connection."""
         self._exchange.close()
 
+    def interrupt(self) -> None:
+        """End the connection under the thread that waits for it."""
+        self._exchange.interrupt()
+
     def _split(self, reply: Reply) -> tuple[bytes, memoryview]:
         length = reply.fields.get(LENGTH)
         if length is None:

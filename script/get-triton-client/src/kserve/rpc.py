@@ -83,6 +83,10 @@ class GrpcConnection(Connection):
         """End the channel; it cannot be used again."""
         self._channel.close()
 
+    def interrupt(self) -> None:
+        """Cancel the call that is under way."""
+        self._channel.close()
+
     def _open(self) -> Any:
         options: list[tuple[str, Any]] = [
             ("grpc.max_send_message_length", -1),
@@ -154,6 +158,8 @@ class GrpcConnection(Connection):
         elif code == names.UNAVAILABLE:
             refused = ("refused", "resol", "Failed to connect", "No route")
             kind = "refused" if any(word in told for word in refused) else "reset"
+        elif code == names.CANCELLED:
+            kind = "reset"
         elif code in (names.INTERNAL, names.UNKNOWN) and "eserializ" in told:
             kind = "protocol"
         number = code.value[0] if kind == "status" else 0

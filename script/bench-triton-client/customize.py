@@ -1,0 +1,135 @@
+"""Hand the inputs to the program as its options; or put the program where it is wanted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import siblings
+from cmbench.lib.programs import run_program
+from cmbench.lib.yes_no import is_yes
+
+siblings.importable(__file__, "bench-triton-client", "get-triton-client", "app-mlperf-inference")
+
+from triton_bench.errors import BenchError  # noqa: E402
+from triton_bench.options import OPTIONS, Option, read  # noqa: E402
+
+PREFIX = "CM_TRITON_BENCH_"
+NAME = "triton-http-client.py"
+LIBRARY = "triton-http-client-lib"
+# What the program is made of; each lies in src of a script beside this one.
+PACKAGES = {
+    "triton_bench": "bench-triton-client",
+    "kserve": "get-triton-client",
+    "mlperf_pages": "app-mlperf-inference",
+    "rate_search": "app-mlperf-inference",
+}
+LAUNCHER = f'''#!/usr/bin/env python3
+"""Ask a model of Triton: is it there and right, and how fast is it? Needs Python 3.10 or newer."""
+import os
+import sys
+
+if sys.version_info < (3, 10):
+    sys.exit("{NAME} needs Python 3.10 or newer; this is %d.%d" % sys.version_info[:2])
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "{LIBRARY}"))
+try:
+    from triton_bench.session import main
+except ImportError as error:
+    sys.exit("{NAME} needs the folder {LIBRARY} beside it: %s" % error)
+sys.exit(main(sys.argv[1:]))
+'''
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    env = i["env"]
+    if env.get(f"{PREFIX}INSTALL_DIR"):
+        program = install(Path(env[f"{PREFIX}INSTALL_DIR"]).expanduser().absolute())
+        env[f"{PREFIX}PROGRAM"] = str(program)
+        print(f"installed: {program}")
+        return {"return": 0}
+    words = list(arguments(env))
+    check(words)
+    path = os.path.join(env["CM_TMP_RUN_DIR"], "arguments")
+    # A header may be a secret: only this user may read it, and the program removes it.
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write("".join(f"{word}\0" for word in words))
+    env[f"{PREFIX}ARGUMENTS"] = path
+    env[f"{PREFIX}ANSWER"] = os.path.join(env["CM_TMP_RUN_DIR"], "answer.json")
+    done = run_program(i, "measure")
+    tell(env)
+    return done
+
+
+def tell(env: MutableMapping[str, Any]) -> None:
+    """Hand on the figures; raises Error where the program has failed."""
+    with open(env[f"{PREFIX}ANSWER"], encoding="utf-8") as file:
+        answer = json.load(file)
+    if failure := answer.get("failure"):
+        raise Error(failure["kind"], failure["text"], hint=failure["hint"])
+    for name in ("rate", "p99_ms"):
+        if answer.get(name) is not None:
+            env[f"{PREFIX}RESULT_{name.upper()}"] = f"{answer[name]:.6g}"
+
+
+def check(words: list[str]) -> None:
+    """Raise Error for what the program would not understand, before anything is started."""
+    try:
+        read(words)
+    except BenchError as error:
+        raise Error("bad-value", str(error), hint=error.hint) from error
+
+
+def arguments(env: Mapping[str, Any]) -> Iterator[str]:
+    """The options of the program, out of the inputs that were given."""
+    for option in OPTIONS:
+        value = env.get(f"{PREFIX}{option.name.upper()}")
+        if option.name == "url" and not value:
+            grpc = env.get(f"{PREFIX}PROTOCOL") == "grpc"
+            value = env.get("CM_TRITON_SERVER_GRPC_URL" if grpc else "CM_TRITON_SERVER_URL")
+        if value not in (None, "", []):
+            yield from _words(option, value)
+
+
+def _words(option: Option, value: Any) -> Iterator[str]:
+    if option.takes == "yes":
+        if is_yes(value):
+            yield f"--{option.name}"
+        return
+    for each in value if isinstance(value, list) else [value]:
+        text = str(each)
+        if option.name == "input" and text not in ("random", "zero"):
+            text = os.path.abspath(os.path.expanduser(text))
+        yield f"--{option.name}={text}"
+
+
+def install(folder: Path) -> Path:
+    """The program in ``folder``, and beside it the folder of its modules; returns the program."""
+    library = folder / LIBRARY
+    part = folder / f"{LIBRARY}.{os.getpid()}.part"
+    old = folder / f"{LIBRARY}.{os.getpid()}.old"
+    scripts = Path(__file__).resolve().parents[1]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for package, script in PACKAGES.items():
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(scripts / script / "src" / package, part / package, ignore=ignore)
+        if library.exists():
+            library.rename(old)
+        part.rename(library)
+        launcher = folder / f"{NAME}.{os.getpid()}.part"
+        launcher.write_text(LAUNCHER, encoding="utf-8")
+        launcher.chmod(0o755)
+        launcher.replace(folder / NAME)
+    except OSError as error:
+        raise Error("not-writable", f"{folder}: {error.strerror}",
+                    hint="choose another --install_dir") from error  # fmt: skip
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    return folder / NAME

@@ -1,0 +1,16 @@
+#!/bin/bash
+set -euo pipefail
+
+scripts="$(dirname "${CM_TMP_CURRENT_SCRIPT_PATH}")"
+export PYTHONDONTWRITEBYTECODE=1
+for name in bench-triton-client get-triton-client app-mlperf-inference; do
+  PYTHONPATH="${scripts}/${name}/src${PYTHONPATH:+:${PYTHONPATH}}"
+done
+export PYTHONPATH
+
+# Words may hold anything but the byte that ends each.
+mapfile -d '' -t words <"${CM_TRITON_BENCH_ARGUMENTS}"
+rm -f -- "${CM_TRITON_BENCH_ARGUMENTS}"
+
+# The program takes this shell's place, so that a signal reaches it and not only the shell.
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m triton_bench "${words[@]}"

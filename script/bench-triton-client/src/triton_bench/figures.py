@@ -1,0 +1,54 @@
+"""Figures of latencies: what they are on average, how they spread, and their tail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .options import PERCENTILES
+
+MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds; ``percentiles`` has pairs of a percentile and its value."""
+
+    count: int
+    min: float
+    mean: float
+    std: float
+    max: float
+    percentiles: tuple[tuple[float, float], ...]
+
+    def percentile(self, wanted: float) -> float:
+        """One of ``percentiles``."""
+        return dict(self.percentiles)[wanted]
+
+
+def latency(nanoseconds: Sequence[int], also: float = 99.0) -> Latency | None:
+    """The figures of latencies in ns, None without any; ``also`` is a further percentile."""
+    if not nanoseconds:
+        return None
+    ordered = sorted(nanoseconds)
+    count = len(ordered)
+    mean = math.fsum(ordered) / count
+    spread = math.sqrt(math.fsum((each - mean) ** 2 for each in ordered) / count)
+    wanted = sorted({*PERCENTILES, also})
+    return Latency(
+        count,
+        ordered[0] / MS,
+        mean / MS,
+        spread / MS,
+        ordered[-1] / MS,
+        tuple((each, percentile(ordered, each) / MS) for each in wanted),
+    )
+
+
+def percentile(ordered: Sequence[float], wanted: float) -> float:
+    """A percentile of ascending values, on a line between two of them as NumPy has it."""
+    place = (len(ordered) - 1) * wanted / 100
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

@@ -1,0 +1,343 @@
+"""The command line: guide 003's flags, and what perf_analyzer has beside them.
+
+One table says everything of an option; the script's ``meta.yaml`` names the same ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .errors import UsageError
+
+# What typesetting makes of a hyphen.
+DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+ENDLESS = 1e7
+DEFAULT_URLS = {"http": "localhost:8000", "grpc": "localhost:8001"}
+FILES = ("json", "csv", "markdown", "html")
+MEASURING = ("rate", "concurrency", "duration", "count", "until_stable", "search_p99_ms", *FILES)
+PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A flag: its name, what it takes (``yes`` for nothing), and what it is for."""
+
+    name: str
+    takes: str
+    desc: str
+    default: str = ""
+    short: str = ""
+    choices: tuple[str, ...] = ()
+    repeats: bool = False
+
+
+OPTIONS = (
+    Option("model_name", "name", "The model to ask", short="m"),
+    Option("model_version", "name", "Its version; the server's choice without one"),
+    Option("batch_size", "count", "Samples in a request", "1", short="b"),
+    Option("benchmark", "yes", "Measure; without it one request is sent and checked", short="k"),
+    Option("limit", "seconds", "How long to measure", "60", short="l"),
+    Option("num_threads", "count", "Threads, each with one request in flight", "1", short="t"),
+    Option("url", "text", "Where the server is: HOST:PORT, or a URL with its scheme"),
+    Option("protocol", "text", "How to talk to it", "http", choices=("http", "grpc")),
+    Option("shared_memory", "text", "Where tensors lie", "none", choices=("none", "system")),
+    Option("input", "text", "random, zero, or a file: .npy, .npz, .json, or raw bytes", "random"),
+    Option("shape", "text", "INPUT:D1,D2 where the model leaves lengths open", repeats=True),
+    Option("seed", "count", "Of random inputs and random arrivals", "0"),
+    Option("golden", "text", "A file (.npz, .npy, .json) of the outputs that are right"),
+    Option("tolerance", "number", "How far an output may be from it, also relatively", "1e-5"),
+    Option("concurrency", "range", "Requests in flight: N, a list N,M, or a range FIRST:LAST:STEP"),
+    Option("rate", "range", "Requests per second, whatever the server does: as --concurrency"),
+    Option(
+        "distribution", "text", "How they arrive", "constant",
+        choices=("constant", "poisson", "burst"),
+    ),
+    Option("burst_size", "count", "How many arrive at once, with --distribution=burst", "8"),
+    Option("connections", "count", "The most requests in flight with --rate", "32"),
+    Option("duration", "seconds", "The same as --limit"),
+    Option("count", "count", "Stop after so many requests"),
+    Option("until_stable", "number", "Stop when three windows differ by at most so many percent"),
+    Option("window", "seconds", "How long a window of --until_stable is", "5"),
+    Option("warmup", "text", "Before measuring: N requests, or Ns for seconds", "1"),
+    Option("percentile", "number", "Which percentile of the latency is looked at first", "99"),
+    Option("search_p99_ms", "number", "Find the highest rate whose p99 is below so many ms"),
+    Option("timeout", "seconds", "The longest that a request may take", "60"),
+    Option("header", "text", "NAME:VALUE, sent with every request", repeats=True),
+    Option("tls_ca", "text", "A file of certificates to trust in place of the system's"),
+    Option(
+        "compression", "text", "Of requests and answers", "none",
+        choices=("none", "gzip", "deflate"),
+    ),
+    Option("json", "file", "Write the results there"),
+    Option("csv", "file", "Write a line for each measurement there"),
+    Option("markdown", "file", "Write a page there"),
+    Option("html", "file", "Write a page with charts there; needs Jinja2"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was asked for; lengths of time in seconds, ``loads`` in requests in flight or 1/s."""
+
+    model: str
+    version: str
+    batch: int
+    benchmark: bool
+    seconds: float
+    url: str
+    protocol: str
+    shared_memory: str
+    source: str
+    shapes: dict[str, tuple[int, ...]]
+    seed: int
+    golden: str
+    tolerance: float
+    loads: tuple[float, ...]
+    open_loop: bool
+    distribution: str
+    burst: int
+    connections: int
+    count: int
+    stable_percent: float
+    window: float
+    warmup_requests: int
+    warmup_seconds: float
+    percentile: float
+    search_ms: float
+    timeout: float
+    headers: tuple[tuple[str, str], ...]
+    tls_ca: str
+    compression: str
+    files: dict[str, str]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options of the table."""
+    made = _Parser(
+        prog="triton-http-client.py",
+        description="Ask a model of Triton, or of another server with KServe's protocol: is it "
+        "there and right, and with --benchmark, how fast is it?",
+        allow_abbrev=False,
+    )
+    for option in OPTIONS:
+        names = [f"-{option.short}"] * bool(option.short) + [f"--{option.name}"]
+        text = option.desc + (f" ({option.default})" if option.default else "")
+        extra: dict[str, Any] = {}
+        if option.takes == "yes":
+            extra = {"action": "store_true"}
+        elif option.name == "until_stable":
+            extra = {"nargs": "?", "const": "10", "metavar": "PERCENT"}
+        elif option.repeats:
+            extra = {"action": "append", "metavar": option.takes.upper()}
+        else:
+            extra = {"metavar": "|".join(option.choices) or option.takes.upper()}
+        made.add_argument(*names, dest=option.name, help=text.replace("%", "%%"), **extra)
+    return made
+
+
+def read(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """What is asked for, and notes on how it was understood; raises UsageError."""
+    words, notes = understood(arguments)
+    made = parser()
+    told, rest = made.parse_known_args(words)
+    if rest:
+        known = [f"--{option.name}" for option in OPTIONS]
+        near = difflib.get_close_matches(rest[0].partition("=")[0], known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "--help names all"
+        raise UsageError(f'"{rest[0]}" is no option', hint=hint)
+    return settings(vars(told)), notes
+
+
+def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments with hyphens in place of typographic dashes, and what was replaced."""
+    words, notes = [], []
+    for word in arguments:
+        name, mark, value = word.partition("=")
+        bare = name.lstrip(DASHES + "-")
+        flag = bare.replace("-", "_")
+        read_as = ("-" if len(flag) == 1 else "--") + flag
+        if name[:1] in tuple(DASHES) or (name[:1] == "-" and name[1:2] in tuple(DASHES)):
+            notes.append(f"{name} has a typographic dash; it is read as {read_as}")
+            words.append(read_as + mark + value)
+        elif name.startswith("--") and bare:
+            words.append(f"--{flag}{mark}{value}")
+        else:
+            words.append(word)
+    return words, notes
+
+
+def settings(told: dict[str, Any]) -> Settings:
+    """The values of the options; raises UsageError where one makes no sense."""
+    given = {name: value for name, value in told.items() if value not in (None, "")}
+    _contradictions(given)
+    read = _Values({option.name: option.default for option in OPTIONS} | given)
+    by_rate = "rate" in given
+    loads = "rate" if by_rate else "concurrency" if "concurrency" in given else "num_threads"
+    warm_requests, warm_seconds = _warmup(read.text("warmup"))
+    return Settings(
+        model=read.text("model_name"),
+        version=read.text("model_version"),
+        batch=read.whole("batch_size"),
+        benchmark=_measures(given),
+        seconds=_longest(given, read.seconds),
+        url=read.text("url") or DEFAULT_URLS[read.text("protocol")],
+        protocol=read.text("protocol"),
+        shared_memory=read.text("shared_memory"),
+        source=read.text("input"),
+        shapes=dict(_shape(text) for text in read.several("shape")),
+        seed=read.whole("seed", 0),
+        golden=read.text("golden"),
+        tolerance=read.number("tolerance"),
+        loads=tuple(load_points(read.text(loads), loads, whole=not by_rate)),
+        open_loop=by_rate,
+        distribution=read.text("distribution"),
+        burst=read.whole("burst_size"),
+        connections=read.whole("connections"),
+        count=read.whole("count"),
+        stable_percent=read.number("until_stable"),
+        window=read.seconds("window"),
+        warmup_requests=warm_requests,
+        warmup_seconds=warm_seconds,
+        percentile=read.number("percentile", 100),
+        search_ms=read.number("search_p99_ms"),
+        timeout=read.seconds("timeout"),
+        headers=tuple(_header(text) for text in read.several("header")),
+        tls_ca=read.text("tls_ca"),
+        compression=read.text("compression"),
+        files={name: given[name] for name in FILES if name in given},
+    )
+
+
+class _Values:
+    """The options' texts, read as what they are; one that was not given is nothing."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+        for option in OPTIONS:
+            if option.choices and values[option.name] not in option.choices:
+                known = ", ".join(option.choices)
+                raise UsageError(f"--{option.name}={values[option.name]} is none of {known}")
+        if not values["model_name"]:
+            raise UsageError("no model is named", hint="-m NAME")
+
+    def text(self, name: str) -> str:
+        """As it was given."""
+        found: str = self._values[name]
+        return found
+
+    def several(self, name: str) -> list[str]:
+        """Of an option that can be repeated."""
+        return list(self._values[name] or ())
+
+    def whole(self, name: str, least: int = 1) -> int:
+        """A whole number; 0 for none."""
+        text = self.text(name)
+        return int(as_number(f"--{name}", text, least, whole=True)) if text else 0
+
+    def number(self, name: str, most: float = math.inf) -> float:
+        """A number that is not negative; 0 for none."""
+        text = self.text(name)
+        return as_number(f"--{name}", text, 0, most) if text else 0.0
+
+    def seconds(self, name: str) -> float:
+        """A time that is one."""
+        found = self.number(name, ENDLESS)
+        if not found:
+            raise UsageError(f"--{name}=0 is no time")
+        return found
+
+
+def _contradictions(given: dict[str, Any]) -> None:
+    pairs = (
+        ("rate", "concurrency"),
+        ("rate", "num_threads"),
+        ("concurrency", "num_threads"),
+        ("duration", "limit"),
+        ("count", "until_stable"),
+        ("search_p99_ms", "rate"),
+        ("search_p99_ms", "count"),
+        ("search_p99_ms", "until_stable"),
+    )
+    for one, other in pairs:
+        if one in given and other in given:
+            raise UsageError(f"--{one} and --{other} contradict each other", hint="leave out one")
+
+
+def _longest(given: dict[str, Any], seconds: Callable[[str], float]) -> float:
+    """Where something else ends a measurement, time does so only when it was given."""
+    if ("count" in given or "until_stable" in given) and not {"limit", "duration"} & set(given):
+        return ENDLESS
+    return seconds("duration" if "duration" in given else "limit")
+
+
+def _measures(given: dict[str, Any]) -> bool:
+    """Options that make sense only where something is measured ask for it."""
+    return bool(given.get("benchmark")) or any(name in given for name in MEASURING)
+
+
+def as_number(
+    name: str, text: str, least: float, most: float = math.inf, *, whole: bool = False
+) -> float:
+    """``text`` as a number within bounds; raises UsageError."""
+    try:
+        value = int(text) if whole else float(text)
+    except ValueError:
+        kind = "whole number" if whole else "number"
+        raise UsageError(f"{name}={text} is no {kind}") from None
+    if not math.isfinite(value) or not least <= value <= most:
+        bounds = f"at least {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
+        raise UsageError(f"{name}={text} is not {bounds}")
+    return value
+
+
+def load_points(text: str, name: str, *, whole: bool) -> list[float]:
+    """``4``, ``1,2,8``, ``1:16`` or ``100:1000:100``; raises UsageError."""
+    if ":" not in text:
+        return [as_number(f"--{name}", part, 1 if whole else 1e-3, whole=whole)
+                for part in text.split(",")]  # fmt: skip
+    parts = text.split(":")
+    if len(parts) > 3:
+        raise UsageError(f"--{name}={text} is not FIRST:LAST:STEP")
+    bounds = [as_number(f"--{name}", part, 1 if whole else 1e-3, whole=whole) for part in parts]
+    first, last, step = (bounds + [1.0])[:3]
+    if last < first or (last - first) / step > 1000:
+        raise UsageError(f"--{name}={text} is not an ascending range of at most 1,000 steps")
+    count = int((last - first) / step + 1e-9) + 1
+    return [first + place * step for place in range(count)]
+
+
+def _warmup(text: str) -> tuple[int, float]:
+    if text.endswith("s"):
+        return 0, as_number("--warmup", text[:-1], 0)
+    return int(as_number("--warmup", text, 0, whole=True)), 0.0
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, colon, sizes = text.rpartition(":")
+    if not colon or not name or not re.fullmatch(r"\d+(,\d+)*", sizes):
+        raise UsageError(f"--shape={text} is not INPUT:D1,D2")
+    return name, tuple(int(size) for size in sizes.split(","))
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise UsageError(f"--header={text} is not NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def say(text: str) -> None:
+    """A note on standard error: standard output is guide 003's."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,244 @@
+"""The results of one measurement, out of what threads recorded and counters said."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from . import figures
+from .figures import Latency
+from .load import Failure, Record
+from .machine import Moment
+from .server import ServerShare
+
+# Above these, the client is suspected to be the limit.
+OUTSIDE = 0.05
+BUSY = 0.9
+LATE_MS = 1.0
+STOLEN = 0.05
+BINS = 40
+SLICES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What to send: in a closed loop ``size`` requests in flight, else so many a second.
+
+    Requests that took more than ``bound_ms`` are counted.
+    """
+
+    size: float
+    open_loop: bool
+    seconds: float
+    count: int = 0
+    stable: bool = False
+    bound_ms: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """What one thread did; ``rate`` is in samples/s, as guide 003 has it."""
+
+    requests: int
+    seconds: float
+    rate: float
+    latency: Latency | None
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Processors that client and server were using, and what else went on here.
+
+    ``outside`` is the share of the threads' time that no request was under way; ``server`` is None
+    where the server is another user's or elsewhere; ``stolen`` is in processors.
+    """
+
+    client: float
+    server: float | None
+    outside: float
+    stolen: float
+    load_before: float | None
+    load_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A histogram of latencies in ms, and slices of time: s, requests/s, and a percentile in ms."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    timeline: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measurement; ``late`` is by how much requests were sent after they were due (ms)."""
+
+    load: Load
+    begun_at: float
+    seconds: float
+    requests: int
+    rate: float
+    samples_rate: float
+    failures: Mapping[str, int]
+    examples: Mapping[str, str]
+    unsent: int
+    over: int
+    stopped: str
+    latency: Latency | None
+    late: Latency | None
+    threads: tuple[Thread, ...]
+    server: ServerShare | None
+    costs: Costs
+    shape: Shape
+
+    @property
+    def failed(self) -> int:
+        """How many requests failed, whatever the kind."""
+        return sum(self.failures.values())
+
+    @property
+    def scheduled(self) -> int:
+        """How many requests there should have been."""
+        return self.requests + self.failed + self.unsent
+
+    @property
+    def tail_ms(self) -> float:
+        """The 99th percentile of the latency; infinite where nothing was answered."""
+        return self.latency.percentile(99.0) if self.latency else math.inf
+
+
+# Of an answered request, in ns: due, sent, answered.
+Times = tuple[int, int, int]
+
+
+def kept(records: Sequence[Record], since: int) -> list[Times]:
+    """The requests that were answered after ``since``, in the order of their answers."""
+    found = [
+        times
+        for record in records
+        for times in zip(record.due, record.start, record.done, strict=True)
+        if times[2] >= since
+    ]
+    return sorted(found, key=lambda times: times[2])
+
+
+def thread(record: Record, batch: int, percentile: float) -> Thread:
+    """The figures of one thread."""
+    count, seconds = len(record.due), max((record.end - record.begin) / 1e9, 1e-9)
+    found = figures.latency(record.latencies(), percentile)
+    return Thread(count, seconds, count * batch / seconds, found)
+
+
+def counted(failures: Sequence[Failure]) -> tuple[dict[str, int], dict[str, str]]:
+    """Failures by kind, and the first of each."""
+    first = {each.kind: each.message for each in reversed(failures)}
+    return dict(Counter(each.kind for each in failures)), first
+
+
+def costs(records: Sequence[Record], before: Moment, after: Moment) -> Costs:
+    """Processors in use between two moments."""
+    waited = max(after.at - before.at, 1e-9)
+    server = None
+    if before.server_cpu is not None and after.server_cpu is not None:
+        server = (after.server_cpu - before.server_cpu) / waited
+    there = sum(record.end - record.begin for record in records)
+    busy = sum(
+        done - sent
+        for record in records
+        for sent, done in zip(record.start, record.done, strict=True)
+    )
+    failed = any(record.failures for record in records)
+    return Costs(
+        client=(after.own_cpu - before.own_cpu) / waited,
+        server=server,
+        outside=0.0 if failed or not there else max(0.0, 1 - busy / there),
+        stolen=max(0.0, (after.stolen - before.stolen) / waited),
+        load_before=before.load,
+        load_after=after.load,
+    )
+
+
+def shape(times: Sequence[Times], begin: int, percentile: float) -> Shape:
+    """What charts are drawn from."""
+    latencies = [(done - due) / 1e6 for due, _, done in times]
+    edges, counts = histogram(latencies)
+    return Shape(edges, counts, timeline(times, begin, percentile))
+
+
+def histogram(values: Sequence[float]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Even steps of the logarithm from the smallest to the largest value."""
+    if not values:
+        return (), ()
+    low, high = max(min(values), 1e-6), max(values)
+    high = max(high, low * 1.01)
+    width = math.log(high / low) / BINS
+    counts = [0] * BINS
+    for value in values:
+        counts[min(BINS - 1, int(math.log(max(value, low) / low) / width))] += 1
+    return tuple(low * math.exp(width * place) for place in range(BINS + 1)), tuple(counts)
+
+
+def timeline(
+    times: Sequence[Times], begin: int, percentile: float
+) -> tuple[tuple[float, float, float], ...]:
+    """Slices of equal length, at least as many requests each as a percentile can be told of."""
+    if not times:
+        return ()
+    span = max(times[-1][2] - begin, 1)
+    count = max(1, min(SLICES, len(times) // 20))
+    slices: list[list[float]] = [[] for _ in range(count)]
+    for due, _, done in times:
+        slices[min(count - 1, (done - begin) * count // span)].append((done - due) / 1e6)
+    step = span / count / 1e9
+    return tuple(
+        (
+            round((place + 0.5) * step, 4),
+            len(each) / step,
+            figures.percentile(sorted(each), percentile) if each else 0.0,
+        )
+        for place, each in enumerate(slices)
+    )
+
+
+def warnings(point: Point, cores: int) -> list[str]:
+    """What a reader must know before believing the figures."""
+    found, at = [], point.costs
+    if not point.load.open_loop and at.outside > OUTSIDE:
+        found.append(
+            f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
+            "the threads' time"
+        )
+    if at.client > BUSY:
+        found.append(
+            f"the client is the limit: it uses {at.client:.2f} processors of the one it can"
+        )
+    if point.late and point.late.percentile(99.0) > LATE_MS:
+        found.append(
+            f"requests were sent late: p99 {point.late.percentile(99.0):.2f} ms; latency counts it"
+        )
+    if point.unsent:
+        found.append(
+            f"{point.unsent} requests were due and never sent: --connections were all busy"
+        )
+    found += _machine(point, cores)
+    share = point.server
+    if share and share.requests > point.requests + point.failed + len(point.threads):
+        found.append(f"the server answered {share.requests} requests: others were asking too")
+    return found
+
+
+def _machine(point: Point, cores: int) -> list[str]:
+    at, found = point.costs, []
+    if at.stolen > STOLEN:
+        found.append(f"other virtual machines had {at.stolen:.2f} processors of this one")
+    if at.load_before is not None and at.load_before > cores:
+        found.append(f"the machine was busy before: load {at.load_before:g} on {cores} cores")
+    if at.server is not None and at.client + at.server > BUSY * cores:
+        used = f"{at.client:.2f} and {at.server:.2f}"
+        found.append(
+            f"client and server used {used} of {cores} cores: they were in each other's way"
+        )
+    return found

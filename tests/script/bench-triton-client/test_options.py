@@ -1,0 +1,110 @@
+"""The command line: guide 003's as it stands, dashes of typesetting, and what makes no sense."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from triton_bench.errors import UsageError
+from triton_bench.options import DASHES, ENDLESS, OPTIONS, Settings, load_points, read
+
+from support import ROOT
+
+META = yaml.safe_load((ROOT / "script/bench-triton-client/meta.yaml").read_text(encoding="utf-8"))
+MODEL = "rn50-16neuroncores-default"
+GUIDE = f"--model_name {MODEL} --batch_size 16 --benchmark --limit 30 --num_threads 2"
+
+
+def asked(line: str) -> Settings:
+    return read(shlex.split(line))[0]
+
+
+def test_the_line_of_the_guide_is_understood() -> None:
+    found = asked(GUIDE)
+    assert (found.model, found.batch) == ("rn50-16neuroncores-default", 16)
+    assert (found.benchmark, found.seconds, found.loads) == (True, 30, (2.0,))
+    assert (found.url, found.open_loop) == ("localhost:8000", False)
+    assert asked("-m rn50-16neuroncores-default -b 16 -k -l 30 -t 2") == found
+    assert asked("-m m -b 4 -t 1").seconds == 60
+
+
+@given(st.text(DASHES + "-", min_size=1, max_size=3).filter(lambda t: set(t) & set(DASHES)))
+def test_dashes_of_typesetting_are_understood_and_named(dashes: str) -> None:
+    words = [f"{dashes}benchmark", f"{dashes}m", "x", f"{dashes}limit=5"]
+    found, notes = read(words)
+    assert (found.benchmark, found.model, found.seconds) == (True, "x", 5)
+    assert len(notes) == 3
+    assert notes[0] == f"{dashes}benchmark has a typographic dash; it is read as --benchmark"
+
+
+def test_values_are_left_as_they_are() -> None:
+    found, notes = read(["-m", "x", "--header", "X: --a\u2013b", "--shape", "i:1,2"])
+    assert found.headers == (("X", "--a\u2013b"),)
+    assert found.shapes == {"i": (1, 2)}
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "no model"),
+        ("-m x --limitt 5", "did you mean --limit?"),
+        ("-m x --limit 0", "no time"),
+        ("-m x --limit soon", "no number"),
+        ("-m x --limit nan", "at least"),
+        ("-m x -b 0", "at least 1"),
+        ("-m x -b 1.5", "no whole number"),
+        ("-m x --protocol ftp", "none of http, grpc"),
+        ("-m x --rate 5 -t 2", "contradict"),
+        ("-m x --rate 0", "at least"),
+        ("-m x --concurrency 4:1", "ascending"),
+        ("-m x --concurrency 1:2:3:4", "FIRST:LAST:STEP"),
+        ("-m x --concurrency 1:2:0", "at least"),
+        ("-m x --shape i", "INPUT:D1,D2"),
+        ("-m x --header a", "NAME:VALUE"),
+        ("-m x --percentile 101", "at most 100"),
+        ("-m x --count 5 --until_stable", "contradict"),
+        ("-m x --search_p99_ms 5 --rate 3", "contradict"),
+        ("-m x y", "is no option"),
+        ("-m", "expected one argument"),
+    ],
+)
+def test_what_makes_no_sense_is_one_message(line: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(shlex.split(line))
+    assert words in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("4", [4]),
+        ("1,2,8", [1, 2, 8]),
+        ("1:4", [1, 2, 3, 4]),
+        ("10:30:10", [10, 20, 30]),
+        ("10:35:10", [10, 20, 30]),
+    ],
+)
+def test_loads_are_numbers_lists_and_ranges(text: str, points: list[float]) -> None:
+    assert load_points(text, "rate", whole=False) == points
+
+
+def test_time_ends_a_measurement_unless_something_else_does() -> None:
+    assert asked("-m x --count 10").seconds == ENDLESS
+    assert asked("-m x --until_stable").stable_percent == 10
+    assert asked("-m x --count 10 -l 5").seconds == 5
+    assert asked("-m x --duration 7").benchmark
+    assert asked("-m x --protocol grpc").url == "localhost:8001"
+    assert (asked("-m x --warmup 2.5s").warmup_seconds, asked("-m x").warmup_requests) == (2.5, 1)
+
+
+def test_the_script_has_an_input_for_every_option() -> None:
+    inputs = {option.name for option in OPTIONS} | {"install_dir"}
+    assert set(META["input_mapping"]) == set(META["input_description"]) == inputs
+    for option in OPTIONS:
+        described = META["input_description"][option.name]
+        assert described.get("choices", []) == list(option.choices)
+        assert str(described.get("default", "")) == option.default
