@@ -9,6 +9,7 @@ it is told otherwise, so whoever makes the next region unregisters those of proc
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import mmap
 import os
@@ -99,6 +100,10 @@ def _reserve(size: int) -> int:
     except OSError as error:
         raise KserveError("memory", f"no shared memory in {SHM}: {error.strerror}") from error
     try:
+        # Asked first: a request for all of a large memory would push other programs out of it.
+        room = os.fstatvfs(descriptor)
+        if room.f_bavail * room.f_frsize < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
         os.close(descriptor)

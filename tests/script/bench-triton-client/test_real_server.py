@@ -1,0 +1,235 @@
+"""The client against a real Triton: guide 003's lines, transports, killed clients and servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kserve import KserveError, Region, connect
+from triton_server import server
+from triton_server.server import Server
+from triton_server.wanted import Wanted
+
+import triton_lab
+from support import Finished, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_index, pytest.mark.quiet]
+
+RN50 = "rn50-16neuroncores-default"
+CONFIG = """
+name: "{name}" backend: "python" max_batch_size: 64
+input [ {{ name: "{input}" data_type: TYPE_FP32 dims: [{dims}] }} ]
+output [ {{ name: "{output}" data_type: TYPE_FP32 dims: [{out}] }} ]
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
+"""
+PROGRAM = """
+import time
+import numpy as np
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb.get_input_tensor_by_name(request, "{input}").as_numpy()
+            y = {code}
+            answers.append(pb.InferenceResponse([pb.Tensor("{output}", y)]))
+        return answers
+"""
+# Name, input, its shape, output, its shape, what is computed.
+FIRST = "np.ascontiguousarray(x.reshape(len(x), -1)[:, :10])"
+MODELS = (
+    (RN50, "input", "224, 224, 3", "output", "10", FIRST),
+    ("echo", "INPUT__0", "-1", "OUTPUT__0", "-1", "x"),
+    ("nan", "INPUT__0", "4", "OUTPUT__0", "4", "x * np.float32('nan')"),
+    ("short", "INPUT__0", "4", "OUTPUT__0", "4", "np.ascontiguousarray(x[:, :3])"),
+)  # fmt: skip
+
+
+def write_models(folder: Path) -> None:
+    for name, given, dims, output, out, code in MODELS:
+        (folder / name / "1").mkdir(parents=True)
+        (folder / name / "config.pbtxt").write_text(
+            CONFIG.format(name=name, input=given, dims=dims, output=output, out=out)
+        )
+        program = PROGRAM.format(input=given, output=output, code=code)
+        (folder / name / "1" / "model.py").write_text(program)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("served")
+    write_models(folder / "models")
+    wanted = Wanted(str(triton_lab.installed().launcher), str(folder / "models"))
+    with server.running(wanted, folder / "server") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program as ``--install_dir`` puts it somewhere, without this repository."""
+    folder = tmp_path_factory.mktemp("installed")
+    home = triton_lab.installed().home
+    home.cm("run", "script", "--tags=bench,triton-client", f"--install_dir={folder}").ok()
+    return folder / "triton-http-client.py"
+
+
+def client(program: Path, line: str, **more: object) -> Finished:
+    # Not of this process's packages: it needs nothing but Python.
+    words = [sys.executable, "-I", str(program), *line.split()]
+    return run(words, cwd=program.parent, timeout=60, **more)
+
+
+NUMBER = r"\d+(\.\d+)?(e-\d+)?"
+GUIDE = rf"""PASS: {RN50}
+##### Model inference time in ms: {NUMBER}
+##### WARMUP COMPLETE, NOW DO BENCHMARK #####
+##### Model name: {RN50}, Batch size: 16
+RUN Thread 0 for 0:00:02 seconds
+RUN Thread 1 for 0:00:02 seconds
+>>> Running 2 threads
+Thread 0: Completed \d+ http requests in {NUMBER} seconds.
+Thread 0 Throughput per second: {NUMBER}
+Thread 0 Latency p50 in ms: {NUMBER}
+Thread 0 Latency p75 in ms: {NUMBER}
+Thread 0 Latency p95 in ms: {NUMBER}
+Thread 0 Latency p99 in ms: {NUMBER}
+Thread 1: Completed \d+ http requests in {NUMBER} seconds.
+Thread 1 Throughput per second: {NUMBER}
+Thread 1 Latency p50 in ms: {NUMBER}
+Thread 1 Latency p75 in ms: {NUMBER}
+Thread 1 Latency p95 in ms: {NUMBER}
+Thread 1 Latency p99 in ms: {NUMBER}
+"""
+
+
+def test_the_guide_line_by_line(served: Server, program: Path) -> None:
+    line = f"--model_name {RN50} --batch_size 16 \u2014-benchmark --limit 2 \u2014-num_threads 2"
+    done = client(program, f"{line} --url {served.url}").ok()
+    lines = done.stdout.splitlines()
+    for wanted, is_ in zip(GUIDE.splitlines(), lines, strict=False):
+        assert re.fullmatch(wanted, is_), f"{is_!r} in place of {wanted!r}"
+    assert "\u2014-benchmark has a typographic dash; it is read as --benchmark" in done.stderr
+    alone = client(
+        program,
+        f"--model_name {RN50} --batch_size 16 --limit 30 --num_threads 1 --url {served.url}",
+    ).ok()
+    first, second, third = alone.stdout.splitlines()
+    assert (first, second) == (f"Model name = {RN50}, batch size = 16", f"PASS: {RN50}")
+    assert re.fullmatch(rf"##### Model inference time in ms: {NUMBER}", third)
+
+
+@pytest.mark.parametrize("memory", ["none", "system"])
+@pytest.mark.parametrize("load", ["--concurrency 2", "--rate 100 --distribution poisson"])
+def test_figures_are_those_of_the_server(
+    served: Server, program: Path, tmp_path: Path, memory: str, load: str
+) -> None:
+    files = {kind: tmp_path / f"out.{kind}" for kind in ("json", "csv", "markdown")}
+    line = f"-m echo -b 4 --shape INPUT__0:100 --duration 1 --shared_memory {memory} {load}"
+    words = " ".join(f"--{kind} {path}" for kind, path in files.items())
+    client(program, f"{line} {words} --url {served.url}").ok()
+    told = json.loads(files["json"].read_text())
+    (point,) = told["points"]
+    assert point["requests"] == point["server"]["requests"] == point["latency"]["count"] > 10
+    assert point["server"]["samples"] == 4 * point["requests"]
+    assert [batch["size"] for batch in point["server"]["batches"]] == [4]
+    assert point["server"]["total_ms"] < point["latency"]["mean"]
+    assert not point["failures"]
+    assert point["costs"]["server"] > 0
+    assert len(files["csv"].read_text().splitlines()) == 2
+    assert "| server: queue |" in files["markdown"].read_text()
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("kserve-")]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("-m nan", "no finite"),
+        ("-m short", "shape [1, 3], not [1, 4]"),
+        ("-m echo", "--shape=INPUT__0:N"),
+        ("-m echoo", "did you mean echo?"),
+        ("-m echo -b 65 --shape INPUT__0:1", "at most 64"),
+        ("-m echo --model_version 7 --shape INPUT__0:1", "7"),
+    ],
+)
+def test_a_model_that_is_not_right_is_no_pass(
+    served: Server, program: Path, line: str, words: str
+) -> None:
+    done = client(program, f"{line} --url {served.url} --benchmark --limit 1")
+    assert done.status == 1
+    assert words in done.stderr
+    assert "WARMUP" not in done.stdout
+
+
+def test_the_highest_rate_under_a_bound_is_found(
+    served: Server, program: Path, tmp_path: Path
+) -> None:
+    line = f"-m echo --shape INPUT__0:10 --search_p99_ms 500 --duration 0.3 --url {served.url}"
+    done = client(program, f"{line} --json {tmp_path / 'out.json'} --connections 4")
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert len(told["tries"]) > 1, done.stderr
+    assert "Highest rate with p99 below 500 ms" in done.stdout
+
+
+def test_a_killed_client_leaves_no_shared_memory(served: Server, program: Path) -> None:
+    line = "-m echo -b 64 --shape INPUT__0:20000 --shared_memory system --duration 30"
+    words = [sys.executable, str(program), *line.split(), "--url", served.url]
+    count = int(os.environ.get("CMBENCH_KILLS", "6"))
+    for number in range(count):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.25 + 0.6 * number / count)
+        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
+        assert process.wait(20) in (-signal.SIGKILL, -signal.SIGINT, 130)
+    deadline = time.monotonic() + 5
+    while left := [name for name in os.listdir("/dev/shm") if name.startswith("kserve-")]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+    with connect(served.url) as connection:
+        # The next one to make a region has the server forget those of the dead.
+        Region(connection, 4096).close()
+        assert not connection.regions()
+
+
+def test_models_are_loaded_described_and_refused(served: Server) -> None:
+    with connect(served.url) as connection:
+        assert connection.server().name == "triton"
+        assert connection.live()
+        assert connection.ready("echo")
+        assert not connection.ready("none")
+        assert {each.name for each in connection.index()} == {model[0] for model in MODELS}
+        assert connection.model(RN50).inputs[0].shape == (-1, 224, 224, 3)
+        assert connection.config("echo")["max_batch_size"] == 64
+        with pytest.raises(KserveError) as caught:
+            connection.load("none")
+    assert caught.value.kind == "status"
+
+
+def test_a_server_that_dies_is_counted(program: Path, tmp_path: Path) -> None:
+    write_models(tmp_path / "models")
+    for name in (RN50, "nan", "short"):
+        shutil.rmtree(tmp_path / "models" / name)
+    wanted = Wanted(str(triton_lab.installed().launcher), str(tmp_path / "models"))
+    line = f"-m echo --shape INPUT__0:10 --concurrency 2 --duration 4 --json {tmp_path}/o.json"
+    with server.running(wanted, tmp_path / "server") as found:
+        words = [sys.executable, str(program), *line.split(), "--url", found.url]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        while "WARMUP" not in process.stdout.readline():
+            pass
+        time.sleep(1)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    told = json.loads((tmp_path / "o.json").read_text())["points"][0]
+    assert told["requests"] > 0
+    assert set(told["failures"]) <= {"refused", "reset", "status"}
+    assert told["failures"]["refused"] > 0
+    assert "requests failed" in err
