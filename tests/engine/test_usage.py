@@ -195,3 +195,28 @@ def way(*choices: str) -> dict[str, Any]:
         "input_mapping": {"way": "WAY"},
         "input_description": {"way": {"desc": "how", "choices": list(choices)}},
     }
+
+
+def test_a_word_that_is_a_tag_of_others_is_one(alike: Lab) -> None:
+    alike.script("get-d", "get,other")
+    assert alike.call("run", artifact="other").answer["code"] == "script-not-found"
+    (alike.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    assert alike.call("run", artifact="other").answer["return"] == 0
+    assert alike.call("run", artifact="get-d").answer["return"] == 0
+    assert alike.call("delete", artifact="other", f=True).answer["code"] == "script-not-found"
+
+
+def test_words_behind_tags_are_for_the_script(lab: Lab) -> None:
+    hook = """
+def preprocess(i):
+    i['env']['NAMES'] = ','.join(i['input'].get('artifacts', []))
+    return {'return': 0}
+"""
+    lab.script("set-venv", customize=hook, new_env_keys=["NAMES"], cache=True)
+    words = {"artifact": "set venv", "artifacts": ["one", "two"]}
+    refused = lab.call("run", **words)
+    assert refused.answer["code"] == "bad-value"
+    assert "takes no words" in refused.err
+    (lab.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    assert lab.call("run", **words).env == {"NAMES": "one,two"}
+    assert lab.call("run", artifact="set venv").env == {"NAMES": ""}

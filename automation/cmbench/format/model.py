@@ -220,7 +220,8 @@ class Tags:
 class Request:
     """One call of one script, from a user or from a dependency entry.
 
-    ``modes`` are the flags of the first engines that make it another kind of run (``fake_run``).
+    ``modes`` are the flags of the first engines that make it another kind of run (``fake_run``),
+    ``arguments`` words without a flag, which its hooks find as ``artifacts``.
     """
 
     tags: Tags
@@ -242,6 +243,7 @@ class Request:
     new: bool = False
     renew: bool = False
     modes: frozenset[str] = frozenset()
+    arguments: tuple[str, ...] = ()
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

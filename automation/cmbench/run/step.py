@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
-from cmbench.format.model import Outcome
+from cmbench.format.model import Outcome, Request
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Failed, Place, artifact, os_info, run_state
@@ -255,7 +255,7 @@ class StepRunner:
         frame.shared.update(common, path=script.path, run_state=run_state(frame, self.command))
         return {
             **common,
-            "input": {**request.inputs, "tags": str(request.tags)},
+            "input": _input(request),
             "artifact": artifact(script.path, meta),
             "automation": Automation(self, frame, place.scratch),
             "run_script_input": frame.shared,
@@ -573,3 +573,9 @@ def _write_repeat_file(
     with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
         stream.write("\n".join(lines) + "\n")
     return path
+
+
+def _input(request: Request) -> dict[str, Any]:
+    """The call as hooks see it."""
+    words = {"artifacts": list(request.arguments)} if request.arguments else {}
+    return {**request.inputs, "tags": str(request.tags), **words}

@@ -9,7 +9,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.model import Request, RunOptions, Script, Tags
 from cmbench.index.scripts import Row
-from cmbench.index.select import candidates, refuse_ambiguity
+from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.session import request as requests_in
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
@@ -60,6 +60,16 @@ class Call:
         """The tags, and the name of a script or of a cache entry; raises ``bad-value``."""
         return requests_in.tags_of(self._given)
 
+    def _meant(self) -> tuple[Tags, str]:
+        """As ``query``; a word that names no script is a tag where scripts of others carry it."""
+        tags, uid = self.query()
+        if not uid or tags.wanted or ":" in uid or self.workspace.index.named(uid):
+            return tags, uid
+        word = parse_tags(uid)
+        rows = self.workspace.index.find(word)
+        foreign = rows and not self.workspace.index.dialect(rows[0]).inputs_bind
+        return (word, "") if foreign else (tags, uid)
+
     def take_extra_flags(self) -> None:
         """Lay the flags that the user wants for every run over those of this call, which is one."""
         self.flags = _laid_over(self.flags, requests_in.extra_flags(os.environ))
@@ -68,7 +78,7 @@ class Call:
         """The requested script and the checked request; raises ``Error`` where there is none."""
         self.take_extra_flags()
         index = self.workspace.index
-        tags, uid = self.query()
+        tags, uid = self._meant()
         if not (uid or tags.wanted):
             _refuse_misspelt_tags(self.flags)
         rows = candidates(index, tags, uid)
@@ -115,8 +125,11 @@ class Call:
         self, script: Script, flags: Mapping[str, Any], warnings: tuple[str, ...] = ()
     ) -> RunRequest:
         """The request that ``flags`` make of ``script``, whatever it was named by."""
-        tags, uid = self.query()
+        tags, uid = self._meant()
         request = requests_in.request_of(flags, tags, uid or self._picked, script)
+        words = requests_in.arguments_of(self._given)
+        if words:
+            request = requests_in.with_arguments(request, words, script)
         unknown = requests_in.unknown_inputs(request.inputs, script)
         texts = [f"warning: {script.alias} knows no flag --{k}; {v}" for k, v in unknown.items()]
         return RunRequest(

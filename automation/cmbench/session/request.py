@@ -117,7 +117,7 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     """
     given = i.get("tags") or ""
     tags = [str(tag) for tag in (given if isinstance(given, list) else [given])]
-    artifacts = (i.get("artifact"), *(i.get("artifacts") or ()))
+    artifacts = (i.get("artifact"), *(() if arguments_of(i) else i.get("artifacts") or ()))
     parts = [str(text or "").split() for text in artifacts]
     tags += [",".join(words) for words in parts if len(words) > 1]
     named = [words[0] for words in parts if len(words) == 1]
@@ -132,6 +132,27 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     name = named[0] if named else ""
     uid = ":".join(part.rpartition(",")[2] for part in name.split(":", 1))
     return parse_tags(",".join(filter(None, tags))), uid
+
+
+def arguments_of(i: Mapping[str, Any]) -> tuple[str, ...]:
+    """The single words behind tags in quotes: they are for the script (``"set venv" mine``)."""
+    words = [str(word) for word in i.get("artifacts") or ()]
+    is_tags = " " in str(i.get("artifact") or "").strip()
+    return tuple(words) if is_tags and not any(" " in word for word in words) else ()
+
+
+def with_arguments(request: Request, words: tuple[str, ...], script: Script) -> Request:
+    """``request`` with words for a script of others; raises ``bad-value`` for one of ours.
+
+    What it makes of them no cache can tell.
+    """
+    if script.dialect.inputs_bind:
+        raise Error(
+            "bad-value",
+            f"{script.alias} takes no words beside its tags: {', '.join(words)}",
+            hint="tags are one word in quotes, and an input is --name=value",
+        )
+    return replace(request, arguments=words, skip_cache=True)
 
 
 _SWITCHES = frozenset(
