@@ -99,6 +99,7 @@ def settings(results: Path, **changes: Any) -> dict[str, Any]:
         "results_dir": str(results),
         "hw_name": "lab",
         "round": "6.1",
+        "wait_s": 0,
         "overrides": overrides | changes.pop("overrides", {}),
         **changes,
     }

@@ -91,6 +91,7 @@ def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
         "division": env["CM_MLPERF_SUBMISSION_DIVISION"],
         "reuse": not asked.is_set(env, "CM_RERUN"),
         "attempts": int(env.get("CM_MLPERF_MAX_ATTEMPTS") or ATTEMPTS),
+        "wait_s": float(env["CM_MLPERF_MAX_WAIT"]) if env.get("CM_MLPERF_MAX_WAIT") else None,
         "answer": os.path.join(folder, "results.json"),
         "overrides": overrides(env),
         **backend_options(env),

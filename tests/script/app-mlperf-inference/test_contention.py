@@ -15,6 +15,7 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.telemetry import Telemetry
 from mlperf_harness.measuring.verdict import Fault, laid_to
 from mlperf_harness.reporting import summary
+from mlperf_harness.session import quiet
 from mlperf_harness.session.quiet import Patience
 from mlperf_harness.settings import Targets
 from mlperf_harness.tuning import targets
@@ -182,3 +183,11 @@ def test_the_table_tells_the_worst_of_what_others_took_once() -> None:
     assert "7.0 %" not in told
     assert told.endswith("less in Offline")
     assert list(summary._warnings(results, "find-performance")) == []
+
+
+@pytest.mark.parametrize(("wait_s", "left"), [(None, 600.0), (0.0, 0.0), (7.5, 7.5)])
+def test_how_long_it_waits_is_the_users_choice(wait_s: float | None, left: float) -> None:
+    found = quiet.of_style("valid", wait_s, print, lambda *shown: None)
+    assert found.left_s == left
+    busy = replace(found, look=lambda: BUSY, clock=lambda: 0.0, left_s=0.0)
+    assert not busy.wait()

@@ -153,10 +153,12 @@ class SessionSettings:
 
     ``precision`` is what the backend computes in, which may differ from the model file's.
     ``reuse`` keeps VALID runs of the same settings that the results hold already. ``sut_dir`` is
-    the folder of measured targets, "" for none. An INVALID run is made ``attempts`` times at most.
-    ``answer`` is a file for a second copy of results.json, at a place that the caller knows
-    beforehand. ``backend_options`` are what the user gave, without defaults. ``scenario_models``
-    are other files of the model for some scenarios, such as engines for other batches.
+    the folder of measured targets, "" for none. An INVALID run is made ``attempts`` times at
+    most, and a session waits ``wait_s`` in all for a host that is busy with something else (None:
+    by its style). ``answer`` is a file for a second copy of results.json, at a place that the
+    caller knows beforehand. ``backend_options`` are what the user gave, without defaults.
+    ``scenario_models`` are other files of the model for some scenarios, such as engines for other
+    batches.
     """
 
     benchmark: str
@@ -177,6 +179,7 @@ class SessionSettings:
     answer: str = ""
     sut_dir: str = ""
     attempts: int = 3
+    wait_s: float | None = None
     precision: str = FLOAT32
     overrides: Overrides = field(default_factory=Overrides)
     provenance: Provenance = field(default_factory=Provenance)

@@ -70,8 +70,11 @@ def _end(taken: Taken | None, quiet: bool, waited: float) -> str:
 
 
 def of_style(
-    style: str, say: Callable[[str], None], show: Callable[[str, float, float], None]
+    style: str,
+    wait_s: float | None,
+    say: Callable[[str], None],
+    show: Callable[[str, float, float], None],
 ) -> Patience:
-    """That of a session with runs of a style."""
+    """That of a session with runs of a style; ``wait_s`` bounds it where the user says so."""
     once, whole = BOUNDS[style]
-    return Patience(once, whole, say, show, look)
+    return Patience(once, whole if wait_s is None else wait_s, say, show, look)

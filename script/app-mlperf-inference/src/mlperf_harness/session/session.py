@@ -106,7 +106,9 @@ class Session:
             store=open_store(settings),
             probe=probe,
             dataset=self._dataset,
-            patience=quiet.of_style(settings.style, say, self._launcher.progress.report),
+            patience=quiet.of_style(
+                settings.style, settings.wait_s, say, self._launcher.progress.report
+            ),
             run_options=options,
         )
         pending = self._pending(context)
