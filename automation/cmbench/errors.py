@@ -166,6 +166,12 @@ def internal(problem: BaseException) -> Error:
     import os
     import traceback
 
+    if isinstance(problem, RecursionError):
+        return Error(
+            "chain-too-long",
+            "the chain of scripts that need each other is too long",
+            hint="a chain of 500 works: see where it turns back on itself, cm plan script",
+        )
     last = traceback.extract_tb(problem.__traceback__)[-1]
     return Error(
         "internal",

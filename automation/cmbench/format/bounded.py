@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from cmbench.errors import Error
 
+SAFE_LENGTH = 10_000
+"""A text of so many letters cannot have so many levels that libyaml, which calls itself for each,
+runs out of stack and takes the process with it."""
 _DEEPEST, _LARGEST = 60, 300_000
 """Levels and values of a meta, aliases written out: over four times those of the largest known."""
 
@@ -27,6 +31,17 @@ def bounded(data: Any, source: str) -> Any:
                 raise Error("bad-meta", f"{source}: its aliases make more than {_LARGEST} values")
         left -= len(level)
     raise too_deep(source)
+
+
+def refuse_deep(events: Iterable[Any], source: str) -> None:
+    """Raise ``bad-meta`` where a YAML text, as its parser's events, has too many levels."""
+    level = 0
+    for event in events:
+        name = type(event).__name__
+        level += name.endswith("StartEvent") - name.endswith("EndEvent")
+        # The document and the stream are levels too.
+        if level > _DEEPEST + 2:
+            raise too_deep(source)
 
 
 def too_deep(source: str) -> Error:

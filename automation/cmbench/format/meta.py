@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
-from cmbench.format.bounded import bounded, too_deep
+from cmbench.format.bounded import SAFE_LENGTH, bounded, refuse_deep, too_deep
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import (
     PHASES,
@@ -187,6 +187,8 @@ def load_yaml(text: str, source: str) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        if len(text) > SAFE_LENGTH:
+            refuse_deep(yaml.parse(text, Loader=loader), source)
         return bounded(yaml.load(text, Loader=loader), source)
     except RecursionError:
         raise too_deep(source) from None

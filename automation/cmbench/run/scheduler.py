@@ -513,10 +513,15 @@ class Scheduler:
         """As ``_phase``, with siblings that do not meet side by side."""
         group = together.group(frame, phase)
         live = self._resolver.dependencies(frame, phase)
+        entries = frame.deps.get(phase, ())
         with group:
-            for number, raw in enumerate(frame.deps.get(phase, ())):
+            for number, raw in enumerate(entries):
                 node = frame.foreseen(phase, number)
-                if group.is_idle and node is not None and self._is_known(node):
+                # To look ahead for something that has nothing beside it costs, along a chain,
+                # as many looks as there are pairs of steps.
+                if len(entries) == 1 or (
+                    group.is_idle and node is not None and self._is_known(node)
+                ):
                     self._dependency(frame, next(live), depth, node)
                     continue
                 beside = group.forecast(raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from cmbench.cache.store import Store
 
 OWN_ALIAS = "cmbench"
+_CALLS = 15_000
+"""So many calls may stand in each other: those of 500 steps, each a dependency of the last, twice.
+The stack that a process has for them, 8 MB nearly everywhere, lasts for more."""
 
 
 class Workspace:
@@ -26,6 +30,7 @@ class Workspace:
     def __init__(
         self, home: str, repositories: Iterable[Repository], cmind: Any = None, write: bool = True
     ) -> None:
+        sys.setrecursionlimit(max(_CALLS, sys.getrecursionlimit()))
         self.cmind = cmind or _Deferred(home)
         self.root = os.path.join(home, "cmbench")
         self.repositories = list(repositories)
