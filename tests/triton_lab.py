@@ -38,12 +38,18 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
-def describe_configurations() -> None:
-    """Make Triton's description of its configuration importable: tritonclient without the rest."""
-    site = Path(_scratch().name) / "site"
-    words = ["-q", "--no-deps", "--target", str(site), "tritonclient"]
+def site() -> Path:
+    """A folder with tritonclient, without what it needs."""
+    folder = Path(_scratch().name) / "site"
+    words = ["-q", "--no-deps", "--target", str(folder), "tritonclient"]
     run([sys.executable, "-m", "pip", "install", *words]).ok()
-    sys.path.append(str(site))
+    return folder
+
+
+def describe_configurations() -> None:
+    """Make Triton's description of its configuration importable."""
+    if str(site()) not in sys.path:
+        sys.path.append(str(site()))
 
 
 @cache

@@ -132,6 +132,9 @@ def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         hint = "give name=value, several with commas between them"
         raise Error("bad-value", f"--backend_options: {wrong} has no value", hint=hint)
     found = {name.strip(): value.strip() for name, _, value in pairs}
+    for name, option in asked.backend(env).options.items():
+        if option.key and env.get(option.key):
+            found[name] = str(env[option.key])
     return {"backend_options": found} if found else {}
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 import mlperf_catalog as catalog
-from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec
+from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec, Step
 from mlperf_catalog.asked import OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
@@ -108,12 +108,25 @@ def _choice(group: str, key: str, name: str) -> list[str]:
 def _backend(spec: BackendSpec) -> list[str]:
     lines = [f"{spec.name}:", "  group: backend"]
     lines += ["  default: true"] if spec.name == "onnxruntime" else []
+    defaults = {key: word for step in spec.steps for key, word in step.variations.items()}
+    if defaults:
+        lines += ["  default_env:", *(f"    {key}: {word}" for key, word in defaults.items())]
     lines += ["  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
     for each in spec.packages:
         device = ["enable_if_env:", "  CM_MLPERF_DEVICE:", f"  - {each.device}"]
         tags = f"get,generic-python-lib,_package.{each.package}"
         lines += _dep(tags, each.names, device if each.device else ())
+    for step in spec.steps:
+        lines += _dep(step.tags, step.names, _conditions(step))
     return [*lines, *_add("ml-model", spec.model_tag)]
+
+
+def _conditions(step: Step) -> list[str]:
+    keys = [f"  - {key}" for key in step.variations]
+    lines = ["update_tags_from_env_with_prefix:", "  _:", *keys] if keys else []
+    if step.unless:
+        lines += ["enable_if_env:", f"  {step.unless}:", "  - ''"]
+    return lines
 
 
 def _add(name: str, tags: str) -> list[str]:

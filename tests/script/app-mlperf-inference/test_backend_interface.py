@@ -58,7 +58,8 @@ def note(text):
 
 
 @contextmanager
-def serve(setup):
+def serve(setup, models):
+    assert len(models) >= 1
     note(f"server up for {setup.options['protocol']}")
     try:
         yield {"server": "localhost:1"}

@@ -7,7 +7,7 @@ checks of a submission read the same facts. A folder of somebody's own adds to i
 from __future__ import annotations
 
 from . import rounds
-from .backend import BackendSpec, Option, Package
+from .backend import BackendSpec, Option, Package, Step
 from .benchmark import (
     Alias,
     Assets,
@@ -64,6 +64,7 @@ __all__ = [
     "Period",
     "ResultKey",
     "Scenario",
+    "Step",
     "Target",
     "backend",
     "backends",

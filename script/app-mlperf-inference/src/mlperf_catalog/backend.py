@@ -25,12 +25,30 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Another script that has to run first, by its ``tags``; ``names`` are its words for ``--adr``.
+
+    The values of the env keys in ``variations`` become variations of it; there they have defaults.
+    It is left out where the env key ``unless`` is set.
+    """
+
+    tags: str
+    names: tuple[str, ...] = ()
+    variations: Mapping[str, str] = field(default_factory=dict)
+    unless: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
-    """A setting of one backend; values have the type of ``default``, and are of ``choices``."""
+    """A setting of one backend; values have the type of ``default``, and are of ``choices``.
+
+    ``key`` is the env key of a flag of its own, beside ``--backend_options``.
+    """
 
     default: Plain
     help: str
     choices: tuple[Plain, ...] = ()
+    key: str = ""
 
     def value(self, given: Plain) -> Plain:
         """The value that ``given`` means, which may be its text; raises ValueError for another."""
@@ -59,7 +77,9 @@ class BackendSpec:
         options: Its own settings, by name (``--backend_options=name=value``).
         builds: Whether it turns the model into a file of its own before it can open it.
         service: ``module:function`` of what must run beside it for a whole session, such as a
-            server: a context manager that takes a ``Setup`` and gives further options.
+            server: a context manager that takes a ``Setup`` and the models, and gives further
+            options.
+        steps: Other scripts that have to run first.
         public: Whether users may choose it; tests have one that computes nothing.
     """
 
@@ -74,6 +94,7 @@ class BackendSpec:
     options: Mapping[str, Option] = field(default_factory=dict)
     builds: bool = False
     service: str = ""
+    steps: tuple[Step, ...] = ()
     public: bool = True
 
     def computes(self, device: str, precision: str) -> bool:

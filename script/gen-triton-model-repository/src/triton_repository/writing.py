@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import config_text, refusals
@@ -17,6 +17,7 @@ from .plan import Artefact, Plan
 # Programs for the server, which may run them in a Python as old as 3.8.
 PROGRAMS = Path(__file__).parents[2] / "models"
 SHARED = "served.py"
+CONTENT = "CONTENT_SHA256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def write(plan: Plan, repository: Path) -> Written:
             shutil.copyfile(helper, version / Path(helper).name)
         sums = dict(_put(plan.artefact, version)) if plan.artefact else {}
         digest = _digest(new, sums)
+        _tell(plan, digest, new / "config.pbtxt")
         folder = repository / plan.name
         if folder.exists():
             folder.rename(old)
@@ -59,6 +61,14 @@ def write(plan: Plan, repository: Path) -> Written:
         text = f"{error.filename}: {error.strerror}"
         raise RepositoryError("not-writable", text, "choose another folder") from error
     return Written(folder, digest, plan.label, tuple(notes))
+
+
+def _tell(plan: Plan, digest: str, path: Path) -> None:
+    """Say in the configuration what the model consists of: clients of the server see it there."""
+    whole = replace(plan, parameters={**plan.parameters, CONTENT: digest})
+    text = config_text.write(whole)
+    config_text.check(whole, text)
+    path.write_text(text, encoding="utf-8")
 
 
 def _put(artefact: Artefact, version: Path) -> Iterator[tuple[str, str]]:

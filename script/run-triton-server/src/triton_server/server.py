@@ -56,19 +56,23 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(wanted: Wanted, folder: Path) -> Iterator[Server]:
+def running(wanted: Wanted, folder: Path, finish: Sequence[Sequence[str]] = ()) -> Iterator[Server]:
     """A server whose asked-for models are ready; its log goes into ``folder``.
+
+    ``finish`` are commands for its end, which are run too where this process is killed.
 
     Raises ServerError where it cannot be started, or is not ready in time.
     """
-    server = start(wanted, folder)
+    server = start(wanted, folder, finish=finish)
     try:
         yield server
     finally:
         end(server.kept, server.keeper)
 
 
-def start(wanted: Wanted, folder: Path, owned: bool = True) -> Server:
+def start(
+    wanted: Wanted, folder: Path, owned: bool = True, finish: Sequence[Sequence[str]] = ()
+) -> Server:
     """Start a server that ends with this process, or lives on where it is not ``owned``."""
     remains.sweep()
     wanted = _reachable(wanted, folder)
@@ -78,7 +82,8 @@ def start(wanted: Wanted, folder: Path, owned: bool = True) -> Server:
             choice.require_free(wanted.host, ports)
         mark = new_mark()
         command = tuple(wanted.command(ports, mark))
-        kept = Kept(command, mark, str(folder), wanted.finish(mark), owned)
+        last = (*wanted.finish(mark), *map(tuple, finish))
+        kept = Kept(command, mark, str(folder), last, owned)
         keeper = keep(kept)
         try:
             return _ready(wanted, ports, kept, keeper)

@@ -8,4 +8,5 @@ NAMES = {
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),
     "pytorch": ("pytorch",),
+    "triton": ("triton",),
 }

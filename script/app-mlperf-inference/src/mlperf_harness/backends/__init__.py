@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import mlperf_catalog
 from mlperf_catalog import BackendSpec, CatalogError, plugins
 
 from ..errors import HarnessError
-from ..settings import Options, Setup
+from ..settings import ModelSpec, Options, Setup
 
 if TYPE_CHECKING:
     from .base import Backend
@@ -28,16 +28,18 @@ def create(name: str, device: str, precision: str, options: Options | None = Non
 
 
 def service(
-    name: str, device: str, precision: str, options: Options
+    name: str, device: str, precision: str, options: Options, models: Sequence[ModelSpec] = ()
 ) -> AbstractContextManager[Mapping[str, Any]]:
     """What must run beside the backend for a whole session; it gives the options of its runs.
+
+    ``models`` are all that the session measures, each once.
 
     For most backends that is nothing, and nothing of theirs is imported.
     """
     spec, setup = _setup(name, device, precision, options)
     if not spec.service:
         return nullcontext({})
-    started: AbstractContextManager[Mapping[str, Any]] = _found(spec.service, name)(setup)
+    started: AbstractContextManager[Mapping[str, Any]] = _found(spec.service, name)(setup, models)
     return started
 
 

@@ -85,7 +85,10 @@ class Session:
         """What must run beside the backend all the time, such as a server."""
         settings = self._settings
         options = settings.backend_options
-        return backends.service(settings.backend, settings.device, settings.precision, options)
+        given = (settings.model, *settings.scenario_models.values())
+        models = tuple({model.digest(): model for model in given}.values())
+        how = (settings.backend, settings.device, settings.precision)
+        return backends.service(*how, options, models)
 
     def _run(self, options: Options) -> Results:
         started, began = time.monotonic(), now()

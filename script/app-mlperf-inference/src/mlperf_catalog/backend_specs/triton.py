@@ -1,0 +1,48 @@
+"""Models that a Triton Inference Server serves, asked by its network protocol."""
+
+from ..backend import BackendSpec, Option, Package, Step
+
+SPECS = (
+    BackendSpec(
+        name="triton",
+        title="Triton Inference Server",
+        module="triton:Triton",
+        precisions=("float32", "bfloat16", "int8"),
+        packages=(Package("tritonclient[grpc]", ("tritonclient",)),),
+        refuses={"rnnt": "its model consists of several graphs"},
+        options={
+            "backend": Option(
+                "onnxruntime",
+                "what the server computes with, in its Python backend",
+                ("onnxruntime", "openvino"),
+                "CM_MLPERF_TRITON_BACKEND",
+            ),
+            "protocol": Option(
+                "http", "how it is asked", ("http", "grpc"), "CM_MLPERF_TRITON_PROTOCOL"
+            ),
+            "shared_memory": Option(
+                "none",
+                "whether tensors lie in memory of both, on one machine",
+                ("none", "system"),
+                "CM_MLPERF_TRITON_SHARED_MEMORY",
+            ),
+            "url": Option(
+                "", "HOST:PORT of a server that is there already", key="CM_MLPERF_TRITON_URL"
+            ),
+            "model": Option("", "the model's name there, where it has several"),
+            "instances": Option(1, "how often the model is there at once"),
+            "threads": Option(0, "threads of each instance, 0 for all cores together"),
+            "preferred_batch": Option(0, "batch that the server gathers, 0 for none"),
+            "delay_us": Option(0, "with preferred_batch, how long it waits, in microseconds"),
+        },
+        service="triton_service:serve",
+        steps=(
+            Step(
+                "get,triton-server",
+                ("triton-server",),
+                {"CM_MLPERF_TRITON_BACKEND": "onnxruntime"},
+                "CM_MLPERF_TRITON_URL",
+            ),
+        ),
+    ),
+)

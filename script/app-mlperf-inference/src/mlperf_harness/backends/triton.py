@@ -1,0 +1,263 @@
+"""Triton Inference Server: every predictor is a connection with one request in flight."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import HarnessError
+from ..settings import GraphSpec, Setup, TensorSpec
+from . import beside
+from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
+
+beside.importable("get-triton-client", "gen-triton-model-repository")
+
+import kserve  # noqa: E402
+from kserve import KserveError, Region, Slice  # noqa: E402
+from triton_repository.plan import NAMES, TYPES  # noqa: E402
+
+# Requests in flight to try: the server computes with as many threads as it was given.
+IN_FLIGHT = (1, 2, 4, 8)
+TIMEOUT_S = 600.0
+CONTENT = "CONTENT_SHA256"
+
+
+class TritonPredictor(Predictor):
+    """One connection. With ``shared`` its tensors lie in memory that the server has mapped too."""
+
+    def __init__(
+        self, connection: Any, model: str, graph: GraphSpec, outputs: Sequence[str], shared: bool
+    ) -> None:
+        self._connection = connection
+        self._model = model
+        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
+        known = {tensor.name: tensor for tensor in graph.outputs}
+        self._outputs = [known[name] for name in outputs]
+        self._shared = shared
+        self._regions: list[tuple[int, Region]] = []
+        self._places: dict[str, Region] = {}
+        # Requests that were made before, by where their tensors lie: (request, what it reads).
+        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """See ``base.Predictor``."""
+        if not self._shared:
+            return super().buffer(shape, dtype)
+        size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        region = Region(self._connection, size)
+        array = np.frombuffer(region.memory, dtype).reshape(tuple(shape))
+        self._regions.append((array.ctypes.data, region))
+        return array
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``."""
+        try:
+            found = self._connection.run(self._request(feeds))
+            return [self._array(tensor, found[tensor.name]) for tensor in self._outputs]
+        except KserveError as error:
+            raise told(error, f"the server did not answer for {self._model}") from error
+
+    def _request(self, feeds: Feeds) -> Any:
+        """A request with these inputs; those that lie where earlier ones did are not made again."""
+        if self._shared:
+            places = {name: self._placed(name, array) for name, array in feeds.items()}
+            key = tuple((p.region, p.offset, p.shape) for p in places.values())
+            if key not in self._made:
+                count = len(next(iter(feeds.values())))
+                request = self._connection.prepare(self._model, places, self._answers(count))
+                self._made[key] = (request, places)
+            return self._made[key][0]
+        arrays = {name: self._shaped(name, array) for name, array in feeds.items()}
+        names = [tensor.name for tensor in self._outputs]
+        return self._connection.prepare(self._model, arrays, names)
+
+    def _shaped(self, name: str, array: Array) -> Array:
+        """An input as the server has it: one number a sample is a tensor of one."""
+        return array.reshape(-1, 1) if not self._inputs[name].shape else array
+
+    def _placed(self, name: str, array: Array) -> Slice:
+        """Where an input lies in shared memory; copied there where it lies elsewhere."""
+        array = self._shaped(name, array)
+        kind = NAMES[self._inputs[name].dtype]
+        start = array.ctypes.data
+        for first, region in self._regions:
+            if first <= start and start + array.nbytes <= first + region.size:
+                return region.slice(start - first, kind, array.shape, array.nbytes)
+        region = self._room(name, array.nbytes)
+        np.copyto(np.frombuffer(region.memory, array.dtype, array.size).reshape(array.shape), array)
+        return region.slice(0, kind, array.shape, array.nbytes)
+
+    def _room(self, name: str, size: int) -> Region:
+        """The region of a tensor, of this size at least."""
+        region = self._places.get(name)
+        if region is None or region.size < size:
+            self._made.clear()
+            region = self._places[name] = Region(self._connection, size)
+        return region
+
+    def _answers(self, count: int) -> Mapping[str, Slice | None]:
+        """Where the outputs go; one whose size the model decides comes with the answer."""
+        found: dict[str, Slice | None] = {}
+        for tensor in self._outputs:
+            if min(tensor.shape, default=0) < 0:
+                found[tensor.name] = None
+                continue
+            shape = (count, *(tensor.shape or (1,)))
+            size = int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize
+            region = self._room(f"output {tensor.name}", size)
+            found[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
+        return found
+
+    def _array(self, wanted: TensorSpec, found: Any) -> Array:
+        if TYPES.get(found.datatype) != wanted.dtype:
+            text = f"{wanted.name} came as {found.datatype}, and {wanted.dtype} is needed"
+            raise HarnessError(text, "look at the program of the model")
+        array = np.frombuffer(found.data, wanted.dtype).reshape(found.shape)
+        return array if wanted.shape else array.reshape(-1)
+
+
+class Triton(Backend):
+    """The ``triton`` backend: what is fast or slow is in the server, this process only asks it."""
+
+    library_bytes = 200_000_000
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._shared = setup.options["shared_memory"] == "system"
+        self._first = self._connect()
+        try:
+            self._server = self._first.server()
+            index = self._first.index()
+        except KserveError as error:
+            raise told(error, "there is no server to ask") from error
+        self._names: list[str] = [each.name for each in index if each.state == "READY"]
+        configs = [self._config(name) for name in self._names]
+        self._configs = dict(zip(self._names, configs, strict=True))
+        most = [int(each.get("max_batch_size", 0)) for each in configs]
+        self.largest_batch = max(1, min(most, default=1))
+
+    def _connect(self) -> Any:
+        options = kserve.Options(timeout=TIMEOUT_S)
+        try:
+            url, protocol = str(self.setup.options["url"]), str(self.setup.options["protocol"])
+            connection = kserve.connect(url, protocol, options)
+        except KserveError as error:
+            raise told(error, "the server cannot be asked") from error
+        if self._shared and not connection.address.local:
+            raise HarnessError(
+                f"{connection.address} is another machine, which shares no memory with this one",
+                "use --triton_shared_memory=none",
+            )
+        return connection
+
+    def _config(self, name: str) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = self._first.config(name)
+        except KserveError as error:
+            raise told(error, f"nothing is known of the model {name}") from error
+        # Over gRPC the configuration stands in a field of its own.
+        inner: Mapping[str, Any] = found.get("config", found)
+        return inner
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
+    ) -> Sequence[Predictor]:
+        """See ``base.Backend``; the server's description is compared with the specification."""
+        model = self._model(graph)
+        try:
+            told_of = self._first.model(model)
+        except KserveError as error:
+            raise told(error, f"nothing is known of the model {model}") from error
+        wanted = [tensor for tensor in graph.outputs if tensor.name in outputs]
+        check_signature("input", graph.inputs, _tensors(told_of.inputs, graph.inputs))
+        check_signature("output", wanted, _tensors(told_of.outputs, wanted))
+        return [
+            TritonPredictor(self._connect(), model, graph, outputs, self._shared)
+            for _ in range(workers)
+        ]
+
+    def _model(self, graph: GraphSpec) -> str:
+        """The model's name in the server: the one asked for, ours, or the only one."""
+        asked, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
+        for name in (asked, ours) if not asked else (asked,):
+            if name in self._names:
+                return name
+        if not asked and len(self._names) == 1:
+            return next(iter(self._names))
+        there = ", ".join(self._names) or "none"
+        text = f"the server has no model {asked or ours}; those that are ready: {there}"
+        raise HarnessError(text, "name one of them: --backend_options=model=NAME")
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``; what the models compute with is among the facts of the device."""
+        client = "kserve over http"
+        if self.setup.options["protocol"] == "grpc":
+            client = f"tritonclient {metadata.version('tritonclient')}"
+        return {"triton": self._server.version, "triton client": client}
+
+    def device_facts(self) -> dict[str, str]:
+        """What the server serves, and how: it decides about figures as a device does."""
+        found = {name: _facts(config) for name, config in self._configs.items()}
+        if asked := str(self.setup.options["model"]):
+            found = {name: facts for name, facts in found.items() if name == asked}
+        keys = dict.fromkeys(key for facts in found.values() for key in facts)
+        return {
+            key: ", ".join(dict.fromkeys(facts[key] for facts in found.values() if key in facts))
+            for key in keys
+        }
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """Requests in flight, whatever the cores of this machine."""
+        return [(count, 1) for count in ((workers,) if workers else IN_FLIGHT)]
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """One: the threads are the server's."""
+        return (1,)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """None: the weights are in the server."""
+        return 0
+
+
+def _tensors(infos: Sequence[Any], wanted: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """As the specification would have them: without the batch, one number a sample without size."""
+    plain = {tensor.name for tensor in wanted if not tensor.shape}
+    return [
+        TensorSpec(
+            info.name,
+            TYPES.get(info.datatype, info.datatype),
+            () if info.name in plain and tuple(info.shape[1:]) == (1,) else tuple(info.shape[1:]),
+        )
+        for info in infos
+    ]
+
+
+def _facts(config: Mapping[str, Any]) -> dict[str, str]:
+    """Of a model's configuration, what tells it from others."""
+    told_of = {k: v.get("string_value", "") for k, v in config.get("parameters", {}).items()}
+    groups = config.get("instance_group") or [{}]
+    batching = config.get("dynamic_batching") or {}
+    text = json.dumps(config, sort_keys=True)
+    version = told_of.get("RUNTIME_VERSION", "")
+    found = {
+        "served by": f"{told_of.get('RUNTIME', config.get('backend', ''))} {version}".strip(),
+        "instances": str(sum(int(group.get("count", 1)) for group in groups)),
+        "threads of an instance": told_of.get("THREADS", ""),
+        "preferred batch": ", ".join(map(str, batching.get("preferred_batch_size", ()))) or "none",
+        # Of a repository that we have not written, the configuration is all that can be seen.
+        "repository": told_of.get(CONTENT) or hashlib.sha256(text.encode()).hexdigest(),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def told(error: KserveError, what: str) -> HarnessError:
+    """An error of the transport as one of a measurement."""
+    return HarnessError(f"{what}: {error} ({error.kind})", error.hint)

@@ -1,0 +1,121 @@
+"""The server of a session: a repository of its models, and a Triton that serves it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import host
+from ..errors import HarnessError
+from ..settings import GraphSpec, ModelSpec, Setup, TensorSpec
+from . import beside
+
+beside.importable("run-triton-server", "gen-triton-model-repository", "get-triton-client")
+
+from triton_repository import writing  # noqa: E402
+from triton_repository.errors import RepositoryError  # noqa: E402
+from triton_repository.plan import Artefact, Batching, Plan, Tensor  # noqa: E402
+from triton_server import server  # noqa: E402
+from triton_server.errors import ServerError  # noqa: E402
+from triton_server.wanted import Wanted  # noqa: E402
+
+LAUNCHER, PYTHON = "CM_TRITON_SERVER_BIN_WITH_PATH", "CM_TRITON_SERVER_PYTHON"
+INSTALL = "cm run script --tags=get,triton-server,_onnxruntime"
+# The most samples of a batch that Triton is told to take.
+LARGEST = 64
+VERSION = "from importlib.metadata import version; print(version('{}'))"
+SIGNED = Path(__file__).with_name("int8_signed.py")
+
+
+@contextmanager
+def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, Any]]:
+    """A server with these models, and its address; the one of the user is not touched.
+
+    Raises HarnessError where it cannot be had.
+    """
+    if setup.options["url"]:
+        yield {}
+        return
+    graphs = [graph for model in models for graph in _graphs(model)]
+    launcher = os.environ.get(LAUNCHER) or shutil.which("tritonserver")
+    if not launcher:
+        raise HarnessError("there is no tritonserver to start", f"install one: {INSTALL}")
+    folder = Path(tempfile.mkdtemp(prefix="triton-session-"))
+    try:
+        repository = folder / "models"
+        repository.mkdir()
+        for graph in graphs:
+            writing.write(plan(setup, graph), repository)
+        wanted = Wanted(launcher, str(repository))
+        with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as found:
+            url = found.grpc_url if setup.options["protocol"] == "grpc" else found.url
+            yield {"url": url}
+    except (RepositoryError, ServerError) as error:
+        raise HarnessError(" ".join(str(error).split()), error.hint) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _graphs(model: ModelSpec) -> Sequence[GraphSpec]:
+    if model.parts:
+        text = f"{model.name} consists of several graphs, and Triton is given one"
+        raise HarnessError(text, "choose another benchmark, or a backend in process")
+    return model.graphs()
+
+
+def model_name(graph: GraphSpec) -> str:
+    """The name of a model in the server: it changes with the file."""
+    return f"m-{graph.sha256[:16]}"
+
+
+def plan(setup: Setup, graph: GraphSpec) -> Plan:
+    """What the server is to serve for a model."""
+    options = setup.options
+    runtime, instances = str(options["backend"]), int(options["instances"])
+    threads = int(options["threads"]) or max(1, host.usable_cores() // instances)
+    preferred = int(options["preferred_batch"])
+    signed = runtime == "openvino" and setup.precision == "int8"
+    version = _runtime_version(runtime)
+    return Plan(
+        name=model_name(graph),
+        runtime=runtime,
+        inputs=tuple(map(_tensor, graph.inputs)),
+        outputs=tuple(map(_tensor, graph.outputs)),
+        artefact=Artefact(graph.path, graph.sha256, tuple(_beside(Path(graph.path)))),
+        max_batch=LARGEST,
+        instances=instances,
+        batching=Batching((preferred,), int(options["delay_us"])) if preferred else None,
+        parameters={
+            "PRECISION": setup.precision,
+            "THREADS": str(threads),
+            **({"RUNTIME_VERSION": version} if version else {}),
+        },
+        helpers=(str(SIGNED),) if signed else (),
+    )
+
+
+def _tensor(tensor: TensorSpec) -> Tensor:
+    return Tensor(tensor.name, tensor.dtype, tensor.shape)
+
+
+def _beside(path: Path) -> Iterator[str]:
+    """The files of weights that lie beside a graph; what else a model's folder has is no part."""
+    for each in sorted(path.parent.iterdir()):
+        if each.is_file() and each.suffix in (".data", ".bin", ".weights"):
+            yield str(each)
+
+
+def _runtime_version(runtime: str) -> str:
+    """Its version in the server's own Python; empty where that is not ours to ask."""
+    python = os.environ.get(PYTHON)
+    if not python:
+        return ""
+    words = [python, "-I", "-c", VERSION.format(runtime)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout.strip()

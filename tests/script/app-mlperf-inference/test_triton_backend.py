@@ -1,0 +1,259 @@
+"""LoadGen over a real Triton: the same answers as in process, runs of all scenarios, and faults."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlperf_catalog
+import numpy as np
+import pytest
+from mlperf_catalog.asked import CatalogError
+from mlperf_harness import backends, benchmarks, records
+from mlperf_harness.backends import triton_service
+from mlperf_harness.errors import HarnessError
+from mlperf_harness.pipeline.inference import solvers
+from mlperf_harness.session import session as sessions
+from mlperf_harness.settings import ModelSpec, SessionSettings, Setup, Shape
+
+import benchmark_forms as forms
+import benchmark_lab as lab
+import triton_lab
+from support import wait_for
+
+MODELS = lab.SCRIPT
+ONE = Shape(1, 1, 1)
+
+
+def setup(**given: Any) -> Setup:
+    options = {
+        name: each.default for name, each in mlperf_catalog.backend("triton").options.items()
+    }
+    return Setup("cpu", "float32", {**options, "threads": 1, **given})
+
+
+def spec(folder: str) -> ModelSpec:
+    return records.decode(ModelSpec, forms.model(MODELS / folder / "tiny"))
+
+
+# ---------------------------------------------------------------- without a server
+
+
+def test_the_specification_is_one_of_the_catalogue() -> None:
+    found = mlperf_catalog.backend("triton")
+    assert found.chosen({"instances": "2"}) == {"instances": 2}
+    with pytest.raises(CatalogError, match="did you mean protocol"):
+        found.chosen({"protocoll": "http"})
+    assert [step.tags for step in found.steps] == ["get,triton-server"]
+
+
+def test_what_is_to_be_served_is_named_after_the_file_and_says_how() -> None:
+    graph = spec("get-ml-model-resnet50").graphs()[0]
+    one = triton_service.plan(setup(preferred_batch=8, instances=2, backend="openvino"), graph)
+    assert one.name == "m-86166ec3d9b429eb"
+    assert (one.label, one.instances) == ("openvino (python-based)", 2)
+    assert one.batching is not None
+    assert one.batching.preferred == (8,)
+    assert one.helpers == ()
+    int8 = replace(setup(backend="openvino"), precision="int8")
+    assert Path(triton_service.plan(int8, graph).helpers[0]).name == "int8_signed.py"
+
+
+def test_a_model_of_several_graphs_is_refused() -> None:
+    with (
+        pytest.raises(HarnessError, match="consists of several graphs"),
+        backends.service("triton", "cpu", "float32", {}, [spec("get-ml-model-rnnt")]),
+    ):
+        pass
+
+
+def test_without_a_server_the_next_command_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(triton_service.LAUNCHER, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(HarnessError, match="no tritonserver") as caught,
+        backends.service("triton", "cpu", "float32", {}),
+    ):
+        pass
+    assert "get,triton-server" in caught.value.advice
+
+
+def test_nobody_at_the_address_is_told() -> None:
+    with pytest.raises(HarnessError, match=r"there is no server to ask.*refused"):
+        backends.create("triton", "cpu", "float32", {"url": "127.0.0.1:9"})
+    options = {"url": "192.0.2.1:8000", "shared_memory": "system"}
+    with pytest.raises(HarnessError, match="is another machine"):
+        backends.create("triton", "cpu", "float32", options)
+
+
+# ---------------------------------------------------------------- the real server
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[Path]:
+    """The real server, where sessions look for it."""
+    found = triton_lab.installed()
+    triton_lab.describe_configurations()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(triton_service.LAUNCHER, str(found.launcher))
+        patch.setenv(triton_service.PYTHON, found.python)
+        patch.setenv("PYTHONPATH", os.pathsep.join([os.environ["PYTHONPATH"], sites()]))
+        yield found.launcher
+
+
+def sites() -> str:
+    return os.pathsep.join(map(str, (*triton_lab.SOURCES, triton_lab.site())))
+
+
+@contextlib.contextmanager
+def served(*models: ModelSpec, **given: Any) -> Iterator[dict[str, Any]]:
+    """The options that find a server with these models."""
+    options = {"threads": 1, **given}
+    with backends.service("triton", "cpu", "float32", options, models) as more:
+        yield {**options, **more}
+
+
+def first(benchmark: Any, solver: Any, count: int) -> list[bytes]:
+    """The answers to the first samples, one by one, as LoadGen would log them."""
+    benchmark.load(list(range(count)))
+    found = []
+    for number in range(count):
+        results, sizes = benchmark.result.rows(1), np.full(1, benchmark.result.row_bytes)
+        solver.solve(np.asarray([number]), results, sizes)
+        found.append(results[0].tobytes()[: sizes[0]])
+    return found
+
+
+TINY = {
+    "resnet50": ("get-ml-model-resnet50", lab.arrays, 100),
+    "bert-99": ("get-ml-model-bert-large-squad", forms.features, 100),
+    "3d-unet-99": (
+        "get-ml-model-3d-unet-kits19",
+        lambda: forms.kidney_volumes(*forms.SMALL_KIDNEYS),
+        2,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+@pytest.mark.parametrize(
+    "given", [{}, {"shared_memory": "system"}], ids=["in the request", "in shared memory"]
+)
+def test_the_first_answers_are_those_in_process_bit_by_bit(
+    launcher: Path, given: dict[str, Any]
+) -> None:
+    models = [spec(folder) for folder, _, _ in TINY.values()]
+    alone = backends.create("onnxruntime", "cpu", "float32")
+    with served(*models, **given) as options:
+        over = backends.create("triton", "cpu", "float32", options)
+        for (name, (_, data, count)), model in zip(TINY.items(), models, strict=True):
+            benchmark = benchmarks.create(name, data(), model)
+            answers = [
+                first(benchmark, solvers(backend, model, benchmark, ONE)[0], count)
+                for backend in (alone, over)
+            ]
+            assert answers[0] == answers[1], name
+        facts = over.device_facts()
+    assert facts["instances"] == "1"
+    assert facts["served by"].startswith("onnxruntime (python-based) 1.")
+    assert len(facts["repository"]) >= 64
+    assert over.versions()["triton"] == "2.51.0"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_a_session_owns_its_server(launcher: Path, tmp_path: Path) -> None:
+    free = {"threads": None, "num_workers": 2, "batch_size": 8, "min_duration": 200}
+    asked = lab.settings(
+        tmp_path,
+        backend="triton",
+        backend_options={"shared_memory": "system"},
+        overrides=free,
+        attempts=1,
+    )
+    before = set(Path("/tmp").glob("triton-session-*"))
+    results = sessions.Session(records.decode(SessionSettings, asked)).run()
+    assert not list(descendants(os.getpid()))
+    assert set(Path("/tmp").glob("triton-session-*")) <= before
+    assert {each.scenario for each in results.results} == {
+        "SingleStream", "MultiStream", "Server", "Offline",
+    }  # fmt: skip
+    for each in results.results:
+        assert each.performance_run is not None
+        assert each.accuracy_run is not None
+        assert each.accuracy_run.value == pytest.approx(99.07, abs=0.01)
+    configuration = results.results[0].performance_run.circumstances.configuration
+    assert configuration["triton"] == "2.51.0"
+    assert configuration["device preferred batch"] == "none"
+    assert "url" not in json.dumps(records.encode(results.backend_options))
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_a_server_of_somebody_else_is_asked_and_left_alone(
+    launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = spec("get-ml-model-resnet50")
+    with served(model, shared_memory="system") as options:
+        with served(url=options["url"]) as mine:
+            assert mine["url"] == options["url"]
+        graph = model.graphs()[0]
+        over = backends.create("triton", "cpu", "float32", {"url": options["url"]})
+        wrong = replace(graph, inputs=(replace(graph.inputs[0], dtype="uint8"),))
+        with pytest.raises(HarnessError, match=r"is float32 \[N, 3, 28, 28\], but uint8"):
+            over.open(wrong, [graph.outputs[0].name], 1, 1)
+        named = backends.create("triton", "cpu", "float32", {"url": options["url"], "model": "x"})
+        with pytest.raises(HarnessError, match="no model x; those that are ready: m-86166"):
+            named.open(graph, [graph.outputs[0].name], 1, 1)
+        other = replace(graph, sha256="0" * 64)
+        assert over.open(other, [graph.outputs[0].name], 1, 1), "the only model there is"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_a_server_that_is_killed_ends_the_run_with_one_error(launcher: Path) -> None:
+    model = spec("get-ml-model-resnet50")
+    graph = model.graphs()[0]
+    with served(model) as options:
+        backend = backends.create("triton", "cpu", "float32", options)
+        (predictor,) = backend.open(graph, [graph.outputs[0].name], 1, 1)
+        feeds = {graph.inputs[0].name: np.zeros((1, 3, 28, 28), np.float32)}
+        assert len(predictor.predict(feeds)[0]) == 1
+        with pytest.raises(HarnessError, match="batch-size must be <= 64"):
+            predictor.predict({graph.inputs[0].name: np.zeros((65, 3, 28, 28), np.float32)})
+        kill_servers(launcher)
+        with pytest.raises(HarnessError, match=r"the server did not answer.*(refused|reset)"):
+            predictor.predict(feeds)
+
+
+def kill_servers(launcher: Path) -> None:
+    """Kill the servers of this installation that this process owns."""
+    mine = {pid for pid in descendants(os.getpid()) if name_of(pid) == "tritonserver"}
+    assert mine
+    for pid in mine:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not any(name_of(pid) == "tritonserver" for pid in mine))
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def descendants(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for word in task.read_text().split():
+            yield int(word)
+            with contextlib.suppress(OSError):
+                yield from descendants(int(word))
