@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,6 +22,7 @@ from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import ModelSpec, SessionSettings, Setup, Shape
+from triton_repository import writing
 
 import benchmark_forms as forms
 import benchmark_lab as lab
@@ -216,6 +218,44 @@ def test_a_server_of_somebody_else_is_asked_and_left_alone(
             named.open(graph, [graph.outputs[0].name], 1, 1)
         other = replace(graph, sha256="0" * 64)
         assert over.open(other, [graph.outputs[0].name], 1, 1), "the only model there is"
+
+
+FAULTY = """
+from served import Served
+
+import numpy as np
+
+
+class TritonPythonModel(Served):
+    def compute(self, feeds):
+        count = len(next(iter(feeds.values())))
+        return [np.zeros((count, 1)), np.{made}]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ("full((count, 11), np.nan)", "values that are no numbers"),
+        ("zeros((count, 12))", "12"),
+        ("zeros((count + 1, 11))", "2, 11"),
+    ],
+)
+def test_a_model_that_answers_nonsense_is_told_before_anything_is_measured(
+    launcher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, says: str
+) -> None:
+    model = spec("get-ml-model-resnet50")
+    graph = model.graphs()[0]
+    programs = tmp_path / "programs"
+    shutil.copytree(writing.PROGRAMS, programs)
+    (programs / "onnxruntime.py").write_text(FAULTY.format(made=made))
+    monkeypatch.setattr(writing, "PROGRAMS", programs)
+    with served(model) as options:
+        backend = backends.create("triton", "cpu", "float32", options)
+        with pytest.raises(HarnessError, match=says):
+            backend.open(graph, [graph.outputs[1].name], 1, 1)
 
 
 @pytest.mark.slow

@@ -18,11 +18,12 @@ NO_MODULE = (
     "its Python finds no {0}: packages are those of the first python3 in PATH, and the stub must "
     "be of that version (PYTHONPATH is ignored)"
 )
+FULL = "/dev/shm is full: see `df /dev/shm`; a container needs --shm-size=1g"
 CAUSES = (
     (r"No module named '(\S+?)'", NO_MODULE),
     (r"libpython\S+: cannot open", "the library of its Python is missing"),
     (r"compiled using NumPy 1|numpy\.core\.multiarray failed", "its numpy is 2 or newer"),
-    (r"No space left on device|Unable to initialize shared memory", "/dev/shm is full"),
+    (r"No space left on device|Unable to initialize shared memory", FULL),
 )
 LAST_LINES = 12
 FAILED = re.compile(r"failed to load '(?P<name>[^']+)' version (?P<version>\S+): (?P<why>.*)")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import beside
-from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
+from .base import Array, Backend, Feeds, Layout, Predictor, check_signature, describe, empty_batch
 
 beside.importable("get-triton-client", "gen-triton-model-repository")
 
@@ -26,6 +26,7 @@ from triton_repository.plan import NAMES, TYPES  # noqa: E402
 IN_FLIGHT = (1, 2, 4, 8)
 TIMEOUT_S = 600.0
 CONTENT = "CONTENT_SHA256"
+LOOK = "look at the model's program in the repository, and at the server's log"
 
 
 class TritonPredictor(Predictor):
@@ -59,7 +60,8 @@ class TritonPredictor(Predictor):
         """See ``base.Predictor``."""
         try:
             found = self._connection.run(self._request(feeds))
-            return [self._array(tensor, found[tensor.name]) for tensor in self._outputs]
+            count = len(next(iter(feeds.values())))
+            return [self._array(tensor, found[tensor.name], count) for tensor in self._outputs]
         except KserveError as error:
             raise told(error, f"the server did not answer for {self._model}") from error
 
@@ -114,10 +116,15 @@ class TritonPredictor(Predictor):
             found[tensor.name] = region.slice(0, NAMES[tensor.dtype], shape, size)
         return found
 
-    def _array(self, wanted: TensorSpec, found: Any) -> Array:
-        if TYPES.get(found.datatype) != wanted.dtype:
-            text = f"{wanted.name} came as {found.datatype}, and {wanted.dtype} is needed"
-            raise HarnessError(text, "look at the program of the model")
+    def _array(self, wanted: TensorSpec, found: Any, count: int) -> Array:
+        shape = (count, *(wanted.shape or (1,)))
+        fits = len(shape) == len(found.shape) and all(
+            size in (-1, real) for size, real in zip(shape, found.shape, strict=True)
+        )
+        if TYPES.get(found.datatype) != wanted.dtype or not fits:
+            came = f"{found.datatype} {list(found.shape)}"
+            text = f"{self._model} answers {wanted.name} as {came}; {describe(wanted)} is needed"
+            raise HarnessError(text, LOOK)
         array = np.frombuffer(found.data, wanted.dtype).reshape(found.shape)
         return array if wanted.shape else array.reshape(-1)
 
@@ -177,10 +184,12 @@ class Triton(Backend):
         wanted = [tensor for tensor in graph.outputs if tensor.name in outputs]
         check_signature("input", graph.inputs, _tensors(told_of.inputs, graph.inputs))
         check_signature("output", wanted, _tensors(told_of.outputs, wanted))
-        return [
+        team = [
             TritonPredictor(self._connect(), model, graph, outputs, self._shared)
             for _ in range(workers)
         ]
+        _prove(team[0], graph, model)
+        return team
 
     def _model(self, graph: GraphSpec) -> str:
         """The model's name in the server: the one asked for, ours, or the only one."""
@@ -225,6 +234,15 @@ class Triton(Backend):
     def copies(self, workers: int, threads: int) -> int:
         """None: the weights are in the server."""
         return 0
+
+
+def _prove(predictor: TritonPredictor, graph: GraphSpec, model: str) -> None:
+    """Ask once, where zeros are a sample: raises HarnessError for answers that are no numbers."""
+    if any(-1 in tensor.shape for tensor in graph.inputs):
+        return
+    for answer in predictor.predict(empty_batch(graph.inputs, 1)):
+        if answer.dtype.kind == "f" and not np.isfinite(answer).all():
+            raise HarnessError(f"{model} answers values that are no numbers (NaN, inf)", LOOK)
 
 
 def _tensors(infos: Sequence[Any], wanted: Sequence[TensorSpec]) -> list[TensorSpec]:
