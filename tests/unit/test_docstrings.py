@@ -1,8 +1,12 @@
-"""Docstrings of public functions that raise one of our errors say so. ruff checks the rest (D)."""
+"""Docstrings of public functions say what they raise, shapes of arrays and units of quantities.
+
+ruff checks that there are docstrings, and their form (D).
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +20,18 @@ PARTS = (
 )
 # Errors of Python itself that say "not this one" to a caller who asks for that.
 PLAIN = {"AttributeError", "KeyError", "NotImplementedError"}
+
+
+NUMERIC = ("script/app-mlperf-inference/src/",)
+"""Where arrays are passed on."""
+ARRAY = re.compile(r"\b(Array|ndarray|NDArray)\b")
+# ``[n, 4]``, words that tell a shape, or the interface that tells it.
+SHAPE = re.compile(r"\[|shape|[Ss]ee ``|batch|row|one (for|per) (each )?sample|side by side")
+QUANTITIES = {"timeout", "duration", "interval", "delay", "period", "size", "amount"}
+UNIT = re.compile(
+    r"(?i)\b(logarithm|ms|ns|s|seconds?|minutes?|bytes?|MB|GB|voxels|pixels|samples|samples/s|share|percent)\b"
+    r"|\bmilliseconds\b|\bunits?\b|``unit``|0 (to|and) 1|count|number of| W\b| J\b"
+)
 
 
 def public_functions(node: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef]:
@@ -51,13 +67,115 @@ def silent(source: str) -> list[tuple[str, int]]:
     ]
 
 
+def told(function: ast.FunctionDef) -> str:
+    return ast.get_docstring(function) or ""
+
+
+def arguments(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
+    """The names and types of what a function takes."""
+    for each in [*function.args.args, *function.args.kwonlyargs]:
+        yield each.arg, ast.unparse(each.annotation) if each.annotation else ""
+
+
+def without_shape(source: str) -> list[tuple[str, int]]:
+    """Public functions that take or give back an array and tell no shape."""
+    return [
+        (function.name, function.lineno)
+        for function in public_functions(ast.parse(source))
+        if ARRAY.search(" ".join([*(kind for _, kind in arguments(function)), given(function)]))
+        and not SHAPE.search(told(function))
+    ]
+
+
+def given(function: ast.FunctionDef) -> str:
+    return ast.unparse(function.returns) if function.returns else ""
+
+
+def without_unit(source: str) -> list[tuple[str, int]]:
+    """Public functions with a time, a size or a figure whose unit nothing tells: no word, no name.
+
+    A name such as ``wait_s`` or ``free_bytes`` tells it.
+    """
+    return [
+        (function.name, function.lineno)
+        for function in public_functions(ast.parse(source))
+        if (
+            (given(function) in ("float", "float | None") and not UNIT.search(spaced(function)))
+            or any(
+                name in QUANTITIES and kind in ("int", "float")
+                for name, kind in arguments(function)
+            )
+        )
+        and not UNIT.search(told(function))
+    ]
+
+
+def spaced(function: ast.FunctionDef) -> str:
+    """The name of a function as words."""
+    return function.name.replace("_", " ")
+
+
+def modules(part: str) -> Iterator[tuple[str, str]]:
+    """The names of the modules of a part, and their text."""
+    for path in project_files():
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(part) and path.suffix == ".py":
+            yield name, path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("part", NUMERIC)
+def test_a_public_function_tells_the_shapes_of_arrays(part: str) -> None:
+    found = [
+        f"{name}:{line} {function}"
+        for name, source in modules(part)
+        for function, line in without_shape(source)
+    ]
+    assert found == [], "their docstrings tell no shape, such as [n, 4], and no interface"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_public_function_tells_the_units_of_quantities(part: str) -> None:
+    found = [
+        f"{name}:{line} {function}"
+        for name, source in modules(part)
+        for function, line in without_unit(source)
+    ]
+    assert found == [], "neither their docstrings nor their names tell the unit"
+
+
+def test_functions_without_shape_or_unit_are_found() -> None:
+    source = '''
+def boxes(found: Array) -> None:
+    """The boxes."""
+
+def corners(found: Array) -> None:
+    """The boxes [n, 4]."""
+
+def predict(feeds: dict[str, Array]) -> None:
+    """See ``base.Predictor``."""
+
+def wait(timeout: float) -> None:
+    """Wait."""
+
+def waited(timeout: float) -> None:
+    """Wait for so many seconds."""
+
+def latency() -> float:
+    """How long."""
+
+def latency_ms() -> float:
+    """How long."""
+'''
+    assert without_shape(source) == [("boxes", 2)]
+    assert without_unit(source) == [("wait", 11), ("latency", 17)]
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_a_public_function_says_what_it_raises(part: str) -> None:
     found = [
         f"{name}:{line} {function}"
-        for path in project_files()
-        if (name := path.relative_to(ROOT).as_posix()).startswith(part) and path.suffix == ".py"
-        for function, line in silent(path.read_text(encoding="utf-8"))
+        for name, source in modules(part)
+        for function, line in silent(source)
     ]
     assert found == [], "their docstrings do not say what they raise"
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any
 
+from cmbench.lib.text_files import sha256
 from cmbench.values import immutable
 
 _SEAL = '{"seal": "'
@@ -75,10 +76,7 @@ _FIELDS = frozenset(field.name for field in fields(Entry))
 
 def make_identity(*parts: Any) -> str:
     """A key from everything that says what a step is."""
-    import hashlib
-
-    text = _ENCODER.encode(parts)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return sha256(_ENCODER.encode(parts), 24)
 
 
 def reliance(path: str) -> Reliance:
@@ -154,7 +152,7 @@ def _output_change(item: Reliance) -> str:
 
 def sealed(text: str) -> str:
     """A JSON object's text with a checksum of itself in front, still a JSON object."""
-    return f'{_SEAL}{_digest(text)}",{text[1:]}'
+    return f'{_SEAL}{sha256(text, _SEAL_DIGITS)}",{text[1:]}'
 
 
 def unsealed(text: str) -> dict[str, Any]:
@@ -163,16 +161,10 @@ def unsealed(text: str) -> dict[str, Any]:
     if text[: len(_SEAL)] != _SEAL or text[start - 2 : start] != '",':
         raise ValueError("no seal")
     body = "{" + text[start:]
-    if text[len(_SEAL) : start - 2] != _digest(body):
+    if text[len(_SEAL) : start - 2] != sha256(body, _SEAL_DIGITS):
         raise ValueError("the text is not what was sealed")
     data: dict[str, Any] = json.loads(body)
     return data
-
-
-def _digest(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode()).hexdigest()[:_SEAL_DIGITS]
 
 
 def decode(data: dict[str, Any]) -> Entry:

@@ -7,7 +7,6 @@ certificates, tokens) is handed over when the image is built and is no part of t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 
 from cmbench.container.systems import MANAGERS, PROGRAMS, packages
 from cmbench.errors import Error
+from cmbench.lib.text_files import sha256
 
 HOME = "/cm/home"
 """HOME in the container: a folder of the user's that is mounted there."""
@@ -156,7 +156,7 @@ _ENV = {
 
 def digest(text: str) -> str:
     """The tag of the image with this text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return sha256(text, 12)
 
 
 def _joined(step: _Step) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import Condition
 from cmbench.lib.secrecy import SIGNS, Secrets, is_secret, masked
+from cmbench.lib.text_files import sha256
 
 MISSING = "\0missing"
 _NO_TEXT = "\0"
@@ -241,9 +242,7 @@ def fingerprint(key: str, value: Any) -> str:
     plain = value is text and not any(map(text.__contains__, SIGNS))
     secret = is_secret(key) or not (plain or masked(value) == value)
     if secret or len(text) > 200:
-        import hashlib
-
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:32]
+        return "sha256:" + sha256(text, 32)
     return text
 
 

@@ -29,7 +29,8 @@ from cmbench.lib.files import (
     parse_checksum,
     require_space,
 )
-from cmbench.lib.part import Part, hashed
+from cmbench.lib.part import Part
+from cmbench.lib.text_files import sha256
 from cmbench.lib.transfer import AttemptError, Policy, Wanted, fetch_http
 from cmbench.lib.urls import mask_url
 
@@ -127,7 +128,7 @@ def place_of(folder: str, checksum: str, address: str = "") -> Path | None:
     if not folder or not (checksum or address):
         return None
     if not checksum:
-        return Path(folder) / f"url-{hashed(address)}"
+        return Path(folder) / f"url-{sha256(address)}"
     known = parse_checksum(checksum)
     return Path(folder) / f"{known.algorithm}-{known.value}"
 

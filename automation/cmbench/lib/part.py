@@ -11,7 +11,6 @@ All of that lies beside the place itself, so that another process can see it and
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -25,6 +24,7 @@ from typing import IO
 
 from cmbench.lib import locks
 from cmbench.lib.files import CHUNK
+from cmbench.lib.text_files import sha256
 
 _SYNC_SECONDS = 1.0
 """How much of a transfer a loss of power may cost; more often, slow disks would hold it up."""
@@ -140,7 +140,7 @@ class Part:
             return 0
         if not known.boot or known.boot != boot():
             length = min(length, known.safe)
-        same = known.url == hashed(url) and known.validator
+        same = known.url == sha256(url) and known.validator
         if not same and not any_source:
             return 0
         self.note = known if same else replace(known, validator="")
@@ -199,11 +199,6 @@ class Part:
         """What has come is the file."""
         os.replace(self.path, self.destination)
         self._note.unlink(missing_ok=True)
-
-
-def hashed(url: str) -> str:
-    """What names a URL without its secrets."""
-    return hashlib.sha256(url.encode()).hexdigest()
 
 
 def boot() -> str:

@@ -262,7 +262,7 @@ def installed(python: str, name: str) -> Distribution | None:
 
 
 def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:
-    """``None`` when ``python`` can import ``module``, else what it said."""
+    """``None`` when ``python`` can import ``module`` in ``timeout`` seconds, else what it said."""
     result = probe([python, "-c", _IMPORT, module], timeout=timeout)
     return None if result.ok else result
 

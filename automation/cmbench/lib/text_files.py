@@ -15,6 +15,13 @@ def read_or_empty(path: str | os.PathLike[str]) -> str:
         return ""
 
 
+def sha256(text: str, digits: int = 64) -> str:
+    """The first hexadecimal ``digits`` of the SHA-256 of a text in UTF-8."""
+    import hashlib  # Most commands that only look need none.
+
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
 def listed(names: Sequence[str], most: int = 3) -> str:
     """``a, b, c and 4 more``."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

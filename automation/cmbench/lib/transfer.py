@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cmbench.lib.files import CHUNK, Checksum, Progress, file_checksum, no_space
-from cmbench.lib.part import Note, Part, hashed
-from cmbench.lib.text_files import size_text
+from cmbench.lib.part import Note, Part
+from cmbench.lib.text_files import sha256, size_text
 from cmbench.lib.urls import file_name
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def _receive(response: Response, url: str, part: Part, offset: int, wanted: Want
         raise no_space(part.path, total - offset)
     validator = _validator(response) or (part.note.validator if offset else "")
     limit = wanted.size if total is None and not encoding else total
-    with part.writing(offset, Note(hashed(url), validator, total, encoding=encoding)):
+    with part.writing(offset, Note(sha256(url), validator, total, encoding=encoding)):
         done, whole = _copy(response, part, offset, limit, wanted)
     if not whole or done < (total or 0):
         of = "" if total is None else f" of {total}"

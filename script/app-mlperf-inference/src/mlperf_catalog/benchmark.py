@@ -44,12 +44,12 @@ class Target:
 
     @property
     def target(self) -> float:
-        """The least figure in the closed division."""
+        """The least figure in the closed division, in ``unit``."""
         return self.reference if self.share == 1 else _digits(self.reference * self.share)
 
     @property
     def greatest(self) -> float | None:
-        """The greatest figure in the closed division, where there is one."""
+        """The greatest figure in the closed division, in ``unit``, where there is one."""
         return None if self.most is None else _digits(self.reference * self.most, 10)
 
     def holds(self, value: float) -> bool:

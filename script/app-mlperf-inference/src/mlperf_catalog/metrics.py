@@ -22,7 +22,7 @@ class Metric:
     pattern: str
 
     def find(self, text: str) -> float | None:
-        """The figure in the text of an accuracy.txt, or None."""
+        """The figure in the text of an accuracy.txt, in ``unit``, or None."""
         found = re.search(self.pattern, text, re.MULTILINE)
         return float(found.group(1)) if found else None
 

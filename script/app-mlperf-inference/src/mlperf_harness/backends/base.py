@@ -37,7 +37,7 @@ class Predictor(ABC):
         """
 
     def buffer(self, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
-        """Memory in which inputs are gathered, as the backend wants it (page-locked, shared).
+        """Memory of ``shape`` for inputs, as the backend wants it (page-locked, shared).
 
         It is written only while no ``predict`` is going on.
         """
@@ -142,7 +142,7 @@ def describe(tensor: TensorSpec) -> str:
 
 
 def empty_batch(tensors: Sequence[TensorSpec], count: int) -> dict[str, Array]:
-    """Zeros for every tensor, ``count`` samples long; a size that is not fixed is 1."""
+    """Zeros [count, *shape of a sample] for every tensor; a size that is not fixed is 1."""
     return {
         t.name: np.zeros((count, *(max(1, size) for size in t.shape)), dtype=t.dtype)
         for t in tensors

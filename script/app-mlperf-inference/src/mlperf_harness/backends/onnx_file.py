@@ -63,7 +63,7 @@ def graph_alone(path: Path, location: str) -> bytes:
 
 
 def weight_beside(tensor: Any, folder: Path) -> npt.NDArray[Any]:
-    """The values of a tensor of the graph that says where in a file of ``folder`` they lie."""
+    """The values, in the tensor's own shape, that lie where it says in a file of ``folder``."""
     import onnx
 
     where = {entry.key: entry.value for entry in tensor.external_data}

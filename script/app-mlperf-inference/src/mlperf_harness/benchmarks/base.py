@@ -29,7 +29,7 @@ class Result:
     variable: bool = False
 
     def rows(self, count: int) -> Array:
-        """Room for the results of ``count`` samples."""
+        """Room for the results of ``count`` samples: zeros [count, *shape]."""
         return np.zeros((count, *self.shape), dtype=self.dtype)
 
     @property
@@ -52,7 +52,7 @@ class Inputs(Protocol):
     """Takes samples out of the loaded ones; one per worker, because it owns buffers."""
 
     def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
-        """The model's inputs for these samples, valid until the next call."""
+        """The model's inputs [n, ...] for these n samples, valid until the next call."""
 
 
 class OneCall:

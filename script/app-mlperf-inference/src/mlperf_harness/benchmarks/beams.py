@@ -112,7 +112,7 @@ class BeamSearch:
 
 
 def log_softmax(logits: Array) -> Array:
-    """Log probabilities along the last axis."""
+    """Log probabilities along the last axis, in the shape of ``logits``."""
     result: Array = logits - logits.max(axis=-1, keepdims=True)
     result -= np.log(np.exp(result).sum(axis=-1, keepdims=True))
     return result

@@ -95,7 +95,7 @@ class QuestionAnswering:
         self.loaded = []
 
     def rows(self, indices: Sequence[int] | Array) -> Array:
-        """Where these samples lie; raises IndexError when one was not loaded."""
+        """The rows [n] in which these n samples lie; raises IndexError when one was not loaded."""
         rows = self._row_of[np.asarray(indices, dtype=np.int64)]
         if rows.min() < 0:
             missing = np.asarray(indices)[rows < 0][0]

@@ -52,7 +52,7 @@ class Groups:
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
 
     def pairs(self, groups: Sequence[int] | Array) -> tuple[Array, Array]:
-        """Rows of the pairs of these loaded groups, in order, and the size of each group.
+        """The rows [pairs] of these n loaded groups, in order, and the size of each group [n].
 
         Raises IndexError for one that is not loaded.
         """
@@ -66,7 +66,7 @@ class Groups:
 
 
 def ranges(begin: Array, sizes: Array) -> Array:
-    """begin[0], begin[0] + 1, ... (sizes[0] numbers), begin[1], ... and so on."""
+    """begin[0], begin[0] + 1, ... (sizes[0] numbers), begin[1], ... [sum of sizes] int64."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     found: Array = np.arange(total) + np.repeat(begin - (ends - sizes), sizes)
@@ -169,7 +169,9 @@ class Recommendation:
 
 
 def auc(labels: Array, scores: Array) -> float:
-    """The area under the ROC curve: how often a click is scored above a non-click, ties half.
+    """The area under the ROC curve, 0 to 1, from labels [n] (a click is above 0) and scores [n].
+
+    It is how often a click is scored above a non-click, ties counted half.
 
     Raises HarnessError when there are only clicks or none: nothing can be put in order then.
     """

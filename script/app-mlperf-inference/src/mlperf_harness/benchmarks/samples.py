@@ -63,7 +63,7 @@ class SampleStore:
         self.loaded = self._source[:0]
 
     def rows(self, indices: Sequence[int] | Array) -> npt.NDArray[np.int64]:
-        """Where these samples lie; IndexError when one of them was not loaded."""
+        """The rows [n] in which these n samples lie; IndexError when one was not loaded."""
         rows = self._row_of[np.asarray(indices, dtype=np.int64)]
         if rows.size and rows.min() < 0:
             raise _never_loaded(np.asarray(indices)[rows < 0][0])

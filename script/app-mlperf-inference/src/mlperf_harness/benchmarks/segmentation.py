@@ -47,7 +47,10 @@ def starts(size: int, window: int, overlap: float) -> range:
 
 
 def dice(found: Array, truth: Array, labels: Sequence[int]) -> float:
-    """Twice the common voxels by the sum of both, for the region of these ``labels``."""
+    """Twice the common voxels by the sum of both, 0 to 1, for the region of these ``labels``.
+
+    ``found`` and ``truth`` are labels [d, h, w] of the same shape.
+    """
     mine, real = np.isin(found, labels), np.isin(truth, labels)
     common = np.count_nonzero(mine & real)
     both = np.count_nonzero(mine) + np.count_nonzero(real)

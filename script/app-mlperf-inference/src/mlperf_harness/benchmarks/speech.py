@@ -167,7 +167,7 @@ class SpeechRecognition:
         self._loaded.clear()
 
     def sounds(self, indices: Sequence[int] | Array) -> list[Array]:
-        """The samples of these loaded utterances; raises IndexError for one that is not loaded."""
+        """The sound [t] of each of these utterances; IndexError when one was not loaded."""
         try:
             return [self._loaded[int(index)] for index in indices]
         except KeyError as error:
@@ -179,7 +179,7 @@ class SpeechRecognition:
         return dict(zip(self._inputs, values, strict=False))
 
     def state_lengths(self, lengths: Array) -> Array:
-        """How many states of the encoder belong to so many feature vectors."""
+        """How many states of the encoder [n] belong to so many feature vectors [n]."""
         found: Array = -(-lengths // self._stride)
         return found
 

@@ -132,11 +132,11 @@ class Summarization:
         return ids, mask
 
     def empty_cache(self, count: int) -> Array:
-        """The cache before the first token."""
+        """The cache of ``count`` prompts before the first token: zeros float32 [count, *shape]."""
         return np.zeros((count, *self._cache_shape), dtype=np.float32)
 
     def text(self, tokens: Array) -> str:
-        """What these tokens spell."""
+        """What these tokens [t] spell."""
         spelled = "".join(self._pieces[token] for token in tokens.tolist())
         return spelled.encode("latin-1").decode("utf-8", errors="replace").strip()
 

@@ -61,7 +61,7 @@ class Taken:
 
     @property
     def share(self) -> float:
-        """What both took."""
+        """The share of the CPU time that both took, 0 to 1."""
         return round(self.others_share + self.steal_share, 4)
 
     @property

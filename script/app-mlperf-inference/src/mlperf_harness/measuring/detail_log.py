@@ -24,7 +24,7 @@ class DetailLog:
     warnings: tuple[str, ...] = field(default=())
 
     def number(self, key: str) -> float | None:
-        """A numeric value, or None when the log does not hold it."""
+        """A numeric value in the unit that its key names, or None when the log does not hold it."""
         value = self.values.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)

@@ -167,7 +167,10 @@ def _lower_rate(log: DetailLog, scenario: Scenario) -> str:
 
 
 def easier_rate(log: DetailLog, asked: float) -> float:
-    """A Server rate to try after one that was too high: far more may be asked than is answered."""
+    """A Server rate in samples/s to try after one that was too high.
+
+    Far more may be asked than is answered.
+    """
     return 0.8 * min(asked, log.result(SERVER) or asked)
 
 

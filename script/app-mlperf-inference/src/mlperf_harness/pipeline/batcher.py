@@ -18,7 +18,7 @@ class Batch(NamedTuple):
 
 
 def cut(ids: Sequence[int], indices: Sequence[int], size: int) -> Iterator[Batch]:
-    """Cut one long query into batches of ``size``; the last one may be shorter."""
+    """Cut one long query into batches of ``size`` samples; the last one may be shorter."""
     if 0 < len(ids) <= size:
         yield Batch(ids, indices)
         return

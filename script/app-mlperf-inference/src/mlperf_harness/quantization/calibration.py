@@ -35,7 +35,10 @@ class Counted:
             yield from calls
 
     def get_next(self) -> dict[str, Array] | None:
-        """The next call; None at the end, as ONNX Runtime's calibration has it."""
+        """The inputs of the next call by name, each with its batch first; None at the end.
+
+        ONNX Runtime's calibration asks in this way.
+        """
         return next(self._feeds, None)
 
     def told(self) -> str:
@@ -47,7 +50,7 @@ class Counted:
 def calls_of(
     benchmark: Benchmark, model: ModelSpec, samples: int, part: str = MAIN
 ) -> Iterator[Sequence[dict[str, Array]]]:
-    """What the benchmark would feed a graph for each of the first samples, call by call.
+    """Inputs [1, ...] that the benchmark feeds a graph for each of the first samples, by call.
 
     A sample may take hundreds of calls, such as windows of a large volume: there are no more calls
     in all than samples are asked for, evenly spread over the samples and the calls of each. Where
@@ -108,7 +111,7 @@ class Listener(Predictor):
         self._heard, self._step = 0, 1
 
     def taken(self) -> list[dict[str, Array]]:
-        """Calls of the sample that has ended; the next one begins."""
+        """Calls of the sample that has ended: inputs [1, ...] by name. The next sample begins."""
         count = min(self._most, len(self._kept))
         # The middle of each of so many equal parts.
         found = [self._kept[(2 * k + 1) * len(self._kept) // (2 * count)] for k in range(count)]

@@ -70,7 +70,7 @@ class Calls(Protocol):
     """What a model is fed, call by call, as ONNX Runtime's calibration takes it."""
 
     def get_next(self) -> dict[str, Array] | None:
-        """The next call; None at the end."""
+        """The inputs of the next call by name, each with its batch first; None at the end."""
 
 
 class LookedUp:

@@ -69,7 +69,7 @@ class Context:
         return self.built.get(model.digest(), model)
 
     def stored(self, scenario: Scenario) -> float | None:
-        """The target that find-performance has stored for a scenario."""
+        """The target that find-performance has stored: samples/s, or ms per query for streams."""
         return self.store.target(scenario) if self.store else None
 
     def run_settings(

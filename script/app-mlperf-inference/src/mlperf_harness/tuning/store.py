@@ -36,7 +36,10 @@ class Store:
     key: str
 
     def target(self, scenario: Scenario) -> float | None:
-        """The stored target of a scenario; raises HarnessError when the file is damaged."""
+        """The stored target of a scenario: samples/s (Offline, Server), or ms per query (streams).
+
+        Raises HarnessError when the file is damaged.
+        """
         value = read(self.path).get(self.key, {}).get(scenario, {}).get(quantity(scenario))
         if value is None:
             return None

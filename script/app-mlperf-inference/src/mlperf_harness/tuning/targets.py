@@ -45,7 +45,7 @@ OPTION, STORED, TUNING = "option", "stored target", "calibration"
 
 
 def fixed_by_user(given: Overrides, scenario: Scenario) -> float | None:
-    """The target that the user set for this scenario, if any."""
+    """The target that the user set for this scenario, in samples/s or ms per query, if any."""
     found: float | None = getattr(given, scenario.target_option.removeprefix("--"))
     return found
 

@@ -65,7 +65,7 @@ def runs(site: Site) -> Iterator[Finding]:
 
 
 def figure(place: Path, target: Target) -> float | None:
-    """What accuracy.txt says of a metric, or None."""
+    """What accuracy.txt says of a metric, in its unit, or None."""
     return target.metric.find(text(place / truncate.TEXT))
 
 

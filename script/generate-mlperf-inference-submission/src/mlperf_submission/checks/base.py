@@ -198,7 +198,7 @@ def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
 
 
 def number(value: object) -> float | None:
-    """A number out of a log or a JSON file, or None."""
+    """A number out of a log or a JSON file, in the unit that it has there, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*", str(value))

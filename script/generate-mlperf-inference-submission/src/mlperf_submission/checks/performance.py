@@ -82,7 +82,7 @@ class Run:
         return of_log(self.named)
 
     def number(self, key: str) -> float:
-        """A number in the log; zero where there is none."""
+        """A number in the log, in the unit that its key names; zero where there is none."""
         return self.log.number(key) or 0.0
 
 
