@@ -167,7 +167,7 @@ class SpeechRecognition:
         self._loaded.clear()
 
     def sounds(self, indices: Sequence[int] | Array) -> list[Array]:
-        """The sound [t] of each of these utterances; IndexError when one was not loaded."""
+        """The sound [t] of each of these utterances; raises IndexError for one not loaded."""
         try:
             return [self._loaded[int(index)] for index in indices]
         except KeyError as error:
