@@ -85,8 +85,10 @@ def between(size: int, target: int, begin: int, count: int) -> tuple[Whole, Whol
     """
     new = begin + np.arange(count)
     scale = target / size
-    low = np.floor(new / scale).astype(np.int64)
-    way = (new + 1) - (low + 1) * scale
+    # Where both are whole numbers, OpenCV's product of rounded factors may fall below theirs.
+    low = np.floor(new * (1.0 / scale)).astype(np.int64)
+    # In single precision, in which what is nearly the whole way is the whole, and so none.
+    way = ((new + 1) - (low + 1) * scale).astype(np.float32)
     way = np.where(way <= 0, 0, way - np.floor(way))
     way[low >= size - 1] = 0
     low = np.minimum(low, size - 1)

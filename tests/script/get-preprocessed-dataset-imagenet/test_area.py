@@ -62,6 +62,28 @@ def test_nothing_is_lost_at_the_edges() -> None:
     np.testing.assert_allclose(found.mean(axis=(0, 1)), pixels.mean(axis=(0, 1)), atol=0.1)
 
 
+# What OpenCV 4.14 and 5.0 give for three columns of a row; the middle one is on a boundary.
+AT_A_BOUNDARY = [
+    ((216, 368), 46, [218, 218, 88]),
+    ((238, 306), 27, [148, 148, 131]),
+    ((315, 405), 27, [148, 148, 131]),
+    ((403, 468), 252, [216, 216, 138]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "column", "expected"), AT_A_BOUNDARY)
+def test_a_new_pixel_on_a_boundary_is_taken_as_by_opencv(
+    sizes: tuple[int, int], column: int, expected: list[int]
+) -> None:
+    old, new = sizes
+    row = (np.arange(old) * 97 % 256).astype(np.uint8)
+    pixels = np.broadcast_to(row[None, :, None], (old, old, 3))
+    for each in (pixels, pixels.transpose(1, 0, 2)):
+        found = area.resized_crop(each, (new, new), (0, 0), new)
+        lines = found[0] if each is pixels else found[:, 0]
+        assert lines[column - 1 : column + 2, 0].tolist() == expected
+
+
 def test_a_crop_is_a_part_of_the_whole() -> None:
     for old in (300, 60):
         pixels = noise(old, old)
