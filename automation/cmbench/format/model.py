@@ -18,9 +18,6 @@ from cmbench.values import immutable
 PHASES = ("deps", "prehook_deps", "posthook_deps", "post_deps")
 """The four kinds of dependencies, in the order in which they run."""
 
-Json = Any
-"""A value that JSON can hold. Env values are ``str``, ``bool``, ``int``, ``float`` or lists."""
-
 EMPTY: Mapping[str, Any] = {}
 
 

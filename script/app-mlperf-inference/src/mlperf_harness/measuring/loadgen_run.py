@@ -37,7 +37,6 @@ from .accuracy_log import read_answers
 
 LOG_FOLDER = {PERFORMANCE: "run_1", ACCURACY: "."}
 ACCURACY_LOG = "mlperf_log_accuracy.json"
-DETAIL_LOG = "mlperf_log_detail.txt"
 SERIES = "series.json"
 LIVE = "live.json"
 
