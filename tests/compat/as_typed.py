@@ -16,6 +16,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,14 @@ def main() -> int:
     """Print each session that differs, then the table; the status tells whether any does."""
     options = _options()
     results: dict[str, list[Compared]] = {}
+    # The table of what was seen is printed in any case.
+    with suppress(KeyboardInterrupt):
+        _compare_all(options, results)
+    print(table(results))
+    return int(any(c.verdict == "different" for found in results.values() for c in found))
+
+
+def _compare_all(options: argparse.Namespace, results: dict[str, list[Compared]]) -> None:
     for told in options.collections:
         collection, _, rest = told.partition("=")
         root, _, python = rest.partition(",")
@@ -181,8 +190,6 @@ def main() -> int:
             result = compare(session, theirs, ours, options.seconds)
             results[collection].append(result)
             _tell(result, options.out, collection)
-    print(table(results))
-    return int(any(c.verdict == "different" for found in results.values() for c in found))
 
 
 def _chosen(options: argparse.Namespace, collection: str, checkout: Path) -> list[Session]:

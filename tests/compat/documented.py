@@ -282,7 +282,7 @@ def _verbs(collection: str, metas: list[Meta]) -> Iterator[Session]:
             if " cache" in verb:
                 lines = (_run(collection, tags), line, _run(collection, tags))
             if re.search(r"(cp|copy|mv|move|rm|add) script", verb):
-                made = re.findall(r"mine[\w-]*", line)
+                made = re.findall(r"\bmine-?\w+", line)
                 lines = (line, *(_AFTER[collection].format(x) for x in (meta["alias"], *made)))
             yield Session("verbs", meta["alias"], lines)
 

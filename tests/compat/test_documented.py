@@ -1,0 +1,112 @@
+"""Which commands are taken from a collection, and when two runs of one are the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+import as_typed
+from documented import from_file, sample, sessions
+from sandbox import Ran
+
+META = """
+alias: get-x
+uid: 0123456789abcdef
+tags: [get, x]
+input_mapping: {size: SIZE}
+input_description: {size: {choices: [small, big]}}
+variations: {fast: {}, "of.#": {}, "fast,of.#": {}}
+tests:
+  run_inputs:
+  - variations_list: ["fast,of.1"]
+    env: {A: "b c"}
+"""
+PAGE = """
+    mlcr get,x --size=big \\
+        --quiet
+$ mlcr get,x[,variations] [--input_flags]
+mlcr get,x --size=<size>
+mlcr push,x --quiet
+mlc pull repo someone@scripts
+"""
+FLOW = """
+jobs:
+  one:
+    steps:
+    - run: |
+        pip install mlcflow
+        mlcr get,x --quiet
+        test -f x || exit 1
+    - run: mlcr get,x --size=${{ matrix.size }}
+    - run: echo nothing of ours
+"""
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Path:
+    for name, text in (
+        ("script/get-x/meta.yaml", META),
+        ("README.md", PAGE),
+        (".github/workflows/a.yml", FLOW),
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_what_a_collection_tells_its_users_to_type(collection: Path) -> None:
+    found = sessions("mlc", collection)
+    lines = {kind: [session.lines for session in listed] for kind, listed in found.items()}
+    assert lines["pages"] == [("mlcr get,x --size=big --quiet",), ("mlcr get,x --quiet",)]
+    assert lines["workflows"] == [("mlcr get,x --quiet\ntest -f x || exit 1",)]
+    assert lines["tests"] == [("mlcr get,x,_fast,_of.1 --env.A='b c' --quiet",)]
+    assert lines["scripts"] == [], "it is among the pages"
+    assert lines["variations"] == [
+        ("mlcr get,x,_fast --quiet",),
+        ("mlcr get,x,_of.1 --quiet",),
+    ]
+    assert lines["inputs"] == [("mlcr get,x --size=small --quiet",)]
+    assert ("mlcr get,x --env.MLC_TRIED=1 --quiet",) in lines["flags"]
+    copied = next(each for each in lines["verbs"] if " cp " in each[0])
+    assert copied[1:] == ("mlc find script get-x", "mlc find script mine-too")
+    drawn = sample(found, {"flags": 5, "verbs": 5}, 3)
+    assert drawn == sample(found, {"flags": 5, "verbs": 5}, 3)
+    assert len(drawn) == 10
+
+
+def test_sessions_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("# no\n{run} get,x --env.{P}_A=1 ;; ls\ncm: cm version\n")
+    assert [s.lines for s in from_file(path, "mlc")] == [("mlcr get,x --env.MLC_A=1", "ls")]
+    assert len(from_file(path, "cm")) == 2
+
+
+def ran(*records: dict[str, object], **more: object) -> Ran:
+    return Ran(tuple({"status": 0, **each} for each in records), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "said"),
+    [
+        (ran({"new_env": {"A": "1"}}), ran({"new_env": {"A": "1"}}), ""),
+        (ran({"new_env": {"A": "1"}}), ran({"new_env": {}}), "new_env A: '1' and None"),
+        (ran({}), ran({"status": 16}), "status 0 and 16"),
+        (ran({"status": 1}), ran({}), ""),
+        (ran({"status": 1}, {}), ran({"status": 2}, {"status": 1}), "1: status 0 and 1"),
+        (ran({}), ran({}, {}), "commands: 1 and 2"),
+        (ran({}, files=("a",)), ran({}), "file of theirs alone: a"),
+        (ran({}, entries=(("x",),)), ran({}, entries=(("x", "y"), ("x", "z"))), ""),
+        (ran({}, entries=(("x", "y"),)), ran({}, entries=(("x",),)), "entry of theirs alone: x,y"),
+        (ran({"deps": ["a,b,"]}), ran({"deps": ["a,b", "c"]}), ""),
+        (ran({"deps": [{"tags": "a"}]}), ran({"deps": ["a"]}), "deps"),
+        (ran({"list": ["/x/get-a"]}), ran({"list": ["/y/get-a"]}), ""),
+        (ran({"list": ["/x/get-a"]}), ran({"list": []}), "list"),
+    ],
+)
+def test_when_two_runs_are_the_same(theirs: Ran, ours: Ran, said: str) -> None:
+    found = list(as_typed.differences(theirs, ours))
+    assert (said in found[0]) if said else not found, found
