@@ -544,7 +544,10 @@ def test_what_a_caller_has_is_given_back_by_name(mlc: Lab) -> None:
     entry = {"tags": "get,inner", "env": {"PLACE": "here", "OTHER_X": "1"}}
     mlc.script("get-outer", deps=[entry], new_env_keys=["PLACE", "OTHER_*"])
     for cached in (False, True):
-        assert mlc.run("get,outer").env["PLACE"] == "here", cached
+        assert mlc.run("get,outer").env == {"PLACE": "here", "OTHER_X": "1"}, cached
+    other = {**entry, "env": {"PLACE": "there", "OTHER_X": "2"}}
+    mlc.script("get-outer", deps=[other], new_env_keys=["PLACE", "OTHER_*"])
+    assert mlc.run("get,outer").env == {"PLACE": "there", "OTHER_X": "2"}
 
 
 def test_a_path_relied_on_that_is_not_there(mlc: Lab) -> None:

@@ -94,8 +94,8 @@ def exports(frame: Frame) -> dict[str, Any]:
     env = frame.env
     own = {*env.written, *env.laid, *env.facts}
     if not frame.script.dialect.inputs_bind:
-        # As with the first engines: what the caller handed in, if it is named or was read.
-        own |= {*env.reads, *patterns}
+        # As with the first engines: what the caller handed in too. It counts as read, below.
+        own |= {*dict.keys(env)}
     named = select_keys(dict.keys(env), patterns)
     keys = [key for key in named if key in own and not key.startswith(of_the_engine)]
     env.note_each([*keys, *(p for p in patterns if not is_pattern(p))])
