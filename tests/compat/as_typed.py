@@ -101,7 +101,7 @@ def _of_part(at: int, part: str, one: Any, other: Any) -> Iterator[str]:
     if part == "status":
         if bool(one) != bool(other):
             yield f"{at}: status {one} and {other}"
-    elif part == "list" and one is not None:
+    elif part == "list" and one is not None and other is not None:
         names = [sorted({Path(str(x)).name for x in each or ()} - _OWN) for each in (one, other)]
         entries = any("<entry>" in str(x) for each in (one, other) for x in each or ())
         if names[0] != names[1] and not (entries and len(one or ()) == len(other or ())):

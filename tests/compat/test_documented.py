@@ -105,6 +105,7 @@ def ran(*records: dict[str, object], **more: object) -> Ran:
         (ran({"deps": [{"tags": "a"}]}), ran({"deps": ["a"]}), "deps"),
         (ran({"list": ["/x/get-a"]}), ran({"list": ["/y/get-a"]}), ""),
         (ran({"list": ["/x/get-a"]}), ran({"list": []}), "list"),
+        (ran({"list": ["/x/get-a"]}), ran({"list": None}), ""),
     ],
 )
 def test_when_two_runs_are_the_same(theirs: Ran, ours: Ran, said: str) -> None:
