@@ -33,6 +33,14 @@ def test_scripts_are_found_by_any_words(text: str, found: list[str], shelf: Lab)
     assert [item.meta["alias"] for item in answer["list"]] == found
 
 
+def test_a_pattern_is_of_names_first(shelf: Lab) -> None:
+    shelf.script("run-get-tool")
+    found = shelf.call("search", artifact="get-t*").answer["list"]
+    assert [item["alias"] for item in found] == ["get-tool"]
+    found = shelf.call("search", artifact="*questions*").answer["list"]
+    assert [item["alias"] for item in found] == ["get-dataset-squad"]
+
+
 def test_words_that_no_script_has(shelf: Lab) -> None:
     assert shelf.call("search", artifact="squid").answer["list"] == []
     # Tags are asked for by their whole names.

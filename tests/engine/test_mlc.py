@@ -550,6 +550,23 @@ def test_what_a_caller_has_is_given_back_by_name(mlc: Lab) -> None:
     assert mlc.run("get,outer").env == {"PLACE": "there", "OTHER_X": "2"}
 
 
+def test_a_folder_is_searched_before_the_path(mlc: Lab, tmp_path: Path) -> None:
+    find = """
+def preprocess(i):
+    found = i['automation'].find_artifact({'file_name': 'sometool', 'env': i['env'],
+        'env_path_key': 'WHERE', 'os_info': i['os_info'], 'default_path_env_key': 'PATH'})
+    return found if found['return'] else {'return': 0}
+"""
+    mlc.script("get-x", customize=find, new_env_keys=["WHERE"])
+    for folder in ("top/a/b/c", "top/a/b/c/d/e"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "top/a/b/c/d/e/sometool").touch()
+    top = str(tmp_path / "top")
+    assert mlc.run("get,x", search_folder_path=top).answer["return"] == 16
+    (tmp_path / "top/a/b/c/sometool").touch()
+    assert mlc.run("get,x", search_folder_path=top).env == {"WHERE": f"{top}/a/b/c/sometool"}
+
+
 def test_a_path_relied_on_that_is_not_there(mlc: Lab) -> None:
     hook = """
 def postprocess(i):

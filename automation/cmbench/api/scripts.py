@@ -35,7 +35,7 @@ def find(
     """
     asked = parse_tags(tags) if isinstance(tags, str) else tags
     index = workspace.index
-    rows = index.named(name) if name else index.find(asked)
+    rows = _named(index, name) if name else index.find(asked)
     rows = [row for row in rows if all(row.accepts(v) for v in asked.variations)]
     rows = rows or _speaking_of(index, words)
     if not rows:
@@ -58,6 +58,13 @@ def show(workspace: Workspace, tags: str | Tags = "", name: str = "") -> Script:
     """The one script that the tags or the name choose; raises ``script-not-found``."""
     asked = parse_tags(tags) if isinstance(tags, str) else tags
     return workspace.index.script(choose(workspace.index, asked, name).path)
+
+
+def _named(index: Index, name: str) -> list[Row]:
+    """Scripts of that name, in which ``*`` may stand for anything."""
+    if not any(mark in name for mark in "*?"):
+        return index.named(name)
+    return [row for row in index.rows().values() if fnmatchcase(row.alias, name)]
 
 
 def _speaking_of(index: Index, text: str) -> list[Row]:

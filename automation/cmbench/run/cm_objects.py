@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from cmbench.run.mlc_modules import Actions, Logger
 
 VERSION_FILE = "tmp-ver.out"
+_LEVELS = 4
+"""So deep is searched below a folder."""
 _NUMBERED = r"(?:[.-]?\d+(?:\.\d+)*)?"
 
 
@@ -232,13 +234,27 @@ class Automation:
         if given:
             found = [given] if os.path.isfile(given) else []
         else:
-            default = self.get_default_path_list(i)
+            default = [*self._below_search_folder(), *self.get_default_path_list(i)]
             directories = places.split(os.pathsep) if places else default
             found = list(_matching(directories, str(i["file_name"])))
         if not found:
             where = given or places or str(i.get("default_path_env_key") or "PATH")
             return {"return": EXIT_NOT_FOUND, "error": f"{i['file_name']} not found in {where}"}
         return self._first_fitting(i, found)
+
+    def _below_search_folder(self) -> list[str]:
+        """The folder that ``--search_folder_path`` of MLC names, and those up to 4 levels below."""
+        dialect = self._frame.script.dialect
+        if "search_folder_path" not in dialect.inputs:
+            return []
+        top = str(self._frame.env.get(dialect.prefix + "SEARCH_FOLDER_PATH") or "").strip()
+        found = []
+        for folder, below, _ in os.walk(top) if top else ():
+            found.append(folder)
+            if os.path.relpath(folder, top).count(os.sep) >= _LEVELS - 1 and folder != top:
+                below.clear()
+            below.sort()
+        return found
 
     def _first_fitting(self, i: dict[str, Any], found: list[str]) -> dict[str, Any]:
         env = self._frame.env
