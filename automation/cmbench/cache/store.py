@@ -116,8 +116,10 @@ class Store:
     def __init__(self, root: str, shared: str = "", notes: str = "") -> None:
         """A store below ``root``; ``notes`` is where its list is kept, if that is elsewhere."""
         self.root = os.path.join(root, f"v{FORMAT}")
-        own = os.path.join(root, f"shared-{make_identity(shared)}.db")
-        self.shared = Store(shared, notes=own) if shared else None
+        self.shared: Store | None = None
+        if shared:
+            own = os.path.join(root, f"shared-{make_identity(shared)}.db")
+            self.shared = Store(shared, notes=own)
         self._listing = Listing(self.place("entries"), notes or os.path.join(root, "entries.db"))
         self._readers = records.Readers(self.root)
         self._entries: dict[str, Entry] = {}
