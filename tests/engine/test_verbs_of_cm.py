@@ -104,6 +104,8 @@ def test_entries_that_are_set_aside_or_expired(lab: Lab) -> None:
     assert not mlc.run("get,x").answer["cached"]
     assert mlc.run("get,x").answer["cached"]
     assert mlc.call("prune", "cache").answer["pruned"] == 0
+    assert mlc.call("mark_tmp", "cache", tags="no,such").answer["list"] == []
+    assert mlc.call("mark_tmp", "cache").answer["code"] == "bad-value"
     entry = mlc.call("search", "cache", tags="get,y").answer["list"][0]
     late = time.time() + 3600
     with pytest.MonkeyPatch.context() as patch:

@@ -7,7 +7,7 @@ from typing import Any
 from cmbench.api import cache
 from cmbench.cache import retention
 from cmbench.cli.reply import Command, Item, Reply
-from cmbench.cli.results import listed_of, named_entries
+from cmbench.cli.results import listed_of, named_entries, names_entries
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.lib.text_files import counted
@@ -58,9 +58,12 @@ def prune_cache(command: Command) -> Reply:
 def mark_tmp_cache(command: Command) -> Reply:
     """``cm mark-tmp cache``: entries that answer nobody from now on, their files kept.
 
-    Raises ``bad-value`` where none is named, ``entry-not-found``.
+    Raises ``bad-value`` where none is named.
     """
-    found = cache.set_aside(command.workspace, named_entries(command, "mark-tmp"))
+    # Tags that nothing carries are no failure, as with MLC.
+    nothing = names_entries(command) and not listed_of(command)
+    named = [] if nothing else named_entries(command, "mark-tmp")
+    found = cache.set_aside(command.workspace, named)
     items = [Item(cache.summary(command.workspace, entry)) for entry in found]
     text = f"{counted(len(found), 'entry', 'entries')} marked: made anew when needed"
     return Reply({"list": items}, text, items)
