@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -77,7 +78,9 @@ def in_words_of_cm(tool: str, words: list[str]) -> list[str]:
 
 
 def _are_tags(word: str) -> bool:
-    return not word.startswith(("-", "@")) and "," in word and " " not in word
+    # ``alias,uid`` is a name.
+    is_name = re.fullmatch(r"[^,]+,[0-9a-f]{16}", word)
+    return not word.startswith(("-", "@")) and "," in word and " " not in word and not is_name
 
 
 def main(engine: str, target: str, tool: str, words: list[str]) -> int:

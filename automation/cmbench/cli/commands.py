@@ -241,7 +241,7 @@ VERBS: tuple[Verb, ...] = (
         "author:native_run_script",
         {'cm native-run script --command="make all" --env.CC=gcc': "a command with an env"},
         {"command=TEXT": "the command line", "env": "--env.KEY=value sets a variable of it"},
-        takes=_OUTPUT,
+        takes=("tags", *_OUTPUT),
         cmind=("native_run",),
     ),
     Verb(
