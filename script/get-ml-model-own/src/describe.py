@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,9 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
         raise ProgramError(f"{path} cannot be read as ONNX: {error}") from error
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
+    other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
+    if other:
+        raise ProgramError(f"the input {other} of {path} is no tensor")
     batches = {sizes(each)[0] if sizes(each) else None for each in inputs}
     fixed = {batch for batch in batches if isinstance(batch, int)}
     if None in batches or fixed - {1}:
@@ -71,16 +74,34 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
         "name": path.stem,
         "precision": "fp32",
         "inputs": [tensor(each, shapes) for each in inputs],
-        "outputs": [tensor(each, shapes, known=False) for each in graph.output],
+        "outputs": [tensor(each, shapes, known=False) for each in tensors(graph.output)],
+        "beside": sorted(beside(graph)),
         "options": {"fixed_batch": bool(fixed)},
         "accuracy": {"metric": "top-1", "unit": "%", "reference": 0.0, "target": 0.0},
+    }
+
+
+def tensors(values: Iterable[Any]) -> list[Any]:
+    """Those that are tensors; what a classifier tells as a list of maps is left out."""
+    return [each for each in values if each.type.HasField("tensor_type")]
+
+
+def beside(graph: Any) -> set[str]:
+    """The files with weights that lie beside the graph."""
+    return {
+        entry.value
+        for each in graph.initializer
+        if each.data_location == onnx.TensorProto.EXTERNAL
+        for entry in each.external_data
+        if entry.key == "location"
     }
 
 
 def sizes(value: Any) -> list[int | str]:
     """The dimensions of an input or output; a name or "" for an open one."""
     dims = value.type.tensor_type.shape.dim
-    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in dims]
+    # Some exporters write 0 or -1 for an open one.
+    return [dim.dim_value if dim.dim_value > 0 else dim.dim_param for dim in dims]
 
 
 def tensor(value: Any, shapes: Mapping[str, tuple[int, ...]], known: bool = True) -> dict[str, Any]:
@@ -145,13 +166,26 @@ def drawn(facts: Mapping[str, Any], count: int) -> dict[str, Any]:
     }
 
 
+def linked(source: Path, out: Path, name: str) -> dict[str, Any]:
+    """The facts of a file of the user's that appears in ``out``; raises ProgramError without it."""
+    inside = not os.path.isabs(name) and ".." not in Path(name).parts
+    if not inside or not source.is_file():
+        raise ProgramError(
+            f"there is no {source}, which holds weights of the model",
+            "put it beside the ONNX file, as the export has made it",
+        )
+    link = out / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not os.path.lexists(link):
+        link.symlink_to(source.absolute())
+    return {"file": name, **files.file_facts(source)}
+
+
 def lay_out(out: Path, model: Path, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     """The model as a link with its facts, and an array for each input by its number."""
-    link = out / model.name
-    if not os.path.lexists(link):
-        link.symlink_to(model)
-    file = {"file": model.name, "sha256": files.sha256(model), "bytes": model.stat().st_size}
-    named = {**facts, **file}
+    data = [linked(model.parent / name, out, name) for name in facts["beside"]]
+    named = {**facts, **linked(model, out, model.name), **({"data": data} if data else {})}
+    del named["beside"]
     (out / "model.json").write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
     names = []
     for number, each in enumerate(facts["inputs"]):

@@ -95,6 +95,7 @@ def test_a_watch_knows_the_worst_window_and_the_waits_of_ended_threads() -> None
     assert (seen.waited_s, seen.worst_share) == (0.9, 0.94)
     assert 0.4 < seen.share < seen.worst_share
     assert "waited 0.9 s for a core" in seen.in_words()
+    assert "waited 112 s for" in replace(seen, waited_s=112.3).in_words()
     assert Watch(2, None).total(reading(BURST)) is None
 
 

@@ -70,6 +70,7 @@ def test_open_dimensions_can_be_said(tmp_path: Path) -> None:
     ("dims", "words", "told"),
     [
         (("n", "length"), (), "--input_shapes=image=N"),
+        (("n", -1), (), "--input_shapes=image=N"),
         ((8, 3), (), "export it with an open first dimension"),
         (("n", 3), ("--shapes", "image=0x3"), "is no shape"),
     ],
@@ -135,3 +136,22 @@ def test_the_strongest_class_is_held_against_the_labels(tmp_path: Path) -> None:
     assert results.tolist() == [0, 1, 0]
     figure = benchmark.accuracy([row.tobytes() for row in results], np.arange(3))
     assert figure.value == pytest.approx(100 * 2 / 3)
+
+
+def test_weights_beside_the_graph_come_along_or_are_missed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = model(tmp_path, -1, 2)
+    whole = onnx.load(path)
+    weight = onnx.numpy_helper.from_array(np.ones(4096, np.float32), "w")
+    whole.graph.initializer.append(weight)
+    sizes = {"all_tensors_to_one_file": True, "location": "mine.data", "size_threshold": 1}
+    onnx.save_model(whole, path, save_as_external_data=True, **sizes)
+    assert run(tmp_path, path) == 0
+    assert [each["file"] for each in facts(tmp_path)["data"]] == ["mine.data"]
+    assert (tmp_path / "out" / "mine.data").stat().st_size >= 4096 * 4
+    assert facts(tmp_path)["options"] == {"fixed_batch": False}
+    (tmp_path / "out").rename(tmp_path / "first")
+    (tmp_path / "mine.data").unlink()
+    assert run(tmp_path, path) == 1
+    assert "put it beside the ONNX file" in capsys.readouterr().err

@@ -84,9 +84,8 @@ class Taken:
         if self.worst_share > self.share:
             parts.append(f"{_percent(self.worst_share)} was taken in the worst half second")
         if self.waited_s is not None and self.waited_s >= 0.01:
-            parts.append(
-                f"our threads waited {self.waited_s:.2g} s for a core in {self.seconds:.3g} s"
-            )
+            waited = f"{self.waited_s:.2g}" if self.waited_s < 10 else f"{self.waited_s:.0f}"
+            parts.append(f"our threads waited {waited} s for a core in {self.seconds:.3g} s")
         return ", ".join(parts)
 
 
