@@ -57,28 +57,38 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
         graph = onnx.load(str(path), load_external_data=False).graph
     except Exception as error:
         raise ProgramError(f"{path} cannot be read as ONNX: {error}") from error
-    weights = {each.name for each in graph.initializer}
-    inputs = [each for each in graph.input if each.name not in weights]
-    other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
-    if other:
-        raise ProgramError(f"the input {other} of {path} is no tensor")
-    batches = {sizes(each)[0] if sizes(each) else None for each in inputs}
-    fixed = {batch for batch in batches if isinstance(batch, int)}
-    if None in batches or fixed - {1}:
-        raise ProgramError(
-            f"{path} wants {sorted(fixed - {1}) or 'inputs without a first dimension'} samples at "
-            "once",
-            "export it with an open first dimension, or one of 1",
-        )
+    inputs = inputs_of(graph, path)
+    fixed = has_fixed_batch(inputs, path)
     return {
         "name": path.stem,
         "precision": "fp32",
         "inputs": [tensor(each, shapes) for each in inputs],
         "outputs": [tensor(each, shapes, known=False) for each in tensors(graph.output)],
         "beside": sorted(beside(graph)),
-        "options": {"fixed_batch": bool(fixed)},
+        "options": {"fixed_batch": fixed},
         "accuracy": {"metric": "top-1", "unit": "%", "reference": 0.0, "target": 0.0},
     }
+
+
+def inputs_of(graph: Any, path: Path) -> list[Any]:
+    """What has to be fed; raises ProgramError for what is no tensor."""
+    weights = {each.name for each in graph.initializer}
+    inputs = [each for each in graph.input if each.name not in weights]
+    other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
+    if other:
+        raise ProgramError(f"the input {other} of {path} is no tensor")
+    return inputs
+
+
+def has_fixed_batch(inputs: Sequence[Any], path: Path) -> bool:
+    """Whether the model takes one sample at a time; raises ProgramError for several, or none."""
+    first = {sizes(each)[0] if sizes(each) else 0 for each in inputs}
+    several = sorted(size for size in first if isinstance(size, int) and size != 1)
+    if several:
+        wants = f"{several[-1]} samples at once" if several[-1] else "inputs without samples"
+        advice = "export it with an open first dimension, or one of 1"
+        raise ProgramError(f"{path} wants {wants}", advice)
+    return 1 in first
 
 
 def tensors(values: Iterable[Any]) -> list[Any]:
