@@ -53,7 +53,12 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         env[f"{PREFIX}PROGRAM"] = str(program)
         print(f"installed: {program}")
         return {"return": 0}
-    words = list(arguments(env))
+    own = env.get(f"{PREFIX}OWN_SERVER") == "yes"
+    if own and not env.get("CM_TRITON_MODEL_REPOSITORY"):
+        hint = "add --model_repository=/folder, or _resnet50,_tiny to the tags"
+        raise Error("needs-input", "no folder of models is named", hint=hint)
+    env[f"{PREFIX}MODULE"] = "triton_bench.served" if own else "triton_bench"
+    words = list(arguments(env, own))
     check(words)
     path = os.path.join(env["CM_TMP_RUN_DIR"], "arguments")
     # A header may be a secret: only this user may read it, and the program removes it.
@@ -85,13 +90,14 @@ def check(words: list[str]) -> None:
         raise Error("bad-value", str(error), hint=error.hint) from error
 
 
-def arguments(env: Mapping[str, Any]) -> Iterator[str]:
-    """The options of the program, out of the inputs that were given."""
+def arguments(env: Mapping[str, Any], own: bool = False) -> Iterator[str]:
+    """The options of the program, out of the inputs that were given or what steps before say."""
+    grpc = env.get(f"{PREFIX}PROTOCOL") == "grpc"
+    known = {"model_name": env.get("CM_TRITON_MODEL_NAME")}
+    if not own:
+        known["url"] = env.get("CM_TRITON_SERVER_GRPC_URL" if grpc else "CM_TRITON_SERVER_URL")
     for option in OPTIONS:
-        value = env.get(f"{PREFIX}{option.name.upper()}")
-        if option.name == "url" and not value:
-            grpc = env.get(f"{PREFIX}PROTOCOL") == "grpc"
-            value = env.get("CM_TRITON_SERVER_GRPC_URL" if grpc else "CM_TRITON_SERVER_URL")
+        value = env.get(f"{PREFIX}{option.name.upper()}") or known.get(option.name)
         if value not in (None, "", []):
             yield from _words(option, value)
 

@@ -3,7 +3,7 @@ set -euo pipefail
 
 scripts="$(dirname "${CM_TMP_CURRENT_SCRIPT_PATH}")"
 export PYTHONDONTWRITEBYTECODE=1
-for name in bench-triton-client get-triton-client app-mlperf-inference; do
+for name in bench-triton-client get-triton-client app-mlperf-inference run-triton-server; do
   PYTHONPATH="${scripts}/${name}/src${PYTHONPATH:+:${PYTHONPATH}}"
 done
 export PYTHONPATH
@@ -13,4 +13,4 @@ mapfile -d '' -t words <"${CM_TRITON_BENCH_ARGUMENTS}"
 rm -f -- "${CM_TRITON_BENCH_ARGUMENTS}"
 
 # The program takes this shell's place, so that a signal reaches it and not only the shell.
-exec "${CM_PYTHON_BIN_WITH_PATH}" -m triton_bench "${words[@]}"
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m "${CM_TRITON_BENCH_MODULE}" "${words[@]}"

@@ -233,3 +233,28 @@ def test_a_server_that_dies_is_counted(program: Path, tmp_path: Path) -> None:
     assert set(told["failures"]) <= {"refused", "reset", "status"}
     assert told["failures"]["refused"] > 0
     assert "requests failed" in err
+
+
+def test_one_command_from_a_model_to_a_page(tmp_path: Path) -> None:
+    home, page = triton_lab.installed().home, tmp_path / "page.html"
+    words = ["--tags=bench,triton-client,_resnet50,_tiny", "--duration=1", f"--html={page}"]
+    # The server that the tests have installed already.
+    words.append("--adr.triton-server.tags=_wheel,_onnxruntime,_openvino")
+    words.append(f"--model_repository={tmp_path / 'models'}")
+    env = home.cm("run", "script", *words, "--out=json").ok().json["new_env"]
+    assert float(env["CM_TRITON_BENCH_RESULT_RATE"]) > 1
+    assert "resnet50_tiny under load" in page.read_text(encoding="utf-8")
+    assert not remains_of(tmp_path)
+
+
+def remains_of(folder: Path) -> list[str]:
+    """Processes that name a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in words:
+            found.append(words.decode(errors="replace"))
+    return found
