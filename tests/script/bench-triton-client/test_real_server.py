@@ -235,6 +235,19 @@ def test_a_server_that_dies_is_counted(program: Path, tmp_path: Path) -> None:
     assert "requests failed" in err
 
 
+@pytest.mark.parametrize("memory", ["none", "system"])
+def test_grpc_gives_the_same(served: Server, tmp_path: Path, memory: str) -> None:
+    out = tmp_path / "out.json"
+    words = ["--tags=bench,triton-client", "--protocol=grpc", f"--url={served.grpc_url}"]
+    words += ["--model_name=echo", "--batch_size=4", "--shape=INPUT__0:100", "--concurrency=2"]
+    words += ["--duration=1", f"--shared_memory={memory}", f"--json={out}"]
+    triton_lab.installed().home.cm("run", "script", *words).ok()
+    (point,) = json.loads(out.read_text())["points"]
+    assert point["requests"] == point["server"]["requests"] > 10
+    assert point["server"]["samples"] == 4 * point["requests"]
+    assert not point["failures"]
+
+
 def test_one_command_from_a_model_to_a_page(tmp_path: Path) -> None:
     home, page = triton_lab.installed().home, tmp_path / "page.html"
     words = ["--tags=bench,triton-client,_resnet50,_tiny", "--duration=1", f"--html={page}"]
