@@ -236,6 +236,19 @@ def test_a_port_that_speaks_something_else_is_named(capsys: pytest.CaptureFixtur
     assert "(protocol)" in capsys.readouterr().err
 
 
+def test_a_reader_that_leaves_is_no_traceback() -> None:
+    path = os.pathsep.join(map(str, [*SOURCES, *sys.path]))
+    words = [sys.executable, "-m", "triton_bench", "-m", "m", "--url", "127.0.0.1:1"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen(
+        words, env=os.environ | {"PYTHONPATH": path}, stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (141, b"")
+
+
 def test_results_are_not_lost_at_the_end(tmp_path: Path) -> None:
     words = ["-m", "m", "--url", "127.0.0.1:1", "--json", str(tmp_path / "no" / "o.json")]
     assert session.main(words) == 2, "before anything is asked"

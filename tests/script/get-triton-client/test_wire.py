@@ -152,7 +152,20 @@ def test_addresses_are_read(url: str, host: str, port: int, tls: bool, path: str
 
 
 @pytest.mark.parametrize(
-    "url", ["", "http://", "grpc://h", "ftp://h", "h:99999", "h:x", "u:p@h", "h?x", "h h", "[::1"]
+    "url",
+    [
+        "",
+        "http://",
+        "grpc://h",
+        "ftp://h",
+        "h:99999",
+        "h:x",
+        "u:p@h",
+        "h?x",
+        "h h",
+        "[::1",
+        "h/\u65e5",
+    ],
 )
 def test_addresses_that_are_none_are_refused(url: str) -> None:
     with pytest.raises(KserveError) as caught:

@@ -89,7 +89,9 @@ def explained(settings: Settings, connection: Connection, error: KserveError) ->
     }
     hint = error.hint or hints.get(error.kind, "")
     message = f"({error.kind}) {error}"
-    if error.kind == "status":
+    if error.kind == "status" and "shared memory" in str(error):
+        hint = "the server must see /dev/shm of this machine; a container does with --ipc=host"
+    elif error.kind == "status":
         hint = hint or _models(settings, connection)
     return BenchError(message, hint=hint)
 

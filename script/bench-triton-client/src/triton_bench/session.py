@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from .report import Session
 from .results import Load, Point
 from .target import Target
 
-OK, INTERRUPTED = 0, 130
+OK, INTERRUPTED, CUT_OFF = 0, 130, 141
 # How much longer than --duration the runs of a search are, and that duration without one.
 LONGER = {rate_search.BRACKET: 1, rate_search.CLOSE: 1, rate_search.CONFIRM: 3}
 TRY_S = 5.0
@@ -53,6 +54,10 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has seen enough, as in `| head`; Python would say so again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CUT_OFF
     if answer:
         Path(answer).write_text(json.dumps(told), encoding="utf-8")
     return status

@@ -52,7 +52,7 @@ def read_address(url: str, protocol: str) -> Address:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise KserveError("input", f'"{url}": {error}') from error
-    if not host or parts.query or parts.fragment or re.search(r"[\s\x00-\x1f]", rest):
+    if not host or parts.query or parts.fragment or re.search(r"[^!-~]", rest):
         raise KserveError("input", f'"{url}" is not HOST:PORT')
     if parts.username is not None:
         raise KserveError(
