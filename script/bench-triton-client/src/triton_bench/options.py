@@ -168,7 +168,7 @@ def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         bare = name.lstrip(DASHES + "-")
         flag = bare.replace("-", "_")
         read_as = ("-" if len(flag) == 1 else "--") + flag
-        if name[:1] in tuple(DASHES) or (name[:1] == "-" and name[1:2] in tuple(DASHES)):
+        if set(name[: len(name) - len(bare)]) & set(DASHES):
             notes.append(f"{name} has a typographic dash; it is read as {read_as}")
             words.append(read_as + mark + value)
         elif name.startswith("--") and bare:
