@@ -46,6 +46,41 @@ END""",
         'for v in ${!CM_S*}; do echo "CM_OUT=$(printenv $v)" > tmp-run-env.out; done',
         {},
     ),
+    "awk": ('awk \'BEGIN{print "CM_OUT=" ENVIRON["NUMBER"]}\' > tmp-run-env.out', {}),
+    "a name put together in awk": (
+        "awk -f $CM_TMP_CURRENT_SCRIPT_PATH/p.awk > tmp-run-env.out",
+        {"p.awk": 'BEGIN{n = "NUM"; print "CM_OUT=" ENVIRON[n "BER"]}\n'},
+    ),
+    "perl in a shell script": (
+        "perl -e '$e=\\%ENV; print \"CM_OUT=$e->{NUMBER}\\n\"' > tmp-run-env.out",
+        {},
+    ),
+    "a name on a pipe": ("echo NUMBER | xargs printenv | sed s/^/CM_OUT=/ > tmp-run-env.out", {}),
+    "printenv of a variable": ("v=NUMBER; printenv $v | sed s/^/CM_OUT=/ > tmp-run-env.out", {}),
+    "env by its path": (
+        "/usr/bin/env | grep ^NUMBER | sed s/NUMBER/CM_OUT/ > tmp-run-env.out",
+        {},
+    ),
+    "env with zeros": (
+        "env -0 | tr '\\0' '\\n' | grep ^NUM | sed s/NUMBER/CM_OUT/ > tmp-run-env.out",
+        {},
+    ),
+    "all that a shell has": ("declare | grep ^NUM | sed s/NUMBER/CM_OUT/ > tmp-run-env.out", {}),
+    "an integer": ("declare -i x; x=NUMBER+1; echo CM_OUT=$x > tmp-run-env.out", {}),
+    "old arithmetic": ("echo CM_OUT=$[NUMBER+1] > tmp-run-env.out", {}),
+    "eval": ("eval echo CM_OUT='$'NUMBER > tmp-run-env.out", {}),
+    "whether it is set, in make": (
+        "make -s -f $CM_TMP_CURRENT_SCRIPT_PATH/M > tmp-run-env.out",
+        {"M": "ifeq ($(value NUMBER),1)\nX=a\nelse\nX=b\nendif\nall:\n\t@echo CM_OUT=$(X)\n"},
+    ),
+    "python in a text": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.txt > tmp-run-env.out",
+        {"t.txt": "import os\nprint('CM_OUT=' + os.environ['NUMBER'])\n"},
+    ),
+    "python past its module": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {"t.py": "import os\nprint('CM_OUT=' + getattr(os, 'env' + 'iron')['NUMBER'])\n"},
+    ),
     "a module": (
         "python3 $CM_TMP_CURRENT_SCRIPT_PATH/tool.py > tmp-run-env.out",
         {

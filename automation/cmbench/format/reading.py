@@ -15,6 +15,7 @@ from cmbench.format.meta import META_FILES
 ALL = "*"
 """The name that stands for every variable."""
 _HOOK = "customize.py"
+_COMPILED = b"\x7fELF"
 _DATA = (".json", ".yaml", ".yml", ".txt", ".md", ".csv", ".xml", ".html")
 _SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+|-v\s+)([A-Za-z_][A-Za-z0-9_]*)"
 _ARITHMETIC = rb"\(\((.*?)\)\)|\$\{([^}]*)\}|(?m:^\s*let\s(.*)$)|(\w+\s+-(?:eq|ne|[lg][te])\s+\w+)"
@@ -24,7 +25,10 @@ _OS_WORD = (
     rb"|['\"](\w+)['\"]\s+(?:not\s+)?in\s+(?:os\.)?environ"
 )
 _ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]*"
-_OTHER_WORD = rb"(?:\$[({]|\$ENV\{\s*['\"]?|getenv\(\s*\")(\w+)"
+_ANY_WORD = rb"\b[A-Z][A-Z0-9_]+\b"
+"""Programs have more ways to ask for a variable than patterns can list. All of them name it."""
+_QUOTED_WORD = rb"['\"]([A-Z][A-Z0-9_]+)['\"]"
+_OTHER_WORD = rb"(?:\$[({]|\$ENV\{\s*['\"]?|getenv\(\s*['\"]|ENVIRON\[\s*['\"\\]+)(\w+)"
 _COMMENT = rb"(?m)^[ \t]*#(?!!).*$"
 _OPEN_PYTHON = (
     rb"(?<!in os\.)(?<!in )(?<!env=os\.)(?<!env=)(?<!environ=)\benvironb?\b(?!=environ)"
@@ -37,11 +41,18 @@ _COPY = (
     rb"|\{\s*\*\*(?:os\.)?environ\b[^}]*\})\s*$"
 )
 _OPEN_SHELL = (
-    rb"\$\{!|\benvsubst\b|\b(?:declare|local|typeset)\s+-\w*n|\b(?:export|declare)\s+-[px]"
-    rb"|\bcompgen\b|\beval\b[^\n]*\\\$|(?m:(?:^|[;|&(`])\s*(?:env|printenv|set)\s*(?:$|[|>;&)`]))"
+    rb"\$\{!|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*n|\b(?:export|declare)\s+-[px]"
+    rb"|\bcompgen\b|\beval\b[^\n]*\\\$"
+    rb"|(?m:(?:^|[;|&(`]|\b(?:command|builtin|exec|xargs|then|do|else))\s*(?:/usr)?(?:/bin/)?"
+    rb"(?:env|printenv|set|declare|typeset|export|readonly)(?:\s+(?:-0|--null))?\s*(?:$|[|>;&)`]))"
     rb"|/environ\b"
 )
-_OPEN_OTHER = rb"%ENV\b|\benviron\b|\$ENV\{\s*[$&]|\bENV\.|getenv\(\s*[^\"\s]"
+_OPEN_INLINE = (
+    rb"%ENV\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
+    rb"|\bgetenv\(\s*[^'\"\s]|\bmain\s*\([^(){}]*,[^(){}]*,"
+)
+"""What a program in awk, Perl or C cannot be followed by, in a file of its own or in a shell's."""
+_OPEN_OTHER = _OPEN_INLINE + rb"|\benviron\b|\bENV\."
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
 _LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
 _OF_A_TERMINAL = re.compile(
@@ -63,7 +74,7 @@ class Reads:
         if name in META_FILES:
             return
         kind = _kind(name, data)
-        code = data if kind == "data" else re.sub(_COMMENT, b"", data)
+        code = data if kind in ("data", "compiled") else re.sub(_COMMENT, b"", data)
         if name == _HOOK:
             self._hook(code)
             return
@@ -99,7 +110,11 @@ def _kind(name: str, data: bytes) -> str:
         return "shell"
     if name.endswith(".py") or b"python" in first:
         return "python"
-    return "data" if name.endswith(_DATA) or b"\0" in data[:1024] else "other"
+    if data.startswith(_COMPILED):
+        return "compiled"
+    if name.endswith(".txt") and b"\0" not in data:
+        return "text"
+    return "data" if name.endswith(_DATA) or b"\0" in data else "other"
 
 
 def _groups(pattern: bytes, code: bytes) -> set[bytes]:
@@ -118,10 +133,16 @@ def _python(code: bytes) -> set[bytes]:
     return _groups(_OS_WORD, code) | open_
 
 
+def _program(code: bytes) -> set[bytes]:
+    """What a native program in Python reads."""
+    return _python(code) | set(re.findall(_QUOTED_WORD, code))
+
+
 def _shell(code: bytes) -> set[bytes]:
     parts = b" ".join(_groups(_ARITHMETIC, code))
     words = set(re.findall(_SHELL_WORD, code)) | set(re.findall(_IDENTIFIER, parts))
-    if re.search(_OPEN_SHELL, code):
+    words |= _groups(_OTHER_WORD, code) | set(re.findall(_ANY_WORD, code))
+    if re.search(_OPEN_SHELL, code) or re.search(_OPEN_INLINE, code):
         words.add(ALL.encode())
     # A program may stand in the script itself.
     return words | _python(code)
@@ -129,14 +150,31 @@ def _shell(code: bytes) -> set[bytes]:
 
 def _other(code: bytes) -> set[bytes]:
     open_ = {ALL.encode()} if re.search(_OPEN_OTHER, code) else set()
-    return _groups(_OTHER_WORD, code) | set(re.findall(_SHELL_WORD, code)) | open_
+    words = set(re.findall(_SHELL_WORD, code)) | set(re.findall(_ANY_WORD, code))
+    return _groups(_OTHER_WORD, code) | words | open_
+
+
+def _text(code: bytes) -> set[bytes]:
+    """A text may be a list, or what a shell or Python is given to read."""
+    return set(re.findall(_SHELL_WORD, code)) | _groups(_OS_WORD, code)
+
+
+def _compiled(code: bytes) -> set[bytes]:
+    return {ALL.encode()}
 
 
 def _data(code: bytes) -> set[bytes]:
     return set()
 
 
-_READERS = {"shell": _shell, "python": _python, "other": _other, "data": _data}
+_READERS = {
+    "shell": _shell,
+    "python": _program,
+    "other": _other,
+    "text": _text,
+    "compiled": _compiled,
+    "data": _data,
+}
 
 
 def process_variables() -> dict[str, str]:
