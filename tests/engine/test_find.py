@@ -110,3 +110,20 @@ def test_a_repository_that_is_not_there(two: Lab, name: str) -> None:
 
 def test_what_was_taken_says_how_to_take_the_other(two: Lab) -> None:
     assert "them@theirs:detect-x" in two.run("detect,x").err
+
+
+def test_a_meta_that_cannot_be_read_is_named_where_its_tags_are_asked_for(lab: Lab) -> None:
+    path = lab.script("get-bad", tags="get,bad")
+    (path / "meta.yaml").write_text("alias: get-bad\ntags: [get, bad]\ndeps: [\n  x: {\n")
+    failed = lab.run("get,bad")
+    assert failed.answer["code"] == "bad-meta"
+    assert f"{path}/meta.yaml:5:1: not valid YAML" in failed.err.replace("\n      ", "")
+    assert "next:" in failed.err
+    assert lab.run("get,nothing").answer["code"] == "script-not-found"
+
+
+def test_bounds_for_a_script_without_a_version_say_what_to_do(lab: Lab) -> None:
+    lab.script("get-v", tags="get,v", cache=True)
+    failed = lab.call("run", own=True, tags="get,v", version_min="zz")
+    assert failed.answer["code"] == "version-not-found"
+    assert "next:" in failed.err

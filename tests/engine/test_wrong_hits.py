@@ -284,3 +284,19 @@ def test_two_scripts_have_helpers_of_the_same_name(lab: Lab) -> None:
         lab.script(f"get-{name}", new_env_keys=["CM_OUT"], customize=body, files=helper)
     lab.script("app", deps=[{"tags": "get,one"}, {"tags": "get,two"}], new_env_keys=["CM_OUT"])
     assert lab.run("app").env["CM_OUT"] == "two"
+
+
+def test_another_script_that_now_answers_the_tags_of_a_dependency(lab: Lab) -> None:
+    keys = {"new_env_keys": ["CM_OUT"]}
+    lab.script("get-y", tags="get,y", cache=True, env={"CM_OUT": "old"}, **keys)
+    lab.script("by-way", tags="by,way", deps=[{"tags": "get,y"}], **keys)
+    lab.script("get-x", cache=True, deps=[{"tags": "by,way"}], **keys)
+    lab.script("get-z", cache=True, deps=[{"tags": "get,y"}], **keys)
+    lab.script("app", deps=[{"tags": "get,x"}, {"tags": "get,z"}], **keys)
+    assert lab.run("app").env["CM_OUT"] == "old"
+    assert lab.run("app").status["get-x"] == "cached"
+    lab.script("aa-y", tags="get,y", cache=True, sort=-10, env={"CM_OUT": "new"}, **keys)
+    assert "another script answers get,y now" in lab.call("why", "cache", tags="get,x").out
+    assert lab.run("app").env["CM_OUT"] == "new"
+    again = lab.run("app")
+    assert (again.status["get-x"], again.status["get-z"]) == ("cached", "cached")

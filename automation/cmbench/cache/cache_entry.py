@@ -36,7 +36,8 @@ class Entry:
 
     What it gives back and nobody may read on disk is not in ``new_env`` and ``new_state``;
     ``secrets`` has the fingerprints of these values. ``doubts`` say why it answers nobody but the
-    run that made it.
+    run that made it. ``chosen`` has by the path of a script the tags by which it asked for others,
+    with the uids of those that answered.
     """
 
     uid: str
@@ -64,6 +65,7 @@ class Entry:
     imported: bool = False
     expires: float = 0.0
     doubts: tuple[str, ...] = ()
+    chosen: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

@@ -7,6 +7,7 @@ has it: requested ones first, then bases and defaults as they are found.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.model import Script, Tags, Variation
 from cmbench.index.scripts import Index, Row
+from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable
 
 _LISTED = 20
@@ -92,9 +94,8 @@ def candidates(index: Index, tags: Tags, uid: str = "", caller: Script | None = 
     if not fitting:
         raise _no_variation(index, rows, tags)
     fitting = _nearest(index, fitting, caller)
-    broken = fitting[0].faults and fitting[0].faults[0]
-    if broken and not fitting[0].tags:
-        raise Error("bad-meta", broken)
+    if fitting[0].faults and not fitting[0].tags:
+        raise _unreadable(fitting[0])
     return fitting
 
 
@@ -163,7 +164,25 @@ def _hint(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, known) or "list what exists: cm find script"
 
 
+def _unreadable(row: Row) -> Error:
+    where = row.faults[0].partition(": ")[0]
+    return Error("bad-meta", row.faults[0], hint=f"correct the meta there: {where}")
+
+
+def _meant_but_broken(index: Index, tags: Tags) -> Row | None:
+    """A script whose meta cannot be read, and holds all that was asked for among its words."""
+    for row in index.rows().values():
+        if row.faults and not row.tags:
+            text = read_or_empty(f"{row.path}/{row.meta_name}")
+            if {*tags.wanted} <= {*re.findall(r"[\w.+-]+", text), *row.alias.split("-")}:
+                return row
+    return None
+
+
 def _no_script(index: Index, tags: Tags) -> Error:
+    broken = _meant_but_broken(index, tags)
+    if broken is not None:
+        return _unreadable(broken)
     known = index.tags()
     strange = [tag for tag in tags.wanted if tag not in known]
     text = ",".join(tags.wanted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,7 @@ from cmbench.index.select import (
     choose,
     expand,
     merge_order,
+    parse_tags,
     variation_of,
     version_variations,
 )
@@ -74,6 +76,7 @@ class Resolver:
         self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
         self._sound: dict[str, str] = {}
+        self._answering: dict[tuple[str, str], str] = {}
         self.names: set[str] = set()
 
     def share(self, other: Resolver) -> None:
@@ -324,7 +327,24 @@ class Resolver:
             for key, then in reads.items():
                 if fingerprint(key, facts.get(key, MISSING)) != then:
                     return f"{key} of this machine has changed"
+        return self._chosen_otherwise(entry)
+
+    def _chosen_otherwise(self, entry: Entry) -> str:
+        for made_by, asked in entry.chosen.items():
+            path = self._script_here(entry, made_by)
+            for tags, then in asked.items():
+                if self._who_answers(path, tags) != then:
+                    return f"another script answers {tags} now"
         return ""
+
+    def _who_answers(self, path: str, tags: str) -> str:
+        """The uid of the script that ``tags`` mean for the script at ``path``."""
+        known = self._answering.get((path, tags))
+        if known is None:
+            with suppress(Error):
+                known = choose(self.index, parse_tags(tags), "", self.index.script(path)).uid
+            known = self._answering[path, tags] = known or ""
+        return known
 
     def _script_here(self, entry: Entry, path: str) -> str:
         """Where a script is in this home, for an entry that was made in another one."""

@@ -43,7 +43,8 @@ class Frame:
     ``scripts``, ``facts`` and ``entries`` collect what a cache entry of this step depends on
     beyond its own reads: the content of every script that ran uncached below it, facts of the
     machine that were read, and the entries that were used; ``relies_on`` the files outside, as they
-    were when they were first named; ``doubts`` why its result is not to be used again. ``shared``
+    were when they were first named; ``doubts`` why its result is not to be used again;
+    ``chosen`` which scripts answered the tags of its dependencies. ``shared``
     is the ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
     dependencies that it has taken. ``ended`` says that only the steps that come last, its
     ``post_deps``, are still to run; ``ignored`` that a failure of its native script was, by the
@@ -67,6 +68,7 @@ class Frame:
     entries: dict[str, None] = field(default_factory=dict)
     relies_on: dict[str, Reliance] = field(default_factory=dict)
     doubts: dict[str, None] = field(default_factory=dict)
+    chosen: dict[str, dict[str, str]] = field(default_factory=dict)
     os_reads: set[str] = field(default_factory=set)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
     cwd: str = ""

@@ -49,7 +49,9 @@ def check_version(frame: Frame, found: str) -> None:
     binds = frame.script.dialect.versions_bind
     if binds and not found and frame.parent is None and not wanted.exact:
         raise Error(
-            "version-not-found", f"{frame.script.alias} reports no version, asked for {bounds}"
+            "version-not-found",
+            f"{frame.script.alias} reports no version, asked for {bounds}",
+            hint="leave the bounds of the version out: this script cannot tell whether they hold",
         )
 
 
@@ -64,12 +66,17 @@ def absorb(frame: Frame, child: Frame, outcome: Outcome) -> None:
     Its reads come first: once its values are written, they would no longer count as read.
     """
     frame.note(name for name in child.outer_reads() if name not in child.request.env)
+    if not child.request.uid:
+        asked = frame.chosen.setdefault(frame.script.path, {})
+        asked[str(child.request.tags)] = child.script.uid
     if outcome.entry:
         frame.entries[outcome.entry] = None
     else:
         frame.scripts.update(child.scripts)
         frame.entries.update(child.entries)
         frame.doubts.update(child.doubts)
+        for path, asked in child.chosen.items():
+            frame.chosen.setdefault(path, {}).update(asked)
         for path, state in child.relies_on.items():
             frame.relies_on.setdefault(path, state)
         for source, reads in joined(child.facts, child.env.fact_reads).items():

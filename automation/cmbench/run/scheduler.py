@@ -329,6 +329,7 @@ class Scheduler:
             outputs=outputs,
             expires=time.time() if frame.ignored else expires(frame, time.time()),
             doubts=tuple(frame.doubts),
+            chosen=frame.chosen,
         )
 
     def _hidden_reads(self, reads: Mapping[str, str]) -> dict[str, str]:
