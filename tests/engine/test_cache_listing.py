@@ -186,6 +186,13 @@ def test_one_look_for_a_plan(folder: Folder) -> None:
     assert len(look.rows()) == 3
 
 
+def test_a_home_whose_name_is_no_text_is_only_slow(folder: Folder) -> None:
+    for number in range(4):
+        folder.put(entry(number, path=f"/home/\udcff/{number}"))
+    for _ in range(2):
+        assert shown(folder.listing().rows()) == folder.truth()
+
+
 _LOOK_FOR_EVER = """
 import sys
 sys.path.insert(0, {automation!r})

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 _WAIT_S = 20
+_CANNOT = (sqlite3.OperationalError, UnicodeError)
+"""Not now, or never: the name of a file that is no text cannot be kept here."""
 
 
 class Database:
@@ -35,7 +37,7 @@ class Database:
             return []
         try:
             return connection.execute(sql, values).fetchall()
-        except sqlite3.OperationalError:
+        except _CANNOT:
             return []
         except sqlite3.DatabaseError:
             self._discard()
@@ -50,7 +52,7 @@ class Database:
             with _transaction(connection):
                 for sql, rows in statements:
                     connection.executemany(sql, rows)
-        except sqlite3.OperationalError:
+        except _CANNOT:
             return
         except sqlite3.DatabaseError:
             self._discard()
