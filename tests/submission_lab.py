@@ -44,11 +44,38 @@ if any('"effective_min_duration_ms", "value": 300,' in log.read_text() for log i
     sys.exit(1)
 print("INFO] SUMMARY: submission looks OK")
 """
+# What accuracy.txt says of a metric, by the checker's name of it.
 FIGURES = {
-    "resnet50": "accuracy=76.500%, good=38250, total=50000",
-    "bert-99": '{"exact_match": 85.0, "f1": 91.5}',
-    "3d-unet-99": "Accuracy: mean = 0.86200, kidney = 0.9300, tumor = 0.7900",
+    "acc": "accuracy={0}%, good=38250, total={1}",
+    "F1": '{{"exact_match": 85.0, "f1": {0}}}',
+    "DICE": "Accuracy: mean = {0:.5f}, kidney = 0.9300, tumor = 0.7900",
+    "mAP": "mAP={0}%",
+    "ACCURACY": "Word Error Rate: 0.02, accuracy={0}%",
+    "AUC": "AUC={0}%",
+    "F1_HIERARCHICAL": '{{"category_f1": 0.9, "f1": {0}}}',
+    "E2E_ACCURACY": "Accuracy: {0}",
+    "DLRM_NE": "metric/lifetime_ne/rating: {0}",
+    "DLRM_ACC": "metric/lifetime_accuracy/rating: {0}",
+    "DLRM_AUC": "metric/lifetime_gauc/rating: {0}",
 }
+QUOTED = {
+    "ROUGE1": "rouge1",
+    "ROUGE2": "rouge2",
+    "ROUGEL": "rougeL",
+    "ROUGELSUM": "rougeLsum",
+    "GEN_LEN": "gen_len",
+    "TOKENS_PER_SAMPLE": "tokens_per_sample",
+}
+VERIFIED = {
+    "TEST01": ("verify_accuracy.txt", "verify_performance.txt"),
+    "TEST04": ("verify_performance.txt",),
+    "TEST05": ("verify_performance.txt",),
+    "TEST06": ("verify_accuracy.txt",),
+    "TEST07": ("verify_accuracy.txt",),
+    "TEST08": ("verify_accuracy.txt",),
+    "TEST09": ("verify_output_len.txt",),
+}
+TOKENS_PASS = "First token check pass: {0}\nEOS check pass: True\nSample length check pass: True\n"
 RESULTS = {
     "SingleStream": {"early_stopping_latency_ss": 1_100_000},
     "MultiStream": {"early_stopping_latency_ms": 9_000_000},
@@ -76,8 +103,12 @@ def line(key: str, value: object, error: bool = False) -> str:
 
 def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) -> str:
     """A detailed log of a full-length run."""
+    known = more.pop("known", None)
     seeds = catalog.rounds.seeds(example.round)
-    samples, queries = {"Offline": (660_000, 1), "MultiStream": (8, 662)}.get(scenario, (1, 100))
+    loaded = known.loaded_samples if known else min(total, 10_833)
+    offline = max(known.offline_minimum if known else 0, 660_000)
+    samples, queries = {"Offline": (offline, 1), "MultiStream": (8, 662)}.get(scenario, (1, 100))
+    issued = loaded * -(-offline // loaded) if known and known.equal_issue else offline
     values: dict[str, Any] = {
         "loadgen_version": f"{example.round} test",
         "sut_name": "Network SUT" if example.division == "network" else "PyFastSUT",
@@ -90,7 +121,7 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
         "generated_samples_per_query": samples,
         "effective_min_duration_ms": 600_000,
         "effective_min_query_count": queries,
-        "effective_performance_sample_count": min(total, 10_833),
+        "effective_performance_sample_count": loaded,
         "effective_target_latency_ns": 15_000_000 if scenario == "Server" else 0,
         **{f"effective_{name}_rng_seed": seed for name, seed in seeds.items()},
         "effective_accuracy_log_sampling_target": 0,
@@ -99,7 +130,9 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
         "effective_max_query_count": 0,
         "effective_max_duration_ms": 0,
         "effective_target_latency_percentile": 0.9 if scenario == "SingleStream" else 0.99,
-        "effective_sample_concatenate_permutation": total in EQUALLY_ISSUED,
+        "effective_sample_concatenate_permutation": known.equal_issue
+        if known
+        else total in EQUALLY_ISSUED,
     }
     if mode == "PerformanceOnly":
         values |= {
@@ -110,7 +143,7 @@ def detail(scenario: str, mode: str, example: Example, total: int, **more: Any) 
             "early_stopping_result": "",
             "result_query_count": 1 if scenario == "Offline" else 100_000,
             "result_min_latency_ns": 900_000,
-            "result_max_latency_ns": 660_000_000_000 if scenario == "Offline" else 20_000_000,
+            "result_max_latency_ns": issued * 1_000_000 if scenario == "Offline" else 20_000_000,
             "result_50.00_percentile_latency_ns": 1_000_000,
             "result_99.00_percentile_latency_ns": 2_000_000,
             "result_99.00_percentile_per_query_latency_ns": 8_000_000,
@@ -158,47 +191,96 @@ def performance(folder: Path, scenario: str, example: Example, total: int, **mor
 
 def scenario(cell: Cell, example: Example) -> None:
     """All files of one scenario."""
-    known = catalog.benchmark("resnet50" if cell.benchmark == "resnet" else cell.benchmark)
-    total = known.dataset_size
-    name, at = cell.scenario, cell.benchmark
-    performance(cell.run, name, example, total, at=at)
-    put(
-        cell.accuracy / "mlperf_log_detail.txt", detail(name, "AccuracyOnly", example, total, at=at)
-    )
+    found = catalog.find(cell.benchmark, example.round)
+    assert found is not None
+    known = found.of(catalog.Scenario(cell.scenario))
+    total, asked = known.dataset_size, catalog.Scenario(cell.scenario)
+    name, at = asked.loadgen, f"{cell.benchmark} {cell.scenario}"
+    limit = known.limits.get(asked)
+    more = {"known": known, "at": at, **token_latencies(known)}
+    if limit is not None and limit.latency_ms:
+        more["effective_target_latency_ns"] = int(limit.latency_ms * 1e6)
+    performance(cell.run, name, example, total, **more)
+    put(cell.accuracy / "mlperf_log_detail.txt", answered(known, name, example, at))
     put(cell.accuracy / "mlperf_log_summary.txt", short(name, "AccuracyOnly"))
     log = answers(range(1000))
     put(cell.accuracy / "mlperf_log_accuracy.json", log)
     digest = hashlib.sha256(log.encode()).hexdigest()
-    put(cell.accuracy / "accuracy.txt", f"{FIGURES[known.name]}\nhash={digest}\n")
+    put(cell.accuracy / "accuracy.txt", f"{figures(known)}\nhash={digest}\n")
+    if known.outputs is not None:
+        for shown in (*known.outputs.samples.get(example.round, ()), "captions"):
+            put(cell.accuracy / known.outputs.folder / f"{shown}.txt", "output\n")
     described = dict.fromkeys(build.MEASUREMENT_KEYS, "fp32")
-    place = cell.measurements / cell.layout.measurement_file(cell.system, name)
+    place = cell.measurements / cell.layout.measurement_file(cell.system, cell.scenario)
     put(place, json.dumps(described))
     put(cell.measurements / "user.conf", f"*.{name}.target_qps = 1\n")
-    put(cell.measurements / "README.md", f"# {cell.benchmark}, {name}\n")
+    put(cell.measurements / "README.md", f"# {cell.benchmark}, {cell.scenario}\n")
     if cell.layout.mlperf_conf:
         put(cell.measurements / "mlperf.conf", texts.LOADGEN_CONF)
     if example.division == "open":
         return
     for test in known.tests(example.round):
-        compliance(cell, test, example, total)
+        compliance(cell, test, example, more)
 
 
-def compliance(cell: Cell, test: str, example: Example, total: int) -> None:
+def answered(known: catalog.BenchmarkSpec, name: str, example: Example, at: str) -> str:
+    """The detailed log of an accuracy run."""
+    total = known.accuracy_samples or known.dataset_size
+    return detail(name, "AccuracyOnly", example, total, at=at, known=known)
+
+
+def token_latencies(known: catalog.BenchmarkSpec) -> dict[str, Any]:
+    """What LoadGen logs beside the rest where answers are counted in tokens."""
+    if not known.token_rates:
+        return {}
+    return {
+        "requested_use_token_latencies": True,
+        "result_first_token_99.00_percentile_latency_ns": 100_000_000,
+        "result_time_per_output_token_99.00_percentile_ns": 5_000_000,
+        "result_tokens_per_second": 9000.0,
+        "result_completed_tokens_per_second": 9000.0,
+        "result_90.00_percentile_latency_ns": 1_100_000,
+    }
+
+
+def figures(known: catalog.BenchmarkSpec) -> str:
+    """accuracy.txt of a run that reaches every target."""
+    lines, quoted = [], []
+    for each in known.accuracy:
+        name = each.metric.checker_name
+        value = each.reference if each.most != 1 else each.target
+        if each.most is not None:
+            value = round((each.target + (each.greatest or 0)) / 2, 4)
+        if name in FIGURES:
+            lines.append(FIGURES[name].format(value, known.dataset_size))
+        else:
+            quoted.append(f"'{QUOTED.get(name, each.metric.checker_name)}': {value}")
+    if quoted:
+        lines.append("{" + ", ".join(quoted) + "}")
+    return "\n".join(lines)
+
+
+def compliance(cell: Cell, test: str, example: Example, common: dict[str, Any]) -> None:
     """All files of a compliance test."""
     seeds = catalog.rounds.seeds(example.round, test)
-    more: dict[str, Any] = {
+    own: dict[str, Any] = {
         "TEST01": {"effective_accuracy_log_sampling_target": 4096},
         "TEST04": {"effective_performance_issue_same": True},
         "TEST05": {f"effective_{name}_rng_seed": seed for name, seed in seeds.items()},
-    }[test]
-    folder = cell.compliance(test)
-    run = folder / "performance" / "run_1"
-    performance(run, cell.scenario, example, total, at=f"{cell.benchmark} {test}", **more)
-    put(folder / "verify_performance.txt", "TEST PASS\n")
-    if test == "TEST01":
-        put(folder / "verify_accuracy.txt", "TEST PASS\n")
+    }.get(test, {})
+    more = {**common, **own, "at": f"{cell.benchmark} {cell.scenario} {test}"}
+    folder, total = cell.compliance(test), common["known"].dataset_size
+    name = catalog.Scenario(cell.scenario).loadgen
+    if test in ("TEST01", "TEST04", "TEST05"):
+        performance(folder / "performance" / "run_1", name, example, total, **more)
+    first = "Skipped" if cell.scenario == "Offline" else "True"
+    for verified in VERIFIED[test]:
+        told = TOKENS_PASS.format(first) if test == "TEST06" else "TEST PASS\n"
+        put(folder / verified, told)
+    if test in ("TEST01", "TEST06"):
         log = answers(range(20, 60))
         put(folder / "accuracy" / "mlperf_log_accuracy.json", log)
+    if test == "TEST01":
         digest = hashlib.sha256(log.encode()).hexdigest()
         put(folder / "accuracy" / "accuracy.txt", f"hash={digest}\n")
 

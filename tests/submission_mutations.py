@@ -17,6 +17,8 @@ from submission_lab import Cell, Tree, line, put
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 ACCURACY = "mlperf_log_accuracy.json"
+TTFT = "result_first_token_99.00_percentile_latency_ns"
+TPOT = "result_time_per_output_token_99.00_percentile_ns"
 
 
 @dataclass(frozen=True, slots=True)

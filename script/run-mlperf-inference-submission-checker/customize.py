@@ -69,7 +69,8 @@ def _judge(env: Mapping[str, Any], answer: Any) -> None:
 
     if inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPECT_REFUSAL"):
         return
-    refusing = [each for each in answer.data.get("official", ()) if not each["accepted"]]
+    told = answer.data.get("official", ())
+    refusing = [each for each in told if each["counts"] and not each["accepted"]]
     if answer.verdict.faults:
         first = answer.verdict.faults[0]
         raise Error(

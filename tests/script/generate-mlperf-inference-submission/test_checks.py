@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import mlperf_catalog as catalog
 import pytest
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_submission import checks, truncate
@@ -66,6 +67,8 @@ def test_every_rule_is_tested_by_a_change() -> None:
     other |= {"system.field-type", "compliance.truncated"}
     other |= {"performance.equal-issue", "performance.network"}
     other |= {"power.meter", "power.samples", "power.nameplate"}
+    # Those of some benchmarks only.
+    other |= {"accuracy.outputs", "performance.tokens", "performance.token-latency"}
     tested = {mutation.rule for mutation in mutations.MUTATIONS}
     assert {rule.id for rule in checks.rules()} - tested == other
 
@@ -289,3 +292,66 @@ def test_old_loadgens_log_fewer_samples_than_they_issue_equally(
         }
     )
     assert performance.samples_issued(log, equally) == issued
+
+
+def measured(name: str, category: str) -> lab.Example:
+    scenarios = tuple(map(str, catalog.benchmark(name).allowed("6.1", category)))
+    checker_name = catalog.benchmark(name).checker_name
+    return lab.Example(benchmarks=(checker_name,), scenarios=scenarios, category=category)
+
+
+IN_ROUND = [
+    (name, category)
+    for category in (*catalog.Category, "datacenter,edge")
+    for name, spec in catalog.benchmarks().items()
+    if spec.allowed("6.1", category)
+]
+
+
+@pytest.mark.parametrize(("name", "category"), IN_ROUND)
+def test_every_benchmark_of_the_round(tmp_path: Path, name: str, category: str) -> None:
+    assert checks.check(lab.make(tmp_path / "tree", measured(name, category))) == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "new", "rule"),
+    [
+        ("Offline", "requested_use_token_latencies", False, "performance.tokens"),
+        ("Server", mutations.TTFT, 2_000_000_000, "performance.token-latency"),
+        ("Server", mutations.TPOT, None, "performance.token-latency"),
+        ("Interactive", mutations.TTFT, 450_000_000, "performance.token-latency"),
+        ("Interactive", mutations.TPOT, 40_000_000, "performance.token-latency"),
+        ("Server", "effective_target_latency_ns", 20_100_000_000, "performance.latency"),
+    ],
+)
+def test_latencies_of_tokens(
+    tmp_path: Path, scenario: str, key: str, new: object, rule: str
+) -> None:
+    tree = lab.make(tmp_path / "tree", measured("llama2-70b-99.9", "datacenter"))
+    run = next(tree.root.rglob(f"{scenario}/performance/run_1/mlperf_log_detail.txt"))
+    mutations.value(run, key, new)
+    assert broken(checks.check(tree)) == {rule}
+
+
+def test_a_benchmark_that_is_other_in_one_scenario(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", measured("qwen3-vl-235b-a22b", "datacenter"))
+    told = next(tree.root.rglob("Interactive/accuracy/accuracy.txt"))
+    mutations.text(told, r"0\.7878", "0.7803")
+    assert checks.check(tree) == []
+    mutations.text(told, r"0\.7803", "0.7797")
+    assert broken(checks.check(tree)) == {"accuracy.target"}
+
+
+def test_outputs_that_people_look_at(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", measured("wan-2.2-t2v-a14b", "datacenter"))
+    next(tree.root.rglob("Offline/accuracy/videos/238.txt")).unlink()
+    (found,) = checks.check(tree)
+    assert (found.rule, found.severity) == ("accuracy.outputs", "error")
+    assert found.found == "without the outputs of 238"
+
+
+def test_categories_together_need_not_have_what_one_has(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", measured("e2e-rag-qna", "datacenter"))
+    system = next(tree.root.rglob("systems/*.json"))
+    mutations.field(system, "system_type", "datacenter,edge")
+    assert broken(checks.check(tree)) == {"benchmark.category"}

@@ -38,6 +38,36 @@ def test_complaints_are_mapped_to_our_rules() -> None:
     ]
 
 
+FOLLOWING = f"""
+{WORDS} closed/T/results/x/resnet/Offline/performance/run_1/log Required minimum samples per query
+{WORDS} closed/T/results/x/resnet/Offline/performance/run_1 has issues
+{WORDS} Some performance checks Checks failed for: closed/T/results/x/resnet/Offline/performance
+{WORDS} Execution occurred in running check closed/T/x. Running performance_check in ComplianceCheck
+{WORDS} closed/T/results/x/resnet does not have all required scenarios, missing {{'Offline'}}
+{WORDS} NoResults closed/T/results/x
+"""
+
+
+def test_what_follows_from_one_cause_is_one_complaint() -> None:
+    outcome = official.read("submission_checker", ("python",), 1, FOLLOWING)
+    assert [each.rule for each in outcome.complaints] == ["performance.samples"]
+    assert outcome.line == "submission_checker: refused for 1 reason"
+    other = FOLLOWING + f"{WORDS} closed/T/results/x/resnet does not have all required scenarios, "
+    outcome = official.read("submission_checker", ("python",), 1, other + "missing {'MultiStream'}")
+    rules = [each.rule for each in outcome.complaints]
+    assert rules == ["performance.samples", "benchmark.scenario-missing"]
+
+
+def test_a_line_that_names_no_cause_is_kept_where_it_is_alone() -> None:
+    words = f"{WORDS} Some accuracy checks Checks failed for: closed/T/x\n"
+    (complaint,) = official.read("submission_checker", ("python",), 1, words).complaints
+    assert complaint.rule == "accuracy.target"
+    low = words.replace("ERROR", "WARNING").replace("Some", "x accuracy not met: expected=7, Some")
+    (complaint,) = official.read("submission_checker", ("python",), 1, low + words).complaints
+    assert "expected=7" in complaint.text
+    assert official.read("submission_checker", ("python",), 0, low).complaints == ()
+
+
 def test_every_meaning_is_a_rule_of_ours() -> None:
     known = {rule.id for rule in checks.rules()}
     assert {rule for _, rule in official.MEANINGS} <= known
@@ -48,6 +78,23 @@ def test_a_crash_is_no_acceptance() -> None:
     outcome = official.read("submission_checker", ("python",), 1, text)
     assert outcome.crashed
     assert "crashed, which counts as refused" in outcome.line
+
+
+CRASH = "raise KeyError('vbench_score')\n"
+
+
+def test_a_crash_of_the_older_file_counts_where_it_is_alone(source: Path, tmp_path: Path) -> None:
+    tree, folder = lab.make(tmp_path / "tree"), source / "tools/submission"
+    lab.put(folder / "submission_checker_old.py", CRASH)
+    newer, older = official.run(sys.executable, source, tree.root, "6.1", tmp_path)
+    assert newer.accepted
+    assert older.crashed
+    assert not older.refuses
+    assert "does not know all of the round" in older.line
+    lab.put(folder / "submission_checker/main.py", CRASH)
+    assert all(
+        each.refuses for each in official.run(sys.executable, source, tree.root, "6.1", tmp_path)
+    )
 
 
 @pytest.fixture
@@ -78,7 +125,7 @@ def test_a_refusal_is_shown_beside_our_checks(source: Path, tmp_path: Path) -> N
     report.mkdir()
     outcomes = official.run(sys.executable, source, tree.root, "6.1", report, more=["--fail"])
     answer = steps.check(tree.root, "6.1", "", outcomes)
-    assert "submission_checker: refused, 1 errors" in answer.lines
+    assert "submission_checker: refused for 1 reason" in answer.lines
     assert any("performance.seeds: not found by our checks" in line for line in answer.lines)
 
 

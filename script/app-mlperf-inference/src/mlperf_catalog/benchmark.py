@@ -142,6 +142,17 @@ class Assets:
 
 
 @dataclass(frozen=True, slots=True)
+class Outputs:
+    """Samples whose output is handed in, by round.
+
+    They are files ``SAMPLE.*`` in ``folder`` of the accuracy run.
+    """
+
+    folder: str
+    samples: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
 class Need:
     """Memory in bytes that a form of a benchmark takes, and how to do with less."""
 
@@ -186,6 +197,8 @@ class BenchmarkSpec:
         open_names: Patterns of models that the open division compares with it.
         fastest: The number format that pays most on a CPU with instructions for it.
         refuses: Number formats that are impossible, and why.
+        outputs: Outputs that people look at.
+        in_scenario: Fields that have other values in a scenario.
         memory: What a form of it needs, where that is more than most machines have.
     """
 
@@ -219,6 +232,8 @@ class BenchmarkSpec:
     fastest: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, Need] = field(default_factory=dict)
+    outputs: Outputs | None = None
+    in_scenario: Mapping[Scenario, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Fill in the names and counts that are left out."""
@@ -255,6 +270,11 @@ class BenchmarkSpec:
             if rounds.within(benchmark_round, change.first, change.last):
                 return replace(self, **change.values)
         return self
+
+    def of(self, scenario: Scenario | None) -> BenchmarkSpec:
+        """The specification with the values that hold in a scenario."""
+        found = self.in_scenario.get(scenario) if scenario else None
+        return replace(self, **found) if found else self
 
     def named(self, name: str, benchmark_round: str = "") -> bool:
         """Whether ``name`` means this benchmark, in a round or in any."""

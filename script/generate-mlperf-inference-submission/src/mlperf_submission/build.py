@@ -27,6 +27,8 @@ LOGS = (DETAIL, SUMMARY)
 ACCURACY = (truncate.LOG, truncate.TEXT, *LOGS)
 TEST_TEXTS = ("verify_accuracy.txt", "verify_performance.txt")
 TEST_ACCURACY = (truncate.LOG, truncate.TEXT, "baseline_accuracy.txt", "compliance_accuracy.txt")
+# What people look at: outputs of some samples.
+OUTPUTS = ("images", "videos")
 SAMPLES = "spl.txt"
 METER_FILES = ("analyzer_table.*", "power_settings.*")
 MEASUREMENT_KEYS = (
@@ -189,6 +191,9 @@ def _scenario(cell: Cell, sources: Sources) -> list[str]:
     """Copy one scenario; returns the names of what the runs do not hold."""
     missing = _copy(sources.performance, cell.run, LOGS)
     missing += _copy(sources.accuracy, cell.accuracy, ACCURACY)
+    for name in OUTPUTS:
+        if (sources.accuracy / name).is_dir():
+            shutil.copytree(sources.accuracy / name, cell.accuracy / name)
     truncate.state(cell.accuracy)
     missing += _described(cell, sources)
     if cell.layout.mlperf_conf:

@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,36 @@ from .errors import SubmissionError
 
 MODULE, SINGLE = "submission_checker", "submission_checker_old.py"
 LONGEST_S = 1800
-ERROR = re.compile(r"\bERROR\]?:?\s*(.*)$")
+ERROR = re.compile(r"\bERROR\]?:?\s*(.*)$|\bWARNING\]?:?\s*(.*accuracy not met.*)$")
+# Lines that only tell that something before them was wrong.
+CONSEQUENCE = re.compile(
+    r"^(NoResults|SUMMARY)|Some .*Checks failed for|has issues$|accuracy has issues$"
+    r"|, accuracy not valid$|Execution occurred in running check|has loadgen errors, number"
+    r"|measurement_dir has issues|ERROR: Not all checks passed|^\[ \] "
+    r"|power_checker.py did not pass"
+)
+# A scenario that is there and was refused is said to be missing too.
+NOT_COUNTED = re.compile(r"^(.*) does not have all required scenarios, missing \{(.*)\}")
 
 # What a complaint is about, as the ids of our own rules; the first that fits counts.
 MEANINGS: tuple[tuple[str, str], ...] = (
+    (r"expected to have the following extra files", "accuracy.outputs"),
+    (r"TTFT|TPOT", "performance.token-latency"),
+    (r"use_token_latencies", "performance.tokens"),
+    (r"accurcy run does not cover|accuracy_sample_count", "accuracy.samples"),
+    (r"has submitter|has division", "system.owner"),
+    (r"no accuracy directory|no accuracy.txt", "accuracy.files"),
+    (r"no performance/run_1|Performance log missing", "performance.files"),
+    (r"not be inferred", "performance.scenario"),
+    (
+        r"[Mm]issing perfo?r?mance file|[Mm]issing accuracy file|[Mm]issing output",
+        "compliance.files",
+    ),
+    (r"verify_\w+\.txt (is )?missing|TEST08 accuracy result file", "compliance.files"),
+    (r"output length check|Compliance test .*failed", "compliance.verdict"),
+    (r"requires a (meaningful|numeric) response", "system.field-empty"),
+    (r"no measurement_dir|\.json is missing|is missing .*\.json", "measurements.files"),
+    (r"code_dir", "tree.code"),
     (r"equal issue", "performance.equal-issue"),
     (r"invalid sut name for network", "performance.network"),
     (r"incorrect network mode", "system.network"),
@@ -39,7 +65,7 @@ MEANINGS: tuple[tuple[str, str], ...] = (
     (r"[Mm]issing TEST0\d|compliance dir", "compliance.missing"),
     (r"hash value", "accuracy.hash"),
     (r"not truncated", "accuracy.truncated"),
-    (r"accuracy not met|accuracy .*expected", "accuracy.target"),
+    (r"accuracy not (met|valid)|accuracy .*expected|Some accuracy", "accuracy.target"),
     (r"accuracy.*not found|accuracy\.txt", "accuracy.figure"),
     (r"loadgen errors|contains errors|has loadgen errors", "performance.errors"),
     (r"INVALID|is not valid", "performance.invalid"),
@@ -85,15 +111,25 @@ class Outcome:
     crashed: bool
     complaints: tuple[Complaint, ...]
     last: str
+    counts: bool = True
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it stands against handing the tree in."""
+        return self.counts and not self.accepted
 
     @property
     def line(self) -> str:
         """One line for people."""
+        if not self.counts:
+            return f"{self.checker}: crashed, as it does not know all of the round ({self.last})"
         if self.accepted:
             return f"{self.checker}: accepted ({self.last})"
         if self.crashed:
             return f"{self.checker}: crashed, which counts as refused ({self.last})"
-        return f"{self.checker}: refused, {len(self.complaints)} errors"
+        reasons = len({each.rule or each.text for each in self.complaints})
+        told = "1 reason" if reasons == 1 else f"{reasons} reasons"
+        return f"{self.checker}: refused for {told}"
 
 
 def remembered(told: Mapping[str, Any]) -> Outcome:
@@ -147,6 +183,9 @@ def run(
         if submitter:
             words += ["--submitter", submitter]
         outcomes.append(_outcome(name, (*words, *more), folder, report))
+    # The single file was left behind where there is the other: it crashes on newer benchmarks.
+    if outcomes and outcomes[0].checker == MODULE and not outcomes[0].crashed:
+        outcomes[1:] = [replace(each, counts=not each.crashed) for each in outcomes[1:]]
     return outcomes
 
 
@@ -195,14 +234,36 @@ def read(name: str, words: Sequence[str], status: int, output: str) -> Outcome:
     """Understand the output of a checker."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     crashed = "Traceback (most recent call last)" in output
-    texts = [match.group(1).strip() for line in lines if (match := ERROR.search(line))]
+    matches = filter(None, map(ERROR.search, lines))
+    said = dict.fromkeys((match.group(1) or match.group(2) or "").strip() for match in matches)
+    accepted = status == 0 and not crashed
     complaints = tuple(
         Complaint(text, meaning(text))
-        for text in dict.fromkeys(texts)
-        if text and not text.startswith(("SUMMARY", "NoResults"))
+        for text in causes([text for text in said if text])
+        if not (accepted and "accuracy not met" in text)
     )
     last = re.sub(r"^.*(ERROR|INFO)\]?:?\s*", "", lines[-1]) if lines else "no output"
-    return Outcome(name, tuple(words), status == 0 and not crashed, crashed, complaints, last)
+    return Outcome(name, tuple(words), accepted, crashed, complaints, last)
+
+
+def causes(texts: Sequence[str]) -> list[str]:
+    """Those of the error lines that tell a cause; the first of all where none does."""
+    telling = [text for text in texts if not CONSEQUENCE.search(text)]
+    found = [text for text in telling if not _told_before(text, telling)]
+    rest = [text for text in texts if not text.startswith(("NoResults", "SUMMARY"))]
+    return found or telling or rest[:1]
+
+
+def _told_before(text: str, others: Sequence[str]) -> bool:
+    """Whether a line only misses scenarios that other lines have found faults in."""
+    match = NOT_COUNTED.search(text)
+    if match is None:
+        return False
+    where, names = match.group(1), re.findall(r"\w+", match.group(2))
+    return all(
+        any(f"{where}/{name}/".lower() in each.lower() for each in others if each != text)
+        for name in names
+    )
 
 
 def meaning(text: str) -> str:

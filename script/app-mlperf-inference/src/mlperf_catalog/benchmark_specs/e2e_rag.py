@@ -16,6 +16,7 @@ ANSWERS = BenchmarkSpec(
     minimum_duration_ms=0,
     accuracy=(Target(END_TO_END, 33.95, 1.0),),
     datacenter=(Period("6.1", "6.1", (OFFLINE,)),),
+    both=(Period("6.1", "6.1", ()),),
     compliance=(test(9, "6.1", "6.1"),),
     answers=Answers.TOKENS,
     unavailable=LANGUAGE,

@@ -22,7 +22,7 @@ LLAMA = BenchmarkSpec(
     ),
     datacenter=choice("5.1", "6.1"),
     limits={
-        SERVER: Limit(ttft_ms=2000, tpot_ms=100),
+        SERVER: Limit(20000, 2000, 100),
         INTERACTIVE: Limit(ttft_ms=500, tpot_ms=30),
     },
     compliance=(test(6, "5.1", "6.1"),),

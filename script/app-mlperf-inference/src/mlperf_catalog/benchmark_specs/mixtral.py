@@ -11,9 +11,11 @@ from ..words import Answers
 def _targets(*references: float) -> tuple[Target, ...]:
     """The bounds in order: ROUGE-1, -2, -L, gsm8k, mbxp, tokens in a sample."""
     *figures, length = references
+    # The most is that of the first round, whose reference was 145.9.
+    most = 1.1 * 145.9 / length
     metrics = (ROUGE1, ROUGE2, ROUGE_L, GSM8K, MBXP)
     pairs = zip(metrics, figures, strict=True)
-    return (*(Target(*pair) for pair in pairs), tokens(TOKENS_PER_SAMPLE, length))
+    return (*(Target(*pair) for pair in pairs), tokens(TOKENS_PER_SAMPLE, length, most))
 
 
 SPECS = (
@@ -23,7 +25,7 @@ SPECS = (
         accuracy=_targets(45.5989, 23.3526, 30.4608, 73.66, 60.16, 144.84),
         datacenter=(Period("4.1", "6.0", QUERIES),),
         both=(Period("4.1", "4.1", (SINGLE_STREAM, *QUERIES)),),
-        limits={SERVER: Limit(ttft_ms=2000, tpot_ms=200)},
+        limits={SERVER: Limit(20000, 2000, 200)},
         compliance=(test(6, "4.1", "6.0"),),
         equal_issue=True,
         token_rates=True,

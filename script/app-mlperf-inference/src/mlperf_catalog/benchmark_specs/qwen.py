@@ -18,6 +18,9 @@ SPECS = (
         limits={SERVER: Limit(12000), INTERACTIVE: Limit(1500)},
         equal_issue=True,
         answers=Answers.TOKENS,
+        in_scenario={
+            INTERACTIVE: {"accuracy": (Target(HIERARCHICAL_F1, 0.7878),), "accuracy_samples": 8000}
+        },
         unavailable=LANGUAGE,
     ),
     BenchmarkSpec(

@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import ModuleType
 
 from ..layouts import Tree
-from . import accuracy, benchmarks, compliance, performance, power, settings, structure, systems
+from . import (
+    accuracy,
+    benchmarks,
+    compliance,
+    performance,
+    power,
+    settings,
+    structure,
+    systems,
+    tokens,
+)
 from .base import Check, Finding, Rule, Site
 
 CHECKS: tuple[Check, ...] = (
@@ -25,6 +35,7 @@ MODULES: tuple[ModuleType, ...] = (
     benchmarks,
     performance,
     settings,
+    tokens,
     accuracy,
     compliance,
     power,

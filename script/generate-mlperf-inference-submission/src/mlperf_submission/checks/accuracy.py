@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_catalog import Answers, BenchmarkSpec, Target
+from mlperf_catalog import Answers, BenchmarkSpec, Target, rounds
 from mlperf_harness.digests import sha256
 
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
-from ..layouts import Cell
+from ..layouts import FIRST_JOINED, Cell
 from .base import CHECKER, LOADGEN, NATURE, RULES, WARNING, Finding, Rule, Site, lines, log, text
 from .benchmarks import form
 from .performance import seeds
@@ -34,6 +34,7 @@ SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
 ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
 COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN, WARNING)
 VERSION = Rule("accuracy.loadgen", "the LoadGen of the performance run", RULES, WARNING)
+OUTPUTS = Rule("accuracy.outputs", "the outputs that the round wants to see", CHECKER)
 FOREIGN = Rule("accuracy.other-run", "the log of the run that accuracy.txt was made from", LOADGEN)
 
 # Of a log that is longer than twice this, only so many bytes of each end are looked at.
@@ -46,6 +47,8 @@ LEAST_DIGITS = 6
 BEGINNING = re.compile(r'\[\s*\{\s*"seq_id"')
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
 
+KEEP_OUTPUTS = "let the accuracy run keep the outputs of these samples, and put them there"
+
 
 def runs(site: Site) -> Iterator[Finding]:
     """The accuracy run of every scenario."""
@@ -54,6 +57,7 @@ def runs(site: Site) -> Iterator[Finding]:
         yield from site.lost(FILES, place, ACCURACY, RERUN)
         yield from site.foreign(EXTRA, place, ACCURACY)
         yield from _text(site, cell, place, known)
+        yield from _outputs(site, place, known)
         # A run in another mode has no answers, which _log tells.
         if log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
             yield from _answers(site, place, known)
@@ -90,6 +94,21 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
     if stated and whole and sha256(log_file) != stated:
         found = "the log is not the one whose hash accuracy.txt holds"
         yield FOREIGN.broken(where, found, RERUN)
+
+
+def _outputs(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
+    """Images or videos of a few samples; a text beside them tells what was asked for."""
+    wanted = known.outputs.samples.get(site.layout.round, ()) if known.outputs else ()
+    if known.outputs is None or not wanted:
+        return
+    folder = place / known.outputs.folder
+    there = {path.name.partition(".")[0] for path in folder.rglob("*")}
+    lacking = [str(sample) for sample in wanted if str(sample) not in there]
+    # The checkers of rounds before 6.0 take what is not complete for the open division.
+    lenient = not site.strict and not rounds.since(site.layout.round, FIRST_JOINED)
+    told = f"without the outputs of {', '.join(lacking)}"
+    rule = OUTPUTS.at(WARNING, lenient)
+    yield from rule.unless(not lacking, site.where(folder), told, KEEP_OUTPUTS)
 
 
 def _counted(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:

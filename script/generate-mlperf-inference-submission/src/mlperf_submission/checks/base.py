@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mlperf_catalog as catalog
-from mlperf_catalog import BenchmarkSpec, Division
+from mlperf_catalog import BenchmarkSpec, Division, Scenario
 from mlperf_harness.measuring import detail_log
 from mlperf_harness.measuring.detail_log import DetailLog
 
@@ -117,7 +117,11 @@ class Site:
     def known(self) -> tuple[tuple[Cell, BenchmarkSpec], ...]:
         """The scenarios of benchmarks that have rules, each with these rules."""
         found = ((cell, self.rules(cell.benchmark)) for cell in self.cells)
-        return tuple((cell, spec) for cell, spec in found if spec is not None)
+        return tuple(
+            (cell, spec.of(Scenario.of_folder(cell.scenario)))
+            for cell, spec in found
+            if spec is not None
+        )
 
     def where(self, path: Path) -> str:
         """A path as findings name it."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_catalog import OFFLINE, BenchmarkSpec, Scenario, rounds
-from mlperf_catalog.scenario import SUMMARY_SCENARIO, SUMMARY_VERDICT, of_log
+from mlperf_catalog.scenario import SUMMARY_SCENARIO, SUMMARY_VERDICT
 from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import truncate
@@ -31,7 +30,9 @@ from .base import (
     missing,
     text,
 )
+from .run import Run
 from .settings import settings
+from .tokens import TOKENS, latencies
 
 FILES = Rule("performance.files", "summary and detailed log of the run", CHECKER)
 EXTRA = Rule("performance.extra-files", "nothing but the two logs", CHECKER)
@@ -54,36 +55,9 @@ NS_PER_S = 1e9
 NETWORK_NAME = "Network SUT"
 # By how much figures that follow from each other differ: they are logged with six digits.
 EXACT = 1e-4
-TOKENS = "requested_use_token_latencies"
 PERMUTED = "effective_sample_concatenate_permutation"
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_performance-only,_full --rerun"
 FULL = "run with --execution_mode=valid"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A log that is looked at: of which scenario in the tree, by which rules, and where it is."""
-
-    site: Site
-    cell: Cell
-    known: BenchmarkSpec
-    where: str
-    log: DetailLog
-    test: str = ""
-
-    @property
-    def named(self) -> str:
-        """The scenario that the log says it is of."""
-        return str(self.log.values.get("effective_scenario", ""))
-
-    @property
-    def measured(self) -> Scenario | None:
-        """The same, where it is one of LoadGen's."""
-        return of_log(self.named)
-
-    def number(self, key: str) -> float:
-        """A number in the log, in the unit that its key names; zero where there is none."""
-        return self.log.number(key) or 0.0
 
 
 def runs(site: Site) -> Iterator[Finding]:
@@ -122,7 +96,7 @@ def judged(run: Run) -> Iterator[Finding]:
     mode = found.values.get("effective_test_mode")
     told = f"the run was made in the mode {mode}"
     yield from MODE.unless(mode == "PerformanceOnly", where, told, RERUN)
-    checks = (_scenario, _kind, _lengths, _offline, _limits, _flags, _figures, settings)
+    checks = (_scenario, _kind, _lengths, _offline, _limits, _flags, _figures, settings, latencies)
     for check in checks:
         yield from check(run)
 
@@ -198,7 +172,7 @@ def _limits(run: Run) -> Iterator[Finding]:
     if run.log.values.get("early_stopping_met") is False:
         reason = run.log.values.get("early_stopping_result") or "no reason given"
         yield STOPPING.broken(run.where, f"early stopping is not satisfied: {reason}", RERUN)
-    rule = run.known.limits.get(run.measured) if run.measured else None
+    rule = run.limit
     if rule is None or rule.latency_ms is None:
         return
     limit = run.log.milliseconds("effective_target_latency_ns")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from .base import NATURE, RULES, WARNING, Finding, Rule
-
-if TYPE_CHECKING:
-    from .performance import Run
+from .run import Run
 
 SETTINGS = Rule("performance.settings", "the settings of the rules, not those of a test", RULES)
 QUERIES = Rule("performance.queries", "the queries that the rules ask for", RULES, NATURE)
