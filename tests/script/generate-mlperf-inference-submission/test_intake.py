@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mlperf_submission import build, category, intake, runs, steps
+from mlperf_submission import build, category, intake, runs, steps, texts
 from mlperf_submission.errors import SubmissionError
 from mlperf_submission.sources import BenchmarkRun, Sources
 
@@ -212,3 +212,18 @@ def test_a_category_that_is_not_clear() -> None:
     with pytest.raises(SubmissionError, match=r"\(Offline\) do not tell its category") as raised:
         category.settle([run_of("whisper", "Offline")], "6.1", "open", lambda run: "")
     assert raised.value.hint == "give --category=edge or datacenter"
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("--model=/home/ann/m/x.onnx", "--model=x.onnx"),
+        ("--results_dir=/data", "--results_dir=data"),
+        ("--d=~/mlperf/results", "--d=results"),
+        ("C:\\Users\\Ann\\x.onnx", "x.onnx"),
+        ("https://example.org/a/b", "https://example.org/a/b"),
+        ("100 MB/s, 3/4 and/or tokens/s", "100 MB/s, 3/4 and/or tokens/s"),
+    ],
+)
+def test_documents_hold_no_local_paths(told: str, shown: str) -> None:
+    assert texts.without_places(told) == shown

@@ -153,12 +153,38 @@ def test_a_hook_that_refuses_is_reported(tree: lab.Tree, remote: Path) -> None:
     hook = remote / "hooks" / "pre-receive"
     lab.put(hook, "#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(SubmissionError, match="git push failed"):
+    with pytest.raises(SubmissionError, match=r"a rule of its own.*only on Mondays") as caught:
         push.push(order(tree, remote))
+    assert "--branch=NAME" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "hint"),
+    [
+        ("fatal: unable to access 'https://x/': Could not resolve host: x", "reached", "network"),
+        ("ssh: connect to host x port 22: Connection timed out", "reached", "network"),
+        ("fatal: could not read Username for 'https://x': terminal prompts disabled", "rights", ""),
+        (
+            "fatal: unable to access 'https://x/': The requested URL returned error: 403",
+            "rights",
+            "",
+        ),
+        ("git@x: Permission denied (publickey).", "rights", push.TOKEN),
+        ("remote: Repository not found.\nfatal: repository 'https://x/' not found", "no such", ""),
+        ("error: file write error: No space left on device", "disk is full", "TMPDIR"),
+        ("! [remote rejected] main -> main (protected branch hook declined)", "rule", "--branch"),
+        ("fatal: something else", "something else", "--repo_url"),
+    ],
+)
+def test_git_s_words_are_told_as_causes(said: str, what: str, hint: str) -> None:
+    error = push.Git(Path(), "https://x/r.git")._error("push", said)
+    assert what in str(error)
+    assert hint in error.hint
+    assert "{token}" not in error.hint
 
 
 def test_a_remote_that_is_not_there(tree: lab.Tree, tmp_path: Path) -> None:
-    with pytest.raises(SubmissionError, match="git clone failed"):
+    with pytest.raises(SubmissionError, match=r"git clone failed.*no such repository"):
         push.push(order(tree, tmp_path / "nowhere.git"))
 
 
@@ -168,6 +194,7 @@ def test_secrets_in_the_address_never_show(tree: lab.Tree) -> None:
         push.push(push.Push(tree, url, "", "Add results"))
     assert "hunter2" not in str(caught.value)
     assert "***@127.0.0.1" in str(caught.value)
+    assert "the host cannot be reached" in str(caught.value)
 
 
 def test_a_token_reaches_git_by_its_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:

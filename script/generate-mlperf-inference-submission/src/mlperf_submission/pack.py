@@ -51,7 +51,8 @@ def pack_folder(folder: Path, target: Path) -> list[str]:
 def check_target(folder: Path, target: Path, option: str) -> None:
     """Raises SubmissionError where ``folder`` is none or ``target`` no archive beside it."""
     if not folder.is_dir():
-        raise SubmissionError(f"there is no folder {folder}", "check the path")
+        source = {"--output_tar": "--submission_dir"}.get(option, "--input_dir")
+        raise SubmissionError(f"there is no folder {folder} to pack", f"check {source}")
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise SubmissionError(f"{option}={target}: a name that ends with .tar.gz is needed")
     if folder.resolve() in target.resolve().parents:

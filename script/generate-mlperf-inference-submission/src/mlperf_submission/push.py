@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import git_words
 from .errors import SubmissionError
 from .layouts import DIVISIONS, Tree
 
@@ -24,7 +25,6 @@ ATTEMPTS = 5
 WAIT_S = 1.0
 LONGEST_S = 1800
 # How git says that it has no name or address of the committer.
-IDENTITY = re.compile(r"Please tell me who you are|unable to auto-detect|empty ident")
 SECRET = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -205,20 +205,12 @@ class Git:
         return shown.replace(token, "***") if token else shown
 
     def _error(self, verb: str, said: str) -> SubmissionError:
-        if IDENTITY.search(said):
-            return SubmissionError(
-                "git does not know who commits",
-                'git config --global user.name "YOUR NAME" and '
-                "git config --global user.email YOU@EXAMPLE.ORG",
-                "push",
-            )
-        lines = [line for line in said.strip().splitlines() if line.strip()]
-        last = lines[-1] if lines else "git said nothing"
-        return SubmissionError(
-            f"git {verb} failed for {self.shown}: {last}",
-            f"check --repo_url and your rights; a token goes into the environment variable {TOKEN}",
-            "push",
-        )
+        found, told = git_words.cause(said), git_words.telling(said)
+        what = f"git {verb} failed for {self.shown}: "
+        if found is None:
+            return SubmissionError(what + told, "check --repo_url and your rights", "push")
+        hint = found.hint.format(token=f"the environment variable {TOKEN}")
+        return SubmissionError(f"{what}{found.what} ({told})", hint, "push")
 
 
 def _environment(outer: Mapping[str, str]) -> dict[str, str]:

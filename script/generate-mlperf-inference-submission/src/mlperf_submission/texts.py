@@ -14,8 +14,12 @@ LOADGEN_CONF = (
 )
 
 
-# Not within an address, a unit or a longer word.
-LOCAL = re.compile(r"(?<![\w:/.~-])/(?:[\w.+@-]+/)+([\w.+@-]+)")
+# Not within an address, a unit or a longer word; of one folder below the root only known ones.
+LOCAL = re.compile(
+    r"(?:(?<![\w:/.~-])(?:~|/)/?(?:[\w.+@-]+/)+"
+    r"|(?<![\w:/.~-])/(?=(?:root|data|scratch|workspace|mnt|opt|tmp|work)\b)"
+    r"|(?<!\w)[A-Za-z]:\\(?:[^\\\s\"']+\\)+)([\w.+@-]+)"
+)
 
 
 def without_places(text: str) -> str:
