@@ -1,4 +1,4 @@
-"""Random changes to trees of every benchmark of a round: where ours and the official checkers differ.
+"""Random changes to trees of every benchmark: where ours and the official checkers differ.
 
     python tests/compat/random_trees.py CHECKOUT [--round 6.1] [--seed 0] [--count 300] [--show 5]
 

@@ -62,6 +62,26 @@ def wrong_mode(results: Results) -> None:
     mutations.value(path, "effective_test_mode", "AccuracyOnly")
 
 
+def wrong_accuracy_mode(results: Results) -> None:
+    path = logs(results, "Offline", "accuracy") / mutations.DETAIL
+    mutations.value(path, "effective_test_mode", "PerformanceOnly")
+
+
+def wrong_scenario(results: Results) -> None:
+    path = logs(results, "Offline", "performance") / mutations.DETAIL
+    mutations.value(path, "effective_scenario", "SingleStream")
+
+
+def no_seeds(results: Results) -> None:
+    path = logs(results, "Offline", "accuracy") / mutations.DETAIL
+    mutations.value(path, "effective_qsl_rng_seed", 0)
+
+
+def other_loadgen(results: Results) -> None:
+    path = logs(results, "Offline", "accuracy") / mutations.DETAIL
+    mutations.value(path, "loadgen_version", "4.1 @ 0000")
+
+
 def invalid(results: Results) -> None:
     path = logs(results, "Offline", "performance") / mutations.DETAIL
     mutations.value(path, "result_validity", "INVALID")
@@ -80,6 +100,10 @@ def copied(results: Results) -> None:
         (wrong_mode, "performance.mode", "singlestream"),
         (invalid, "performance.invalid", "offline"),
         (copied, "accuracy.scenario", "offline"),
+        (wrong_accuracy_mode, "accuracy.mode", "offline"),
+        (wrong_scenario, "performance.scenario", "offline"),
+        (no_seeds, "accuracy.seeds", "offline"),
+        (other_loadgen, "accuracy.loadgen", "offline"),
     ],
 )
 def test_a_broken_rule_is_reported_with_its_place_and_mend(

@@ -16,7 +16,7 @@ from mlperf_harness.reporting.results import Results, ScenarioResult
 
 from . import commands, layouts, steps
 from .checks import accuracy, benchmarks, compliance, performance
-from .checks.base import Finding, Site
+from .checks.base import ERROR, Finding, Site
 from .layouts import RESULTS, Cell, Layout, Tree
 from .verdict import Verdict, judge
 
@@ -31,6 +31,14 @@ TOLD_BY_HARNESS = {
     accuracy.TARGET.id,
     compliance.VERDICT.id,
     compliance.SPEED.id,
+}
+# In trees of others that were accepted, only warnings; a run just made is made again.
+OF_OWN_RUNS = {
+    accuracy.MODE.id,
+    accuracy.SCENARIO.id,
+    accuracy.SEEDS.id,
+    accuracy.VERSION.id,
+    accuracy.COPIED.id,
 }
 REASONS = {
     performance.DURATION.id: "too short",
@@ -87,7 +95,9 @@ def check(results: Results) -> Verdict:
         # A tiny or synthetic form has a target of its own, by which the harness has judged it.
         if finding.rule == accuracy.TARGET.id and results.form:
             continue
-        kept.append(replace(finding, mend=commands.complete(finding.mend, results, scenario)))
+        level = ERROR if finding.rule in OF_OWN_RUNS else finding.severity
+        mend = commands.complete(finding.mend, results, scenario)
+        kept.append(replace(finding, severity=level, mend=mend))
     return judge(kept)
 
 
