@@ -121,7 +121,7 @@ def other(chance: random.Random, old: object) -> object:
 def accurate(chance: random.Random, root: Path) -> str:
     """Another figure, or a line less, in accuracy.txt or what a verification says."""
     path = chance.choice(sorted((*root.rglob("accuracy.txt"), *root.rglob("verify_*.txt"))))
-    words = path.read_text().split()
+    words = path.read_text().split() or ["nothing"]
     place = chance.randrange(len(words))
     numbers = [n for n, word in enumerate(words) if any(sign.isdigit() for sign in word)]
     if numbers and chance.random() < 0.6:

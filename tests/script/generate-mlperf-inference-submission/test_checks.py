@@ -355,3 +355,28 @@ def test_categories_together_need_not_have_what_one_has(tmp_path: Path) -> None:
     system = next(tree.root.rglob("systems/*.json"))
     mutations.field(system, "system_type", "datacenter,edge")
     assert broken(checks.check(tree)) == {"benchmark.category"}
+
+
+@pytest.mark.parametrize("line", ["First token", "EOS", "Sample length"])
+def test_each_line_of_test06_counts(tmp_path: Path, line: str) -> None:
+    tree = lab.make(tmp_path / "tree", measured("llama3.1-8b", "datacenter"))
+    told = next(tree.root.rglob("Server/TEST06/verify_accuracy.txt"))
+    mutations.text(told, f"{line} check pass: True", f"{line} check pass: False")
+    assert broken(checks.check(tree)) == {"compliance.verdict"}
+
+
+@pytest.mark.parametrize(("name", "rule"), [("6.1", "nature"), ("5.1", "warning")])
+def test_accuracy_over_less_in_the_open_division(tmp_path: Path, name: str, rule: str) -> None:
+    example = lab.Example(name, "open", ("bert-99",), ("Offline",))
+    tree = lab.make(tmp_path / "tree", example)
+    log = next(tree.root.rglob("accuracy/mlperf_log_detail.txt"))
+    mutations.value(log, "effective_accuracy_sample_count", 5000)
+    (found,) = checks.check(tree)
+    assert (found.rule, found.severity) == ("accuracy.samples", rule)
+
+
+def test_accuracy_over_more_than_there_is(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    log = next(tree.root.rglob("Offline/accuracy/mlperf_log_detail.txt"))
+    mutations.value(log, "effective_accuracy_sample_count", 100_000)
+    assert broken(checks.check(tree)) == {"accuracy.samples"}

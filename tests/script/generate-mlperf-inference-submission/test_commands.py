@@ -35,7 +35,7 @@ def test_the_command_of_the_guides(home: Home, measured: Path) -> None:
     )
     done = home.cm(*words).ok()
     assert "flow complete; not submittable because" in " ".join(done.stdout.split())
-    assert "submission_checker: refused, 1 errors" in done.stdout
+    assert "submission_checker: refused for 1 reason" in done.stdout
     assert "performance.duration: found by our checks too" in done.stdout
     (system,) = (out / "open/Tester/systems").glob("*.json")
     assert json.loads(system.read_text())["hw_notes"] == "Result taken by a test"
