@@ -380,3 +380,15 @@ def test_accuracy_over_more_than_there_is(tmp_path: Path) -> None:
     log = next(tree.root.rglob("Offline/accuracy/mlperf_log_detail.txt"))
     mutations.value(log, "effective_accuracy_sample_count", 100_000)
     assert broken(checks.check(tree)) == {"accuracy.samples"}
+
+
+def test_what_random_changes_found(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", measured("bert-99", "edge"))
+    stream = next(tree.root.rglob("SingleStream/performance/run_1/mlperf_log_detail.txt"))
+    mutations.text(stream, r".*early_stopping_met.*\n", "")
+    offline = next(tree.root.rglob("Offline/performance/run_1/mlperf_log_detail.txt"))
+    mutations.value(offline, "effective_min_query_count", 0)
+    told = next(tree.root.rglob("SingleStream/accuracy/accuracy.txt"))
+    mutations.text(told, r"85\.0,", "")
+    wanted = {"performance.early-stopping", "performance.queries", "accuracy.figure"}
+    assert broken(checks.check(tree)) == wanted

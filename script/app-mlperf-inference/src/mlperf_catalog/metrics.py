@@ -33,7 +33,9 @@ def _quoted(name: str, key: str, checker_name: str, unit: str = "") -> Metric:
 
 TOP1 = Metric("top-1", "acc", "%", r"^accuracy=(-?[\d.]+)%")
 NODE_ACCURACY = Metric("accuracy", "acc", "", r"^(?:\{\"accuracy|accuracy)[\": ]*=?\s*([\d.]+)")
-F1 = Metric("F1", "F1", "%", r"[\"']f1[\"']:\s*([\d.]+)")
+# No more and no less than the two figures.
+_SQUAD = r"^\{[\"']exact_match[\"']:\s*[\d.]+,\s*[\"']f1[\"']:\s*([\d.]+)\}"
+F1 = Metric("F1", "F1", "%", _SQUAD)
 DICE = Metric("mean DICE", "DICE", "", r"Accuracy:\s*mean\s*=\s*([\d.]+)")
 MAP = Metric("mAP", "mAP", "%", r"(?:mAP=|'Total':\s*)([\d.]+)")
 WORD_ACCURACY = Metric("word accuracy", "ACCURACY", "%", r"Word Error Rate:.*accuracy=(-?[\d.]+)%")

@@ -169,7 +169,10 @@ def _offline(run: Run) -> Iterator[Finding]:
 
 
 def _limits(run: Run) -> Iterator[Finding]:
-    if run.log.values.get("early_stopping_met") is False:
+    met = run.log.values.get("early_stopping_met")
+    # Offline has none; a run that was cut off is told as such.
+    expected = run.measured is not None and not run.measured.batched and bool(run.log.validity)
+    if met is False or (met is not True and expected):
         reason = run.log.values.get("early_stopping_result") or "no reason given"
         yield STOPPING.broken(run.where, f"early stopping is not satisfied: {reason}", RERUN)
     rule = run.limit

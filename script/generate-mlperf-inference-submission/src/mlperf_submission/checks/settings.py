@@ -48,7 +48,7 @@ def _ends(run: Run) -> Iterator[Finding]:
 
 
 def _queries(run: Run) -> Iterator[Finding]:
-    if run.measured is None or run.measured.batched:
+    if run.measured is None:
         return
     least = run.measured.minimum_queries
     for key in ("effective_min_query_count", "result_query_count"):
@@ -57,6 +57,8 @@ def _queries(run: Run) -> Iterator[Finding]:
             told = f"{made:.0f} queries are fewer than the {least} of {run.measured}"
             yield QUERIES.broken(run.where, told, "run with --execution_mode=valid")
             break
+    if run.measured.batched:
+        return
     wanted, size = run.measured.samples_per_query, run.log.number("effective_samples_per_query")
     told = f"{size or 0:.0f} samples in a query, {run.measured} has {wanted}"
     yield from SETTINGS.unless(size in (None, wanted), run.where, told, AGAIN)
