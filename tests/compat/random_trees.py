@@ -72,7 +72,10 @@ def shown(root: Path, path: Path) -> str:
 
 def logged(chance: random.Random, root: Path) -> str:
     """Another value in a detailed log."""
-    path = chance.choice(sorted(root.rglob("mlperf_log_detail.txt")))
+    logs = sorted(root.rglob("mlperf_log_detail.txt"))
+    if not logs:
+        return "nothing to change"
+    path = chance.choice(logs)
     records = [json.loads(line.partition(" ")[2]) for line in path.read_text().splitlines()]
     record = chance.choice(records)
     key, old = record["key"], record["value"]
@@ -83,7 +86,10 @@ def logged(chance: random.Random, root: Path) -> str:
 
 def unlogged(chance: random.Random, root: Path) -> str:
     """A detailed log without one of its lines."""
-    path = chance.choice(sorted(root.rglob("mlperf_log_detail.txt")))
+    logs = sorted(root.rglob("mlperf_log_detail.txt"))
+    if not logs:
+        return "nothing to change"
+    path = chance.choice(logs)
     lines = path.read_text().splitlines()
     gone = lines.pop(chance.randrange(len(lines)))
     path.write_text("\n".join(lines) + "\n")
@@ -120,7 +126,10 @@ def other(chance: random.Random, old: object) -> object:
 
 def accurate(chance: random.Random, root: Path) -> str:
     """Another figure, or a line less, in accuracy.txt or what a verification says."""
-    path = chance.choice(sorted((*root.rglob("accuracy.txt"), *root.rglob("verify_*.txt"))))
+    texts = sorted((*root.rglob("accuracy.txt"), *root.rglob("verify_*.txt")))
+    if not texts:
+        return "nothing to change"
+    path = chance.choice(texts)
     words = path.read_text().split() or ["nothing"]
     place = chance.randrange(len(words))
     numbers = [n for n, word in enumerate(words) if any(sign.isdigit() for sign in word)]
