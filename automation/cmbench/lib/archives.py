@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
 import stat
 import struct
@@ -109,6 +110,31 @@ def extract(
             raise file_error(problem, target) from None
     single = target / writer.single if writer.single else None
     return Extracted(target, writer.files, writer.size, single)
+
+
+def first_member(archive: Path, pattern: str, limit: int = 1 << 20) -> tuple[str, bytes] | None:
+    """Name and at most ``limit`` bytes of the first file of a tar whose name fits ``pattern``.
+
+    Nothing is unpacked, and nothing is read behind that file. None where there is no such file.
+    Raises Error as ``extract`` does.
+    """
+    kind = kind_of(archive)
+    if kind not in ("tar", *_SUFFIXES):
+        raise Error("archive-unknown", f"{archive} is no tar", context=(_first_bytes(archive),))
+    name = ""
+    try:
+        with (
+            open(archive, "rb") as raw,
+            _decompressed(raw, archive, kind, None) as plain,
+            tarfile.open(fileobj=plain, mode="r|") as tar,
+        ):
+            for member in tar:
+                name = member.name
+                if member.isreg() and re.search(pattern, name):
+                    return name, _opener(tar, member)().read(limit)
+    except (*_DAMAGE, OSError) as problem:
+        raise _corrupt(archive, name, problem) from None
+    return None
 
 
 def kind_of(path: Path) -> str:

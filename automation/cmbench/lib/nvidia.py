@@ -330,9 +330,10 @@ def _ask_tool(tool: str, ask: Ask) -> Driver:
     if any(row.get("mig.mode.current") == "Enabled" for row in rows):
         mig = mig_instances(ask([tool, "-L"]).stdout)
     header = ask([tool, "-q", "-d", "COMPUTE"])
-    cuda = re.search(r"^CUDA Version\s*:\s*([\d.]+)", header.stdout, re.MULTILINE)
+    # Since driver 610 it is called "CUDA UMD Version", that of the libraries of the user.
+    cuda = re.search(r"^CUDA (?:UMD )?Version\s*:\s*([\d.]+)", header.stdout, re.MULTILINE)
     gpus = tuple(_gpu(number, row, mig) for number, row in enumerate(rows))
-    version = gpus[0].kind.get("driver_version", "")
+    version = gpus[0].kind.get("driver_version", "").replace("[N/A]", "")
     return Driver(version, cuda[1] if header.ok and cuda else "", gpus, asked=TOOL)
 
 

@@ -50,14 +50,22 @@ def places(i: Mapping[str, Any]) -> list[str]:
 
     Raises ``bad-value`` for one that does not exist.
     """
-    given = str(i["env"].get("CM_TMP_PATH", ""))
-    if not given:
-        return [p for p in i["automation"].get_default_path_list(i) if os.path.isabs(p)]
+    named = named_places(i["env"])
+    return named or [p for p in i["automation"].get_default_path_list(i) if os.path.isabs(p)]
+
+
+def named_places(env: Mapping[str, Any], *others: str) -> list[str]:
+    """What ``--path`` names, or another key of the env such as that of ``--input``; may be empty.
+
+    Raises ``bad-value`` for a place that does not exist.
+    """
+    given = next((str(env[key]) for key in (*others, "CM_TMP_PATH") if env.get(key)), "")
     found = [os.path.expanduser(path) for path in given.split(os.pathsep) if path]
     missing = [path for path in found if not os.path.exists(path)]
     if missing:
-        raise Error("bad-value", f"--path: {missing[0]} does not exist", hint="check the path")
-    return found
+        option = "--path" if not others else "--input"
+        raise Error("bad-value", f"{option}: {missing[0]} does not exist", hint="check the path")
+    return [os.path.abspath(path) for path in found]
 
 
 def find_tool(
