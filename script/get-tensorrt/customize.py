@@ -1,0 +1,224 @@
+"""Find TensorRT, its lean runtime or TensorRT-RTX; or unpack the archive into the entry."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cmbench.errors import Error
+from cmbench.lib.cuda import find_runtime, find_toolkit, toolkit_folders
+from cmbench.lib.host.system import os_facts
+from cmbench.lib.probe import search_path
+from cmbench.lib.pythons import Bounds
+from cmbench.lib.tools import bounds_of, named_places
+from cmbench.lib.vendor import (
+    LEAN,
+    RTX,
+    TENSORRT,
+    Archive,
+    Found,
+    Kind,
+    Library,
+    archive_given,
+    find_library,
+    open_archive,
+    unpack,
+    unpack_wheel,
+    wheel_folders,
+)
+from cmbench.lib.versions import parse
+from cmbench.lib.yes_no import is_yes
+
+
+class Choice(NamedTuple):
+    """What is looked for, its wheel, the packages that bring its libraries, and their folder."""
+
+    kind: Kind
+    wheel: str
+    packages: tuple[str, ...]
+    folder: str
+
+
+CHOICES = {
+    "": Choice(
+        TENSORRT,
+        "tensorrt",
+        ("tensorrt-cu13-libs", "tensorrt-cu12-libs", "tensorrt-cu11-libs", "tensorrt-libs"),
+        "tensorrt_libs",
+    ),
+    "lean": Choice(
+        LEAN,
+        "tensorrt-lean",
+        ("tensorrt-lean-cu13-libs", "tensorrt-lean-cu12-libs"),
+        "tensorrt_lean_libs",
+    ),
+    "rtx": Choice(
+        RTX,
+        "tensorrt-rtx",
+        ("tensorrt-rtx-cu13-libs", "tensorrt-rtx-cu12-libs"),
+        "tensorrt_rtx_libs",
+    ),
+}
+WAYS = (
+    "give NVIDIA's archive: --tar_file=/folder/TensorRT-VERSION.Linux.x86_64-gnu.cuda-VERSION"
+    ".tar.gz (get it from developer.nvidia.com/tensorrt); one that is installed: --input=/folder; "
+    "without an archive: --tags=get,tensorrt,_lean runs engines, _rtx builds and runs those of "
+    "TensorRT-RTX. The package tensorrt of the usual index is a placeholder: _pip needs NVIDIA's "
+    "own index, --adr.tensorrt-wheel.extra_index_url=URL"
+)
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Look for it, or get ready to install its wheel."""
+    env = i["env"]
+    choice = CHOICES[str(env.get("CM_TENSORRT_KIND") or "")]
+    path = archive_given(env, "CM_TENSORRT_TAR_FILE_PATH", "CM_TENSORRT_INPUT")
+    if path:
+        return from_archive(i, choice, path)
+    found = Found(None, ())
+    if not is_yes(env.get("CM_TENSORRT_PIP")):
+        found = find_library(choice.kind, places(i, choice), bounds_of(env))
+        print("\n".join(found.lines) or f"no {choice.kind.library} in any folder searched")
+        if found.chosen or choice.kind is TENSORRT or named_places(env, "CM_TENSORRT_INPUT"):
+            return take(i, choice, found)
+    env["CM_TMP_TENSORRT_WHEEL"] = choice.wheel
+    return {"return": 0}
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Prove the wheel, where one was installed."""
+    env = i["env"]
+    if not env.get("CM_TMP_TENSORRT_WHEEL"):
+        return {"return": 0}
+    choice = CHOICES[str(env.get("CM_TENSORRT_KIND") or "")]
+    found = find_library(choice.kind, wheels(env, choice), bounds_of(env))
+    print("\n".join(found.lines))
+    return take(i, choice, found)
+
+
+# ---- the archive
+
+
+def from_archive(i: dict[str, Any], choice: Choice, path: str) -> dict[str, Any]:
+    """Compare it, unpack it, and set the env; its Python module comes along."""
+    env = i["env"]
+    machine = str(env.get("CM_HOST_OS_MACHINE") or os.uname().machine)
+    cuda = cuda_in_use(env)
+    archive = open_archive(choice.kind, Path(path), bounds_of(env), cuda, machine)
+    print(f"{path}: {choice.kind.title} {archive.version}{for_cuda(archive, cuda)}; unpacking")
+    root = unpack(archive, Path(os.getcwd(), "archive"))
+    found = find_library(choice.kind, [str(root)], Bounds())
+    print("\n".join(found.lines))
+    library = found.chosen or without_loading(root, choice, archive)
+    plug_in_python(env, root)
+    export(env, library, archive.version, root)
+    return {"return": 0, "version": archive.version}
+
+
+def for_cuda(archive: Archive, cuda: str) -> str:
+    if not archive.cuda:
+        return ", for a CUDA that its name does not tell"
+    used = f", and {cuda} is used" if cuda else "; no CUDA was found to compare it with"
+    return f", for CUDA {archive.cuda}{used}"
+
+
+def cuda_in_use(env: dict[str, Any]) -> str:
+    """The CUDA that a step before has chosen, else the first one of this machine."""
+    known = str(env.get("CM_CUDA_VERSION") or "")
+    if known:
+        return known
+    folders = toolkit_folders(os.environ)
+    found = find_toolkit([*map(str, search_path()), *folders], Bounds()).chosen
+    found = found or find_runtime(folders, Bounds()).chosen
+    return found.release if found else ""
+
+
+def without_loading(root: Path, choice: Choice, archive: Archive) -> Library:
+    """The library of an archive that cannot be loaded here, as where CUDA's own are missing."""
+    files = sorted((root / "lib").glob(f"{choice.kind.library}*"), key=lambda p: len(p.name))
+    if not files:
+        raise Error(
+            "bad-value",
+            f"{archive.path.name} holds no {choice.kind.library}",
+            hint="get it again from NVIDIA's site",
+        )
+    print(f"{files[0].name} cannot be loaded here yet: its headers tell the version")
+    return Library(str(files[0]), str(root / "lib"), str(root / "include"), archive.version, "")
+
+
+def plug_in_python(env: dict[str, Any], root: Path) -> None:
+    """Put the module of the archive that is for the chosen Python on its path."""
+    release = parse(str(env.get("CM_PYTHON_VERSION") or "")).release
+    if len(release) < 2 or not (root / "python").is_dir():
+        return
+    tag = f"cp{release[0]}{release[1]}"
+    target = Path(os.getcwd(), "python")
+    name = unpack_wheel(root / "python", tag, target)
+    if name:
+        print(f"Python module: {name}")
+        env["+PYTHONPATH"] = [str(target)]
+        return
+    has = ", ".join(sorted(path.name for path in (root / "python").glob("tensorrt-*.whl")))
+    print(f"no Python module for {tag}: the archive has {has or 'none'}")
+
+
+# ---- what is installed
+
+
+def wheels(env: dict[str, Any], choice: Choice) -> list[str]:
+    """The folder that wheels of the chosen Python put the libraries into."""
+    python = str(env.get("CM_PYTHON_BIN_WITH_PATH") or "")
+    return wheel_folders(python, choice.packages, choice.folder)
+
+
+def places(i: dict[str, Any], choice: Choice) -> list[str]:
+    """Where to look: what is named and nowhere else, or the usual folders and wheels."""
+    env = i["env"]
+    named = named_places(env, "CM_TENSORRT_INPUT")
+    if named:
+        return named
+    searched = i["automation"].get_default_path_list(
+        {**i, "default_path_env_key": "LD_LIBRARY_PATH"}
+    )
+    known = [str(env.get("CM_CUDA_PATH_LIB") or ""), os.environ.get("TENSORRT_ROOT", "")]
+    usual = sorted(map(str, Path("/usr/local").glob("[Tt]ensor[Rr][Tt]*")), reverse=True)
+    folders = [*known, *searched, *usual, *os_facts().library_folders]
+    return [f for f in [*folders, *wheels(env, choice)] if os.path.isabs(f)]
+
+
+def take(i: dict[str, Any], choice: Choice, found: Found) -> dict[str, Any]:
+    """Set the env; raises Error with the ways out where there is none."""
+    env, library = i["env"], found.chosen
+    if library is None:
+        raise Error(
+            "not-detected",
+            f"no {choice.kind.title} that fits was found ({bounds_of(env)})",
+            hint=WAYS,
+            context=found.lines or [f"there is no {choice.kind.library} in any folder searched"],
+        )
+    if is_yes(env.get("CM_TENSORRT_REQUIRE_DEV")) and not library.include:
+        raise Error(
+            "not-detected",
+            f"{library.path} is there without its headers, which _dev asks for",
+            hint="install the package libnvinfer-dev; or " + WAYS,
+            context=found.lines,
+        )
+    export(env, library, library.version, Path(library.folder).parent)
+    return {"return": 0, "version": library.version, "relies_on": [library.path]}
+
+
+def export(env: dict[str, Any], library: Library, version: str, root: Path) -> None:
+    env["CM_TENSORRT_VERSION"] = version
+    env["CM_TENSORRT_INSTALL_PATH"] = str(root)
+    env["CM_TENSORRT_LIB_PATH"] = library.folder
+    env["CM_TENSORRT_LIB_WITH_PATH"] = library.path
+    if library.folder not in os_facts().library_folders:
+        env["+LD_LIBRARY_PATH"] = env["+DYLD_FALLBACK_LIBRARY_PATH"] = [library.folder]
+        env["+ LDFLAGS"] = [f"-L{library.folder}"]
+        programs = [str(root / "bin")] if (root / "bin/trtexec").exists() else []
+        # CMake looks for libraries along PATH.
+        env["+PATH"] = [*programs, library.folder]
+    if library.include and library.include != "/usr/include":
+        env["CM_TENSORRT_INCLUDE_PATH"] = library.include
+        env["+C_INCLUDE_PATH"] = env["+CPLUS_INCLUDE_PATH"] = [library.include]
