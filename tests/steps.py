@@ -68,6 +68,7 @@ class Step:
     env: dict[str, Any]
     variations: tuple[str, ...] = ()
     state: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cwd.mkdir(parents=True, exist_ok=True)
@@ -88,7 +89,7 @@ class Step:
                     "state": self.state,
                     "automation": self.automation,
                     "variation_tags": list(self.variations),
-                    "run_script_input": {},
+                    "run_script_input": self.shared,
                     "input": {},
                 }
             )

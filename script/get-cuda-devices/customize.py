@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ WORDS = {
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say what compiles; the program is made by the step that comes next."""
     env = i["env"]
+    # All hooks of a step share this dictionary.
+    i["run_script_input"]["started"] = time.monotonic()
     nvcc = env.get("CM_NVCC_BIN_WITH_PATH")
     if env.get("CM_TMP_CUDA_DEVICES_BY") or not nvcc:
         return {"return": 0}
@@ -67,6 +70,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     print("  - Running postprocess ...")
     for device in devices:
         print("\n".join(f"{label}: {value}" for label, value in device.items()) + "\n")
+    seconds = time.monotonic() - i["run_script_input"]["started"]
+    print(f'  - running time of script "get,cuda-devices": {seconds:.2f} sec.')
     give_back(i, devices)
     return {"return": 0}
 

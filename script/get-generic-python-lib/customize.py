@@ -8,7 +8,7 @@ import shlex
 from typing import Any, NamedTuple
 
 from cmbench.errors import Error
-from cmbench.lib import causes, pythons
+from cmbench.lib import pythons
 from cmbench.lib.programs import run_program
 from cmbench.lib.text_files import read_or_empty
 from cmbench.lib.versions import satisfies_pip
@@ -180,9 +180,7 @@ def pip_failed(wanted: Wanted, python: pythons.Python, log: str) -> Error:
     return Error(
         "pip-failed",
         f"pip could not install {wanted.name}{wanted.bounds} for Python {python.version}",
-        hint=remedy(said).strip().format(**known)
-        or causes.remedy(said)
-        or f"the whole output of pip: {log}",
+        hint=remedy(said).strip().format(**known) or f"the whole output of pip: {log}",
         context=last_words(said),
         doing=f"{python.path} -m pip install",
         exit_code=2,

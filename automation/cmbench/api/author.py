@@ -154,7 +154,9 @@ def plan_problems(bench: Workbench, script: Script) -> Iterator[str]:
         try:
             make_plan(bench.as_written, request, facts, resolver)
         except Error as error:
-            yield f"{asked or 'defaults'}: {error.render()}"
+            # What this machine lacks is no fault of the script.
+            if error.code != "no-device":
+                yield f"{asked or 'defaults'}: {error.render()}"
 
 
 def relocate(

@@ -25,7 +25,8 @@ class Kind:
     """What is looked for: its library, the headers that may define its version, its archives.
 
     ``asks`` are functions of the library that give its version: one number, or one for each part.
-    ``cuda`` is the function that tells the CUDA it was made with, empty where there is none.
+    ``cuda`` is the function that tells the CUDA it was made with, empty where there is none;
+    ``other_cuda`` is how its users choose another one.
     ``names`` are patterns of archive names, with the groups ``version``, ``cuda``, ``machine``.
     """
 
@@ -36,6 +37,7 @@ class Kind:
     asks: tuple[str, ...]
     names: tuple[str, ...]
     cuda: str = ""
+    other_cuda: str = "--adr.cuda.version_min={major}.0 --adr.cuda.version_max={major}.9"
 
 
 CUDNN = Kind(
@@ -63,6 +65,7 @@ TENSORRT = Kind(
     macros=tuple(f"NV_TENSORRT_{part}" for part in _PARTS),
     asks=(*_ASKS, "getInferLibVersion"),
     names=(_TAR,),
+    other_cuda="--env.CM_CUDA_VERSION={version}",
 )
 LEAN = replace(TENSORRT, title="TensorRT's lean runtime", library="libnvinfer_lean.so")
 RTX = replace(
@@ -263,12 +266,13 @@ def _require(kind: Kind, path: Path, told: Mapping[str, str], cuda: str, machine
     if of and machine and of != machine:
         misfit = f"it is for {of}, and this is {machine}"
     if misfit:
-        major = _major(told.get("cuda", ""))
+        made_for = told.get("cuda", "")
+        other = kind.other_cuda.format(version=made_for, major=_major(made_for))
         raise Error(
             "not-available",
             f"{path.name}: {misfit}",
-            hint=f"get the archive of {kind.title} that fits, or take another CUDA: "
-            f"--adr.cuda.version_min={major}.0 --adr.cuda.version_max={major}.9",
+            hint=f"get the archive of {kind.title} that fits; where CUDA {made_for} is installed "
+            f"too, use that: {other}",
         )
 
 

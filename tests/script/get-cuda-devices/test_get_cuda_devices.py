@@ -72,6 +72,7 @@ def test_the_lines_of_the_guide_and_what_comes_back(shown: Callable[..., Result]
     heads = ("Checking compiler version", "Compiling program", "Running program")
     places = [told.out.index(f"{head} ...") for head in (*heads, "  - Running postprocess")]
     assert places == sorted(places)
+    assert '  - running time of script "get,cuda-devices": ' in told.out
     assert told.env["CM_CUDA_NUM_DEVICES"] == "2"
     assert told.env["CM_CUDA_DEVICE_PROP_GPU_NAME"] == "Tesla K80"
     assert told.env["CM_CUDA_DEVICE_PROP_MAX_CLOCK_RATE"] == "823.500000 MHz"

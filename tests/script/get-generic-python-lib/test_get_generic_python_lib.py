@@ -306,6 +306,8 @@ ERROR: No matching distribution found for numpy
 RECORDED = {
     NETWORK: "pip does not reach its index",
     "ERROR: Could not find a version that satisfies x (from versions: none)": "there is no x",
+    "Failed to establish a new connection\nwheel_stub.error.InstallFailedError: The installation "
+    "of tensorrt-cu13-libs failed. This is a special placeholder package": "_rtx builds",
     "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
     "failed: self-signed certificate": "PIP_CERT",
     "ERROR: Could not install: [Errno 28] No space left on device": "the disk is full",
