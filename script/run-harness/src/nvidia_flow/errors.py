@@ -1,0 +1,41 @@
+"""What can go wrong with configurations: one error type, and faults with file and line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class FlowError(Exception):
+    """A failure in words, with what to do; ``kind`` is a short word that the engine knows."""
+
+    def __init__(
+        self, kind: str, message: str, hint: str = "", context: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+        self.context = tuple(context)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in a file that is not as it must be; ``line`` is 0 where no line is to blame."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A question that names the nearest known word, or all of a few; empty without one."""
+    names = sorted(set(known))
+    folded = {name.lower(): name for name in names}
+    found = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.5)
+    if found:
+        return f"did you mean {folded[found[0]]}?"
+    return f"one of: {', '.join(names)}" if len(names) <= 20 else ""
