@@ -1,0 +1,101 @@
+"""Check the registry of NVIDIA's configurations, or explain one: each value and its origin."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import nvidia, siblings
+
+siblings.importable(__file__, "run-harness")
+
+
+@siblings.told
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Print what was asked for; the values go back in the state."""
+    from nvidia_flow import registry
+
+    env = i["env"]
+    known = registry.load()
+    if known.faults:
+        raise Error(
+            "bad-value",
+            f"the registry has {len(known.faults)} faults",
+            hint="correct these files",
+            context=[str(fault) for fault in known.faults],
+        )
+    if env.get("CM_NVIDIA_BENCHMARK"):
+        explain(i, known)
+    else:
+        print("\n".join(counts(known)))
+    return {"return": 0}
+
+
+def counts(known: Any) -> list[str]:
+    """How much there is, by round."""
+    files = Counter(table.round for table in known.tables)
+    blocks = Counter[str]()
+    for table in known.tables:
+        named = [block for block in table.blocks.values() if block.system]
+        blocks[table.round] += sum(len(block.versions) for block in named)
+    here = Counter(field.here for field in known.fields.values())
+    lines = [f"{r}: {files[r]} files, {blocks[r]} configurations" for r in sorted(files)]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(here.items()))
+    return [*lines, f"{len(known.systems)} systems", f"{len(known.fields)} fields: {kinds}"]
+
+
+def explain(i: dict[str, Any], known: Any) -> None:
+    """One configuration, value by value."""
+    from nvidia_flow import words
+
+    env = i["env"]
+    vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
+    scenario = str(env.get("CM_NVIDIA_SCENARIO") or "Offline")
+    table = known.table(vendor_round, str(env["CM_NVIDIA_BENCHMARK"]), scenario)
+    ver = str(env["CM_NVIDIA_CONFIG_VER"])
+    machine, system = chosen(env, known, vendor_round)
+    config = known.config(table, system, ver, run_args(str(env.get("CM_NVIDIA_RUN_ARGS") or "")))
+    if machine is not None:
+        config = known.scaled(config, machine)
+    ours = words.our_benchmark(vendor_round, table.benchmark, ver)
+    print(f"{vendor_round} {table.benchmark} {table.scenario} {ver} on {system}; here: {ours}")
+    for name, value in sorted(config.values.items()):
+        field = known.fields[name]
+        why = f" as {field.ours}" if field.ours else ""
+        why += f": {field.why}" if field.why else ""
+        origin = f" ({value.origin})" if value.origin else ""
+        print(f"  {name} = {value.value}\n    {field.here}{why}\n    {value.given_by}{origin}")
+    print("\n".join(f"look: {note}" for note in config.notes))
+    env["CM_NVIDIA_SYSTEM"] = system
+    env["CM_NVIDIA_CONFIG_BENCHMARK"] = ours
+    i["state"]["nvidia_config"] = {name: value.value for name, value in config.values.items()}
+
+
+def chosen(env: dict[str, Any], known: Any, vendor_round: str) -> tuple[Any, str]:
+    """The machine, where its number of GPUs counts, and the system whose values are taken."""
+    from nvidia_flow import systems
+
+    of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
+    if env.get("CM_NVIDIA_SYSTEM"):
+        return None, systems.named(str(env["CM_NVIDIA_SYSTEM"]), of_round).id
+    jetson = nvidia.jetson()
+    gpus = [
+        {**gpu.kind, "profiles": [part.profile for part in gpu.mig]} for gpu in nvidia.read().gpus
+    ]
+    machine = systems.machine_of(gpus, os.uname().machine, jetson.board if jetson else "")
+    allowed = str(env.get("CM_NVIDIA_ALLOW_NEAREST") or "")
+    system = systems.chosen(machine, of_round, vendor_round, allowed)
+    print(f"this machine: {machine}")
+    return machine, system.id
+
+
+def run_args(text: str) -> dict[str, str]:
+    """Fields and values of ``--name=value`` words; a name alone means yes."""
+    given = {}
+    for word in shlex.split(text):
+        name, equals, value = word.removeprefix("--").partition("=")
+        given[name] = value if equals else "true"
+    return given

@@ -1,0 +1,9 @@
+"""Makes the package of NVIDIA's configurations importable."""
+
+from __future__ import annotations
+
+import sys
+
+from support import ROOT
+
+sys.path.append(str(ROOT / "script/run-harness/src"))
