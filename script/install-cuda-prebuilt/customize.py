@@ -36,9 +36,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     version, checksum, url = chosen(bounds_of(env), machine, local)
     prefix = os.path.abspath(os.path.expanduser(env.get("CM_CUDA_INSTALL_PREFIX") or os.getcwd()))
     folder = os.path.join(prefix, "install")
-    if " " in folder:
-        # The installer loses everything behind a blank.
-        raise Error("bad-value", f"{folder}: NVIDIA's installer takes no blanks in a path")
     env["CM_CUDA_INSTALL_PREFIX"] = prefix
     env["CM_CUDA_INSTALLED_PATH"] = folder
     env["CM_NVCC_BIN_WITH_PATH"] = os.path.join(folder, "bin/nvcc")
