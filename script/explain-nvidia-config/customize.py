@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
@@ -19,7 +20,8 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     from nvidia_flow import registry
 
     env = i["env"]
-    known = registry.load()
+    own = env.get("CM_NVIDIA_SYSTEMS_DIR")
+    known = registry.load(registry.HERE, Path(os.path.abspath(own)) if own else None)
     if known.faults:
         raise Error(
             "bad-value",

@@ -36,10 +36,15 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Values of one system in one configuration, or values that others are ``like``."""
+    """Values of one system in one configuration, or values that others are ``like``.
+
+    ``file`` is below ``root``, which is not always that of the published ones.
+    """
 
     name: str
+    root: Path
     file: str
+    source: str
     like: str
     origin: str
     system: str
@@ -152,7 +157,7 @@ class Registry:
             chain.append(table.blocks[chain[-1].like])
         values: dict[str, Value] = {}
         for one in reversed(chain):
-            given_by, origin = f"{table.file}: {one.name}", f"{table.source}, {one.origin}"
+            given_by, origin = f"{one.file}: {one.name}", f"{one.source}, {one.origin}"
             for name, value in one.fields.items():
                 values.pop(name, None)
                 if value is not None:
@@ -209,8 +214,12 @@ class Registry:
 
 
 @functools.lru_cache(maxsize=2)
-def load(folder: Path = HERE) -> Registry:
-    """Read and check everything below ``folder``."""
+def load(folder: Path = HERE, own: Path | None = None) -> Registry:
+    """Read and check everything below ``folder``, and systems with values of a user's ``own``.
+
+    Own blocks join the published ones of the same round, benchmark and scenario, and may be like
+    them.
+    """
     faults: list[Fault] = []
     fields: dict[str, Field] = {}
     try:
@@ -218,16 +227,27 @@ def load(folder: Path = HERE) -> Registry:
     except (ValueError, TypeError, AttributeError) as problem:
         faults.append(Fault("fields.yaml", 0, str(problem)))
     systems: dict[str, System] = {}
-    for path in sorted((folder / "systems").glob("*.yaml")):
-        system = _system(path, folder, faults)
-        if system:
-            systems[system.id] = system
-    paths = sorted((folder / "configs").glob("*/*/*.yaml"))
-    read = (_table(path, folder, faults) for path in paths)
-    tables = tuple(table for table in read if table)
-    for table in tables:
-        faults += _faults_of(table, fields, systems, folder)
-    return Registry(fields, systems, tables, tuple(faults))
+    tables: dict[tuple[str, str, str], Table] = {}
+    for root in (folder, *([own] if own else [])):
+        for path in sorted((root / "systems").glob("*.yaml")):
+            system = _system(path, root, faults)
+            if system:
+                systems[system.id] = system
+        for path in sorted((root / "configs").glob("*/*/*.yaml")):
+            table = _table(path, root, faults)
+            if table:
+                _join(tables, table)
+    for table in tables.values():
+        faults += _faults_of(table, fields, systems)
+    return Registry(fields, systems, tuple(tables.values()), tuple(faults))
+
+
+def _join(tables: dict[tuple[str, str, str], Table], table: Table) -> None:
+    """Put a file's blocks beside those of the same name, which they may take the place of."""
+    key = (table.round, table.benchmark, table.scenario)
+    there = tables.get(key)
+    blocks = {**there.blocks, **table.blocks} if there else table.blocks
+    tables[key] = replace(there or table, blocks=blocks)
 
 
 def _document(path: Path, folder: Path, faults: list[Fault]) -> dict[str, Any]:
@@ -292,15 +312,17 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
     blocks = {}
     for key, block in (told["blocks"] or {}).items():
         if not isinstance(block, dict) or not isinstance(block.get("fields", {}), dict):
-            faults.append(_at(path, folder, key, "it is no block"))
+            faults.append(_line(path, folder, key, "it is no block"))
             continue
         unknown = block.keys() - _BLOCK
         if unknown:
-            faults.append(_at(path, folder, key, f"a block has no {', '.join(sorted(unknown))}"))
+            faults.append(_line(path, folder, key, f"a block has no {', '.join(sorted(unknown))}"))
         ver = block.get("ver", DEFAULT)
         blocks[str(key)] = Block(
             name=str(key),
+            root=folder,
             file=name,
+            source=str(told["source"]),
             like=str(block.get("like", "")),
             origin=str(block.get("origin", "")),
             system=str(block.get("system", "")),
@@ -311,19 +333,20 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
 
 
 def _faults_of(
-    table: Table, fields: Mapping[str, Field], systems: Mapping[str, System], folder: Path
+    table: Table,
+    fields: Mapping[str, Field],
+    systems: Mapping[str, System],
 ) -> Iterator[Fault]:
     """What is wrong with the blocks of a file, in the order of the file."""
-    path = folder / table.file
     seen: dict[tuple[str, str], str] = {}
     for block in table.blocks.values():
         for text in _wrong(block, table, fields, systems):
-            yield _at(path, folder, block.name, text)
+            yield _at(block, text)
         for ver in block.versions if block.system else ():
             first = seen.setdefault((block.system, ver), block.name)
             if first != block.name:
                 text = f"{first} has {block.system} {ver} already"
-                yield _at(path, folder, block.name, text)
+                yield _at(block, text)
 
 
 def _wrong(
@@ -362,7 +385,11 @@ def _ends(block: Block, table: Table) -> str:
     return ""
 
 
-def _at(path: Path, folder: Path, key: Any, text: str) -> Fault:
+def _at(block: Block, text: str) -> Fault:
+    return _line(block.root / block.file, block.root, block.name, text)
+
+
+def _line(path: Path, folder: Path, key: Any, text: str) -> Fault:
     """The fault with the line of the block; that takes a second reading, so only for faults."""
     line = 0
     document = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)

@@ -1,0 +1,63 @@
+"""Write a system for this machine and its values, scaled from the nearest known one."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from cmbench.lib import nvidia, siblings
+
+siblings.importable(__file__, "run-harness")
+
+
+@siblings.told
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """The files go into the entry; raises Error without a GPU, or where a known system fits."""
+    from nvidia_flow import custom, registry, systems, words
+    from nvidia_flow.errors import FlowError
+
+    env = i["env"]
+    vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
+    words.rounds(vendor_round)
+    known = registry.load()
+    of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
+    machine = this_machine()
+    exact = systems.match(machine, of_round)
+    allowed = str(env.get("CM_NVIDIA_ALLOW_NEAREST") or "")
+    if exact and not allowed:
+        hint = f"its values: --tags=explain,nvidia-config --system={exact[0].id}"
+        raise FlowError("bad-value", f"{machine} is a known system, {exact[0].id}", hint)
+    like = systems.named(allowed, of_round) if allowed else systems.nearest_to(machine, of_round)
+    if like is None:
+        raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
+    name = str(env.get("CM_NVIDIA_SYSTEM_NAME") or "") or default_name(machine)
+    made = custom.files(known, machine, like, vendor_round, name)
+    folder = Path(os.getcwd(), "systems-of-mine")
+    custom.write(made, folder)
+    checked = registry.load(registry.HERE, folder)
+    assert not checked.faults, [str(fault) for fault in checked.faults]
+    print(f"{machine}: {name}, {len(made) - 1} files scaled from {like.id}")
+    print("look: nothing of this was measured; the rates are a beginning for your own")
+    env["CM_NVIDIA_SYSTEM"] = name
+    env["CM_NVIDIA_SYSTEMS_DIR"] = str(folder)
+    return {"return": 0}
+
+
+def this_machine() -> Any:
+    """The GPUs of this machine as the registry looks at them."""
+    from nvidia_flow import systems
+
+    jetson = nvidia.jetson()
+    gpus = [
+        {**gpu.kind, "profiles": [part.profile for part in gpu.mig]} for gpu in nvidia.read().gpus
+    ]
+    return systems.machine_of(gpus, os.uname().machine, jetson.board if jetson else "")
+
+
+def default_name(machine: Any) -> str:
+    """``NVIDIA_L4x2``."""
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", machine.name).strip("_")
+    part = f"-MIG_{machine.instances}x{machine.profile}" if machine.instances else ""
+    return f"{name}x{machine.count}{part}"
