@@ -15,23 +15,14 @@ siblings.importable(__file__, "run-harness")
 @siblings.told
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The files go into the entry; raises Error without a GPU, or where a known system fits."""
-    from nvidia_flow import custom, registry, systems, words
-    from nvidia_flow.errors import FlowError
+    from nvidia_flow import custom, registry, words
 
     env = i["env"]
     vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
     words.rounds(vendor_round)
     known = registry.load()
-    of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
     machine = this_machine()
-    exact = systems.match(machine, of_round)
-    allowed = str(env.get("CM_NVIDIA_ALLOW_NEAREST") or "")
-    if exact and not allowed:
-        hint = f"its values: --tags=explain,nvidia-config --system={exact[0].id}"
-        raise FlowError("bad-value", f"{machine} is a known system, {exact[0].id}", hint)
-    like = systems.named(allowed, of_round) if allowed else systems.nearest_to(machine, of_round)
-    if like is None:
-        raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
+    like = scaled_from(known, machine, vendor_round, str(env.get("CM_NVIDIA_ALLOW_NEAREST") or ""))
     name = str(env.get("CM_NVIDIA_SYSTEM_NAME") or "") or default_name(machine)
     made = custom.files(known, machine, like, vendor_round, name)
     folder = Path(os.getcwd(), "systems-of-mine")
@@ -43,6 +34,23 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env["CM_NVIDIA_SYSTEM"] = name
     env["CM_NVIDIA_SYSTEMS_DIR"] = str(folder)
     return {"return": 0}
+
+
+def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> Any:
+    """The system to scale from: the one that is named, else the nearest; raises FlowError."""
+    from nvidia_flow import systems
+    from nvidia_flow.errors import FlowError
+
+    of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
+    if allowed:
+        return systems.named(allowed, of_round)
+    for exact in systems.match(machine, of_round):
+        hint = f"its values: --tags=explain,nvidia-config --system={exact.id}"
+        raise FlowError("bad-value", f"{machine} is a known system, {exact.id}", hint)
+    like = systems.nearest_to(machine, of_round)
+    if like is None:
+        raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
+    return like
 
 
 def this_machine() -> Any:

@@ -65,15 +65,20 @@ def explain(i: dict[str, Any], known: Any) -> None:
     ours = words.our_benchmark(vendor_round, table.benchmark, ver)
     print(f"{vendor_round} {table.benchmark} {table.scenario} {ver} on {system}; here: {ours}")
     for name, value in sorted(config.values.items()):
-        field = known.fields[name]
-        why = f" as {field.ours}" if field.ours else ""
-        why += f": {field.why}" if field.why else ""
-        origin = f" ({value.origin})" if value.origin else ""
-        print(f"  {name} = {value.value}\n    {field.here}{why}\n    {value.given_by}{origin}")
+        print(described(known.fields[name], value))
     print("\n".join(f"look: {note}" for note in config.notes))
     env["CM_NVIDIA_SYSTEM"] = system
     env["CM_NVIDIA_CONFIG_BENCHMARK"] = ours
     i["state"]["nvidia_config"] = {name: value.value for name, value in config.values.items()}
+
+
+def described(field: Any, value: Any) -> str:
+    """A value, what it is here, and where it is from."""
+    why = f" as {field.ours}" if field.ours else ""
+    why += f": {field.why}" if field.why else ""
+    origin = f" ({value.origin})" if value.origin else ""
+    here = f"    {field.here}{why}\n    {value.given_by}{origin}"
+    return f"  {field.name} = {value.value}\n{here}"
 
 
 def chosen(env: dict[str, Any], known: Any, vendor_round: str) -> tuple[Any, str]:

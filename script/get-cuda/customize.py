@@ -13,7 +13,7 @@ from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.pythons import Bounds
 from cmbench.lib.tools import bounds_of, named_places
-from cmbench.lib.versions import compare
+from cmbench.lib.versions import compare, pip_version_string
 from cmbench.lib.yes_no import is_yes
 
 OLDEST_WHEELS = "13.0"
@@ -157,10 +157,9 @@ def requirement(env: dict[str, Any], bounds: Bounds) -> str:
         number = re.match(r"\d+(\.\d+)*", exact)
         text = number[0] if number else exact
         return f"cuda-toolkit[{parts}]=={text}{'' if text.count('.') > 1 else '.*'}"
-    if full(env) and (not least or compare(least, OLDEST_WHEELS) < 0):
+    if full(env) and compare(least or "0", OLDEST_WHEELS) < 0:
         least = OLDEST_WHEELS
-    rules = [f">={least}" if least else "", f"<={bounds.maximum}" if bounds.maximum else ""]
-    return f"cuda-toolkit[{parts}]{','.join(rule for rule in rules if rule)}"
+    return f"cuda-toolkit[{parts}]{pip_version_string('', least, bounds.maximum)}"
 
 
 def links(folder: Path) -> None:

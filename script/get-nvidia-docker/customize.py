@@ -66,12 +66,12 @@ def library_version(i: dict[str, Any]) -> str:
 
 def handed_over(env: dict[str, Any], engine: str) -> str:
     """``runtime`` or ``CDI``; empty where the engine would not find the GPUs."""
-    if engine == "docker" and env.get("CM_DOCKER_BIN_WITH_PATH"):
-        told = probe([env["CM_DOCKER_BIN_WITH_PATH"], "info", "--format", "{{json .Runtimes}}"])
+    if engine == "docker":
+        docker = env.get("CM_DOCKER_BIN_WITH_PATH") or "docker"
+        told = probe([docker, "info", "--format", "{{json .Runtimes}}"])
         if told.ok and re.search(r'"nvidia(-cdi)?"', told.stdout):
             return "the runtime nvidia"
     listed = probe(["nvidia-ctk", "cdi", "list"])
     if listed.ok and "nvidia.com/gpu=" in listed.output:
         return "CDI"
-    files = [p for folder in CDI_FOLDERS for p in Path(folder).glob("*nvidia*")]
-    return "CDI" if files else ""
+    return "CDI" if any(any(Path(folder).glob("*nvidia*")) for folder in CDI_FOLDERS) else ""

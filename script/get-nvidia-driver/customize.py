@@ -68,18 +68,21 @@ def lines(driver: nvidia.Driver) -> list[str]:
     cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
     found = [f"driver {driver.version}{cuda} (asked: {driver.asked})"]
     for gpu in driver.gpus:
-        told = {
-            "MiB": str(gpu.memory) if gpu.memory else "",
-            "compute capability": gpu.kind.get("compute_cap", ""),
-            "W": gpu.kind.get("power.limit", ""),
-        }
-        known = {unit: value for unit, value in told.items() if value and "[" not in value}
-        words = [f"{v} {u}" if u in ("MiB", "W") else f"{u} {v}" for u, v in known.items()]
-        found.append(", ".join([f"GPU {gpu.index}: {gpu.name}", *words, gpu.uuid]))
+        found.append(", ".join([f"GPU {gpu.index}: {gpu.name}", *facts(gpu), gpu.uuid]))
         found += [f"  MIG {part.profile} {part.number}: {part.uuid}" for part in gpu.mig]
         if gpu.mig_is_on and not gpu.mig:
             found.append("  MIG is on, and there is no instance: programs cannot use this GPU")
     return found
+
+
+def facts(gpu: nvidia.Gpu) -> list[str]:
+    """What the driver knows of a GPU, in words."""
+    told = {
+        "{} MiB": str(gpu.memory or ""),
+        "compute capability {}": gpu.kind.get("compute_cap", ""),
+        "{} W": gpu.kind.get("power.limit", ""),
+    }
+    return [words.format(value) for words, value in told.items() if value and "[" not in value]
 
 
 def give_back(i: dict[str, Any], driver: nvidia.Driver) -> None:
