@@ -36,8 +36,10 @@ class BuildWithRepository(build_py):
 
 def copy_repository(target: Path) -> None:
     """Write the CM repository of this checkout to the directory ``target``."""
-    for folder in ("automation/script", "automation/cache", "script"):
+    automations = [path.parent.name for path in ROOT.glob("automation/*/_cm.yaml")]
+    for folder in (*(f"automation/{name}" for name in automations), "script"):
         shutil.copytree(ROOT / folder, target / folder, ignore=CHECKOUT_ONLY)
+    shutil.copy(ROOT / "automation/entry.py", target / "automation")
     # `cm pull repo` without a name updates each repository marked `git` by running git in it; in
     # an installed package that would reach a repository of somebody else around it.
     lines = (ROOT / "cmr.yaml").read_text(encoding="utf-8").splitlines(keepends=True)

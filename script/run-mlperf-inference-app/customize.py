@@ -6,6 +6,7 @@ import os
 import textwrap
 import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
@@ -168,6 +169,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     # Writing about results that are there already succeeds whatever they are worth.
     if results["modes"] == ["readme"]:
         return {"return": 0}
+    keep(i, results["folder"])
     # The generator gets the runs of this length: the folder may hold shorter or longer ones too.
     env["CM_MLPERF_INFERENCE_RESULTS_DIR_"] = os.path.dirname(os.path.dirname(results["folder"]))
     broken = checked(results)
@@ -179,6 +181,19 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     if excused:
         print(warned(excused))
     return {"return": 0}
+
+
+def keep(i: dict[str, Any], folder: str) -> None:
+    """Let ``cm … results`` know of these results, whatever they are worth."""
+    if not asked.is_set({"CM_MLPERF_REGISTER": "yes", **i["env"]}, "CM_MLPERF_REGISTER"):
+        return
+    from cmbench_results.places import Places
+
+    home = os.path.join(i["automation"].cmind.repos_path, "cmbench")
+    try:
+        Places(home).add(Path(folder))
+    except Error as problem:
+        print(f"note: these results are not kept for cm find results: {problem.message}")
 
 
 def is_excused(problem: dict[str, Any], results: dict[str, Any], env: dict[str, Any]) -> bool:

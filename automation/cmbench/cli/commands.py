@@ -124,6 +124,25 @@ def _cache(word: str, does: str, usage: Flags, flags: Flags, *takes: str, **more
     return Verb("cache", word, does, usage, flags, (*OF_ENTRIES, *takes), **more)
 
 
+_DB = {"db=URL": "a shared PostgreSQL in place of the file in this home"}
+_CHOSEN = {
+    "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
+    "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
+    "sort=COLUMN": "in this order; - before it turns it round",
+    "limit=N": "so many; with --offset=N the next ones",
+}
+_PRICES = {
+    "price_per_hour=USD": "your own price of the machine, for the cost of a million samples",
+    "purchase_price=USD": "or what it cost, with --lifetime_years and --price_per_kwh",
+}
+
+
+def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) -> Verb:
+    """A verb about results of benchmarks, which another package answers."""
+    does = f"cmbench_results.verbs:{'remove' if word == 'rm' else word}_results"
+    return Verb("results", word, does, usage, {**flags, **_DB, **_JSON}, takes or None, **more)
+
+
 VERBS: tuple[Verb, ...] = (
     Verb("script", "help", "help:show_usage"),
     _run(
@@ -390,6 +409,71 @@ VERBS: tuple[Verb, ...] = (
         "bundle:import_cache",
         {"cm import cache --input=F": "bring them into this cache, checked"},
         {"input=FILE": "the archive", **_JSON},
+    ),
+    Verb("results", "help", "help:show_usage"),
+    _results(
+        "add",
+        {"cm add results DIR": "keep the results of a run, a tree or a publication"},
+        {"round=5.1": "of a tree whose files do not tell its round"},
+        "path",
+        *_OUTPUT,
+    ),
+    _results(
+        "find",
+        {
+            "cm find results bert-99 Offline": "those in which these words occur, the best first",
+            "cm find results Azure --cost": "with the cost of a million samples",
+            "cm find results --facets": "how many there are of each kind",
+            "cm find results ... --frontier=X,Y": "those that no other one beats",
+        },
+        {
+            **_CHOSEN,
+            "facets=COLUMNS": "counts by these columns",
+            "frontier=X,Y": "the Pareto frontier of two figures",
+            "cost": "what a million samples cost, by the listed prices",
+            **_PRICES,
+        },
+        cmind=("search",),
+    ),
+    _results(
+        "show",
+        {
+            "cm show results ID": "all that is known of one; last is the newest of your own",
+            "cm show results": "the places that results were added from",
+        },
+        _PRICES,
+        "lifetime_years",
+        "price_per_kwh",
+        *_OUTPUT,
+    ),
+    _results(
+        "compare",
+        {"cm compare results ID ID": "figures with their ratios, and what differs"},
+        {},
+        *_OUTPUT,
+    ),
+    _results(
+        "export",
+        {"cm export results bert-99 --csv": "all that are found, as a file"},
+        {
+            "csv": "for a spreadsheet",
+            "parquet": "for DuckDB or pandas",
+            "bundle": "with their logs, for cm add results elsewhere",
+            "output=FILE": "where to; results.csv and so on by default",
+            **_CHOSEN,
+        },
+    ),
+    _results(
+        "rm",
+        {"cm rm results ID|DIR": "forget results; files on the disk stay"},
+        {},
+        "path",
+        "force",
+        *_OUTPUT,
+        cmind=("delete",),
+    ),
+    _results(
+        "reindex", {"cm reindex results": "make the database anew from the files"}, {}, *_OUTPUT
     ),
 )
 

@@ -1,0 +1,137 @@
+"""Results side by side: what differs in hardware, software and settings, and by how much."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cmbench.errors import Error
+from cmbench_results import schema
+from cmbench_results.sql import sa
+from cmbench_results.store import Store
+from cmbench_results.values import ACCURACY, HIGHER, LOWER, Metric, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Repeated runs of one configuration: their number, median, and (max - min) / median."""
+
+    runs: int
+    median: float | None
+    relative: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which results differ, with its value in each; empty where it is not told."""
+
+    what: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric of several results; ``ratios`` are to the first that has it, above 1 is better."""
+
+    name: str
+    unit: str
+    values: tuple[float | None, ...]
+    ratios: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Results side by side, in the order in which they were asked for."""
+
+    results: tuple[Result, ...]
+    figures: tuple[Figure, ...]
+    spreads: tuple[Spread, ...]
+    differences: tuple[Difference, ...]
+    same: int
+
+
+def compare(store: Store, uids: Sequence[str]) -> Comparison:
+    """Compare the named results; raises ``needs-input``, ``result-not-found``, ``ambiguous``."""
+    if len(uids) < 2:
+        raise Error(
+            "needs-input",
+            "two or more results are needed for a comparison",
+            hint="name them by their ids: cm compare results ID ID (cm find results shows them)",
+        )
+    results = tuple(store.result(uid) for uid in uids)
+    told = [_told(result) for result in results]
+    names = list(dict.fromkeys(name for each in told for name in each))
+    rows = [(name, tuple(each.get(name, "") for each in told)) for name in names]
+    differences = tuple(Difference(name, row) for name, row in rows if len(set(row)) > 1)
+    return Comparison(
+        results=results,
+        figures=tuple(_figures(results)),
+        spreads=tuple(spread(store, result) for result in results),
+        differences=differences,
+        same=len(rows) - len(differences),
+    )
+
+
+def spread(store: Store, result: Result) -> Spread:
+    """How far the valid runs of the same configuration lie apart."""
+    value = schema.run.c.value
+    chosen = sa.select(value).where(
+        schema.run.c.series == result.series,
+        value.is_not(None),
+        schema.run.c.validity != "INVALID",
+    )
+    with store.reading() as connection:
+        values = list(connection.execute(chosen).scalars())
+    if not values:
+        return Spread(0, None, None)
+    median = statistics.median(values)
+    relative = (max(values) - min(values)) / median if len(values) > 1 and median else None
+    return Spread(len(values), median, relative)
+
+
+def _figures(results: Sequence[Result]) -> list[Figure]:
+    tables = [_metrics_of(result) for result in results]
+    names = dict.fromkeys(name for table in tables for name in table)
+    found = (_figure(name, [table.get(name) for table in tables]) for name in names)
+    return [each for each in found if each is not None]
+
+
+def _metrics_of(result: Result) -> dict[str, Metric]:
+    found = {each.name: each for each in result.metrics}
+    if result.accuracy is not None:
+        found[ACCURACY] = Metric(ACCURACY, result.accuracy, result.accuracy_unit, HIGHER)
+    return found
+
+
+def _figure(name: str, metrics: Sequence[Metric | None]) -> Figure | None:
+    """One metric of all; ``None`` where its units cannot be compared."""
+    known = [metric for metric in metrics if metric is not None]
+    if len({metric.unit for metric in known}) > 1:
+        return None
+    values = tuple(metric.value if metric else None for metric in metrics)
+    return Figure(name, known[0].unit, values, _ratios(values, known[0].direction))
+
+
+def _ratios(values: Sequence[float | None], direction: str) -> tuple[float | None, ...]:
+    first = next((value for value in values if value), None)
+    if first is None:
+        return tuple(None for _ in values)
+    up = direction != LOWER
+    return tuple(None if not v else (v / first if up else first / v) for v in values)
+
+
+def _told(result: Result) -> dict[str, str]:
+    """Everything that may explain a difference, by its name."""
+    work, system, software = result.workload, result.system, result.software
+    found: dict[str, object] = {"organization": result.organization}
+    for part in (work, system, software):
+        found |= {name: getattr(part, name) for name in part.__slots__ if name != "versions"}
+    found |= {"system": found.pop("name"), "validity": result.validity, "tier": result.tier}
+    found |= {"availability": result.availability, "figures from": result.figures_from}
+    found |= _prefixed("version of ", software.versions) | _prefixed("", result.settings)
+    return {name: str(value) for name, value in found.items() if value not in ("", 0, 0.0)}
+
+
+def _prefixed(prefix: str, values: Mapping[str, str]) -> dict[str, object]:
+    return {f"{prefix}{name}": value for name, value in values.items()}

@@ -1,0 +1,119 @@
+"""What a million samples cost: a dated table of prices, or the user's own figures.
+
+Prices are data with their source and date (``prices.yaml``). They are applied when a question is
+asked and never stored with a result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench_results.values import number
+
+_TABLE = Path(__file__).parent / "prices.yaml"
+_HOURS_A_YEAR = 8760.0
+_OWN = ("price_per_hour", "purchase_price", "lifetime_years", "price_per_kwh")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What an hour of a machine costs, who says so, and when it was read."""
+
+    per_hour: float
+    currency: str
+    kind: str
+    provider: str = ""
+    instance: str = ""
+    region: str = ""
+    source: str = ""
+    captured: str = ""
+
+    def told(self) -> str:
+        """The price as people read it."""
+        place = " ".join(filter(None, (self.provider, self.instance, self.region)))
+        dated = f", {self.captured}" if self.captured else ""
+        return f"{self.per_hour:g} {self.currency}/h ({place or self.kind}, {self.kind}{dated})"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """How results are priced: by the user's own figures where there are any, else by the table."""
+
+    own: Price | None = None
+    purchase_per_hour: float = 0.0
+    per_kwh: float | None = None
+
+    def price(self, row: Mapping[str, Any]) -> Price | None:
+        """The price of an hour of the machine of a result; ``None`` where nobody knows it."""
+        if self.own is not None:
+            return self.own
+        if self.purchase_per_hour or self.per_kwh is not None:
+            watts = row.get("power") or 0.0
+            energy = (self.per_kwh or 0.0) * watts / 1000
+            if self.per_kwh is not None and not watts and not self.purchase_per_hour:
+                return None
+            return Price(self.purchase_per_hour + energy, "USD", "owned")
+        return listed(str(row.get("system", "")))
+
+    def per_million(self, row: Mapping[str, Any]) -> float | None:
+        """What a million samples, or tokens, cost; ``None`` without a throughput or a price."""
+        price, rate = self.price(row), row.get("throughput")
+        if price is None or not rate:
+            return None
+        return price.per_hour / (rate * 3600) * 1e6
+
+
+def of_flags(flags: Mapping[str, object]) -> Costs:
+    """The prices that a command line gives; raises ``bad-value``."""
+    told = {name: _amount(name, flags[name]) for name in _OWN if name in flags}
+    if "price_per_hour" in told:
+        return Costs(Price(told["price_per_hour"], "USD", "own price"))
+    if "purchase_price" in told and not told.get("lifetime_years"):
+        raise Error(
+            "needs-input",
+            "a purchase price needs the years that the machine is used",
+            hint="add --lifetime_years=4",
+        )
+    hours = told.get("lifetime_years", 0.0) * _HOURS_A_YEAR
+    purchase = told["purchase_price"] / hours if "purchase_price" in told else 0.0
+    return Costs(None, purchase, told.get("price_per_kwh"))
+
+
+def _amount(name: str, value: object) -> float:
+    found = number(value)
+    if found is None or found < 0:
+        raise Error("bad-value", f"--{name}={value} is no amount", hint=f"write --{name}=12.5")
+    return found
+
+
+def listed(system: str) -> Price | None:
+    """The listed price of the cloud instance that the name of a system tells."""
+    return next((price for name, price in table() if name.search(system)), None)
+
+
+@cache
+def table() -> tuple[tuple[re.Pattern[str], Price], ...]:
+    """All listed prices, each with the pattern of its instance's name."""
+    import yaml
+
+    data = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+    common = {name: data[name] for name in ("currency", "kind")}
+    found = []
+    for provider, offer in data["providers"].items():
+        where = {name: offer[name] for name in ("region", "source", "captured")}
+        for name, per_hour in offer["instances"].items():
+            price = Price(per_hour, provider=provider, instance=name, **common, **where)
+            found.append((_pattern(name), price))
+    return tuple(found)
+
+
+def _pattern(instance: str) -> re.Pattern[str]:
+    """The name as a whole, with any of the separators that submitters write."""
+    parts = map(re.escape, re.split(r"[._]", instance))
+    return re.compile(rf"(?<![a-z0-9]){'[._-]'.join(parts)}(?![a-z0-9])", re.IGNORECASE)

@@ -1,0 +1,109 @@
+"""Results as files for other programs: CSV, JSON, Parquet, and a bundle to carry elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.files import file_error
+from cmbench_results.values import Result, to_json
+
+Rows = Sequence[Mapping[str, Any]]
+
+BUNDLE_FORMAT = 1
+RESULTS, CHECKSUMS = "results.jsonl", "checksums.json"
+_LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
+
+
+def as_csv(rows: Rows, path: Path) -> None:
+    """Write a table with one line for each result; raises ``no-space``, ``not-writable``."""
+
+    def write(new: Path) -> None:
+        with open(new, "w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]) if rows else [])
+            writer.writeheader()
+            writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+
+    _written(path, write)
+
+
+def as_json(rows: Rows, path: Path) -> None:
+    """Write the same as a list of objects."""
+    text = json.dumps([dict(row) for row in rows], indent=1, ensure_ascii=False)
+    _written(path, lambda new: new.write_text(text + "\n", encoding="utf-8"))
+
+
+def as_parquet(rows: Rows, path: Path) -> None:
+    """Write the same for DuckDB, pandas and their like; raises ``extra-missing``."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise Error(
+            "extra-missing",
+            "Parquet needs pyarrow, which is not installed",
+            hint="pip install pyarrow, or use --csv",
+        ) from None
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    _written(path, lambda new: parquet.write_table(table, new))
+
+
+def as_bundle(results: Sequence[Result], path: Path) -> int:
+    """Write results with the logs that still lie in their folders; returns the number of logs.
+
+    ``cm add results FILE`` reads it elsewhere.
+    """
+    logs: list[tuple[str, Path]] = []
+    for result in results:
+        logs += _logs(result)
+
+    def write(new: Path) -> None:
+        lines = "".join(f"{to_json(result)}\n" for result in results)
+        sums = {RESULTS: hashlib.sha256(lines.encode()).hexdigest()}
+        with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(RESULTS, lines)
+            for name, log in logs:
+                data = log.read_bytes()
+                sums[name] = hashlib.sha256(data).hexdigest()
+                archive.writestr(name, data)
+            told = {"format": BUNDLE_FORMAT, "sha256": sums}
+            archive.writestr(CHECKSUMS, json.dumps(told, indent=1))
+
+    _written(path, write)
+    return len(logs)
+
+
+def _logs(result: Result) -> list[tuple[str, Path]]:
+    if not result.folder:
+        return []
+    folder = Path(result.folder)
+    places = (folder / result.workload.scenario.lower(), folder)
+    runs = (place / "performance" / "run_1" for place in places)
+    run = next((each for each in runs if each.is_dir()), None)
+    if run is None:
+        return []
+    return [(f"logs/{result.uid}/{n}", run / n) for n in _LOGS if (run / n).is_file()]
+
+
+def _cell(value: Any) -> Any:
+    """A spreadsheet takes a text that begins with one of these for a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+def _written(path: Path, write: Callable[[Path], Any]) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(new)
+        os.replace(new, path)
+    except OSError as problem:
+        new.unlink(missing_ok=True)
+        raise file_error(problem, path) from None

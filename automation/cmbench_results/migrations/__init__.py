@@ -1,0 +1,1 @@
+"""The history of the tables, for Alembic: each file of ``versions`` is one change."""

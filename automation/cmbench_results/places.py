@@ -1,0 +1,169 @@
+"""The files of results: one for each place that was added, from which the database is made.
+
+``HOME/cmbench/results/places/<id>.jsonl``: the first line tells of the place, each further one is a
+result. A file is replaced as a whole by one rename; who writes holds the lock beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from cmbench.errors import Error
+from cmbench.lib import locks
+from cmbench.lib.files import file_error
+from cmbench_results import readers
+from cmbench_results.readers import Unread
+from cmbench_results.values import MalformedError, Result, digest, from_json, to_json
+
+FORMAT = 1
+MOST_TOLD = 200
+"""So many of the things that could not be read are kept; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where results came from: a folder or file, its kind, and when it was read last."""
+
+    id: str
+    kind: str
+    path: str
+    added: str
+    results: int = 0
+    unread: int = 0
+    examples: tuple[Unread, ...] = ()
+    benchmark_round: str = ""
+
+
+class Places:
+    """The files of one CM home; ``root`` is the folder of cmbench in it."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root) / "results"
+        self._folder = self.root / "places"
+
+    def all(self) -> list[Place]:
+        """Every place, in the order in which they were added; raises ``broken-results``."""
+        found = [self._head(path) for path in sorted(self._folder.glob("*.jsonl"))]
+        return sorted(found, key=lambda place: (place.added, place.path))
+
+    def results(self, place: Place) -> Iterator[Result]:
+        """The results of a place; raises ``broken-results``."""
+        path = self._file(place)
+        try:
+            with open(path, encoding="utf-8") as stream:
+                next(stream)
+                for line in stream:
+                    yield from_json(line)
+        except (OSError, StopIteration, MalformedError, UnicodeDecodeError) as problem:
+            raise _broken(path, problem) from None
+
+    def add(self, path: Path, benchmark_round: str = "") -> Place:
+        """Read a place, or read it again, and keep what it holds.
+
+        Of runs of our own the ones that were there before stay: their folder shows the last only.
+        Raises ``file-not-found``, ``no-results``, ``needs-input``, ``no-space``.
+        """
+        path = Path(os.path.abspath(path))
+        kind = readers.kind_of(path)
+        found = list(readers.read(kind, path, benchmark_round))
+        known = [each for each in found if isinstance(each, Result)]
+        faults = [each for each in found if isinstance(each, Unread)]
+        place = Place(
+            id=digest(str(path))[:16],
+            kind=kind,
+            path=str(path),
+            added=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            unread=len(faults),
+            examples=tuple(faults[:MOST_TOLD]),
+            benchmark_round=benchmark_round,
+        )
+        if not known:
+            raise _nothing(place)
+        with self._locked():
+            return self._write(place, known)
+
+    def without(self, place: Place, uids: Iterable[str]) -> Place | None:
+        """Forget some results of a place; ``None`` where that was all of it."""
+        gone = set(uids)
+        with self._locked():
+            kept = [each for each in self.results(place) if each.uid not in gone]
+            if kept:
+                return self._write(place, kept, whole=True)
+            self._file(place).unlink(missing_ok=True)
+            return None
+
+    def remove(self, place: Place) -> None:
+        """Forget a place; what lies there stays."""
+        with self._locked():
+            self._file(place).unlink(missing_ok=True)
+
+    def _file(self, place: Place) -> Path:
+        return self._folder / f"{place.id}.jsonl"
+
+    def _head(self, path: Path) -> Place:
+        try:
+            with open(path, encoding="utf-8") as stream:
+                told = json.loads(next(stream))
+            if told.pop("format") > FORMAT:
+                raise MalformedError("it was written by a newer version")
+            told["examples"] = tuple(Unread(*each) for each in told["examples"])
+            return Place(**told)
+        except (OSError, StopIteration, ValueError, KeyError, TypeError) as problem:
+            raise _broken(path, problem) from None
+
+    def _write(self, place: Place, known: Sequence[Result], whole: bool = False) -> Place:
+        path = self._file(place)
+        by_key = {each.key: each for each in known}
+        if place.kind == "run" and not whole and path.exists():
+            by_key = {each.key: each for each in self.results(place)} | by_key
+        place = replace(place, results=len(by_key))
+        head = {**asdict(place), "format": FORMAT}
+        head["examples"] = [[each.place, each.why] for each in place.examples]
+        new = path.with_suffix(f".new.{os.getpid()}")
+        try:
+            with open(new, "w", encoding="utf-8") as stream:
+                stream.write(json.dumps(head, ensure_ascii=False) + "\n")
+                stream.writelines(f"{to_json(each)}\n" for each in by_key.values())
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(new, path)
+        except OSError as problem:
+            new.unlink(missing_ok=True)
+            raise file_error(problem, path) from None
+        return place
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self.root / "lock"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle = locks.acquire(lock)
+        except OSError as problem:
+            raise file_error(problem, self.root) from None
+        try:
+            yield
+        finally:
+            locks.release(lock, handle)
+
+
+def _nothing(place: Place) -> Error:
+    return Error(
+        "no-results",
+        f"nothing in {place.path} can be read as a result",
+        context=[f"{each.place}: {each.why}" for each in place.examples[:10]],
+        hint="name the folder that a run wrote, or the top of a tree (with closed/ or open/)",
+    )
+
+
+def _broken(path: Path, problem: Exception) -> Error:
+    return Error(
+        "broken-results",
+        f"{path} cannot be read: {getattr(problem, 'strerror', '') or problem}",
+        hint=f"remove it (rm '{path}') and add its results again: cm add results DIR",
+    )

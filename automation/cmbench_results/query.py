@@ -1,0 +1,185 @@
+"""Questions to the database: which results, in what order; counts by facet; the Pareto frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench_results import schema
+from cmbench_results.sql import sa
+from cmbench_results.store import Store
+from cmbench_results.values import HIGHER, LOWER
+
+Row = Mapping[str, Any]
+
+run = schema.run.c
+SHOWN = tuple(column for column in schema.run.columns if column.name != "key")
+BETTER = dict.fromkeys(("latency_p90", "latency_p99", "power", "energy_per_sample"), LOWER)
+"""Which way a column of figures is better; those that are not named are better when higher."""
+MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which results: for each column the values that it may have, and words that occur anywhere.
+
+    A value may hold ``*``; one that begins with ``!`` must not be there. Case does not count.
+    """
+
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
+
+    def without(self, column: str) -> Filter:
+        """The same with any value of one column."""
+        kept = {name: values for name, values in self.columns.items() if name != column}
+        return replace(self, columns=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the results that were found, and how many there are."""
+
+    rows: tuple[Row, ...]
+    total: int
+
+
+def of_flags(flags: Mapping[str, object], words: Iterable[str] = ()) -> Filter:
+    """The filter of a command line: ``benchmark="bert-99,resnet50"``, ``has="power"``.
+
+    Raises ``unknown-flag`` and ``bad-value``.
+    """
+    columns = {}
+    for name, value in flags.items():
+        if name not in (*schema.WORDS, "series", "uid"):
+            hint = did_you_mean(name, schema.WORDS) or f"filters are: {', '.join(schema.WORDS)}"
+            raise Error("unknown-flag", f"results have no {name}", hint=hint)
+        if value is True:
+            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
+        columns[name] = tuple(each.strip() for each in str(value).split(",") if each.strip())
+    return Filter(columns, tuple(words))
+
+
+def figure(name: str) -> str:
+    """The name of a column of figures; raises ``bad-value``."""
+    if name in schema.FIGURES:
+        return name
+    hint = did_you_mean(name, schema.FIGURES) or f"there are: {', '.join(schema.FIGURES)}"
+    raise Error("bad-value", f"{name} is no figure of results", hint=hint)
+
+
+def find(store: Store, wanted: Filter, sort: str = "", limit: int = 20, offset: int = 0) -> Page:
+    """The results that fit, in the order of a column; ``-`` before its name turns it round.
+
+    Without ``sort``: by benchmark and scenario, the best first. Raises ``bad-value``.
+    """
+    order = _order(sort)
+    fits = _where(wanted)
+    # Wide rows are read for one page only, and not for the sorting of all.
+    chosen = sa.select(run.uid).where(*fits).order_by(*order).limit(limit).offset(offset)
+    shown = sa.select(*SHOWN).where(run.uid.in_(chosen.scalar_subquery())).order_by(*order)
+    with store.reading() as connection:
+        total = connection.execute(sa.select(sa.func.count()).select_from(schema.run).where(*fits))
+        rows = tuple(dict(row) for row in connection.execute(shown).mappings())
+        return Page(rows, int(total.scalar_one()))
+
+
+def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+    """How many results each value of these columns has, the most frequent first.
+
+    Each column is counted with the filters of the other ones.
+    """
+    found = {}
+    with store.reading() as connection:
+        for name in names:
+            column, number = schema.run.c[name], sa.func.count().label("number")
+            chosen = sa.select(column, number).where(*_where(wanted.without(name)))
+            counted = chosen.group_by(column).order_by(number.desc(), column)
+            rows = connection.execute(counted).all()
+            found[name] = [(str(value), int(many)) for value, many in rows if value != ""]
+    return found
+
+
+def points(store: Store, wanted: Filter, x: str, y: str) -> list[Row]:
+    """The results that have both figures, with these alone and what they are called."""
+    names = ("uid", "system", "organization", "benchmark", "scenario", "round", "tier", "unit")
+    columns = [schema.run.c[name] for name in dict.fromkeys((*names, figure(x), figure(y)))]
+    known = (schema.run.c[x].is_not(None), schema.run.c[y].is_not(None))
+    chosen = sa.select(*columns).where(*_where(wanted), *known).order_by(run.uid).limit(MOST)
+    with store.reading() as connection:
+        return [dict(row) for row in connection.execute(chosen).mappings()]
+
+
+def frontier(found: Iterable[Row], x: str, y: str, units: str = "unit") -> list[Row]:
+    """The results that no other one beats in both figures, by ``x``.
+
+    Raises ``bad-value`` where they are in different units or of different benchmarks: no such
+    figures can be compared.
+    """
+    rows = list(found)
+    for name in ("benchmark", "scenario", units):
+        kinds = sorted({str(row[name]) for row in rows})
+        if len(kinds) > 1:
+            raise Error(
+                "bad-value",
+                f"these results have several values of {name}: {', '.join(kinds[:6])}",
+                hint=f"a frontier is of one: add --{'benchmark' if name == units else name}=VALUE",
+            )
+    return _unbeaten(rows, x, y)
+
+
+def _unbeaten(rows: list[Row], x: str, y: str) -> list[Row]:
+    up, right = _sign(y), _sign(x)
+    ordered = sorted(rows, key=lambda row: (-right * row[x], -up * row[y], row["uid"]))
+    best, kept = float("-inf"), []
+    for row in ordered:
+        if up * row[y] > best:
+            best = up * row[y]
+            kept.append(row)
+    return sorted(kept, key=lambda row: (row[x], row["uid"]))
+
+
+def _sign(name: str) -> int:
+    return -1 if BETTER.get(name, HIGHER) == LOWER else 1
+
+
+def _where(wanted: Filter) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    for name, values in wanted.columns.items():
+        column = schema.run.c[name]
+        allowed = [_like(column, v) for v in values if not v.startswith("!")]
+        conditions += [sa.not_(_like(column, v[1:])) for v in values if v.startswith("!")]
+        if allowed:
+            conditions.append(sa.or_(*allowed))
+    anywhere = (run.benchmark, run.model, run.scenario, run.system, run.organization)
+    anywhere += (run.cpu, run.accelerator, run.framework, run.round)
+    for word in wanted.words:
+        conditions.append(sa.or_(*(each.icontains(word, autoescape=True) for each in anywhere)))
+    conditions += [schema.run.c[figure(name)].is_not(None) for name in wanted.has]
+    return conditions
+
+
+def _like(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
+    if column.name == "category":
+        # One result may be of both.
+        return column.icontains(value, autoescape=True)
+    text = value.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    if "*" in value:
+        return sa.func.lower(column).like(text.replace("*", "%"), escape="\\")
+    return sa.func.lower(column) == value.lower()
+
+
+def _order(sort: str) -> list[sa.ColumnElement[Any]]:
+    if not sort:
+        # The reciprocal of a figure that is better when lower puts the best first as well.
+        best = sa.case((run.direction == LOWER, -run.value), else_=run.value)
+        return [run.benchmark, run.scenario, best.is_(None), best.desc(), run.uid]
+    name, down = sort.removeprefix("-"), sort.startswith("-")
+    known = (*schema.WORDS, *schema.FIGURES, "measured_at")
+    if name not in known:
+        hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+        raise Error("bad-value", f"--sort={sort} is no column of results", hint=hint)
+    column = schema.run.c[name]
+    return [column.is_(None), column.desc() if down else column, run.uid]

@@ -1,0 +1,129 @@
+"""From a place on the disk to results: one module for each kind of place.
+
+A kind is a function from a path to what it found there, results and what could not be read. Which
+one a place is of, ``kind_of`` tells from what lies there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from cmbench.errors import Error
+from cmbench_results.values import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file, or a part of one, that looks like a result and could not be read."""
+
+    place: str
+    why: str
+
+
+Found = Iterator[Result | Unread]
+Reader = Callable[[Path, str], Found]
+
+BIGGEST = 64 << 20
+"""Bytes of a file that is read whole."""
+DEEPEST = 6
+"""Folders below the given one in which the results of runs are looked for."""
+
+_KINDS = {
+    "run": "results.json of a run, or a folder with such files",
+    "experiments": "results in the format of cm4mlperf-results (cm-result.json)",
+    "summary": "summary_results.json of a published round",
+    "tree": "a submission tree, or a published results repository",
+    "bundle": "what cm export results --bundle wrote",
+}
+
+
+def read(kind: str, place: Path, benchmark_round: str = "") -> Found:
+    """All that a place of a kind holds; ``benchmark_round`` where the place does not tell."""
+    reader: Reader = import_module(f"{__name__}.{kind}").read
+    return reader(place, benchmark_round)
+
+
+def kind_of(place: Path) -> str:
+    """Which kind of place this is; raises ``file-not-found``, ``no-results``."""
+    if not place.exists():
+        raise Error("file-not-found", f"{place} does not exist", hint="check the path")
+    kind = _of_file(place) if place.is_file() else _of_folder(place)
+    if kind:
+        return kind
+    known = [f"{what}" for what in _KINDS.values()]
+    raise Error(
+        "no-results",
+        f"{place} holds no results of a kind that is known",
+        context=["known are:", *known],
+        hint="name the folder that a run wrote, or the top of a tree (with closed/ or open/)",
+    )
+
+
+def _of_file(place: Path) -> str:
+    if place.suffix == ".zip":
+        return "bundle"
+    by_name = {"cm-result.json": "experiments", "summary_results.json": "summary"}
+    if place.name in by_name:
+        return by_name[place.name]
+    return "run" if place.suffix == ".json" else ""
+
+
+def _of_folder(place: Path) -> str:
+    if (place / "closed").is_dir() or (place / "open").is_dir():
+        return "tree"
+    if (place / "summary_results.json").is_file():
+        return "summary"
+    first = next(files(place, ("results.json", "cm-result.json")), None)
+    if first is None:
+        return ""
+    return "experiments" if first.name == "cm-result.json" else "run"
+
+
+def files(place: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterator[Path]:
+    """The files of these names in ``place``, in a fixed order; links to folders are not entered."""
+    if place.is_file():
+        yield place
+        return
+    start = len(place.parts)
+    for folder, below, found in os.walk(place):
+        here = Path(folder)
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if len(here.parts) - start >= deepest:
+            below.clear()
+        yield from (here / name for name in names if name in found)
+
+
+def text_of(path: Path) -> str:
+    """The text of a file; raises ``OSError``, and ``ValueError`` for one that is too large."""
+    if path.stat().st_size > BIGGEST:
+        raise ValueError(f"it is larger than {BIGGEST >> 20} MiB")
+    return path.read_text(encoding="utf-8")
+
+
+def rows_of(path: Path) -> list[object]:
+    """The list in a JSON file; raises ``OSError`` and ``ValueError``."""
+    import json
+
+    try:
+        found = json.loads(text_of(path))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if not isinstance(found, list):
+        raise ValueError("it is no list of results")
+    return found
+
+
+def unread(path: Path, problem: Exception) -> Unread:
+    """What is told of a file that could not be read."""
+    why = getattr(problem, "strerror", "") or str(problem)
+    return Unread(str(path), " ".join(why.split())[:300] or type(problem).__name__)
+
+
+def joined(*found: Found) -> Found:
+    """One after the other."""
+    return itertools.chain.from_iterable(found)

@@ -1,0 +1,53 @@
+"""A bundle of results that ``cm export results --bundle`` wrote elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+from cmbench_results.export import BUNDLE_FORMAT, CHECKSUMS, RESULTS
+from cmbench_results.readers import BIGGEST, Found, Unread, unread
+from cmbench_results.values import MalformedError, Result, from_json
+
+
+def read(place: Path, benchmark_round: str = "") -> Found:
+    """Its results, where they are as they were written."""
+    try:
+        lines = _lines(place)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, RecursionError) as problem:
+        yield unread(place, problem)
+        return
+    for number, line in enumerate(lines, 1):
+        found = _result(line)
+        yield Unread(f"{place}, line {number}", found) if isinstance(found, str) else found
+
+
+def _result(line: str) -> Result | str:
+    try:
+        return from_json(line)
+    except MalformedError as problem:
+        return str(problem)
+
+
+def _lines(place: Path) -> list[str]:
+    with zipfile.ZipFile(place) as archive:
+        told = json.loads(_member(archive, CHECKSUMS))
+        if told["format"] > BUNDLE_FORMAT:
+            raise ValueError("a newer version of cmbench wrote it")
+        data = _member(archive, RESULTS)
+    if hashlib.sha256(data).hexdigest() != told["sha256"][RESULTS]:
+        raise ValueError("its results are not as they were written")
+    return data.decode("utf-8").splitlines()
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).file_size > BIGGEST:
+        raise ValueError(f"{name} is larger than {BIGGEST >> 20} MiB")
+    with archive.open(name) as stream:
+        # What the directory of an archive says of a size need not be so.
+        data = stream.read(BIGGEST + 1)
+    if len(data) > BIGGEST:
+        raise ValueError(f"{name} is larger than {BIGGEST >> 20} MiB")
+    return data

@@ -1,0 +1,47 @@
+"""Published results in the format of mlcommons/cm4mlperf-results: lists in cm-result.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cmbench_results.readers import Found, Unread, files, joined, rows_of, unread
+from cmbench_results.readers.published import IncompleteError, merged, result
+from cmbench_results.values import Result
+
+FILE = "cm-result.json"
+
+
+def read(place: Path, benchmark_round: str = "") -> Found:
+    """The results of all such files below ``place``.
+
+    One result may stand in several files, with its power in a row of its own.
+    """
+    faults: list[Unread] = []
+    known = list(merged(each for path in files(place, (FILE,)) for each in rows(path, faults)))
+    return joined(iter(known), iter(faults))
+
+
+def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:
+    """The rows of one file as results; what cannot be read is added to ``faults``."""
+    try:
+        found = rows_of(path)
+    except (OSError, ValueError) as problem:
+        faults.append(unread(path, problem))
+        return
+    for number, row in enumerate(found, 1):
+        each = _result(row)
+        if isinstance(each, str):
+            faults.append(Unread(f"{path}, row {number}", each))
+        else:
+            yield each
+
+
+def _result(row: object) -> Result | str:
+    """The result of a row, or why it is none."""
+    if not isinstance(row, Mapping):
+        return "a row is no object"
+    try:
+        return result(row)
+    except IncompleteError as problem:
+        return str(problem)

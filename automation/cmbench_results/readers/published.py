@@ -1,0 +1,213 @@
+"""Rows of published summaries: the field names of the official checker's summary, in both forms.
+
+Source: ``cm-result.json`` in mlcommons/cm4mlperf-results (rounds 2.0 to 4.1) and
+``summary_results.json`` in mlcommons/inference_results_* (5.0 and later).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cmbench_results import shared
+from cmbench_results.values import (
+    CERTIFIED,
+    ENERGY,
+    HIGHER,
+    LOCAL,
+    LOWER,
+    OFFICIAL,
+    POWER,
+    SUMMARY,
+    THROUGHPUT,
+    Metric,
+    Result,
+    Software,
+    System,
+    Workload,
+    count,
+    number,
+    text,
+)
+
+Row = Mapping[str, Any]
+
+_NAMES = {
+    "Organization": ("Organization", "Submitter"),
+    "Division": ("Division", "Category"),
+    "SystemType": ("SystemType", "Suite"),
+    "SystemName": ("SystemName", "System"),
+    "Result": ("Result", "Performance_Result"),
+    "Units": ("Result_Units", "Units", "Performance_Units"),
+    "cpu": ("host_processor_model_name", "Processor"),
+    "cores": ("host_processor_core_count",),
+    "sockets": ("host_processors_per_node", "p#"),
+    "accelerator": ("accelerator_model_name", "Accelerator"),
+    "accelerators": ("accelerators_per_node", "a#"),
+    "nodes": ("number_of_nodes", "Nodes"),
+    "framework": ("framework", "Software"),
+    "link": ("url", "Details"),
+    "notes": ("notes", "Notes"),
+    "power": ("Result_Power", "Power_Result"),
+    "power_unit": ("Result_Power_Units", "Power_Units"),
+}
+_NEEDED = ("version", "division", "organization", "platform", "model", "scenario")
+_UNITS = {"samples/s": "samples/s", "queries/s": "samples/s", "tokens/s": "tokens/s"}
+_FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", re.IGNORECASE)
+_PUBLISHER = "https://github.com/mlcommons/"
+
+
+class IncompleteError(ValueError):
+    """A row without what makes it a result."""
+
+
+def told(row: Row, name: str) -> Any:
+    """A field by any of its names in the two forms."""
+    return next((row[key] for key in _NAMES.get(name, (name,)) if row.get(key) is not None), None)
+
+
+def result(row: Row) -> Result:
+    """The result of one row; raises ``IncompleteError``."""
+    version = text(row.get("version")).lstrip("v")
+    name = [text(told(row, key)) for key in ("Division", "Organization", "Platform")]
+    model, scenario = text(row.get("Model")), text(row.get("Scenario"))
+    needed = dict(zip(_NEEDED, (version, *name, model, scenario), strict=True))
+    if not all(needed.values()):
+        lacking = ", ".join(word for word, value in needed.items() if not value)
+        raise IncompleteError(f"no result of MLPerf inference: it tells no {lacking}")
+    benchmark = shared.benchmark_of(text(row.get("MlperfModel")) or model, model)
+    value, unit, energy = _figures(row, scenario)
+    if unit == "samples/s" and shared.counts_tokens(benchmark, version):
+        # Rounds 4.0 and 4.1 call them samples or queries.
+        unit = "tokens/s"
+    link = text(told(row, "link"))
+    return Result(
+        key=natural_key(
+            version, *name, model=text(row.get("UsedModel")) or model, scenario=scenario
+        ),
+        workload=Workload(
+            benchmark=benchmark,
+            scenario=scenario,
+            model=text(row.get("UsedModel")) or model,
+            round=version,
+            division=name[0],
+            category=",".join(sorted(text(told(row, "SystemType")).replace(" ", "").split(","))),
+        ),
+        system=_system(row),
+        software=Software(
+            framework=text(told(row, "framework")), precision=text(row.get("weight_data_types"))
+        ),
+        metric={"SingleStream": "p90 latency", "MultiStream": "p99 latency of 8"}.get(
+            scenario, "throughput" if scenario == "Offline" else "p99 within limit"
+        ),
+        value=value,
+        unit=unit,
+        direction=LOWER if unit == "ms" else HIGHER,
+        organization=name[1],
+        validity="VALID" if value is not None else "",
+        accuracy=_accuracy(row.get("Accuracy")),
+        metrics=(*_speed(value, unit, scenario), *energy),
+        inferred=text(row.get("inferred")) == "1",
+        availability=text(row.get("Availability")),
+        tier=OFFICIAL if link.startswith(_PUBLISHER) else LOCAL,
+        figures_from=SUMMARY,
+        link=link,
+        notes=text(told(row, "notes")),
+    )
+
+
+def natural_key(
+    version: str, division: str, organization: str, system: str, *, model: str, scenario: str
+) -> str:
+    """The key of a result in a round; a tree and a summary of it give the same one."""
+    words = (version, division, organization, system, model, scenario)
+    return "/".join(word.lower() for word in words)
+
+
+def merged(found: Iterable[Result]) -> Iterator[Result]:
+    """One result for each key: a row with the speed and one with the power are the same result."""
+    by_key: dict[str, Result] = {}
+    for each in found:
+        known = by_key.get(each.key)
+        by_key[each.key] = each if known is None else _both(known, each)
+    yield from by_key.values()
+
+
+def _both(one: Result, other: Result) -> Result:
+    first, second = (one, other) if one.value is not None else (other, one)
+    names = {metric.name for metric in first.metrics}
+    more = tuple(metric for metric in second.metrics if metric.name not in names)
+    categories = {*first.workload.category.split(","), *second.workload.category.split(",")}
+    work = replace(first.workload, category=",".join(sorted(categories)))
+    accuracy = first.accuracy if first.accuracy is not None else second.accuracy
+    together = replace(first, metrics=first.metrics + more, workload=work, accuracy=accuracy)
+    return replace(together, metrics=tuple(_per_sample(together)))
+
+
+def _figures(row: Row, scenario: str) -> tuple[float | None, str, tuple[Metric, ...]]:
+    """The figure in its unit, and what is told of power; a row may be of power alone."""
+    value, unit = number(told(row, "Result")), text(told(row, "Units"))
+    power, power_unit = number(told(row, "power")), text(told(row, "power_unit"))
+    if unit.lower() in ("watts", "millijoules"):
+        # A row of power: what it calls the result is the power, where the speed has another row.
+        power, power_unit = power if power is not None else value, unit
+        value, unit = None, ""
+    known = _UNITS.get(unit.lower(), "ms" if "ms" in unit else unit)
+    if not known:
+        known = "ms" if scenario in ("SingleStream", "MultiStream") else "samples/s"
+    energy = () if power is None else tuple(_energy(power, power_unit.lower(), scenario))
+    found = Result(
+        "", Workload("", scenario), System(""), metrics=(*_speed(value, known, scenario), *energy)
+    )
+    return value, known, tuple(m for m in _per_sample(found) if m.name in (POWER, ENERGY))
+
+
+def _energy(power: float, unit: str, scenario: str) -> Iterator[Metric]:
+    if unit == "watts":
+        yield Metric(POWER, power, "W", LOWER, CERTIFIED)
+    elif unit == "millijoules":
+        samples = 8 if scenario == "MultiStream" else 1
+        yield Metric(ENERGY, power / 1000 / samples, "J", LOWER, CERTIFIED)
+
+
+def _per_sample(found: Result) -> Iterator[Metric]:
+    """Its metrics, with the energy of a sample where power and throughput are known."""
+    yield from found.metrics
+    power, rate = found.figure(POWER), found.figure(THROUGHPUT)
+    if found.figure(ENERGY) is None and power and rate and rate.unit == "samples/s" and rate.value:
+        yield Metric(ENERGY, power.value / rate.value, "J", LOWER, power.tier)
+
+
+def _speed(value: float | None, unit: str, scenario: str) -> Iterator[Metric]:
+    if value is None:
+        return
+    if unit != "ms":
+        yield Metric(THROUGHPUT, value, unit, HIGHER)
+    elif scenario in ("SingleStream", "MultiStream"):
+        yield Metric("latency_p90" if scenario[0] == "S" else "latency_p99", value, "ms", LOWER)
+
+
+def _accuracy(value: object) -> float | None:
+    """The first figure of what may be a number or a text such as ``ROUGE1: 44.5  ROUGE2: 22``."""
+    found = number(value)
+    if found is None and isinstance(value, str):
+        before, colon, after = value.partition(":")
+        match = _FIGURE.search(after if colon else before)
+        found = number(match.group()) if match else None
+    return found
+
+
+def _system(row: Row) -> System:
+    accelerators = count(told(row, "accelerators"))
+    return System(
+        name=text(told(row, "SystemName")) or text(row.get("Platform")),
+        cpu=text(told(row, "cpu")),
+        sockets=count(told(row, "sockets")),
+        cores=count(told(row, "cores")),
+        accelerator=text(told(row, "accelerator")) if accelerators else "",
+        accelerators=accelerators,
+        nodes=count(told(row, "nodes")) or 1,
+        os=text(row.get("operating_system")),
+    )

@@ -1,0 +1,18 @@
+"""summary_results.json of a published round: the rows of the official checker's summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cmbench_results.readers import Found, Unread, joined
+from cmbench_results.readers.experiments import rows
+from cmbench_results.readers.published import merged
+
+FILE = "summary_results.json"
+
+
+def read(place: Path, benchmark_round: str = "") -> Found:
+    """The results of that file."""
+    faults: list[Unread] = []
+    known = list(merged(rows(place if place.is_file() else place / FILE, faults)))
+    return joined(iter(known), iter(faults))

@@ -1,0 +1,233 @@
+"""Results as text for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cmbench_results.compare import Comparison, Spread
+from cmbench_results.cost import Costs
+from cmbench_results.places import Place
+from cmbench_results.values import OFFICIAL, Result
+
+WIDTH = 80
+NOT_OFFICIAL = "local results are not verified by MLCommons"
+_UID = 8
+
+Row = Mapping[str, Any]
+
+
+def count(number: int, noun: str) -> str:
+    """``1 result``, ``2 results``."""
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+def figure(value: float | None, unit: str = "") -> str:
+    """A figure with four digits or more; ``-`` where there is none."""
+    if value is None:
+        return "-"
+    digits = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{digits} {unit}".rstrip()
+
+
+def added(place: Place, taken: int) -> str:
+    """What was read from a place, and what could not be."""
+    lines = [f"{count(taken, 'result')} from {place.path}"]
+    if place.unread:
+        lines.append(f"{count(place.unread, 'row')} could not be read:")
+        by_why: dict[str, list[str]] = {}
+        for each in place.examples:
+            by_why.setdefault(each.why, []).append(each.place)
+        for why, where in list(by_why.items())[:5]:
+            first = f"{where[0]}" + (f" and {len(where) - 1} more" if len(where) > 1 else "")
+            lines += textwrap.wrap(
+                f"{why}: {first}",
+                WIDTH,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_long_words=False,
+            )
+    return "\n".join(lines)
+
+
+def table(rows: Sequence[Row], total: int, costs: Costs | None = None) -> str:
+    """Results as a table of two lines each: the figure, and on what it was measured."""
+    if not rows:
+        return "no result fits"
+    lines = []
+    heading = None
+    for row in rows:
+        title = f"{row['benchmark']} {row['scenario']}" + (
+            f" ({row['form']})" if row["form"] else ""
+        )
+        if title != heading:
+            lines += ["", title] if lines else [title]
+            heading = title
+        lines += list(_lines(row, costs))
+    lines += ["", f"{len(rows)} of {count(total, 'result')}"]
+    if any(row["tier"] != OFFICIAL for row in rows):
+        lines.append(NOT_OFFICIAL)
+    return "\n".join(lines)
+
+
+def _lines(row: Row, costs: Costs | None) -> Iterator[str]:
+    extra = [
+        f"{row['accuracy']:.4g} accuracy" if row["accuracy"] is not None else "",
+        row["validity"] if row["validity"] != "VALID" else "",
+        "inferred" if row["inferred"] else "",
+        _power(row),
+        _cost(row, costs),
+    ]
+    value = figure(row["value"], row["unit"])
+    first = f"  {row['uid'][:_UID]}  {value:>20}  {', '.join(filter(None, extra))}"
+    yield first.rstrip()[:WIDTH]
+    origin = "local" if row["tier"] != OFFICIAL else f"v{row['round']} {row['division']}"
+    where = ", ".join(filter(None, (row["organization"], row["system"], row["precision"])))
+    yield f"  {' ' * _UID}  {origin}: {where}"[:WIDTH]
+
+
+def _power(row: Row) -> str:
+    if row["power"] is not None:
+        return f"{figure(row['power'], 'W')} ({row['energy_tier']})"
+    if row["energy_per_sample"] is not None:
+        return f"{figure(row['energy_per_sample'], 'J/sample')} ({row['energy_tier']})"
+    return ""
+
+
+def _cost(row: Row, costs: Costs | None) -> str:
+    price = costs.per_million(row) if costs else None
+    noun = "tokens" if row["unit"] == "tokens/s" else "samples"
+    return f"${price:.4g} a million {noun}" if price is not None else ""
+
+
+def facets(found: Mapping[str, Sequence[tuple[str, int]]], most: int = 8) -> str:
+    """Counts by facet."""
+    lines = []
+    for name, values in found.items():
+        told = ", ".join(f"{value} ({number:,})" for value, number in values[:most])
+        more = f", {len(values) - most} more" if len(values) > most else ""
+        lines += textwrap.wrap(f"{name}: {told or '-'}{more}", WIDTH, subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
+    """The results that no other one beats in both figures."""
+    if not rows:
+        return f"no result has both {x} and {y}"
+    lines = [f"{'id':<10}{x:>18}{y:>18}  system"]
+    for row in rows:
+        figures = f"{figure(row[x]):>18}{figure(row[y]):>18}"
+        lines.append(f"{row['uid'][:_UID]:<10}{figures}  {row['system']}"[:WIDTH])
+    return "\n".join([*lines, f"{len(rows)} of {count(total, 'result')} are beaten by no other"])
+
+
+def whole(result: Result, spread: Spread, costs: Costs) -> str:
+    """All that is known of a result."""
+    work, system, software = result.workload, result.system, result.software
+    row = {"system": system.name, "power": None, "throughput": None, "unit": result.unit}
+    row |= {each.name: each.value for each in result.metrics}
+    price = costs.price(row)
+    lines = [f"{result.uid}  {work.benchmark} {work.scenario}", ""]
+    pairs = [
+        ("result", f"{figure(result.value, result.unit)}, {result.metric}"),
+        ("validity", ", ".join(filter(None, (result.validity, *result.reasons[:3])))),
+        ("accuracy", _accuracy(result)),
+        ("runs", _runs(spread)),
+        ("figures from", result.figures_from),
+        ("trust", _trust(result)),
+        ("round", f"v{work.round} {work.division} {work.category}".strip()),
+        ("form", work.form),
+        ("model", work.model),
+        ("organization", result.organization),
+        ("system", system.name),
+        (
+            "cpu",
+            _times(system.sockets, system.cpu)
+            + (f", {system.cores} cores" if system.cores else ""),
+        ),
+        ("accelerator", _times(system.accelerators, system.accelerator)),
+        ("memory", f"{system.memory_gb:g} GB" if system.memory_gb else ""),
+        ("nodes", str(system.nodes) if system.nodes != 1 else ""),
+        ("software", ", ".join(filter(None, (software.framework, software.precision)))),
+        ("os", system.os),
+        ("settings", ", ".join(f"{k} {v}" for k, v in result.settings.items())),
+        ("inferred", "from a run of another scenario" if result.inferred else ""),
+        ("measured", result.measured_at),
+        ("price", price.told() if price else ""),
+        ("cost", _cost({**row, "unit": result.unit}, costs)),
+        ("notes", result.notes),
+        ("link", result.link),
+        ("folder", result.folder),
+    ]
+    for name, value in pairs:
+        if value:
+            lines += textwrap.wrap(
+                value,
+                WIDTH,
+                initial_indent=f"  {name:<13} ",
+                subsequent_indent=" " * 16,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    lines += [
+        "",
+        *(
+            f"  {each.name:<20} {figure(each.value, each.unit)} {each.tier}".rstrip()
+            for each in result.metrics
+        ),
+    ]
+    if result.command:
+        lines += ["", "again:", f"  {result.command}"]
+    return "\n".join(lines)
+
+
+def _times(number: int, name: str) -> str:
+    return f"{number} x {name}" if number and name else name
+
+
+def _accuracy(result: Result) -> str:
+    if result.accuracy is None:
+        return ""
+    target = f", target {result.accuracy_target:.6g}" if result.accuracy_target is not None else ""
+    return f"{result.accuracy:.6g} {result.accuracy_unit}".rstrip() + target
+
+
+def _runs(spread: Spread) -> str:
+    if spread.runs < 2 or spread.relative is None:
+        return "single run"
+    return f"{spread.runs}, median {figure(spread.median)}, spread {spread.relative:.1%}"
+
+
+def _trust(result: Result) -> str:
+    return "published by MLCommons" if result.tier == OFFICIAL else NOT_OFFICIAL
+
+
+def comparison(found: Comparison) -> str:
+    """Results side by side: figures with their ratios, then only what differs."""
+    lines = []
+    for place, result in enumerate(found.results):
+        work = f"{result.workload.benchmark} {result.workload.scenario}"
+        lines.append(
+            f"{chr(65 + place)}  {result.uid[:_UID]}  {work}, {result.system.name}"[:WIDTH]
+        )
+        lines.append(f"   {_runs(found.spreads[place])}")
+    lines += ["", f"{'':<20}" + "".join(f"{chr(65 + n):>20}" for n in range(len(found.results)))]
+    for each in found.figures:
+        cells = zip(each.values, each.ratios, strict=True)
+        told = (f"{figure(v)}" + (f" x{r:.3g}" if r is not None else "") for v, r in cells)
+        lines.append(
+            f"{f'{each.name}, {each.unit}'.rstrip(', '):<20}" + "".join(f"{t:>20}" for t in told)
+        )
+    lines += ["", "what differs:"] if found.differences else ["", "nothing else differs"]
+    for difference in found.differences:
+        lines.append(f"  {difference.what}")
+        for place, value in enumerate(difference.values):
+            lines += textwrap.wrap(
+                value or "-",
+                WIDTH,
+                initial_indent=f"    {chr(65 + place)}  ",
+                subsequent_indent=" " * 7,
+            )
+    lines.append(f"{found.same} things are the same")
+    return "\n".join(lines)

@@ -1,0 +1,344 @@
+"""The database of results: made from the files, in SQLite or, for many, in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import locks
+from cmbench_results import schema
+from cmbench_results.places import Place, Places
+from cmbench_results.sql import sa
+from cmbench_results.values import (
+    ENERGY,
+    POWER,
+    THROUGHPUT,
+    Result,
+    combined,
+    digest,
+    from_json,
+    to_json,
+)
+
+LATEST = "0001"
+"""The revision of the tables that this code is for."""
+CHUNK = 500
+_WAIT_S = 60.0
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class Store:
+    """One database; ``url`` is SQLAlchemy's, or empty for the file in the CM home of ``places``.
+
+    Opening it makes the tables, or brings those of an older version up to date. Raises
+    ``no-database``, ``newer-database``.
+    """
+
+    def __init__(self, places: Places, url: str = "") -> None:
+        self.places = places
+        self._file = None if url else places.root / "index.sqlite"
+        self._engine = _engine(url, self._file)
+        try:
+            self._prepare()
+        except sa.exc.SQLAlchemyError as problem:
+            raise self._failed(problem) from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection whose queries see one state; raises ``no-database``."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except sa.exc.SQLAlchemyError as problem:
+            raise self._failed(problem) from None
+
+    @contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        """The same for the only writer of this moment: all of it is kept, or nothing."""
+        with self.reading() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(20512)"))
+            else:
+                # The lock of a transaction that has read before it writes cannot be waited for.
+                connection.exec_driver_sql("COMMIT")
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def add(self, place: Place, results: Iterable[Result]) -> int:
+        """Let the database hold these results of a place and no others of it; returns how many.
+
+        What several places say of one result is combined.
+        """
+        with self._writing() as connection:
+            before = _uids_of(connection, place)
+            _put_place(connection, place)
+            now: set[str] = set()
+            for chunk in _chunks(results):
+                now.update(_insert(connection, place, chunk))
+            self._restore(connection, before - now, place)
+            return len(now)
+
+    def remove(self, place: Place, uids: Iterable[str] = ()) -> None:
+        """Take a place out, whose results have these ids; what others say of them comes back."""
+        with self._writing() as connection:
+            self._restore(connection, {*uids, *_uids_of(connection, place)}, place)
+            connection.execute(schema.place.delete().where(schema.place.c.id == place.id))
+
+    def _restore(self, connection: sa.Connection, uids: set[str], without: Place) -> None:
+        """Take results out, and in again as the other places of this home have them."""
+        if not uids:
+            return
+        _delete(connection, sorted(uids))
+        for other in self.places.all():
+            if other.id != without.id:
+                known = (each for each in self.places.results(other) if each.uid in uids)
+                for chunk in _chunks(known):
+                    _put_place(connection, other)
+                    _insert(connection, other, chunk)
+
+    def known(self) -> dict[str, str]:
+        """When each place that is in the database was added."""
+        with self.reading() as connection:
+            rows = connection.execute(sa.select(schema.place.c.id, schema.place.c.added))
+            return {row.id: row.added for row in rows}
+
+    def refresh(self) -> None:
+        """Take in what was added to the files since, by runs for example."""
+        known = self.known()
+        for place in self.places.all():
+            if known.get(place.id, "") < place.added:
+                self.add(place, self.places.results(place))
+
+    def rebuild(self) -> int:
+        """Make all that comes from this home's files anew; returns the number of results."""
+        there = self.places.all()
+        if self._file is not None:
+            gone = self.known().keys() - {place.id for place in there}
+            for name in gone:
+                self.remove(Place(name, "", "", ""))
+        return sum(self.add(place, self.places.results(place)) for place in there)
+
+    def result(self, uid: str) -> Result:
+        """The result with this id, or the beginning of one; ``last`` is the newest of our own.
+
+        Raises ``result-not-found``, ``ambiguous``.
+        """
+        column = schema.run.c.uid
+        with self.reading() as connection:
+            if uid == "last":
+                newest = schema.run.c.measured_at.desc()
+                own = schema.run.c.key.startswith("run:")
+                chosen = sa.select(column).where(own).order_by(newest).limit(1)
+            else:
+                named = column.startswith(uid.lower(), autoescape=True)
+                chosen = sa.select(column).where(named).limit(5)
+            found = list(connection.execute(chosen).scalars())
+            if len(found) == 1:
+                detail = schema.detail.c
+                whole = sa.select(detail.result).where(detail.run_uid == found[0])
+                return _read(connection.execute(whole).scalar_one())
+        if not found:
+            raise Error(
+                "result-not-found",
+                f"no result is called {uid}",
+                hint="see them with their ids: cm find results",
+            )
+        raise Error(
+            "ambiguous",
+            f"several results begin with {uid}: {', '.join(found)}",
+            hint="write more of the id",
+        )
+
+    def _prepare(self) -> None:
+        with self._engine.connect() as connection:
+            if _revision(connection) == LATEST:
+                return
+        lock = self.places.root / "index.lock"
+        self.places.root.mkdir(parents=True, exist_ok=True)
+        handle = locks.acquire(lock)
+        try:
+            with self._engine.begin() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(20513)"))
+                _migrate(connection)
+        finally:
+            locks.release(lock, handle)
+
+    def _failed(self, problem: sa.exc.SQLAlchemyError) -> Error:
+        told = str(getattr(problem, "orig", None) or problem).strip().splitlines()
+        where = str(self._file) if self._file else self._engine.url.render_as_string()
+        if isinstance(problem, sa.exc.OperationalError) and self._file is None:
+            hint = "check its address: --db=postgresql://user@host/name"
+        elif isinstance(problem, sa.exc.DBAPIError) and self._file is not None:
+            hint = f"make it anew from the files: rm '{self._file}'; cm reindex results"
+        else:
+            hint = "report it, with the command"
+        return Error("no-database", f"{where}: {told[0] if told else problem}", hint=hint)
+
+
+def _engine(url: str, file: Path | None) -> sa.Engine:
+    if file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            from cmbench.lib.files import file_error
+
+            raise file_error(problem, file.parent) from None
+        engine = sa.create_engine(
+            f"sqlite:///{file}", connect_args={"timeout": _WAIT_S}, max_overflow=-1
+        )
+        sa.event.listen(engine, "connect", _as_we_begin)
+        sa.event.listen(engine, "begin", _begin)
+        return engine
+    scheme, colon, rest = url.partition("://")
+    if not colon or scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise Error(
+            "bad-value",
+            f"--db={url} is no address of a database",
+            hint="write --db=postgresql://user@host/name, or leave it out for a file of your own",
+        )
+    try:
+        return sa.create_engine(
+            f"postgresql+psycopg://{rest}", connect_args={"connect_timeout": 10}
+        )
+    except ModuleNotFoundError:
+        raise Error(
+            "extra-missing",
+            "PostgreSQL needs psycopg, which is not installed",
+            hint="pip install 'psycopg[binary]'",
+        ) from None
+    except (sa.exc.SQLAlchemyError, ValueError) as problem:
+        raise Error("bad-value", f"--db cannot be understood: {problem}") from None
+
+
+def _as_we_begin(connection: Any, _: object) -> None:
+    # Python's module would begin transactions by itself, and too late.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _revision(connection: sa.Connection) -> str:
+    """The revision of the tables that are there; empty where there are none."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return ""
+    found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    return str(found or "")
+
+
+def _migrate(connection: sa.Connection) -> None:
+    """Bring the tables up to date; raises ``newer-database``."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, LATEST)
+    except CommandError as problem:
+        raise Error(
+            "newer-database",
+            f"the tables are of revision {_revision(connection)}, which this version does not know",
+            hint="update: pip install --upgrade 'cmbench[gui]'",
+            context=[str(problem)],
+        ) from None
+
+
+def _chunks(results: Iterable[Result]) -> Iterator[list[Result]]:
+    each = iter(results)
+    while chunk := list(islice(each, CHUNK)):
+        yield chunk
+
+
+def _uids_of(connection: sa.Connection, place: Place) -> set[str]:
+    chosen = sa.select(schema.run.c.uid).where(schema.run.c.place_id == place.id)
+    return set(connection.execute(chosen).scalars())
+
+
+def _put_place(connection: sa.Connection, place: Place) -> None:
+    values = {name: getattr(place, name) for name in ("kind", "path", "added")}
+    changed = schema.place.update().where(schema.place.c.id == place.id).values(values)
+    if not connection.execute(changed).rowcount:
+        connection.execute(schema.place.insert(), {"id": place.id, **values})
+
+
+def _delete(connection: sa.Connection, uids: Sequence[str]) -> None:
+    for start in range(0, len(uids), CHUNK):
+        part = uids[start : start + CHUNK]
+        connection.execute(schema.detail.delete().where(schema.detail.c.run_uid.in_(part)))
+        connection.execute(schema.run.delete().where(schema.run.c.uid.in_(part)))
+
+
+def _insert(connection: sa.Connection, place: Place, results: Sequence[Result]) -> list[str]:
+    """Insert results, combined with what other places say of them; returns their ids."""
+    wanted = {each.uid: each for each in results}
+    columns = (schema.run.c.uid, schema.run.c.place_id, schema.detail.c.result)
+    both = sa.select(*columns).join(schema.detail).where(columns[0].in_(wanted))
+    there = connection.execute(both).all()
+    places = dict.fromkeys(wanted, place.id)
+    for uid, other, detail in there:
+        if other != place.id:
+            known, mine = _read(detail), wanted[uid]
+            wanted[uid] = combined(known, mine)
+            places[uid] = other if wanted[uid].folder == known.folder else place.id
+    _delete(connection, [row.uid for row in there])
+    rows = [_row(places[uid], each) for uid, each in wanted.items()]
+    connection.execute(schema.run.insert(), rows)
+    details = [{"run_uid": u, "result": json.loads(to_json(r))} for u, r in wanted.items()]
+    connection.execute(schema.detail.insert(), details)
+    return list(wanted)
+
+
+def _row(place_id: str, result: Result) -> dict[str, Any]:
+    work, system, software = result.workload, result.system, result.software
+    own = ("metric", "value", "unit", "direction", "organization", "validity", "accuracy", "tier")
+    own += ("measured_at", "inferred", "availability", "figures_from", "key", "uid", "series")
+    of_work = ("benchmark", "model", "form", "scenario", "round", "division", "category")
+    energy = result.figure(ENERGY) or result.figure(POWER)
+    return {
+        **{name: getattr(result, name) for name in own},
+        **{name: getattr(work, name) for name in of_work},
+        **{n: getattr(system, n) for n in ("cpu", "accelerator", "accelerators", "nodes")},
+        **{n: getattr(software, n) for n in ("framework", "backend", "device", "precision")},
+        **{n: _value(result, n) for n in (THROUGHPUT, "latency_p90", "latency_p99", POWER, ENERGY)},
+        "energy_tier": energy.tier if energy else "",
+        "system": system.name,
+        "system_id": digest([system.name, system.fingerprint])[:16],
+        "place_id": place_id,
+    }
+
+
+def _value(result: Result, name: str) -> float | None:
+    found = result.figure(name)
+    return found.value if found else None
+
+
+def _read(detail: Mapping[str, Any]) -> Result:
+    return from_json(json.dumps(detail))
+
+
+def exists(root: str | os.PathLike[str]) -> bool:
+    """Whether a home has any results."""
+    return any((Path(root) / "results" / "places").glob("*.jsonl"))

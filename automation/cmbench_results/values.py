@@ -1,0 +1,287 @@
+"""A result as typed values, the same wherever it came from, and its form as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+HIGHER, LOWER = "higher", "lower"
+"""Which way a metric is better."""
+
+THROUGHPUT, ENERGY, POWER, ACCURACY = "throughput", "energy_per_sample", "power", "accuracy"
+
+LOCAL, OFFICIAL = "local", "official"
+"""How far a result may be trusted: measured or handed over here; published by MLCommons."""
+
+CERTIFIED, TELEMETRY = "certified", "telemetry"
+"""How energy was measured: by a power analyzer under the rules; by the CPU's own counters."""
+
+LOGS, LOG_SUMMARY = "LoadGen's logs", "LoadGen's summary"
+OWN_RECORD, SUMMARY = "the run's results.json", "a published summary"
+SOURCES = (SUMMARY, OWN_RECORD, LOG_SUMMARY, LOGS)
+"""Where a figure comes from, the best last."""
+
+LONGEST = 2_000
+"""Characters of a text; what is longer is cut."""
+
+
+class MalformedError(ValueError):
+    """Data that is no result; the text names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure; ``tier`` tells how energy was measured and is empty elsewhere."""
+
+    name: str
+    value: float
+    unit: str
+    direction: str
+    tier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The hardware of a result; what is not known is empty, or 0."""
+
+    name: str
+    cpu: str = ""
+    sockets: int = 0
+    cores: int = 0
+    memory_gb: float = 0.0
+    accelerator: str = ""
+    accelerators: int = 0
+    nodes: int = 1
+    os: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the hardware alone, not of its name."""
+        told = asdict(self)
+        return digest([told[key] for key in sorted(told) if key not in ("name", "os")])
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What was run, in the words of the rules."""
+
+    benchmark: str
+    scenario: str
+    model: str = ""
+    form: str = ""
+    round: str = ""
+    division: str = ""
+    category: str = ""
+    dataset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What ran it."""
+
+    framework: str = ""
+    backend: str = ""
+    device: str = ""
+    precision: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One scenario of one benchmark on one system.
+
+    ``key`` is its natural key: the same result, read again or from elsewhere, has the same one.
+    ``value`` is in ``unit`` and is the figure that the rules count in this scenario; ``None`` where
+    there is none. ``validity`` is LoadGen's word, empty where nobody tells. ``accuracy_target`` is
+    in the unit of ``accuracy``. ``figures_from`` says what ``value`` was read from. Times are
+    ISO 8601, in UTC. ``folder`` is where its files lie, or lay.
+    """
+
+    key: str
+    workload: Workload
+    system: System
+    software: Software = field(default_factory=Software)
+    metric: str = ""
+    value: float | None = None
+    unit: str = ""
+    direction: str = HIGHER
+    organization: str = ""
+    validity: str = ""
+    reasons: tuple[str, ...] = ()
+    accuracy: float | None = None
+    accuracy_unit: str = ""
+    accuracy_target: float | None = None
+    metrics: tuple[Metric, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    measured_at: str = ""
+    duration_s: float | None = None
+    inferred: bool = False
+    availability: str = ""
+    tier: str = LOCAL
+    figures_from: str = ""
+    link: str = ""
+    notes: str = ""
+    folder: str = ""
+
+    @property
+    def uid(self) -> str:
+        """Sixteen hexadecimal digits that name it; a few of the first do for people."""
+        return digest(self.key)[:16]
+
+    @property
+    def series(self) -> str:
+        """A digest of all that is equal in repeated runs of one configuration."""
+        work = {k: v for k, v in asdict(self.workload).items() if k != "round"}
+        ware = (self.software.backend or self.software.framework, self.software.precision)
+        told = [work, self.system.name, self.system.fingerprint, ware, self.organization]
+        return digest(told)[:16]
+
+    def figure(self, name: str) -> Metric | None:
+        """A further figure by its name."""
+        return next((each for each in self.metrics if each.name == name), None)
+
+
+def digest(data: Any) -> str:
+    """The SHA-256 of plain data, in 64 hexadecimal digits."""
+    text = json.dumps(data, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def text(value: object) -> str:
+    """A text out of foreign data: in one piece, printable, of bounded length; empty for none."""
+    if value is None or isinstance(value, dict | list):
+        return ""
+    told = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    return "" if told in ("None", "N/A", "n/a", "NA") else told[:LONGEST]
+
+
+def number(value: object) -> float | None:
+    """A finite number out of foreign data, whatever its unit; ``None`` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def count(value: object) -> int:
+    """A number of things out of foreign data; 0 where it tells none."""
+    found = number(value)
+    return int(found) if found is not None and 0 <= found < 1e9 else 0
+
+
+CLOSE = 2e-3
+"""How far a figure out of logs may be from the published one, relative to it: they round."""
+
+
+def combined(known: Result, other: Result) -> Result:
+    """What two places say of one result, as one.
+
+    The figures with the better source count, unless they are not those that were published. What
+    MLCommons has published stays official, with its link, where the logs confirm it.
+    """
+    first, second = (other, known) if _worth(other) >= _worth(known) else (known, other)
+    published = next((each for each in (first, second) if each.tier == OFFICIAL), None)
+    if published is None or published is first:
+        return first
+    if not same_figure(first, published):
+        told = f"{first.figures_from} in {first.folder} say {first.value} {first.unit}"
+        return replace(published, notes="; ".join(filter(None, (published.notes, told))))
+    more = tuple(each for each in published.metrics if first.figure(each.name) is None)
+    metrics = first.metrics + more
+    return replace(first, tier=OFFICIAL, link=published.link or first.link, metrics=metrics)
+
+
+def same_figure(one: Result, other: Result) -> bool:
+    """Whether two results have the same figure in the same unit, but for rounding."""
+    if one.value is None or other.value is None or one.unit != other.unit:
+        return False
+    return abs(one.value - other.value) <= CLOSE * abs(other.value)
+
+
+def _worth(result: Result) -> int:
+    return SOURCES.index(result.figures_from) if result.figures_from in SOURCES else -1
+
+
+def to_json(result: Result) -> str:
+    """A result as one line of JSON, without what is empty."""
+    return json.dumps(_plain(result), ensure_ascii=False, allow_nan=False)
+
+
+def from_json(line: str) -> Result:
+    """The result of such a line; raises ``MalformedError``."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise MalformedError(f"no JSON: {problem}") from None
+    return decode(Result, data, "result")
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        found = {each: _plain(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: told for each, told in found.items() if _worth_telling(each, told)}
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _worth_telling(of: Field[Any], told: object) -> bool:
+    """Whether a field is not empty, or has to be there."""
+    needed = of.default is MISSING and of.default_factory is MISSING
+    return needed or (told is not False and told not in (None, "", [], {}))
+
+
+def decode(cls: type[T], data: object, where: str) -> T:
+    """The dataclass ``cls`` from plain data; raises ``MalformedError``.
+
+    Keys that are not known are left out: a later version may have written them.
+    """
+    if not isinstance(data, Mapping):
+        raise MalformedError(f"{where} is no object")
+    hints = _hints(cls)
+    told = {k: _as(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in hints}
+    try:
+        return cls(**told)
+    except TypeError as problem:
+        raise MalformedError(f"{where}: {problem}") from None
+
+
+@cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    return get_type_hints(cls)
+
+
+def _as(hint: Any, value: object, where: str) -> Any:
+    origin, inner = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return decode(hint, value, where)  # type: ignore[arg-type]
+    if origin is tuple and isinstance(value, list):
+        return tuple(_as(inner[0], each, where) for each in value)
+    if origin is Mapping and isinstance(value, Mapping):
+        return {text(k): text(v) for k, v in value.items()}
+    if origin in (Union, types.UnionType):
+        return None if value is None else _as(inner[0], value, where)
+    return _scalar(hint, value, where)
+
+
+def _scalar(hint: Any, value: object, where: str) -> Any:
+    if hint is str and isinstance(value, str):
+        return text(value)
+    if hint is bool and isinstance(value, bool):
+        return value
+    found = number(value) if hint in (int, float) and not isinstance(value, str) else None
+    if found is None:
+        raise MalformedError(f"{where} is {value!r:.60}")
+    return hint(found)

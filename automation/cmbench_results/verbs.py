@@ -1,0 +1,257 @@
+"""The verbs of ``cm … results``: each parses, asks the store, and renders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cmbench.cli.reply import Command, Reply
+from cmbench.errors import Error
+from cmbench_results.places import Place, Places
+
+if TYPE_CHECKING:
+    from cmbench_results.query import Filter, Page
+    from cmbench_results.store import Store
+
+NOT_FILTERS = (
+    *("db", "json", "csv", "parquet", "bundle", "output", "sort", "limit", "offset", "facets"),
+    *("frontier", "has", "cost", "force", "all", "round", "path", "help", "debug"),
+    *("out", "quiet", "silent", "verbose", "tags"),
+    *("price_per_hour", "purchase_price", "lifetime_years", "price_per_kwh"),
+)
+_PRICED = {"cost", "price_per_hour", "purchase_price", "price_per_kwh"}
+FACETS = ("benchmark", "scenario", "round", "division", "organization", "accelerator", "tier")
+
+
+def add_results(command: Command) -> Reply:
+    """``cm add results DIR``: read a folder, a file or a tree, and keep what it holds.
+
+    Raises ``needs-input``, and what ``Places.add`` does.
+    """
+    from cmbench_results import render
+
+    names = _paths(command)
+    if not names:
+        raise Error(
+            "needs-input",
+            "what should be added is not said",
+            hint="name a folder of results, a results.json or a tree: cm add results DIR",
+        )
+    with _store(command) as store:
+        done = [_add(store, Path(name), str(command.flags.get("round") or "")) for name in names]
+    data = [{"path": p.path, "kind": p.kind, "results": n, "unread": p.unread} for p, n in done]
+    text = "\n".join(render.added(place, taken) for place, taken in done)
+    return Reply({"list": data}, text, data)
+
+
+def _add(store: Store, path: Path, benchmark_round: str) -> tuple[Place, int]:
+    place = store.places.add(path.expanduser(), benchmark_round)
+    return place, store.add(place, store.places.results(place))
+
+
+def find_results(command: Command) -> Reply:
+    """``cm find results bert-99 Offline``: those that fit, as a table, counts or a frontier."""
+    from cmbench_results import cost, query, render
+
+    flags = command.flags
+    with _store(command) as store:
+        wanted = _filter(command)
+        if flags.get("facets"):
+            names = FACETS if flags["facets"] is True else str(flags["facets"]).split(",")
+            query.of_flags(dict.fromkeys(names, "x"))
+            counts = query.facets(store, wanted, names)
+            return Reply({"facets": counts}, lambda: render.facets(counts), counts)
+        if flags.get("frontier"):
+            return _frontier(store, wanted, str(flags["frontier"]))
+        page = _page(store, wanted, command, 20)
+    costs = cost.of_flags(flags) if _PRICED & flags.keys() else None
+    data = {"total": page.total, "list": [dict(row) for row in page.rows]}
+    if costs:
+        for row in data["list"]:
+            row["cost_per_million"] = costs.per_million(row)
+    return Reply(data, lambda: render.table(page.rows, page.total, costs), data)
+
+
+def _frontier(store: Store, wanted: Filter, axes: str) -> Reply:
+    from cmbench_results import query, render
+
+    x, comma, y = axes.partition(",")
+    if not comma:
+        raise Error(
+            "bad-value",
+            f"--frontier={axes} names no two figures",
+            hint="write --frontier=throughput,energy_per_sample",
+        )
+    known = query.points(store, wanted, x, y)
+    best = query.frontier(known, x, y)
+    data = {"total": len(known), "list": best}
+    return Reply(data, lambda: render.frontier(best, x, y, len(known)), data)
+
+
+def show_results(command: Command) -> Reply:
+    """``cm show results ID``: all that is known of one; without an id, the places they are from."""
+    from cmbench_results import compare, cost, render
+    from cmbench_results.values import to_json
+
+    names = command.names
+    with _store(command) as store:
+        if not names:
+            return _places(store.places)
+        result = store.result(names[0])
+        spread = compare.spread(store, result)
+    data = {"uid": result.uid, "series": result.series, **json.loads(to_json(result))}
+    costs = cost.of_flags(command.flags)
+    return Reply(data, lambda: render.whole(result, spread, costs), data)
+
+
+def _places(places: Places) -> Reply:
+    known = places.all()
+    data = [{"id": p.id, "kind": p.kind, "path": p.path, "results": p.results} for p in known]
+    lines = [f"{p.results:>8,}  {p.kind:<12} {p.added[:10]}  {p.path}" for p in known]
+    lines = lines or ["no results yet; add some: cm add results DIR"]
+    return Reply({"list": data}, "\n".join(lines), data)
+
+
+def compare_results(command: Command) -> Reply:
+    """``cm compare results A B …``: figures with their ratios, and what differs."""
+    from dataclasses import asdict
+
+    from cmbench_results import compare, render
+
+    with _store(command) as store:
+        found = compare.compare(store, command.names)
+    data = asdict(found)
+    return Reply(data, lambda: render.comparison(found), data)
+
+
+def export_results(command: Command) -> Reply:
+    """``cm export results --csv --output=FILE``: what ``find`` would find, all of it, as a file.
+
+    Raises ``needs-input``, ``no-results``.
+    """
+    from cmbench_results import export, query, render
+
+    kinds = ("csv", "json", "parquet", "bundle")
+    chosen = [kind for kind in kinds if command.flags.get(kind)]
+    if len(chosen) != 1:
+        raise Error(
+            "needs-input",
+            "one format is needed",
+            hint="add one of --csv, --json, --parquet, --bundle",
+        )
+    kind = chosen[0]
+    suffix = "zip" if kind == "bundle" else kind
+    path = Path(str(command.flags.get("output") or f"results.{suffix}")).expanduser().absolute()
+    with _store(command) as store:
+        page = _page(store, _filter(command), command, query.MOST)
+        if not page.rows:
+            raise Error("no-results", "no result fits", hint="see what there is: cm find results")
+        if kind == "bundle":
+            results = [store.result(row["uid"]) for row in page.rows]
+            export.as_bundle(results, path)
+    writers: Mapping[str, Any] = {
+        "csv": export.as_csv,
+        "json": export.as_json,
+        "parquet": export.as_parquet,
+    }
+    if kind in writers:
+        writers[kind](page.rows, path)
+    data = {"path": str(path), "results": len(page.rows)}
+    return Reply(data, f"{render.count(len(page.rows), 'result')} in {path}")
+
+
+def remove_results(command: Command) -> Reply:
+    """``cm rm results ID|DIR …``: forget results, or a place with all of its; files stay.
+
+    Raises ``needs-input``, ``result-not-found``.
+    """
+    from cmbench_results import render
+
+    names = _paths(command)
+    if not names:
+        raise Error(
+            "needs-input",
+            "which results should be forgotten is not said",
+            hint="name ids or places: cm rm results ID, cm rm results DIR (cm show results)",
+        )
+    with _store(command) as store:
+        gone = sum(_remove(store, name) for name in names)
+    told = f"{render.count(gone, 'result')} forgotten; files on the disk stay"
+    return Reply({"removed": gone}, told)
+
+
+def _remove(store: Store, name: str) -> int:
+    path = str(Path(name).expanduser().absolute())
+    places = store.places.all()
+    whole = next((place for place in places if name == place.id or path == place.path), None)
+    if whole is None:
+        return _remove_one(store, places, store.result(name).uid)
+    uids = [each.uid for each in store.places.results(whole)]
+    store.places.remove(whole)
+    store.remove(whole, uids)
+    return len(uids)
+
+
+def _remove_one(store: Store, places: Sequence[Place], uid: str) -> int:
+    for place in places:
+        if any(each.uid == uid for each in store.places.results(place)):
+            left = store.places.without(place, [uid])
+            if left is None:
+                store.remove(place, [uid])
+            else:
+                store.add(left, store.places.results(left))
+    return 1
+
+
+def reindex_results(command: Command) -> Reply:
+    """``cm reindex results``: make the database anew from the files."""
+    from cmbench_results import render
+
+    with _store(command) as store:
+        many = store.rebuild()
+    return Reply({"results": many}, f"{render.count(many, 'result')} in the database")
+
+
+def _paths(command: Command) -> list[str]:
+    given = command.flags.get("path")
+    return [*command.names, *([str(given)] if given else [])]
+
+
+def _store(command: Command) -> Store:
+    from cmbench_results.store import Store
+
+    url = command.flags.get("db")
+    if url is True:
+        raise Error(
+            "bad-value", "--db needs a value", hint="write --db=postgresql://user@host/name"
+        )
+    store = Store(Places(command.workspace.root), str(url or ""))
+    store.refresh()
+    return store
+
+
+def _filter(command: Command) -> Filter:
+    from dataclasses import replace
+
+    from cmbench_results import query
+
+    flags = {k: v for k, v in command.flags.items() if k not in NOT_FILTERS or k == "round"}
+    has = tuple(filter(None, str(command.flags.get("has") or "").split(",")))
+    return replace(query.of_flags(flags, command.names), has=has)
+
+
+def _page(store: Store, wanted: Filter, command: Command, most: int) -> Page:
+    from cmbench_results import query
+
+    limit = _whole(command.flags, "limit", most)
+    offset = _whole(command.flags, "offset", 0)
+    return query.find(store, wanted, str(command.flags.get("sort") or ""), limit, offset)
+
+
+def _whole(flags: Mapping[str, Any], name: str, otherwise: int) -> int:
+    value = flags.get(name, otherwise)
+    if not str(value).isdigit():
+        raise Error("bad-value", f"--{name}={value} is no number", hint=f"write --{name}=50")
+    return int(value)

@@ -1,0 +1,192 @@
+"""What is read from each kind of place, and that nothing foreign breaks a reader."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import NEWER_ROW, ROW, experiments, log, own_run, tree
+
+from cmbench.errors import Error
+from cmbench_results import export, readers
+from cmbench_results.places import Places
+from cmbench_results.readers import Unread, published
+from cmbench_results.values import LOG_SUMMARY, LOGS, OFFICIAL, OWN_RECORD, Result
+
+
+def read(path: Path, benchmark_round: str = "") -> tuple[list[Result], list[Unread]]:
+    found = list(readers.read(readers.kind_of(path), path, benchmark_round))
+    known = [each for each in found if isinstance(each, Result)]
+    return known, [each for each in found if isinstance(each, Unread)]
+
+
+def test_rows_of_both_forms_of_a_published_summary(tmp_path: Path) -> None:
+    known, faults = read(experiments(tmp_path / "a", ROW))
+    assert not faults
+    assert (known[0].workload.benchmark, known[0].value, known[0].tier) == (
+        "bert-99",
+        1000.0,
+        OFFICIAL,
+    )
+    assert (known[0].system.sockets, known[0].system.accelerators) == (2, 1)
+    (tmp_path / "summary_results.json").write_text(json.dumps([NEWER_ROW]), encoding="utf-8")
+    (newer,), _ = read(tmp_path / "summary_results.json")
+    assert (newer.workload.benchmark, newer.workload.scenario) == ("resnet50", "SingleStream")
+    assert (newer.value, newer.unit, newer.direction, newer.accuracy) == (0.5, "ms", "lower", 76.1)
+
+
+def test_gpt_j_is_counted_in_tokens_whatever_a_summary_calls_them(tmp_path: Path) -> None:
+    row = {**ROW, "Model": "gptj-99", "MlperfModel": "gptj-99"}
+    (found,), _ = read(experiments(tmp_path, row))
+    assert found.unit == "tokens/s"
+
+
+def test_energy_of_a_stream(tmp_path: Path) -> None:
+    row = {
+        **NEWER_ROW,
+        "Scenario": "MultiStream",
+        "Power_Result": 800,
+        "Power_Units": "millijoules",
+    }
+    found = published.result(row)
+    energy = found.figure("energy_per_sample")
+    assert energy is not None
+    assert (energy.value, energy.unit, energy.tier) == (0.1, "J", "certified")
+
+
+ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+
+
+@given(st.dictionaries(st.sampled_from([*ROW, *NEWER_ROW]), ANY))
+def test_any_row_is_a_result_or_incomplete(row: dict[str, Any]) -> None:
+    for whole in (row, {**ROW, **row}, {**NEWER_ROW, **row}):
+        try:
+            found = published.result(whole)
+        except published.IncompleteError:
+            continue
+        assert found.key
+        assert found.value is None or found.value == found.value
+
+
+def test_what_cannot_be_read_is_counted_and_named(tmp_path: Path) -> None:
+    experiments(tmp_path, ROW, {"version": "v1"}, ["no object"])  # type: ignore[arg-type]
+    other = tmp_path / "experiment" / "other"
+    other.mkdir()
+    (other / "cm-result.json").write_text("{cut", encoding="utf-8")
+    known, faults = read(tmp_path)
+    assert len(known) == 1
+    assert len(faults) == 3
+    assert any("row 2" in fault.place and "tells no" in fault.why for fault in faults)
+
+
+def test_figures_of_a_tree_come_from_its_logs(tmp_path: Path) -> None:
+    (found,), _ = read(tree(tmp_path / "t"))
+    assert (found.value, found.figures_from, found.workload.round) == (1000.0, LOGS, "4.1")
+    run = next((tmp_path / "t").rglob("run_1"))
+    (run / "mlperf_log_detail.txt").unlink()
+    (run / "mlperf_log_summary.txt").write_text(
+        "Samples per second: 999.5\nResult is : VALID\n", encoding="utf-8"
+    )
+    with pytest.raises(Error, match="of which round"):
+        read(tmp_path / "t")
+    (found,), _ = read(tmp_path / "t", "4.1")
+    assert (found.value, found.validity, found.figures_from) == (999.5, "VALID", LOG_SUMMARY)
+    (run / "mlperf_log_summary.txt").unlink()
+    known, faults = read(tmp_path / "t", "4.1")
+    assert not known
+    assert "mlperf_log_detail.txt" in faults[0].why
+
+
+def test_an_inferred_figure_is_computed_as_the_checkers_do(tmp_path: Path) -> None:
+    site = tmp_path / "open" / "Maker" / "results" / "box" / "resnet50"
+    keys = {
+        "early_stopping_latency_ms": 3_000_000,
+        "result_qps_without_loadgen_overhead": 500.0,
+        "result_90.00_percentile_latency_ns": 2_000_000,
+    }
+    for scenario in ("singlestream", "multistream", "offline"):
+        log(site / scenario / "performance" / "run_1", "SingleStream", **keys)
+    found = {each.workload.scenario: each for each in read(tmp_path)[0]}
+    assert (found["MultiStream"].value, found["MultiStream"].unit) == (24.0, "ms")
+    assert (found["Offline"].value, found["Offline"].unit) == (500.0, "samples/s")
+    assert [each.inferred for each in found.values()].count(True) == 2
+
+
+def test_our_own_run(tmp_path: Path) -> None:
+    (found,), _ = read(own_run(tmp_path / "r"))
+    assert (found.value, found.figures_from, found.accuracy) == (50.0, OWN_RECORD, 99.0)
+    assert found.workload.form == "tiny, test run"
+    assert found.command == "cm run script x"
+    run = tmp_path / "r" / "offline" / "performance" / "run_1"
+    log(run, "Offline", result_samples_per_second=51.5)
+    (found,), _ = read(tmp_path / "r")
+    assert (found.value, found.figures_from) == (51.5, LOGS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "null",
+        "[" * 50_000,
+        '{"results": 1}',
+        '{"benchmark": 1, "sut": 2, "results": [3]}',
+    ],
+)
+def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "results.json").write_text(text, encoding="utf-8")
+    known, faults = read(tmp_path)
+    assert not known
+    assert len(faults) == 1
+    with pytest.raises(Error) as raised:
+        Places(tmp_path / "home").add(tmp_path)
+    assert raised.value.code == "no-results"
+    assert "results.json" in raised.value.context[0]
+
+
+def test_a_bundle_brings_results_and_logs_elsewhere(tmp_path: Path) -> None:
+    own_run(tmp_path / "r")
+    log(
+        tmp_path / "r" / "offline" / "performance" / "run_1",
+        "Offline",
+        result_samples_per_second=5.0,
+    )
+    known, _ = read(tmp_path / "r")
+    path = tmp_path / "b.zip"
+    assert export.as_bundle(known, path) == 1
+    assert read(path)[0] == known
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr(export.RESULTS, "{}\n")
+    changed, faults = read(path)
+    assert not changed
+    assert faults
+
+
+def test_a_table_cannot_smuggle_a_formula(tmp_path: Path) -> None:
+    export.as_csv([{"system": "=HYPERLINK(1)"}], tmp_path / "t.csv")
+    assert "'=HYPERLINK" in (tmp_path / "t.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["not-there", "empty"])
+def test_a_place_without_results_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Error):
+        readers.kind_of(tmp_path / name)
+
+
+def test_a_broken_file_of_a_place_is_named(tmp_path: Path) -> None:
+    places = Places(tmp_path / "home")
+    place = places.add(own_run(tmp_path / "r"))
+    file = next((tmp_path / "home").rglob("*.jsonl"))
+    file.write_text(file.read_text(encoding="utf-8") + '{"cut', encoding="utf-8")
+    with pytest.raises(Error, match=file.name):
+        list(places.results(place))
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(Error, match=file.name):
+        places.all()

@@ -1,0 +1,237 @@
+"""The database: the same tests on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import samples
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import NEWER_ROW, ROW, add, experiments, own_run, tree
+
+from cmbench.errors import Error
+from cmbench_results import compare, cost, query, schema
+from cmbench_results.places import Places
+from cmbench_results.query import Filter
+from cmbench_results.store import LATEST, Store
+from cmbench_results.values import LOCAL, LOGS, OFFICIAL
+
+Open = Callable[[], Store]
+
+
+def rows(store: Store, **columns: str) -> list[query.Row]:
+    return list(query.find(store, query.of_flags(columns)).rows)
+
+
+def test_what_is_added_twice_is_there_once(store: Store, tmp_path: Path) -> None:
+    for _ in range(2):
+        add(store, experiments(tmp_path / "a", ROW, NEWER_ROW, ROW))
+    add(store, experiments(tmp_path / "b", ROW))
+    assert [row["benchmark"] for row in rows(store)] == ["bert-99", "resnet50"]
+
+
+def test_a_tree_confirms_what_was_published_and_goes_again(store: Store, tmp_path: Path) -> None:
+    add(store, experiments(tmp_path / "a", ROW))
+    place = add(store, tree(tmp_path / "t", 1000.4))
+    (row,) = rows(store)
+    assert (row["value"], row["tier"], row["figures_from"]) == (1000.4, OFFICIAL, LOGS)
+    uids = [each.uid for each in store.places.results(place)]
+    store.places.remove(place)
+    store.remove(place, uids)
+    (row,) = rows(store)
+    assert (row["value"], row["tier"]) == (1000.0, OFFICIAL)
+
+
+def test_a_tree_alone_is_local(store: Store, tmp_path: Path) -> None:
+    add(store, tree(tmp_path / "t"))
+    (row,) = rows(store)
+    assert (row["round"], row["tier"], row["system"]) == ("4.1", LOCAL, "Box One (1x Fast-80GB)")
+    assert row["latency_p99"] == 2.0
+
+
+def test_a_result_that_is_gone_from_its_place_is_gone(store: Store, tmp_path: Path) -> None:
+    add(store, experiments(tmp_path / "a", ROW, NEWER_ROW))
+    add(store, experiments(tmp_path / "a", ROW))
+    assert len(rows(store)) == 1
+
+
+def test_earlier_runs_of_a_folder_stay(store: Store, tmp_path: Path) -> None:
+    add(store, own_run(tmp_path / "r", 50.0))
+    add(store, own_run(tmp_path / "r", 60.0, when="2026-11-22T11:00:00+00:00"))
+    assert sorted(row["value"] for row in rows(store)) == [50.0, 60.0]
+    newest = store.result("last")
+    assert newest.value == 60.0
+    assert compare.spread(store, newest).runs == 2
+    assert store.result(newest.uid[:6]) == newest
+
+
+def test_the_database_is_made_again_from_the_files(opened: Open, tmp_path: Path) -> None:
+    store = opened()
+    add(store, experiments(tmp_path / "a", ROW, NEWER_ROW))
+    before = rows(store)
+    with store.reading() as connection:
+        for table in reversed(schema.metadata.sorted_tables):
+            connection.execute(table.delete())
+    assert not rows(store)
+    assert store.rebuild() == 2
+    assert rows(store) == before
+
+
+def test_what_a_run_left_in_the_files_is_taken_in(opened: Open, tmp_path: Path) -> None:
+    store = opened()
+    Places(store.places.root.parent).add(own_run(tmp_path / "r"))
+    assert not rows(store)
+    store.refresh()
+    assert [row["value"] for row in rows(store)] == [50.0]
+
+
+def test_two_writers_at_once(store: Store, url: str, tmp_path: Path) -> None:
+    root = str(store.places.root.parent)
+    many = [{**ROW, "Platform": f"box_{n}"} for n in range(300)]
+    paths = [experiments(tmp_path / name, *part) for name, part in (("a", many), ("b", many[100:]))]
+    spawn = multiprocessing.get_context("spawn")
+    writers = [
+        spawn.Process(target=samples.write_often, args=(root, url, str(path))) for path in paths
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert query.find(store, Filter()).total == 300
+
+
+def test_first_openings_at_once(places: Places, url: str) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    args = (str(places.root.parent), url)
+    first = [spawn.Process(target=samples.open_once, args=args) for _ in range(4)]
+    for each in first:
+        each.start()
+    for each in first:
+        each.join()
+    assert [each.exitcode for each in first] == [0] * 4
+
+
+def test_filters_facets_and_order(store: Store, tmp_path: Path) -> None:
+    fast = {**ROW, "Platform": "box_9", "Organization": "100%_Other", "Result": 5000}
+    add(store, experiments(tmp_path / "a", ROW, fast, NEWER_ROW))
+    assert [row["value"] for row in rows(store, benchmark="BERT-*")] == [5000, 1000]
+    assert len(rows(store, organization="100%_*")) == 1
+    assert len(rows(store, organization="!maker")) == 1
+    assert len(rows(store, scenario="Offline,SingleStream")) == 3
+    assert len(rows(store, category="edge")) == 1
+    assert query.find(store, Filter(words=("box two",))).total == 1
+    assert query.find(store, Filter(has=("latency_p90",))).total == 1
+    assert query.find(store, Filter(words=("'; DROP TABLE run; --",))).total == 0
+    counts = query.facets(store, query.of_flags({"benchmark": "bert-99"}), ["benchmark", "round"])
+    assert counts == {"benchmark": [("bert-99", 2), ("resnet50", 1)], "round": [("4.1", 2)]}
+    page = query.find(store, Filter(), sort="-value", limit=1, offset=1)
+    assert (page.total, [row["value"] for row in page.rows]) == (3, [1000])
+
+
+@pytest.mark.parametrize("flags", [{"benchmrk": "x"}, {"benchmark": True}])
+def test_a_filter_that_cannot_be_is_refused(flags: dict[str, object]) -> None:
+    with pytest.raises(Error):
+        query.of_flags(flags)
+
+
+def test_power_in_a_row_of_its_own_is_the_same_result(store: Store, tmp_path: Path) -> None:
+    power = {**ROW, "Result": None, "Result_Units": "Watts", "Result_Power": 500.0}
+    add(store, experiments(tmp_path / "a", power, ROW))
+    (row,) = rows(store)
+    assert (row["value"], row["power"], row["energy_tier"]) == (1000.0, 500.0, "certified")
+    assert row["energy_per_sample"] == 0.5
+
+
+def test_what_differs_and_by_how_much(store: Store, tmp_path: Path) -> None:
+    fast = {**ROW, "Platform": "box_9", "SystemName": "Box Nine", "Result": 5000}
+    add(store, experiments(tmp_path / "a", ROW, fast))
+    found = compare.compare(store, [row["uid"] for row in rows(store)])
+    assert [each.ratios for each in found.figures if each.name == "throughput"] == [(1.0, 0.2)]
+    assert [each.what for each in found.differences] == ["system"]
+    with pytest.raises(Error, match="two or more"):
+        compare.compare(store, ["1"])
+
+
+def test_costs_come_from_the_table_or_from_the_user(store: Store, tmp_path: Path) -> None:
+    cloud = {**ROW, "SystemName": "NC96ads_A100_v4 (4x A100)", "Result": 1e6 / 3600}
+    add(store, experiments(tmp_path / "a", cloud))
+    (row,) = rows(store)
+    assert cost.of_flags({}).per_million(row) == pytest.approx(14.692)
+    assert cost.of_flags({"price_per_hour": 2}).per_million(row) == pytest.approx(2)
+    owned = {"purchase_price": 8760, "lifetime_years": 1}
+    assert cost.of_flags(owned).per_million(row) == pytest.approx(1)
+    powered = cost.of_flags({**owned, "price_per_kwh": 0.5})
+    assert powered.per_million({**row, "power": 1000.0}) == pytest.approx(1.5)
+    assert cost.of_flags({}).per_million({**row, "system": "my box"}) is None
+    for wrong in ({"price_per_hour": "cheap"}, {"purchase_price": 5}):
+        with pytest.raises(Error):
+            cost.of_flags(wrong)
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=25)
+
+
+@given(POINTS)
+def test_the_frontier_is_what_no_other_beats(points: list[tuple[int, int]]) -> None:
+    same = {"benchmark": "b", "scenario": "s", "unit": "u"}
+    known = [{"uid": str(n), "value": x, "power": y, **same} for n, (x, y) in enumerate(points)]
+    found = query.frontier(known, "value", "power")
+    unbeaten = {
+        (x, y)
+        for x, y in points
+        if not any(a >= x and b <= y and (a, b) != (x, y) for a, b in points)
+    }
+    assert {(row["value"], row["power"]) for row in found} == unbeaten
+
+
+def test_a_frontier_of_unlike_results_is_refused(store: Store, tmp_path: Path) -> None:
+    add(store, experiments(tmp_path / "a", ROW, NEWER_ROW))
+    known = query.points(store, Filter(), "value", "accuracy")
+    with pytest.raises(Error, match="several values of benchmark"):
+        query.frontier(known, "value", "accuracy")
+
+
+def test_a_database_of_a_newer_version_is_left_alone(opened: Open) -> None:
+    store = opened()
+    with store.reading() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(Error, match="9999") as raised:
+        opened()
+    assert raised.value.code == "newer-database"
+
+
+def test_a_file_with_the_first_tables_is_brought_up_to_date(places: Places) -> None:
+    dump = Path(__file__).with_name("first_tables.sql").read_text(encoding="utf-8")
+    places.root.mkdir(parents=True)
+    with sqlite3.connect(places.root / "index.sqlite") as old:
+        old.executescript(dump)
+    old.close()
+    with Store(places) as store:
+        assert [row["value"] for row in rows(store)] == [1000.0, 0.5]
+        with store.reading() as connection:
+            found = connection.execute(sa.text("SELECT version_num FROM alembic_version"))
+            assert found.scalar_one() == LATEST
+            made = set(sa.inspect(connection).get_table_names())
+    assert made == {*schema.metadata.tables, "alembic_version"}
+
+
+def test_a_file_that_is_no_database_is_told(places: Places) -> None:
+    places.root.mkdir(parents=True)
+    (places.root / "index.sqlite").write_bytes(b"not a database" * 99)
+    with pytest.raises(Error) as raised:
+        Store(places)
+    assert raised.value.code == "no-database"
+    assert "cm reindex results" in raised.value.hint
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "postgresql://nobody@127.0.0.1:1/x"])
+def test_an_address_without_a_database_is_told(places: Places, url: str) -> None:
+    with pytest.raises(Error) as raised:
+        Store(places, url)
+    assert raised.value.code in ("bad-value", "no-database")

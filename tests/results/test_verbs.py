@@ -1,0 +1,117 @@
+"""``cm … results`` as it is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from samples import NEWER_ROW, ROW, experiments, own_run
+
+import benchmark_lab
+from support import ROOT, Finished, Home
+
+Cm = Callable[..., Finished]
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    fast = {**ROW, "Platform": "box_9", "SystemName": "Box Nine", "Result": 5000}
+    return experiments(tmp_path / "published", ROW, fast, NEWER_ROW, {"version": "v1"})
+
+
+def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: Path) -> None:
+    own_run(tmp_path / "run")
+    done = cm("add", "results", str(published), str(tmp_path / "run"))
+    assert "3 results from" in done.stdout
+    assert "1 row could not be read" in done.stdout
+    found = json.loads(cm("find", "results", "bert-99", "--json").ok().stdout)
+    assert found["total"] == 2
+    first, second = (row["uid"] for row in found["list"])
+    text = cm("find", "results", "bert-99").ok().stdout
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "5,000 samples/s" in text
+    assert "published by MLCommons" in cm("show", "results", first).ok().stdout
+    assert "cm run script x" in cm("show", "results", "last").ok().stdout
+    assert "x0.2" in cm("compare", "results", first, second).ok().stdout
+    priced = cm("find", "results", "Nine", "--price_per_hour=18").ok().stdout
+    assert "$1 a million samples" in priced
+    assert "bert-99 (2)" in cm("find", "results", "--facets").ok().stdout
+    assert (
+        "2 results in"
+        in cm("export", "results", "bert-99", "--csv", f"--output={tmp_path}/t.csv").ok().stdout
+    )
+    assert (tmp_path / "t.csv").read_text(encoding="utf-8").count("\n") == 3
+    assert "1 result forgotten" in cm("rm", "results", first).ok().stdout
+    assert "2 results forgotten" in cm("rm", "results", str(published)).ok().stdout
+    assert "1 result in the database" in cm("reindex", "results").ok().stdout
+    assert str(tmp_path / "run") in cm("show", "results").ok().stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["add", "results"], "what should be added"),
+        (["add", "results", "/not/there"], "does not exist"),
+        (["find", "results", "--benchmrk=x"], 'did you mean "benchmark"'),
+        (["find", "results", "--limit=many"], "no number"),
+        (["find", "results", "--frontier=value"], "no two figures"),
+        (["find", "results", "--frontier=value,speed"], "speed is no figure"),
+        (["show", "results", "abc"], "no result is called abc"),
+        (["compare", "results", "abc"], "two or more results"),
+        (["export", "results"], "one format"),
+        (["export", "results", "--csv"], "no result fits"),
+        (["rm", "results"], "which results"),
+        (["find", "results", "--db=mysql://x"], "no address"),
+        (["fly", "results"], "is not a command"),
+    ],
+)
+def test_what_cannot_be_done_is_told(cm: Cm, words: list[str], told: str) -> None:
+    done = cm(*words)
+    assert done.status not in (0, None)
+    assert told in done.stderr.replace("\n          ", " ")
+
+
+def test_help_lists_every_command(cm: Cm) -> None:
+    told = cm("help", "results").ok().stdout
+    for verb in ("add", "find", "show", "compare", "export", "rm", "reindex"):
+        assert f"cm {verb} results" in told
+    assert "--frontier=X,Y" in cm("find", "results", "--help").ok().stdout
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(home: Home) -> None:
+    code = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from cmind.core import CM\n"
+        "found = CM().access({'action': 'find', 'automation': 'results', 'out': 'con'})\n"
+        "assert found['code'] == 'extra-missing', found"
+    )
+    env = home.environment()
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'cmbench[gui]'" in done.stderr
+
+
+def test_a_run_registers_itself_unless_told_not_to(tmp_path: Path) -> None:
+    customize: Any = benchmark_lab.module_of(ROOT / "script/run-mlperf-inference-app/customize.py")
+    folder = str(own_run(tmp_path / "run"))
+    automation = SimpleNamespace(cmind=SimpleNamespace(repos_path=str(tmp_path)))
+    customize.keep({"env": {"CM_MLPERF_REGISTER": "no"}, "automation": automation}, folder)
+    assert not (tmp_path / "cmbench").exists()
+    customize.keep({"env": {}, "automation": automation}, folder)
+    assert len(list((tmp_path / "cmbench" / "results" / "places").iterdir())) == 1
+
+
+def test_a_run_whose_result_cannot_be_kept_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    customize: Any = benchmark_lab.module_of(ROOT / "script/run-mlperf-inference-app/customize.py")
+    (tmp_path / "cmbench").write_text("in the way", encoding="utf-8")
+    automation = SimpleNamespace(cmind=SimpleNamespace(repos_path=str(tmp_path)))
+    customize.keep({"env": {}, "automation": automation}, str(own_run(tmp_path / "run")))
+    assert "not kept for cm find results" in capsys.readouterr().out
