@@ -51,6 +51,11 @@ def test_names_without_a_dollar_in_a_shell_script(text: str) -> None:
     assert "N" in words("run.sh", text + "\n")
 
 
+def test_a_word_that_is_given_a_value_is_not_asked_for_by_that() -> None:
+    assert words("run.sh", "echo NAME=$OTHER > tmp-run-env.out\n") & {"NAME", "OTHER"} == {"OTHER"}
+    assert "NAME" in words("run.sh", "NAME=1\nawk 'BEGIN { print ENVIRON[\"NAME\"] }'\n")
+
+
 @pytest.mark.parametrize("text", ["env", "a=$(env)", "env | sort", "set > f", "eval echo \\$$v"])
 def test_a_shell_script_that_looks_at_everything(text: str) -> None:
     assert "*" in words("run.sh", text + "\n")

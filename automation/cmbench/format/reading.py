@@ -27,6 +27,8 @@ _OS_WORD = (
 _ENV_WORD = rb"\b(?:CM|MLC)_[A-Z0-9_]*"
 _ANY_WORD = rb"\b[A-Z][A-Z0-9_]+\b"
 """Programs have more ways to ask for a variable than patterns can list. All of them name it."""
+_SHELL_OTHER_WORD = _ANY_WORD + rb"(?!=)"
+"""In a shell, one that is given a value is not asked for by that."""
 _QUOTED_WORD = rb"['\"]([A-Z][A-Z0-9_]+)['\"]"
 _OTHER_WORD = rb"(?:\$[({]|\$ENV\{\s*['\"]?|getenv\(\s*['\"]|ENVIRON\[\s*['\"\\]+)(\w+)"
 _COMMENT = rb"(?m)^[ \t]*#(?!!).*$"
@@ -141,7 +143,7 @@ def _program(code: bytes) -> set[bytes]:
 def _shell(code: bytes) -> set[bytes]:
     parts = b" ".join(_groups(_ARITHMETIC, code))
     words = set(re.findall(_SHELL_WORD, code)) | set(re.findall(_IDENTIFIER, parts))
-    words |= _groups(_OTHER_WORD, code) | set(re.findall(_ANY_WORD, code))
+    words |= _groups(_OTHER_WORD, code) | set(re.findall(_SHELL_OTHER_WORD, code))
     if re.search(_OPEN_SHELL, code) or re.search(_OPEN_INLINE, code):
         words.add(ALL.encode())
     # A program may stand in the script itself.
