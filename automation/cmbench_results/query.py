@@ -89,8 +89,12 @@ def find(store: Store, wanted: Filter, sort: str = "", limit: int = 20, offset: 
 def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
     """How many results each value of these columns has, the most frequent first.
 
-    Each column is counted with the filters of the other ones.
+    Each column is counted with the filters of the other ones. Raises ``bad-value``.
     """
+    for name in names:
+        if name not in schema.WORDS:
+            hint = did_you_mean(name, schema.WORDS) or f"there are: {', '.join(schema.WORDS)}"
+            raise Error("bad-value", f"{name} is no column of words", hint=hint)
     found = {}
     with store.reading() as connection:
         for name in names:

@@ -60,7 +60,6 @@ def find_results(command: Command) -> Reply:
         wanted = _filter(command)
         if flags.get("facets"):
             names = FACETS if flags["facets"] is True else str(flags["facets"]).split(",")
-            query.of_flags(dict.fromkeys(names, "x"))
             counts = query.facets(store, wanted, names)
             return Reply({"facets": counts}, lambda: render.facets(counts), counts)
         if flags.get("frontier"):
@@ -133,6 +132,7 @@ def export_results(command: Command) -> Reply:
     """
     from cmbench_results import export, query, render
 
+    wanted = _filter(command)
     kinds = ("csv", "json", "parquet", "bundle")
     chosen = [kind for kind in kinds if command.flags.get(kind)]
     if len(chosen) != 1:
@@ -145,7 +145,7 @@ def export_results(command: Command) -> Reply:
     suffix = "zip" if kind == "bundle" else kind
     path = Path(str(command.flags.get("output") or f"results.{suffix}")).expanduser().absolute()
     with _store(command) as store:
-        page = _page(store, _filter(command), command, query.MOST)
+        page = _page(store, wanted, command, query.MOST)
         if not page.rows:
             raise Error("no-results", "no result fits", hint="see what there is: cm find results")
         if kind == "bundle":

@@ -60,6 +60,7 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
         (["add", "results", "/not/there"], "does not exist"),
         (["find", "results", "--benchmrk=x"], 'did you mean "benchmark"'),
         (["find", "results", "--limit=many"], "no number"),
+        (["find", "results", "--facets=benchmrk"], 'did you mean "benchmark"'),
         (["find", "results", "--frontier=value"], "no two figures"),
         (["find", "results", "--frontier=value,speed"], "speed is no figure"),
         (["show", "results", "abc"], "no result is called abc"),
