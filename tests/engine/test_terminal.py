@@ -217,3 +217,17 @@ def preprocess(i):
     assert not [c for c in shown if c in "\x1b\x07\r"]
     assert "native \\x1b[2Jred" in shown
     assert "The answer: 42\\n  next:   rm \\x1b]0;title\\x07" in shown
+
+
+@pytest.mark.parametrize(
+    ("label", "done", "wanted"),
+    [
+        ("app", "12 of 60 s", "app: 12 of 60 s"),
+        ("app-with-a-long-name,_and,_variations", "12 of 60 s", "app-with-a-long-...: 12 of 60 s"),
+        ("app-with-a-long-name", "Server performance, 12773/s", "Server performance, 12773/s"),
+        ("app-with-a-long-name-and-nothing-else", "", "app-with-a-long-name-and-not..."),
+        ("app", "a progress that is longer than there is room", "a progress that is longer th..."),
+    ],
+)
+def test_what_runs_fits_the_line(label: str, done: str, wanted: str) -> None:
+    assert progress.fitting(label, done, 31) == wanted

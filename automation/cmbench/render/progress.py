@@ -135,9 +135,9 @@ class Quiet(Silent):
         while not self._over.wait(wait):
             wait = self.every_s
             label = next(reversed(self._open.values()), "")
-            text = ": ".join(part for part in (label, self._progress) if part)
-            if text:
-                self.say(f"running{time.monotonic() - since:6.0f} s  {text}")
+            if label or self._progress:
+                lead = f"running{time.monotonic() - since:6.0f} s  "
+                self.say(lead + fitting(label, self._progress, _WIDTH - len(lead)))
 
 
 class Live(Silent):
@@ -258,6 +258,15 @@ def step_line(step: Step, width: int = _WIDTH) -> str:
     if step.version and step.version not in step.label:
         line += f" ({step.version})"
     return line if len(line) <= width else line[: width - 3] + "..."
+
+
+def fitting(label: str, progress: str, room: int) -> str:
+    """What runs and how far it is, in ``room`` characters: the name of the step gives way."""
+    left = room - len(progress) - len(": ")
+    if label and progress and len(label) > left:
+        label = f"{label[: left - 3]}..." if left > 12 else ""
+    text = ": ".join(part for part in (label, progress) if part)
+    return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 def progress_text(data: Mapping[str, Any], bar: bool = False) -> str:
