@@ -99,6 +99,8 @@ def test_the_first_whole_run(job_home: Home) -> None:
     assert len(logs) == 8
     record = json.loads(Path(lines[-1].removeprefix("record: ")).read_text(encoding="utf-8"))
     assert record["status"] == "done"
+    kept_results = json.loads(job_home.cm("find", "results", "--json").ok().stdout)
+    assert {row["scenario"] for row in kept_results["list"]} == SCENARIOS
 
 
 def test_the_second_run_takes_everything_but_the_measuring_from_the_cache(job_home: Home) -> None:

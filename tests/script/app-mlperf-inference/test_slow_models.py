@@ -331,7 +331,7 @@ def test_long_runs_are_forecast(
 ) -> None:
     given = Overrides(**{key: changes[key] for key in changes if key != "style"})
     style = changes.get("style", "test")
-    settings: Any = SimpleNamespace(benchmark=benchmark, overrides=given, style=style)
+    settings: Any = SimpleNamespace(benchmark=benchmark, form="full", overrides=given, style=style)
     found = estimate.seconds(settings, calibration(100.0), *run)
     assert found == pytest.approx(expected, abs=estimate.START_S)
 
