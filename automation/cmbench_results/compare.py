@@ -105,9 +105,9 @@ def _metrics_of(result: Result) -> dict[str, Metric]:
 
 
 def _figure(name: str, metrics: Sequence[Metric | None]) -> Figure | None:
-    """One metric of all; ``None`` where its units cannot be compared."""
+    """One metric of all; ``None`` where units, or ways to measure energy, differ."""
     known = [metric for metric in metrics if metric is not None]
-    if len({metric.unit for metric in known}) > 1:
+    if len({(metric.unit, metric.tier) for metric in known}) > 1:
         return None
     values = tuple(metric.value if metric else None for metric in metrics)
     return Figure(name, known[0].unit, values, _ratios(values, known[0].direction))

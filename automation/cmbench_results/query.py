@@ -10,7 +10,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench_results import schema
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
-from cmbench_results.values import HIGHER, LOWER
+from cmbench_results.values import ENERGY, HIGHER, LOWER, POWER
 
 Row = Mapping[str, Any]
 
@@ -108,7 +108,17 @@ def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list
 
 def points(store: Store, wanted: Filter, x: str, y: str) -> list[Row]:
     """The results that have both figures, with these alone and what they are called."""
-    names = ("uid", "system", "organization", "benchmark", "scenario", "round", "tier", "unit")
+    names = (
+        "uid",
+        "system",
+        "organization",
+        "benchmark",
+        "scenario",
+        "round",
+        "tier",
+        "unit",
+        "energy_tier",
+    )
     columns = [schema.run.c[name] for name in dict.fromkeys((*names, figure(x), figure(y)))]
     known = (schema.run.c[x].is_not(None), schema.run.c[y].is_not(None))
     chosen = sa.select(*columns).where(*_where(wanted), *known).order_by(run.uid).limit(MOST)
@@ -123,7 +133,8 @@ def frontier(found: Iterable[Row], x: str, y: str, units: str = "unit") -> list[
     figures can be compared.
     """
     rows = list(found)
-    for name in ("benchmark", "scenario", units):
+    measured = ("energy_tier",) if {x, y} & {POWER, ENERGY} else ()
+    for name in ("benchmark", "scenario", units, *measured):
         kinds = sorted({str(row[name]) for row in rows})
         if len(kinds) > 1:
             raise Error(

@@ -44,6 +44,9 @@ def test_gpt_j_is_counted_in_tokens_whatever_a_summary_calls_them(tmp_path: Path
     row = {**ROW, "Model": "gptj-99", "MlperfModel": "gptj-99"}
     (found,), _ = read(experiments(tmp_path, row))
     assert found.unit == "tokens/s"
+    powered = published.result({**row, "Result_Power": 500.0, "Result_Power_Units": "Watts"})
+    assert powered.figure("power") is not None
+    assert powered.figure("energy_per_sample") is None
 
 
 def test_energy_of_a_stream(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ POINTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=25)
 
 @given(POINTS)
 def test_the_frontier_is_what_no_other_beats(points: list[tuple[int, int]]) -> None:
-    same = {"benchmark": "b", "scenario": "s", "unit": "u"}
+    same = {"benchmark": "b", "scenario": "s", "unit": "u", "energy_tier": ""}
     known = [{"uid": str(n), "value": x, "power": y, **same} for n, (x, y) in enumerate(points)]
     found = query.frontier(known, "value", "power")
     unbeaten = {
@@ -188,6 +188,13 @@ def test_the_frontier_is_what_no_other_beats(points: list[tuple[int, int]]) -> N
         if not any(a >= x and b <= y and (a, b) != (x, y) for a, b in points)
     }
     assert {(row["value"], row["power"]) for row in found} == unbeaten
+
+
+def test_energy_that_was_measured_in_two_ways_is_not_compared() -> None:
+    same = {"benchmark": "b", "scenario": "s", "unit": "u", "value": 1.0, "power": 2.0}
+    tiers = [{"uid": tier, "energy_tier": tier, **same} for tier in ("certified", "telemetry")]
+    with pytest.raises(Error, match="energy_tier"):
+        query.frontier(tiers, "value", "power")
 
 
 def test_a_frontier_of_unlike_results_is_refused(store: Store, tmp_path: Path) -> None:

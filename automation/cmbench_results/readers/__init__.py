@@ -6,7 +6,6 @@ one a place is of, ``kind_of`` tells from what lies there.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -122,8 +121,3 @@ def unread(path: Path, problem: Exception) -> Unread:
     """What is told of a file that could not be read."""
     why = getattr(problem, "strerror", "") or str(problem)
     return Unread(str(path), " ".join(why.split())[:300] or type(problem).__name__)
-
-
-def joined(*found: Found) -> Found:
-    """One after the other."""
-    return itertools.chain.from_iterable(found)

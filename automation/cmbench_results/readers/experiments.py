@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cmbench_results.readers import Found, Unread, files, joined, rows_of, unread
+from cmbench_results.readers import Found, Unread, files, rows_of, unread
 from cmbench_results.readers.published import IncompleteError, merged, result
 from cmbench_results.values import Result
 
@@ -19,7 +19,7 @@ def read(place: Path, benchmark_round: str = "") -> Found:
     """
     faults: list[Unread] = []
     known = list(merged(each for path in files(place, (FILE,)) for each in rows(path, faults)))
-    return joined(iter(known), iter(faults))
+    return iter([*known, *faults])
 
 
 def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:

@@ -83,7 +83,7 @@ def result(row: Row) -> Result:
         # Rounds 4.0 and 4.1 call them samples or queries.
         unit = "tokens/s"
     link = text(told(row, "link"))
-    return Result(
+    found = Result(
         key=natural_key(
             version, *name, model=text(row.get("UsedModel")) or model, scenario=scenario
         ),
@@ -116,6 +116,8 @@ def result(row: Row) -> Result:
         link=link,
         notes=text(told(row, "notes")),
     )
+    # In the unit that counts: the energy of a token is none of a sample.
+    return replace(found, metrics=tuple(_per_sample(found)))
 
 
 def natural_key(
@@ -158,10 +160,7 @@ def _figures(row: Row, scenario: str) -> tuple[float | None, str, tuple[Metric, 
     if not known:
         known = "ms" if scenario in ("SingleStream", "MultiStream") else "samples/s"
     energy = () if power is None else tuple(_energy(power, power_unit.lower(), scenario))
-    found = Result(
-        "", Workload("", scenario), System(""), metrics=(*_speed(value, known, scenario), *energy)
-    )
-    return value, known, tuple(m for m in _per_sample(found) if m.name in (POWER, ENERGY))
+    return value, known, energy
 
 
 def _energy(power: float, unit: str, scenario: str) -> Iterator[Metric]:

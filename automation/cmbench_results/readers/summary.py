@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cmbench_results.readers import Found, Unread, joined
+from cmbench_results.readers import Found, Unread
 from cmbench_results.readers.experiments import rows
 from cmbench_results.readers.published import merged
 
@@ -15,4 +15,4 @@ def read(place: Path, benchmark_round: str = "") -> Found:
     """The results of that file."""
     faults: list[Unread] = []
     known = list(merged(rows(place if place.is_file() else place / FILE, faults)))
-    return joined(iter(known), iter(faults))
+    return iter([*known, *faults])
