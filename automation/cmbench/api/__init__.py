@@ -29,6 +29,7 @@ __all__ = [
     "Job",
     "JobHandle",
     "JobState",
+    "KnownRun",
     "OnEvent",
     "Planned",
     "Ran",
@@ -45,11 +46,13 @@ __all__ = [
     "replay",
     "request",
     "run",
+    "runs",
     "show",
 ]
 
 _PLACES = {
     "api.events": ("Event", "OnEvent", "Step"),
+    "api.history": ("KnownRun", "runs"),
     "api.planning": ("Explanation", "Planned", "explain", "plan"),
     "api.repeating": ("diff", "log", "recall", "record", "replay"),
     "api.running": ("Ran", "run"),

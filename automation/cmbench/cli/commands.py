@@ -137,6 +137,19 @@ _PRICES = {
 }
 
 
+def _gui(thing: str, usage: Flags, flags: Flags) -> Verb:
+    """A verb that serves pages, which another package does."""
+    shared = {
+        "port=N": "8501, or the next free one; 0 takes any",
+        "address=HOST": "127.0.0.1 by default: only this machine can reach it",
+        "title=TEXT": "what the pages are called",
+        "no_browser": "open none; print the address only",
+        "no_run": "compose and show, but run nothing",
+        **_DB,
+    }
+    return Verb(thing, "gui", f"cmbench_gui.verbs:gui_{thing}", usage, {**flags, **shared})
+
+
 def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) -> Verb:
     """A verb about results of benchmarks, which another package answers."""
     does = f"cmbench_results.verbs:{'remove' if word == 'rm' else word}_results"
@@ -318,6 +331,11 @@ VERBS: tuple[Verb, ...] = (
         {"check": "write nothing; fail where a page is out of date", **_AUTHOR},
         takes=_OF_AUTHORS,
     ),
+    _gui(
+        "script",
+        {"cm gui script [--tags=...]": "compose a command in a browser, run it, watch it"},
+        {"tags=TAGS": "begin with this script; its inputs are set as in a command"},
+    ),
     Verb("cache", "help", "help:show_usage"),
     _cache(
         "show",
@@ -472,6 +490,7 @@ VERBS: tuple[Verb, ...] = (
         *_OUTPUT,
         cmind=("delete",),
     ),
+    _gui("results", {"cm gui results": "explore results in a browser"}, {}),
     _results(
         "reindex", {"cm reindex results": "make the database anew from the files"}, {}, *_OUTPUT
     ),

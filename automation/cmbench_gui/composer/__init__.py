@@ -1,0 +1,12 @@
+"""Compose a command: any script's inputs as a form, with its plan, and the command always right."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Route
+
+
+def routes() -> list[BaseRoute]:
+    """The pages of this part."""
+    from cmbench_gui.composer import views
+
+    return [Route("/", views.scripts)]

@@ -1,0 +1,103 @@
+"""Templates into answers, and failures into pages that say what to do next."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from cmbench.errors import Error
+from cmbench_gui.site import site_of
+from cmbench_results.shared import importable
+
+HERE = Path(__file__).parent
+TEMPLATES = HERE / "templates"
+STATIC = HERE / "static"
+
+SECTIONS = {"/": "Compose", "/jobs": "Jobs", "/results": "Results"}
+"""Where the parts of the site begin, and what they are called."""
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    """What a template below ``templates`` makes of ``values``.
+
+    Templates extend ``base.html`` and may import the macros of reports, ``components.html``.
+    Raises jinja2.TemplateError.
+    """
+    site = site_of(request)
+    paths = {getattr(route, "path", "") for route in request.app.routes}
+    common = {
+        "site": site,
+        "sections": {at: name for at, name in SECTIONS.items() if at in paths},
+        "here": request.url.path,
+    }
+    return HTMLResponse(environment().get_template(template).render({**common, **values}), status)
+
+
+def failure(request: Request, error: Error, status: int = 0) -> Response:
+    """An error of the engine as a page, or as JSON where a script of a page has asked."""
+    status = status or (404 if error.code.endswith("-not-found") else 400)
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse(told(error), status)
+    return page(request, "error.html", status, error=error)
+
+
+def told(error: Error) -> Mapping[str, Any]:
+    """An error as JSON: its code, its message, what to do next, where it happened."""
+    return {
+        "code": error.code,
+        "error": error.message,
+        "hint": error.hint,
+        "context": list(error.context),
+    }
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates of this package and the components of reports; texts are escaped."""
+    importable()
+    from mlperf_pages import charts
+    from mlperf_pages.render import COMPONENTS
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([TEMPLATES, COMPONENTS]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["box"] = charts
+    # Data for a script of the page: an element of type application/json runs nothing.
+    made.filters["data"] = _data
+    made.filters["iso"] = _iso
+    made.filters["took"] = took
+    return made
+
+
+def _iso(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC; a script of the page makes it local."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def took(seconds: float) -> str:
+    """A duration as people say it: 0.4 s, 12 s, 3 min 05 s, 2 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _data(value: Any) -> Any:
+    text = json.dumps(value, default=str)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return jinja2.filters.Markup(text)
