@@ -1,0 +1,25 @@
+"""A model compiled for Neuron: where it lies, and what the JSON file beside it says.
+
+Beside ``m.pt`` lies ``m.pt.json``. It has the keys of every ``model.json`` (name, file, sha256,
+bytes, precision, inputs, outputs, options, accuracy), so whatever opens a model of a script opens
+this one too, and under ``neuron`` what only such a model has. Imports nothing of the engine or of
+the harness.
+"""
+
+from .artefact import TARGETS, Artefact, ArtefactError, Source, Tensor
+from .files import read, sidecar_of, write
+from .places import benchmarks, file_of, usual_folder
+
+__all__ = [
+    "TARGETS",
+    "Artefact",
+    "ArtefactError",
+    "Source",
+    "Tensor",
+    "benchmarks",
+    "file_of",
+    "read",
+    "sidecar_of",
+    "usual_folder",
+    "write",
+]

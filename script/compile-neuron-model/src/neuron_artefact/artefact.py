@@ -1,0 +1,174 @@
+"""What is known of a compiled model, and which machine may run it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+TARGETS = ("inf1", "inf2", "trn1", "cpu")
+DTYPES = ("float32", "float16", "bfloat16", "int32", "int64")
+FORMAT = 1
+SHA256 = re.compile(r"[0-9a-f]{64}")
+# What model.json of every model has, and what only a compiled one has.
+FACTS = ("name", "file", "sha256", "bytes", "precision", "options", "accuracy")
+NEURON = ("benchmark", "target", "batch_size", "dynamic_batch", "sdk", "versions", "compiler_flags")
+AGAIN = "compile it again: cm run script --tags=compile,neuron-model"
+
+
+class ArtefactError(Exception):
+    """Why an artefact cannot be used; ``hint`` is what to do next.
+
+    ``kind`` is ``missing`` (no artefact, or none beside its sidecar), ``damaged`` (a sidecar that
+    says nonsense, or another file than it tells of) or ``target`` (compiled for something else).
+    """
+
+    def __init__(self, kind: str, message: str, hint: str = AGAIN) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output: ``shape`` is that of one sample, without the batch."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The model that was compiled: its name, the name of its file, and its SHA-256."""
+
+    name: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """A compiled model.
+
+    Attributes:
+        name: What results call it.
+        file: Name of the file, without its folder.
+        sha256, bytes: Of that file.
+        precision: That of the model it was compiled from; a compiler may compute in less.
+        inputs, outputs: Its arguments and results in their order.
+        benchmark: resnet50 or bert.
+        target: Of ``TARGETS``; cpu is plain TorchScript, which computes on no Neuron device.
+        batch_size: The batch [samples] that it was compiled for.
+        dynamic_batch: Whether other batches work too (they are cut and filled up).
+        sdk: The package that compiled it: torch-neuron, torch-neuronx, or torch for cpu.
+        versions: Of the packages that took part.
+        compiler_flags: As the compiler was given them.
+        source: What was compiled.
+        options, accuracy: As in the model's own facts.
+    """
+
+    name: str
+    file: str
+    sha256: str
+    bytes: int
+    precision: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    benchmark: str
+    target: str
+    batch_size: int
+    dynamic_batch: bool
+    sdk: str
+    versions: Mapping[str, str]
+    source: Source
+    compiler_flags: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    accuracy: Mapping[str, Any] = field(default_factory=dict)
+
+    def require(self, device: str) -> None:
+        """Raise ArtefactError where ``device``, of ``TARGETS``, is not what this was made for."""
+        if self.target != device:
+            raise ArtefactError(
+                "target",
+                f"{self.file} was compiled for {self.target}, and {device} is to run it",
+                f"{AGAIN} --target={device} --batch_size={self.batch_size}",
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """What the file beside it says, as it is written."""
+        told: dict[str, Any] = {key: getattr(self, key) for key in FACTS}
+        for kind in ("inputs", "outputs"):
+            told[kind] = [
+                {"name": t.name, "dtype": t.dtype, "shape": list(t.shape)}
+                for t in getattr(self, kind)
+            ]
+        neuron = {key: getattr(self, key) for key in NEURON}
+        source = self.source
+        model = {"name": source.name, "file": source.file, "sha256": source.sha256}
+        told["neuron"] = {"format": FORMAT, **neuron, "model": model}
+        return told
+
+
+def from_facts(told: Any, where: str) -> Artefact:
+    """The artefact that the content of a sidecar describes; ``where`` is that file's path.
+
+    Raises ArtefactError with everything that is wrong with it.
+    """
+    try:
+        neuron = told["neuron"]
+        if neuron.get("format") != FORMAT:
+            made = f"format {neuron.get('format')} and not {FORMAT}"
+            raise ArtefactError("damaged", f"{where} is of {made}")
+        plain = {key: told[key] for key in FACTS} | {key: neuron[key] for key in NEURON}
+        tensors: dict[str, Any] = {
+            kind: tuple(map(_tensor, told[kind])) for kind in ("inputs", "outputs")
+        }
+        plain["compiler_flags"] = tuple(plain["compiler_flags"])
+        made_of = Source(*(neuron["model"][key] for key in ("name", "file", "sha256")))
+        found = Artefact(**plain, **tensors, source=made_of)
+        problems = list(_problems(found))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        text = f"{where} does not describe a compiled model: {_words(error)}"
+        raise ArtefactError("damaged", text) from error
+    if problems:
+        raise ArtefactError("damaged", f"{where}: {'; '.join(problems)}")
+    return found
+
+
+def _words(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _tensor(told: Mapping[str, Any]) -> Tensor:
+    return Tensor(told["name"], told["dtype"], tuple(map(int, told["shape"])))
+
+
+def _problems(found: Artefact) -> Iterator[str]:
+    if found.target not in TARGETS:
+        yield f"no target {found.target}, only {', '.join(TARGETS)}"
+    if not _counts(found.batch_size):
+        yield f"the batch is {found.batch_size}"
+    if not isinstance(found.dynamic_batch, bool):
+        yield f"dynamic_batch is {found.dynamic_batch}"
+    for digest in (found.sha256, found.source.sha256):
+        if not SHA256.fullmatch(digest):
+            yield f'"{digest}" is no SHA-256'
+    if "/" in found.file or not found.file:
+        yield f'"{found.file}" is no name of a file'
+    yield from _tensor_problems(found)
+
+
+def _counts(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
+
+
+def _tensor_problems(found: Artefact) -> Iterator[str]:
+    if not found.inputs or not found.outputs:
+        yield "it has no inputs or no outputs"
+    for tensor in (*found.inputs, *found.outputs):
+        if tensor.dtype not in DTYPES:
+            yield f"{tensor.name} has the unknown type {tensor.dtype}"
+        if any(size < 1 for size in tensor.shape):
+            yield f"{tensor.name} has the shape {list(tensor.shape)}"

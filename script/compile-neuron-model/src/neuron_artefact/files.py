@@ -1,0 +1,63 @@
+"""Reading and writing an artefact's sidecar, and comparing the artefact with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from .artefact import Artefact, ArtefactError, from_facts
+
+BLOCK = 1 << 24
+
+
+def sidecar_of(path: Path) -> Path:
+    """The JSON file beside an artefact."""
+    return path.with_name(f"{path.name}.json")
+
+
+def read(path: Path, *, whole: bool = True) -> Artefact:
+    """What lies at ``path``, an artefact or its sidecar; raises ArtefactError.
+
+    With ``whole`` the SHA-256 of the artefact is compared too, which takes a second per GB.
+    """
+    beside = path if path.suffix == ".json" else sidecar_of(path)
+    try:
+        told = json.loads(beside.read_text(encoding="utf-8"))
+    except OSError as error:
+        text = f"nothing tells what {path} was compiled for: {beside}: {error.strerror}"
+        raise ArtefactError("missing", text) from error
+    except ValueError as error:
+        raise ArtefactError("damaged", f"{beside} is no JSON: {error}") from error
+    found = from_facts(told, str(beside))
+    _compare(beside.with_name(found.file), found, whole)
+    return found
+
+
+def write(path: Path, artefact: Artefact) -> Path:
+    """Write the sidecar of the artefact at ``path``, at once or not at all; returns its path."""
+    beside = sidecar_of(path)
+    unfinished = beside.with_name(f".{beside.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(json.dumps(artefact.facts(), indent=2) + "\n", encoding="utf-8")
+        os.replace(unfinished, beside)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return beside
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal; raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _compare(path: Path, found: Artefact, whole: bool) -> None:
+    if not path.is_file():
+        raise ArtefactError("missing", f"there is no {path}, which the file beside it describes")
+    if path.stat().st_size != found.bytes or (whole and sha256(path) != found.sha256):
+        raise ArtefactError("damaged", f"{path} is not the file that was compiled")
