@@ -15,7 +15,10 @@ FULL: dict[str, Any] = ml_models.published(__file__)
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put a model into the cache entry, or ask for the download of one."""
-    return ml_models.prepare(i, i["env"]["CM_BERT_RETRAIN"], "CM_BERT_DOWNLOAD")
+    env = i["env"]
+    answer: dict[str, Any] = ml_models.prepare(i, env["CM_BERT_RETRAIN"], "CM_BERT_DOWNLOAD")
+    ml_models.as_framework(i)
+    return answer
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +26,8 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     folder = os.getcwd()
     if env.get("CM_BERT_DOWNLOAD") == "yes":
-        full = {**FULL, "precision": env["CM_ML_MODEL_PRECISION"]}
+        full = ml_models.published(__file__, env.get("CM_ML_MODEL_FRAMEWORK", ""))
+        full["precision"] = env["CM_ML_MODEL_PRECISION"]
         ml_models.describe_linked(folder, full, env["CM_BERT_DOWNLOADED"])
     facts = ml_models.offer(env, folder)
     env["CM_ML_MODEL_INPUT_IDS_NAME"] = facts["inputs"][0]["name"]

@@ -3,7 +3,8 @@
 A model is a folder with ``model.json``, the facts that the benchmark harness reads, and the files
 that it names. ``model.json`` holds: name, file, sha256, bytes, precision (fp32, ...), inputs and
 outputs (name, dtype, shape of one sample), accuracy (metric, unit, reference, target), optionally
-options (what only the model's benchmark understands), keep_float (nodes that lose too much when
+options (what only the model's benchmark understands), architecture (of a file of bare weights: who
+has the network, ``torchvision.resnet50``), keep_float (nodes that lose too much when
 quantized), parts (further graphs: name, file, sha256, inputs, outputs) and data (files with weights
 that do not fit into a graph's own: file, sha256, bytes; one or a list), and how the model came
 about.
@@ -24,6 +25,7 @@ from cmbench.lib.programs import run_program
 
 FACTS = "model.json"
 SYNTHETIC = "synthetic"
+PYTORCH = "pytorch"
 
 
 def prepare(
@@ -77,9 +79,24 @@ def _own_folder(env: Mapping[str, Any], prefix: str) -> str:
     return os.path.abspath(os.path.expanduser(env[f"{prefix}_MODEL_PATH"]))
 
 
-def published(script_file: str) -> dict[str, Any]:
-    """The facts of the published model of a script, which come without those of a file."""
-    return read_facts(os.path.join(os.path.dirname(os.path.abspath(script_file)), "full"))
+def as_framework(i: dict[str, Any]) -> None:
+    """Turn a tiny or a synthetic model into TorchScript where ``_pytorch`` asks for it.
+
+    Runs ``torchscript.sh`` of the script; raises Error where that fails.
+    """
+    env = i["env"]
+    own = env.get("CM_ML_MODEL_FORM") in ("tiny", SYNTHETIC)
+    if own and env.get("CM_ML_MODEL_FRAMEWORK") == PYTORCH:
+        run_program(i, "torchscript")
+
+
+def published(script_file: str, framework: str = "") -> dict[str, Any]:
+    """The facts of the published model of a script, which come without those of a file.
+
+    They lie in its folder ``full``, those of the weights of PyTorch in ``full-pytorch``.
+    """
+    folder = "full-pytorch" if framework == PYTORCH else "full"
+    return read_facts(os.path.join(os.path.dirname(os.path.abspath(script_file)), folder))
 
 
 def describe_linked(folder: str, full: Mapping[str, Any], source: str) -> None:

@@ -91,7 +91,7 @@ class PyTorch(Backend):
     ) -> Sequence[Predictor]:
         """See ``base.Backend``. All workers share the weights."""
         is_onnx = Path(graph.path).suffix == ".onnx"
-        opened = _from_onnx(graph, outputs) if is_onnx else _from_torchscript(graph)
+        opened = from_onnx(graph, outputs) if is_onnx else _from_torchscript(graph)
         opened.module.eval().to(self._device)
         return [
             TorchPredictor(opened, outputs, self._device, self._dtype, threads)
@@ -103,7 +103,8 @@ class PyTorch(Backend):
         return {"pytorch": str(torch.__version__)}
 
 
-def _from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
+def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
+    """The module of an ONNX graph; raises HarnessError where it cannot be turned into one."""
     import onnx
     import onnx2torch
 

@@ -210,6 +210,26 @@ def _scatter_nd(node: Any, graph: Any) -> Any:
     return OperationConverterResult(ScatterND(), onnx_mapping_from_node(node))
 
 
+class Shape(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Sizes as a tensor, which a trace follows; numbers would stay those of its example."""
+
+    def __init__(self, start: int, end: int | None) -> None:
+        super().__init__()
+        self._part = slice(start, end)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """Int64, where ``x`` is."""
+        return torch._shape_as_tensor(x).to(x.device)[self._part]
+
+
+class Range(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Numbers from ``start`` up to ``limit``, which a trace follows too."""
+
+    def forward(self, start: Any, limit: Any, delta: Any) -> Any:
+        """In the type of the three tensors, which have one value each."""
+        return torch.arange(start, limit, delta, device=start.device)
+
+
 CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
     "Clip": partial(_made, lambda given: Clip(given.get("min"), given.get("max"))),
     "CumSum": partial(
@@ -224,7 +244,9 @@ CONVERTERS: dict[str, Callable[[Any, Any], Any]] = {
     "NonMaxSuppression": partial(
         _made, lambda given: NonMaxSuppression(given.get("center_point_box", 0))
     ),
+    "Range": partial(_made, lambda given: Range()),
     "ScatterND": _scatter_nd,
+    "Shape": partial(_made, lambda given: Shape(given.get("start", 0), given.get("end"))),
     "Slice": partial(_made, lambda given: Slice()),
 }
 for _name, _converter in CONVERTERS.items():
