@@ -55,6 +55,47 @@ def test_a_backend_answers_like_onnx_runtime(name: str, workers: int, threads: i
         assert few[0].shape == (3,)
 
 
+@pytest.mark.parametrize("name", sorted(NEEDS))
+@pytest.mark.parametrize("batch", [1, 4])
+def test_batches_of_one_size_and_a_shorter_one_have_the_same_answers(name: str, batch: int) -> None:
+    (free,) = create(name).open(graph(), OUTPUTS, 1, 1)
+    for fixed in create(name).open_fixed(graph(), OUTPUTS, 2, 1, batch):
+        for count in (batch, 1, batch):
+            some = {"input_tensor:0": samples()[:count]}
+            wanted = [np.array(array) for array in free.predict(some)]
+            labels, scores = fixed.predict(some)
+            np.testing.assert_array_equal(labels, wanted[0])
+            np.testing.assert_allclose(scores, wanted[1], atol=1e-5)
+
+
+def test_a_model_whose_rows_are_not_its_samples_keeps_its_free_shape(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    from onnx import TensorProto, helper, save
+
+    names = [("x", TensorProto.FLOAT, ["N", 2]), ("y", TensorProto.FLOAT, ["M"])]
+    tensors = [helper.make_tensor_value_info(*one) for one in names]
+    shape = helper.make_tensor("shape", TensorProto.INT64, [1], [-1])
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    path = tmp_path / "flat.onnx"
+    save(
+        helper.make_model(
+            helper.make_graph([node], "flat", *([t] for t in tensors), [shape]),
+            opset_imports=[helper.make_opsetid("", 17)],
+            ir_version=8,
+        ),
+        path,
+    )
+    flat = graph(
+        path=str(path),
+        inputs=[{"name": "x", "dtype": "float32", "shape": [2]}],
+        outputs=[{"name": "y", "dtype": "float32", "shape": []}],
+    )
+    (predictor,) = create("openvino").open_fixed(flat, ("y",), 1, 1, 4)
+    for count in (4, 3):
+        (found,) = predictor.predict({"x": np.ones((count, 2), np.float32)})
+        assert found.shape == (2 * count,)
+
+
 @pytest.mark.parametrize("name", ["openvino", "pytorch"])
 def test_bfloat16_keeps_the_labels(name: str) -> None:
     if name == "openvino" and "BF16" not in openvino_abilities():

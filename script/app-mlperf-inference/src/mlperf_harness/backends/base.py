@@ -68,6 +68,20 @@ class Backend(ABC):
         specification says, or would not run on the asked device.
         """
 
+    def open_fixed(
+        self,
+        graph: GraphSpec,
+        outputs: Sequence[str],
+        workers: int,
+        threads: int,
+        batch: int,
+    ) -> Sequence[Predictor]:
+        """Like ``open``, for batches of ``batch`` samples and now and then a shorter one.
+
+        For a runtime that computes faster when it knows the shape beforehand.
+        """
+        return self.open(graph, outputs, workers, threads)
+
     @abstractmethod
     def versions(self) -> dict[str, str]:
         """Versions of the libraries, drivers and servers that do the work, by name."""

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openvino
 from openvino import properties
 
@@ -65,6 +66,24 @@ class OpenVinoPredictor(Predictor):
         return found
 
 
+class FilledUp(Predictor):
+    """Batches of one size for a model that takes no other: a shorter one is filled up."""
+
+    def __init__(self, predictor: Predictor, batch: int) -> None:
+        self._predictor = predictor
+        self._batch = batch
+        self.length_step = predictor.length_step
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``."""
+        count = len(next(iter(feeds.values())))
+        if count == self._batch:
+            return self._predictor.predict(feeds)
+        rows = np.minimum(np.arange(self._batch), count - 1)
+        full = {name: array[rows] for name, array in feeds.items()}
+        return [array[:count] for array in self._predictor.predict(full)]
+
+
 class OpenVino(Backend):
     """The ``openvino`` backend."""
 
@@ -91,6 +110,22 @@ class OpenVino(Backend):
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
         """See ``base.Backend``. Workers with one thread share one model with a stream for each."""
+        return self._open(graph, outputs, workers, threads, None)
+
+    def open_fixed(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int, batch: int
+    ) -> Sequence[Predictor]:
+        """See ``base.Backend``. What depends on the shape is decided while it is compiled."""
+        return self._open(graph, outputs, workers, threads, batch)
+
+    def _open(
+        self,
+        graph: GraphSpec,
+        outputs: Sequence[str],
+        workers: int,
+        threads: int,
+        batch: int | None,
+    ) -> Sequence[Predictor]:
         file = str(Path(graph.path).resolve())
         before = footprint.mapped([file])
         model = self._read(graph.path)
@@ -100,6 +135,7 @@ class OpenVino(Backend):
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(model.inputs))
         check_signature("output", wanted, _tensors(model.outputs))
+        fixed = batch if batch and _fix(model, batch) else None
         shared = threads == 1
         streams = workers if shared else 1
         with weights.sparing():
@@ -108,10 +144,11 @@ class OpenVino(Backend):
                 for _ in range(1 if shared else workers)
             ]
         step = INTEGER_STEP if self._integers else Predictor.length_step
-        return [
+        found: list[Predictor] = [
             OpenVinoPredictor(models[n % len(models)], outputs, weights, step)
             for n in range(workers)
         ]
+        return [FilledUp(one, fixed) for one in found] if fixed else found
 
     def _read(self, path: str) -> Any:
         """The model with mapped weights; the whole file where that cannot be done."""
@@ -153,6 +190,28 @@ def _inside(folder: Path) -> Iterator[None]:
     finally:
         os.fchdir(before)
         os.close(before)
+
+
+def _fix(model: Any, batch: int) -> bool:
+    """Set the batch size in a model all of whose other sizes are known; whether that went."""
+    before = {port: port.get_partial_shape() for port in model.inputs}
+    if any(size.is_dynamic for shape in before.values() for size in list(shape)[1:]):
+        return False
+    wanted = {
+        port: openvino.PartialShape([batch, *list(shape)[1:]]) for port, shape in before.items()
+    }
+    with contextlib.suppress(RuntimeError):
+        model.reshape(wanted)
+        if all(_first_size(port) == batch for port in model.outputs):
+            return True
+    model.reshape(before)
+    return False
+
+
+def _first_size(port: Any) -> int | None:
+    """How many rows come out of a port; None where that is not known beforehand."""
+    shape = list(port.get_partial_shape())
+    return shape[0].get_length() if shape and shape[0].is_static else None
 
 
 def _largest(model: Any) -> Any:

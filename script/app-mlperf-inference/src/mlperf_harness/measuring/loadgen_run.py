@@ -68,7 +68,7 @@ def execute(run: RunSettings) -> Outcome:
     failures = Failures()
     team = [
         Worker(solver, Completer(mlperf_loadgen, shape.batch, benchmark.result), failures)
-        for solver in solvers(backend, run.model, benchmark, shape)
+        for solver in solvers(backend, run.model, benchmark, shape, not run.scenario.online)
     ]
     settings = _test_settings(run, benchmark)
     pipeline = _pipeline(run, benchmark, team)

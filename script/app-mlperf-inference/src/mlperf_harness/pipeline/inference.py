@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..backends import footprint
-from ..backends.base import Backend
+from ..backends.base import Backend, Predictor
 from ..benchmarks.base import Benchmark, Solver
-from ..settings import ModelSpec, Shape
+from ..settings import GraphSpec, ModelSpec, Shape
 
 
-def solvers(backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Shape) -> list[Solver]:
+def solvers(
+    backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Shape, fixed: bool = False
+) -> list[Solver]:
     """One solver for each worker of ``shape``; every graph of the model is opened for each.
 
+    ``fixed`` says that nearly all batches will be as large as that of ``shape``.
     Raises HarnessError when a graph cannot be opened or has another signature.
     """
-    opened = {
-        graph.name: backend.open(graph, benchmark.outputs[graph.name], shape.workers, shape.threads)
-        for graph in model.graphs()
-    }
+    layout = (shape.workers, shape.threads)
+
+    def opened_graph(graph: GraphSpec) -> Sequence[Predictor]:
+        outputs = benchmark.outputs[graph.name]
+        if fixed:
+            return backend.open_fixed(graph, outputs, *layout, shape.batch)
+        return backend.open(graph, outputs, *layout)
+
+    opened = {graph.name: opened_graph(graph) for graph in model.graphs()}
     footprint.settle(model.graphs())
     return [
         benchmark.solver({name: team[n] for name, team in opened.items()}, shape.batch)
