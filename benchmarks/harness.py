@@ -11,6 +11,7 @@ implementation in a checkout of mlcommons/inference runs ResNet-50 on the same m
     python benchmarks/harness.py --server                    the highest Server rate too
     python benchmarks/harness.py --paths                     every backend and precision here
     python benchmarks/harness.py --paths onnxruntime:float32 openvino:int8
+    python benchmarks/harness.py --peer benchmark_app        beside the runtime's own best tool
 
 Models and samples are made by this project's own scripts through ``cm``. ``make bench ARGS=...``
 makes the environment; a Python that has the packages of the ``test`` extra does as well. A busy
@@ -36,8 +37,9 @@ from pathlib import Path
 from typing import Any
 
 # It makes the package of the harness importable, so it comes first.
-from plain_loop import HARNESS, Case, measure_bare, roofline_shape  # isort: skip
+from plain_loop import HARNESS, Case, batches_of, measure_bare, roofline_shape  # isort: skip
 
+import benchmark_app
 import mlperf_catalog as catalog
 import numpy as np
 import queue_limit
@@ -51,7 +53,9 @@ from mlperf_harness.measuring import detail_log, memory
 from mlperf_harness.session import find
 from mlperf_harness.settings import PERFORMANCE, ModelSpec, Overrides, RunSettings, Shape, Targets
 from mlperf_harness.tuning import targets
+from mlperf_harness.tuning.layout_probe import batch_sizes
 from mlperf_harness.tuning.profile import SpeedProfile
+from table_row import Row
 
 # The figures to reach; see --check.
 OFFLINE_SHARE = 0.97
@@ -255,35 +259,6 @@ def highest_server_rate(case: Case, found: SpeedProfile) -> search.Found:
 # ---------------------------------------------------------------- the table
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table.
-
-    ``ratio`` is that of the two figures beside it; None where this machine cannot measure it.
-    """
-
-    name: str
-    ours: str
-    against: str
-    ratio: float | None
-    limit: float
-    higher_is_better: bool
-
-    @property
-    def good(self) -> bool:
-        """Whether the limit is kept; what cannot be measured breaks none."""
-        if self.ratio is None:
-            return True
-        return self.ratio >= self.limit if self.higher_is_better else self.ratio <= self.limit
-
-    @property
-    def verdict(self) -> str:
-        """Ratio, limit and what they say."""
-        if self.ratio is None:
-            return f"{'':17}  not measurable here"
-        return f"{self.ratio:9.3f}{self.limit:8.2f}  {'PASS' if self.good else 'FAIL'}"
-
-
 Turn = tuple[Ours, float]
 
 
@@ -377,6 +352,39 @@ def reference_row(case: Case, checkout: Path, ours: Ours, repeat: int, seconds: 
     return Row("Offline, reference", *texts, ours.value / theirs, 1.0, higher_is_better=True)
 
 
+def peer_rows(case: Case, repeat: int, seconds: float) -> Iterator[Row]:
+    """Our Offline throughput as a share of the best that ``benchmark_app`` finds, turn by turn."""
+    tuned = calibrated(case)
+    with tempfile.TemporaryDirectory() as folder:
+        peer = benchmark_app.Peer(Path(case.model.path), case.precision, Path(folder))
+        try:
+            way = best_way(case, peer, min(seconds, 4.0))
+            aim = Targets(qps=tuned.offline.samples_per_s)
+            turns = [
+                (
+                    measure_ours(case, OFFLINE, tuned.offline.shape, aim, seconds),
+                    peer.rate(way, seconds),
+                )
+                for _ in range(repeat)
+            ]
+        except benchmark_app.NotRunnableError as problem:
+            sys.exit(f"benchmark_app does not run here: {problem}")
+    ours, theirs = middle(turns)
+    texts = (f"{ours.value:.4g}/s {text_of(tuned.offline.shape)}", f"{theirs:.4g}/s {way.label}")
+    yield Row("Offline", *texts, ours.value / theirs, OFFLINE_SHARE, higher_is_better=True)
+
+
+def best_way(case: Case, peer: benchmark_app.Peer, seconds: float) -> benchmark_app.Way:
+    """The fastest of its batch sizes and options on the samples of the case."""
+    benchmark = benchmarks.create(case.benchmark, Path(case.dataset), case.model)
+    benchmark.load(range(case.samples))
+    ways: list[tuple[float, benchmark_app.Way]] = []
+    for size in batch_sizes(Overrides(batch_size=min(32, case.samples)), 32):
+        feeds = batches_of(benchmark, case.model, case.samples, size)
+        ways += [(peer.rate(way, seconds), way) for way in peer.prepare(feeds, size)]
+    return max(ways, key=lambda pair: pair[0])[1]
+
+
 def null_rows(repeat: int) -> Iterator[Row]:
     """The whole pipeline with a model that computes nothing, on samples that cost no copying.
 
@@ -438,6 +446,9 @@ def text_of(shape: Shape) -> str:
 
 def rows(case: Case, args: argparse.Namespace) -> Iterator[Row]:
     """Everything that was asked for, each row when it is measured."""
+    if args.peer:
+        yield from peer_rows(case, args.repeat, args.seconds)
+        return
     tuned = calibrated(case)
     first, run = offline_row(case, tuned, args.repeat, args.seconds)
     yield first
@@ -552,9 +563,16 @@ def main() -> int:
     )
     parser.add_argument("--server", action="store_true", help="search the highest Server rate too")
     parser.add_argument("--reference", help="a checkout of mlcommons/inference (resnet50 only)")
+    parser.add_argument(
+        "--peer",
+        choices=["benchmark_app"],
+        help="Offline beside the best of OpenVINO's own program, and nothing else",
+    )
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--check", action="store_true", help="fail when a limit is not kept")
     args = parser.parse_args()
+    if args.peer:
+        args.backend = "openvino"
     case = case_of(args)
     print(f"{case.model.name} on {host.usable_cores()} cores, {platform.machine()}", end=", ")
     print(f"load before: {', '.join(f'{one:.2f}' for one in os.getloadavg())}", flush=True)
