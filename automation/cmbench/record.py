@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,26 @@ from cmbench.errors import Error
 FORMAT = 1
 
 
+NAMED = "CMBENCH_RUN"
+"""The variable by which whoever starts a run chooses its id, to find the run again."""
+
+RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+
+
+def new_run_id() -> str:
+    """An id that no other run has; ids sort by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
+
+
 def new_run_directory(root: str) -> str:
-    """A fresh private directory for one run; its name sorts by time."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    path = os.path.join(root, "runs", f"{stamp}-{os.urandom(3).hex()}")
+    """A private directory for one run, of the id that ``NAMED`` holds, if nothing ran under it."""
+    # It names one run, and not those that the run's own programs start.
+    named = os.environ.pop(NAMED, "")
+    path = os.path.join(root, "runs", named)
+    if RUN_ID.fullmatch(named) and not os.path.exists(os.path.join(path, "log.txt")):
+        os.makedirs(path, exist_ok=True)
+        return path
+    path = os.path.join(root, "runs", new_run_id())
     os.makedirs(path)
     return path
 

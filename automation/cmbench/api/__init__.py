@@ -34,12 +34,14 @@ __all__ = [
     "Planned",
     "Ran",
     "RunRequest",
+    "SeenStep",
     "Step",
     "Workspace",
     "diff",
     "explain",
     "find",
     "log",
+    "one_run",
     "plan",
     "recall",
     "record",
@@ -48,11 +50,12 @@ __all__ = [
     "run",
     "runs",
     "show",
+    "steps",
 ]
 
 _PLACES = {
     "api.events": ("Event", "OnEvent", "Step"),
-    "api.history": ("KnownRun", "runs"),
+    "api.history": ("KnownRun", "SeenStep", "one_run", "runs", "steps"),
     "api.planning": ("Explanation", "Planned", "explain", "plan"),
     "api.repeating": ("diff", "log", "recall", "record", "replay"),
     "api.running": ("Ran", "run"),

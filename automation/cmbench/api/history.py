@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import calendar
+import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from cmbench.errors import Error
-from cmbench.record import load_record
+from cmbench.record import RUN_ID, load_record
+from cmbench.run.recorder import EVENTS
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
 
@@ -19,7 +22,7 @@ class KnownRun:
     """A run: its id, its folder, ``running``, ``done``, ``failed`` or ``killed``.
 
     ``started`` is in seconds since the epoch, ``seconds`` how long it took, once it has ended.
-    ``command`` is empty where it was killed before it could tell.
+    ``command`` is empty and ``pid`` 0 where it was killed before it could tell.
     """
 
     id: str
@@ -29,6 +32,24 @@ class KnownRun:
     seconds: float = 0.0
     command: tuple[str, ...] = ()
     error: str = ""
+    pid: int = 0
+
+
+@immutable(frozen=True, slots=True, eq=True, repr=True)
+class SeenStep:
+    """A step of a run as its events tell: ``status`` is empty while it runs.
+
+    ``started`` is in seconds since the epoch; ``number`` counts the steps in the order in which
+    they started, and ``caller`` is that of the one it was started for, -1 for none.
+    """
+
+    number: int
+    caller: int
+    chain: tuple[str, ...]
+    started: float
+    status: str = ""
+    seconds: float = 0.0
+    version: str = ""
 
 
 def runs(workspace: Workspace, limit: int = 50) -> list[KnownRun]:
@@ -36,20 +57,25 @@ def runs(workspace: Workspace, limit: int = 50) -> list[KnownRun]:
     place = os.path.join(workspace.root, "runs")
     names: list[str] = []
     with suppress(OSError):
-        names = sorted(os.listdir(place), reverse=True)[:limit]
+        names = sorted(filter(RUN_ID.fullmatch, os.listdir(place)), reverse=True)[:limit]
     alive = set(workspace.store.living())
-    return [known(os.path.join(place, name), alive) for name in names]
+    return [_known(os.path.join(place, name), alive) for name in names]
 
 
-def known(folder: str, alive: Sequence[str] | set[str]) -> KnownRun:
-    """What is known of the run in ``folder``; ``alive`` are the marks of runs that go on."""
+def one_run(workspace: Workspace, run: str) -> KnownRun:
+    """The run with this id; raises ``entry-not-found``."""
+    folder = os.path.join(workspace.root, "runs", run)
+    if not RUN_ID.fullmatch(run) or not os.path.isdir(folder):
+        raise Error("entry-not-found", f"there is no run {run}", hint="see them: cm log script")
+    return _known(folder, set(workspace.store.living()))
+
+
+def _known(folder: str, alive: Collection[str]) -> KnownRun:
     name = os.path.basename(folder)
-    record = os.path.join(folder, "record.json")
     try:
-        data = load_record(record)
+        data = load_record(os.path.join(folder, "record.json"))
     except (Error, OSError):
-        status = "running" if f"0-{name}.json" in alive else "killed"
-        return KnownRun(name, folder, status, _begun(name))
+        return _without_record(folder, f"0-{name}.json" in alive)
     error = data.get("error") or {}
     return KnownRun(
         name,
@@ -62,9 +88,54 @@ def known(folder: str, alive: Sequence[str] | set[str]) -> KnownRun:
     )
 
 
+def _without_record(folder: str, alive: bool) -> KnownRun:
+    name = os.path.basename(folder)
+    head: Mapping[str, Any] = next(_events(folder), {})
+    return KnownRun(
+        name,
+        folder,
+        "running" if alive else "killed",
+        float(head.get("started", _begun(name))),
+        command=tuple(map(str, head.get("command", ()))),
+        pid=int(head.get("pid", 0)),
+    )
+
+
+def steps(run: KnownRun) -> list[SeenStep]:
+    """The steps of a run that have started, in that order; none of runs before there were events.
+
+    Two steps of one chain are told apart by their order: the one that started last ends first.
+    """
+    found: list[SeenStep] = []
+    running: dict[tuple[str, ...], list[int]] = {}
+    for event in _events(run.folder):
+        chain = tuple(map(str, event.get("chain", ())))
+        same = running.setdefault(chain, [])
+        if "at" in event:
+            caller = (running.get(chain[:-1]) or [-1])[-1]
+            same.append(len(found))
+            found.append(SeenStep(len(found), caller, chain, float(event["at"])))
+        elif same and "status" in event:
+            last = same.pop()
+            found[last] = _ended(found[last], event)
+    return found
+
+
+def _ended(step: SeenStep, event: Mapping[str, Any]) -> SeenStep:
+    told = str(event["status"]), float(event.get("seconds", 0.0)), str(event.get("version", ""))
+    return SeenStep(step.number, step.caller, step.chain, step.started, *told)
+
+
+def _events(folder: str) -> Iterator[dict[str, Any]]:
+    """The whole lines of the file of events; one that is half written is left out."""
+    with suppress(OSError), open(os.path.join(folder, EVENTS), encoding="utf-8") as stream:
+        for line in stream:
+            with suppress(ValueError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
+
+
 def _begun(name: str) -> float:
     """When a run began, by its id."""
-    try:
-        return float(calendar.timegm(time.strptime(name[:15], "%Y%m%d-%H%M%S")))
-    except ValueError:
-        return 0.0
+    return float(calendar.timegm(time.strptime(name[:15], "%Y%m%d-%H%M%S")))

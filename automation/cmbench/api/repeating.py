@@ -129,6 +129,11 @@ def log(
     return LogLines(path, lines)
 
 
+def is_trouble(line: str) -> bool:
+    """Whether a line of a log looks like trouble: an error, a warning, something missing."""
+    return _TROUBLE.search(line) is not None
+
+
 def _refuse_unknown_step(path: str, step: str) -> None:
     with open(path, encoding="utf-8", errors="replace") as stream:
         chains = [chain for chain, _ in _by_step(text.rstrip("\n") for text in stream)]
@@ -169,7 +174,7 @@ def _chosen(path: str, step: str, only_trouble: bool) -> Iterator[str]:
             continue
         if not only_trouble:
             yield line
-        elif _TROUBLE.search(line):
+        elif is_trouble(line):
             if chain != told:
                 yield f"== {' > '.join(chain)}"
             told = chain

@@ -17,6 +17,9 @@ from cmbench.record import FORMAT, host_facts, revision
 from cmbench.run.log import RunLog
 from cmbench.run.step import StepEnd
 
+EVENTS = "steps.jsonl"
+"""A line when a run begins, when a step starts and when it ends: see ``cmbench.api.history``."""
+
 
 class Recorder:
     """A reporter that keeps what it is told; ``write`` puts the record beside the log."""
@@ -40,6 +43,9 @@ class Recorder:
         self._directory = os.getcwd()
         self._words = [secrets.word(word) for word in command]
         self._steps: list[dict[str, Any]] = []
+        # The record is there at the end. This file tells of a run that goes on, or was killed.
+        self._events = RunLog(os.path.join(directory, EVENTS), secrets) if log else None
+        self._tell(pid=os.getpid(), command=self._words, started=self._started)
         self._open: list[dict[str, Any]] = []
 
     @property
@@ -59,6 +65,7 @@ class Recorder:
 
     def started(self, frame: Frame, depth: int) -> None:
         """Write a heading into the log."""
+        self._tell(chain=frame.chain(), at=round(time.time(), 3))
         self._write(f"== {' > '.join(frame.chain())}")
 
     def left(self, frame: Frame) -> None:
@@ -85,6 +92,12 @@ class Recorder:
                 **({"error": end.error} if end.error else {}),
             }
         )
+        self._tell(
+            chain=frame.chain(),
+            status=end.status,
+            seconds=round(end.seconds, 3),
+            version=outcome.version if outcome else "",
+        )
         self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
 
     def progress(self, data: Mapping[str, Any]) -> None:
@@ -106,6 +119,10 @@ class Recorder:
 
     def end(self) -> None:
         """Nothing to tidy."""
+
+    def _tell(self, **event: Any) -> None:
+        if self._events is not None:
+            self._events.line(json.dumps(event))
 
     def _write(self, text: str) -> None:
         if self._log is not None:
@@ -130,6 +147,8 @@ class Recorder:
             ],
             "steps": self._steps,
         }
+        if self._events is not None:
+            self._events.close()
         draft = self.path + ".new"
         with suppress(OSError):
             with open(draft, "w", encoding="utf-8") as stream:

@@ -155,14 +155,15 @@ def with_arguments(request: Request, words: tuple[str, ...], script: Script) -> 
     return replace(request, arguments=words, skip_cache=True)
 
 
-_SWITCHES = frozenset(
+SWITCHES = frozenset(
     ["quiet", "verbose", "silent", "debug", "offline", "no_prefetch", "json", "new", "renew"]
     + ["skip_cache", "force_cache", "why", "dot", "mermaid"]
 )
+"""Flags of every script that are on or off, and mean "on" where they stand without a value."""
 
 
 def _check_switches(flags: Mapping[str, Any]) -> None:
-    for name in _SWITCHES:
+    for name in SWITCHES:
         value = str(flags.get(name, "")).lower()
         if value not in _BOOLEANS:
             raise Error(
@@ -173,7 +174,7 @@ def _check_switches(flags: Mapping[str, Any]) -> None:
 
 
 def _switched_on(flags: Mapping[str, Any]) -> set[str]:
-    return {name for name in _SWITCHES.intersection(flags) if is_true(flags[name])}
+    return {name for name in SWITCHES.intersection(flags) if is_true(flags[name])}
 
 
 def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
