@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cmbench.errors import Error
+from cmbench.lib.text_files import size_text
 from cmbench_gui.site import site_of
 from cmbench_results.shared import importable
 
@@ -78,6 +79,7 @@ def environment() -> jinja2.Environment:
     made.filters["data"] = _data
     made.filters["iso"] = _iso
     made.filters["took"] = took
+    made.filters["size"] = size_text
     return made
 
 

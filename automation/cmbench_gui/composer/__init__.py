@@ -9,4 +9,11 @@ def routes() -> list[BaseRoute]:
     """The pages of this part."""
     from cmbench_gui.composer import views
 
-    return [Route("/", views.scripts)]
+    return [
+        Route("/", views.scripts),
+        Route("/explain", views.explain),
+        Route("/script/{name}", views.form),
+        Route("/script/{name}/command", views.command),
+        Route("/script/{name}/plan", views.plan),
+        Route("/script/{name}/check", views.check),
+    ]

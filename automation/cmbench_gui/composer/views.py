@@ -1,21 +1,180 @@
-"""The pages of the composer."""
+"""The pages of the composer: all scripts, the form of one, and what a pasted command says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from cmbench import api
 from cmbench.errors import Error
+from cmbench.format.model import Script
+from cmbench.session.workspace import Workspace
+from cmbench_gui import command as commands
+from cmbench_gui.command import Choice
+from cmbench_gui.composer.fields import Field, form_of, unmatched
+from cmbench_gui.composer.known import known_of
+from cmbench_gui.composer.planner import Planner
 from cmbench_gui.pages import page
-from cmbench_gui.site import site_of
+from cmbench_gui.site import Site, site_of
+
+MOST_QUERY = 8000
+"""A link that is longer is none that a form has made."""
 
 
 def scripts(request: Request) -> Response:
-    """All scripts, or those that ``?words=`` fits."""
+    """All scripts, or those that ``?words=`` fits; a command among the words is explained."""
     words = request.query_params.get("words", "").strip()
+    if words.startswith(("cm ", "cmr ", "$ cm ")):
+        return RedirectResponse("/explain?" + urlencode({"command": words}), 303)
     try:
         found = api.find(site_of(request).workspace(), tags=words.replace(" ", ","), words=words)
     except Error:
         found = []
-    return page(request, "composer/scripts.html", words=words, found=found)
+    ready = [] if words else [script for script in found if script.alias in READY]
+    return page(request, "composer/scripts.html", words=words, found=found, ready=ready)
+
+
+READY = {
+    "run-mlperf-inference-app": ("tags=_tiny", "The tiny benchmark: the whole flow in two minutes"),
+}
+"""Choices to begin with."""
+
+
+def form(request: Request) -> Response:
+    """The form of one script, with the choices of the link."""
+    workspace, script, choice = _chosen(request)
+    shown = _shown(script, choice, workspace)
+    parts = form_of(script, choice)
+    return page(
+        request,
+        "composer/form.html",
+        script=script,
+        parts=parts,
+        choice=choice,
+        query=urlencode(choice.query()),
+        **shown,
+    )
+
+
+def command(request: Request) -> Response:
+    """The command of a choice in all its forms, and what is wrong with it, as JSON."""
+    workspace, script, choice = _chosen(request)
+    link = f"/script/{script.alias}"
+    query = urlencode(choice.query())
+    problems = {
+        field.name: field.problem for part in form_of(script, choice) for field in part.fields
+    }
+    shown = _shown(script, choice, workspace)
+    return JSONResponse(
+        {
+            **shown,
+            "link": f"{link}?{query}" if query else link,
+            "query": query,
+            "problems": problems,
+        }
+    )
+
+
+def _shown(script: Script, choice: Choice, workspace: Workspace) -> dict[str, Any]:
+    words = commands.words_of(choice, script, workspace)
+    forms = {name: made(words) for name, made in commands.FORMS.items()}
+    return {"forms": forms, "unknown": unmatched(script, choice)}
+
+
+def plan(request: Request) -> Response:
+    """The plan of a choice as a part of a page."""
+    workspace, script, choice = _chosen(request)
+    site, planner = site_of(request), _planner(request)
+    known = known_of(site, script, choice, commands.words_of(choice, script, workspace))
+    try:
+        made = planner.plan(_asked(choice, script, workspace))
+    except Error as error:
+        return page(request, "composer/plan.html", error=error, plan=None, known=known)
+    return page(request, "composer/plan.html", error=None, plan=made, known=known)
+
+
+def check(request: Request) -> Response:
+    """Which values of the field ``field`` cannot be combined with the rest, and why, as JSON.
+
+    A value is blamed for what the planner says of it and not of the choice as it is. Raises
+    ``bad-value`` for a field that the form does not have.
+    """
+    workspace, script, choice = _chosen(request)
+    label = request.query_params.get("field", "")
+    fields = [f for part in form_of(script, choice) for f in part.fields]
+    found = next((f for f in fields if f.label == label and f.asked), None)
+    if found is None:
+        raise Error("bad-value", f"the form has no field {label} to look at")
+    planner = _planner(request)
+    before = _refusal(planner, _asked(choice, script, workspace))
+    refused = {}
+    for value in found.options:
+        if value != found.value:
+            other = _with(choice, found, value)
+            reason = _refusal(planner, _asked(other, script, workspace))
+            if reason and reason != before:
+                refused[value] = reason
+    return JSONResponse({"refused": refused, "now": before})
+
+
+def _refusal(planner: Planner, flags: Mapping[str, Any]) -> str:
+    """Why there is no plan for a call; empty where there is one."""
+    try:
+        planner.plan(flags)
+    except Error as error:
+        return error.message
+    return ""
+
+
+def _with(choice: Choice, field: Field, value: str) -> Choice:
+    """The choice with another value of one field."""
+    if field.name != "tags":
+        return Choice(choice.script, choice.variations, {**choice.flags, field.name: value})
+    others = {option.removeprefix("_") for option in field.options}
+    kept = tuple(each for each in choice.variations if each not in others)
+    return Choice(choice.script, (*kept, value.removeprefix("_")), choice.flags)
+
+
+def _asked(choice: Choice, script: Script, workspace: Workspace) -> dict[str, Any]:
+    return commands.nested(commands.words_of(choice, script, workspace))
+
+
+def _chosen(request: Request) -> tuple[Workspace, Script, Choice]:
+    """The script and the choice that an address names; raises ``script-not-found``."""
+    if len(request.url.query) > MOST_QUERY:
+        raise Error("bad-value", "the link is too long to be one of a form")
+    workspace = site_of(request).workspace()
+    script = api.show(workspace, name=request.path_params["name"])
+    given = [(k, v) for k, v in request.query_params.multi_items() if k != "field"]
+    return workspace, script, commands.choice_of(script, given)
+
+
+def _planner(request: Request) -> Planner:
+    """The planner of this server, made when it is first asked for."""
+    state = request.app.state
+    if not hasattr(state, "planner"):
+        site: Site = state.site
+        state.planner = Planner(site.home, site.repositories, site.folder)
+    found: Planner = state.planner
+    return found
+
+
+def explain(request: Request) -> Response:
+    """What a pasted command says, word by word, and the way into its form."""
+    text = request.query_params.get("command", "")
+    if not text.strip():
+        return page(request, "composer/explain.html", text="", parsed=None, error=None, link="")
+    try:
+        parsed = commands.parse(text, site_of(request).workspace())
+    except Error as error:
+        return page(
+            request, "composer/explain.html", 400, text=text, parsed=None, error=error, link=""
+        )
+    choice = parsed.choice
+    query = urlencode(choice.query())
+    link = f"/script/{choice.script}" + (f"?{query}" if query else "")
+    return page(request, "composer/explain.html", text=text, parsed=parsed, error=None, link=link)

@@ -1,0 +1,321 @@
+"""A command as data: from a form's fields to words, to the forms that people copy, and back.
+
+A ``Choice`` is what a form holds and what the query of a link holds: a script, its variations, and
+flags by the names that they have on a command line (``env.KEY`` for one in a group). All of the
+others are made from it, and ``parse`` makes it again of the command.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.format.model import InputSpec, Script, Tags, Variation
+from cmbench.index.select import parse_tags, short_tags
+from cmbench.session.request import FLAGS, SWITCHES, check_input, flags_of, tags_of
+from cmbench.session.workspace import Workspace
+
+VERBS = {"run": "runs it", "docker": "runs it in a container", "plan": "shows what a run would do"}
+GROUPS = {
+    "env": "sets this key of the env",
+    "const": "sets this key, and nothing overrides it",
+    "state": "sets this key of the state",
+    "adr": "changes the dependencies of this name, at any depth",
+    "ad": "changes its own dependencies of this name",
+}
+NOT_SET = ("tags", "out", "json", "help", "save_to_json", "explain", "why", "dot", "mermaid")
+"""Flags of every script that are not for a form: they say what is printed where."""
+
+_NAME = re.compile(r"[A-Za-z][\w-]*(\.[^\s=.]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A script with what was chosen: ``flags`` in their order, without those that are empty."""
+
+    script: str
+    variations: tuple[str, ...] = ()
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+    def query(self) -> list[tuple[str, str]]:
+        """The link's query: all that is needed to make the choice again."""
+        variations = [("tags", ",".join(f"_{v}" for v in self.variations))]
+        return [*(variations if self.variations else []), *self.flags.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One word of a command: what it is for, and what is wrong with it, if anything."""
+
+    word: str
+    meaning: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A command that was pasted: its verb, what it chooses, and each word explained."""
+
+    verb: str
+    choice: Choice
+    words: tuple[Explained, ...]
+
+
+def choice_of(script: Script, given: Iterable[tuple[str, str]]) -> Choice:
+    """The choice that fields of a form, or the query of a link, make of ``script``.
+
+    ``tags`` holds variations, once or several times; ``_NAME`` the value of a dynamic one; ``more``
+    further flags, one a line. Raises ``bad-value`` for what can be no flag.
+    """
+    pairs = [(name, value.strip()) for name, value in given]
+    variations = [word for name, value in pairs if name == "tags" for word in value.split(",")]
+    variations += [f"{name}.{value}" for name, value in pairs if name.startswith("_") and value]
+    # A field left empty says nothing; an empty key of a group empties it.
+    flags = {_as_typed(k): v for k, v in pairs if _is_flag(k) and (v or "." in k)}
+    for name, value in pairs:
+        if name == "more":
+            flags.update(_more(value))
+    plain = [word.strip().removeprefix("_") for word in variations]
+    return Choice(script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
+
+
+def _is_flag(name: str) -> bool:
+    if name in ("tags", "more", "token") or name.startswith("_"):
+        return False
+    return bool(_NAME.fullmatch(name)) and not any(mark in name for mark in ",")
+
+
+def _as_typed(name: str) -> str:
+    """A flag's name as ``cm`` reads it: a dash in it, but for those in a group, is a low line."""
+    first, dot, rest = name.partition(".")
+    return first.replace("-", "_") + dot + rest
+
+
+def _more(text: str) -> Iterator[tuple[str, str]]:
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, equals, value = line.lstrip("-").partition("=")
+        full = _as_typed(name.strip())
+        if not _is_flag(full):
+            raise Error("bad-value", f"{line} is no flag", hint="write one a line: env.KEY=value")
+        yield full, value.strip() if equals else "yes"
+
+
+def words_of(choice: Choice, script: Script, workspace: Workspace, verb: str = "run") -> list[str]:
+    """The command as words; what a terminal hands to ``cm``, quotes away."""
+    index = workspace.index
+    tags = short_tags(script, index)
+    rows = index.find(parse_tags(tags))
+    unique = len({row.path for row in rows}) == 1
+    chosen = [f"_{v}" for v in choice.variations]
+    named = [] if unique else [script.alias]
+    tagged = ",".join([*(tags if unique else ()), *chosen])
+    flags = [_flag(name, value, script) for name, value in choice.flags.items()]
+    return ["cm", verb, "script", *named, *([f"--tags={tagged}"] if tagged else []), *flags]
+
+
+def _flag(name: str, value: str, script: Script) -> str:
+    bare = value == "yes" and name in SWITCHES and name not in script.inputs
+    return f"--{name}" if bare else f"--{name}={value}"
+
+
+def in_bash(words: Sequence[str]) -> str:
+    """The command for bash, zsh and sh, a flag a line."""
+    return _lines([_quoted(word) for word in words], " \\\n  ")
+
+
+def _lines(words: Sequence[str], joint: str) -> str:
+    first = next((at for at, word in enumerate(words) if "--" in word[:3]), len(words))
+    head = " ".join(words[: first + 1])
+    return joint.join([head, *words[first + 1 :]])
+
+
+def _quoted(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if equals and shlex.quote(name) == name:
+        return f"{name}={shlex.quote(value) if value else ''}"
+    return shlex.quote(word)
+
+
+def in_powershell(words: Sequence[str]) -> str:
+    """The command for PowerShell, where a comma outside quotes makes a list."""
+    plain = re.compile(r"[\w./:=-]+")
+    quoted = [w if plain.fullmatch(w) else "'" + w.replace("'", "''") + "'" for w in words]
+    return _lines(quoted, " `\n  ")
+
+
+def in_python(words: Sequence[str]) -> str:
+    """The same by the Python API."""
+    arguments = [
+        f"    {name}={value!r}," if name.isidentifier() else f"    **{{{name!r}: {value!r}}},"
+        for name, value in nested(words).items()
+    ]
+    return "\n".join(
+        [
+            "from cmbench import api",
+            "",
+            "workspace = api.Workspace.open()",
+            "request = api.request(",
+            "    workspace,",
+            *arguments,
+            ")",
+            "ran = api.run(request, on_event=print)",
+        ]
+    )
+
+
+def in_yaml(words: Sequence[str]) -> str:
+    """The flags as a file, and the command that reads it."""
+    import yaml
+
+    text: str = yaml.safe_dump(nested(words), sort_keys=False, allow_unicode=True, width=100)
+    return f"# cm {words[1]} script @run.yaml\n{text}"
+
+
+def nested(words: Sequence[str]) -> dict[str, Any]:
+    """Flags as ``cm`` makes them of words: those of a group in a dictionary."""
+    parsed = _cmind(words)
+    names = {"artifact": "name"} if "artifact" in parsed else {}
+    return {names.get(key, key): value for key, value in parsed.items()}
+
+
+def in_container(words: Sequence[str]) -> str:
+    """The same run in a container, for bash."""
+    return in_bash([words[0], "docker", *words[2:]])
+
+
+FORMS = {
+    "bash": in_bash,
+    "PowerShell": in_powershell,
+    "Python": in_python,
+    "YAML": in_yaml,
+    "container": in_container,
+}
+"""What a command can be copied as, and what makes it of its words."""
+
+
+def split(text: str) -> list[str]:
+    """The words of a pasted command; raises ``bad-value`` where it is none of ours."""
+    joined = re.sub(r"[ \t]*[\\`^][ \t]*\r?\n[ \t]*", " ", text.strip())
+    joined = re.sub(r"^\s*[$>]\s+", "", joined)
+    try:
+        words = shlex.split(joined)
+    except ValueError as problem:
+        raise Error(
+            "bad-value",
+            f"the command cannot be read: {problem}",
+            hint="a quotation mark has no partner, perhaps",
+        ) from None
+    if words[:1] == ["cmr"]:
+        words[:1] = ["cm", "run", "script"]
+    if words[:1] != ["cm"] or words[1:2] == [] or words[1] not in VERBS or words[2:3] != ["script"]:
+        raise Error(
+            "bad-value",
+            "this is no command that runs a script",
+            hint="it begins with: cm run script (or cm docker script, cm plan script)",
+        )
+    if any("\x00" in word or "\n" in word for word in words):
+        raise Error("bad-value", "a word of the command has a line break in it", hint="remove it")
+    return words
+
+
+def _cmind(words: Sequence[str]) -> dict[str, Any]:
+    """What ``cm`` itself makes of the words behind verb and thing."""
+    from cmind.cli import parse as parsed_by_cmind
+
+    for word in words[3:]:
+        if word.startswith("@") or word == "--":
+            hint = "write the flags of that file instead"
+            raise Error("bad-value", f"{word} is not read here", hint=hint)
+    try:
+        found: dict[str, Any] = parsed_by_cmind(list(words[1:]))["cm_input"]
+    except (TypeError, AttributeError):
+        hint = "write --env.KEY=value, and not --env=value beside it"
+        raise Error("bad-value", "a flag is both alone and a group", hint=hint) from None
+    return {k: v for k, v in found.items() if k not in ("action", "automation", "cmd")}
+
+
+def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
+    """What a pasted command chooses, and each of its words explained.
+
+    Raises ``bad-value``, ``script-not-found``, ``variation-not-found``.
+    """
+    from cmbench import api
+
+    words = split(text) if isinstance(text, str) else list(text)
+    given = _cmind(words)
+    tags, name = tags_of(given)
+    if not (tags.wanted or name):
+        raise Error("bad-value", "no script is named", hint="add --tags=TAGS")
+    script = api.show(workspace, Tags(tags.wanted, tags.unwanted), name)
+    flags = {k: v for k, v in _flat(flags_of(given)) if (v or "." in k) and k != "tags"}
+    explained = [Explained(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
+    explained += _of_names(tags, name, script)
+    explained += [_of_flag(key, value, script) for key, value in flags.items()]
+    return Parsed(words[1], Choice(script.alias, tags.variations, flags), tuple(explained))
+
+
+def _flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in flags.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        elif isinstance(value, bool):
+            yield before + name, "yes" if value else "no"
+        else:
+            yield before + name, ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _of_names(tags: Tags, name: str, script: Script) -> Iterator[Explained]:
+    for word in filter(None, (name, ",".join(tags.wanted))):
+        yield Explained(word, f"the script {script.alias}: {script.title}")
+    for variation in tags.variations:
+        yield _of_variation(variation, script)
+
+
+def _of_variation(name: str, script: Script) -> Explained:
+    known = variation_of(script, name)
+    if known is None:
+        hint = did_you_mean(name, script.variations) or "see its variations above"
+        return Explained(f"_{name}", "", f"{script.alias} has no variation _{name}; {hint}")
+    group = f"of the group {known.group}" if known.group else "a change to the script"
+    return Explained(f"_{name}", f"variation, {group}")
+
+
+def variation_of(script: Script, name: str) -> Variation | None:
+    """The variation that ``name`` chooses, which may be a dynamic one: ``batch_size.8``."""
+    return script.variations.get(name) or script.variations.get(f"{name.partition('.')[0]}.#")
+
+
+def _of_flag(name: str, value: str, script: Script) -> Explained:
+    word = _flag(name, value, script)
+    group, dot, rest = name.partition(".")
+    if dot:
+        meaning = GROUPS.get(group, "")
+        problem = "" if meaning else f"there is no group of flags --{group}"
+        return Explained(word, f"{meaning}: {rest}" if meaning else "", problem)
+    if name in script.inputs:
+        spec = script.inputs[name]
+        return Explained(word, meaning_of(spec), problem_of(spec, value, script))
+    if name in FLAGS:
+        return Explained(word, FLAGS[name])
+    if not script.dialect.inputs_bind:
+        return Explained(word, "an input that the script does not declare")
+    hint = did_you_mean(name, [*script.inputs, *FLAGS])
+    return Explained(word, "", f"{script.alias} knows no flag --{name}. {hint}".strip())
+
+
+def meaning_of(spec: InputSpec) -> str:
+    """What an input is for, with its unit."""
+    return f"{spec.description} (in {spec.unit})" if spec.unit else spec.description
+
+
+def problem_of(spec: InputSpec, value: str, script: Script) -> str:
+    """Why the script would refuse ``value``; empty where it takes it."""
+    try:
+        check_input(spec.name, value, script)
+    except Error as error:
+        return " ".join(filter(None, (error.message, error.hint)))
+    return ""

@@ -1,0 +1,192 @@
+"""The form of a script, from the data that ``--help`` shows: its variations, inputs and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cmbench.format.model import InputSpec, Script, Variation
+from cmbench.session.request import FLAGS, SWITCHES
+from cmbench_gui.command import Choice, meaning_of, problem_of
+
+FEW = 12
+"""A form with no more inputs shows all of them at once."""
+
+_OF_RUNS = ("quiet", "offline", "new", "skip_cache", "jobs", "name", "path")
+_OF_VERSIONS = ("version", "version_min", "version_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One control: its name in the query, what it is, and what it holds.
+
+    ``kind`` is ``select``, ``check`` (it holds one value or nothing), ``number``, ``text`` or
+    ``area``. ``options`` are values that can be chosen, ``empty`` what no choice means. ``asked``:
+    the planner may say which of its options cannot be combined with the rest.
+    """
+
+    name: str
+    label: str
+    kind: str
+    value: str = ""
+    help: str = ""
+    options: tuple[str, ...] = ()
+    empty: str = ""
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+    problem: str = ""
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Fields that stand together; one that is not ``shown`` opens on request, or if one is set."""
+
+    title: str
+    fields: tuple[Field, ...]
+    shown: bool = True
+    note: str = ""
+
+    @property
+    def set(self) -> int:
+        """How many of them hold something."""
+        return sum(bool(each.value) for each in self.fields)
+
+
+def form_of(script: Script, choice: Choice) -> list[Part]:
+    """The parts of the form, filled in with ``choice``."""
+    inputs = [_input(spec, choice, script) for spec in _distinct(script, choice)]
+    parts = [
+        *_inputs(inputs, script, tuple(_variations(script, choice))),
+        Part("How it runs", tuple(_flags(_OF_RUNS, script, choice)), shown=False),
+        Part("Versions", tuple(_flags(_OF_VERSIONS, script, choice)), shown=False),
+        _more(script, choice),
+    ]
+    return [part for part in parts if part.fields]
+
+
+def _inputs(
+    inputs: Sequence[Field], script: Script, variations: tuple[Field, ...]
+) -> Iterator[Part]:
+    """What is chosen from lists first, variations next, and the many others by their type."""
+    if len(inputs) <= FEW:
+        yield Part("Inputs", tuple(inputs))
+        yield Part("Variations", variations)
+        return
+    chosen = [each for each in inputs if each.asked]
+    yield Part("Choices", tuple(chosen))
+    yield Part("Variations", variations)
+    kinds = {name: spec.type for name, spec in script.inputs.items()}
+    for title, types in (
+        ("Numbers", ("int", "float")),
+        ("Files and folders", ("path",)),
+        ("Switches", ("bool",)),
+        ("Texts", ("str", "")),
+    ):
+        left = [each for each in inputs if each not in chosen and kinds[each.name] in types]
+        yield Part(title, tuple(left), shown=False)
+
+
+def _distinct(script: Script, choice: Choice) -> Iterator[InputSpec]:
+    """Each input once: of two names for one key the first, and those that are chosen.
+
+    ``cm`` makes a low line of a dash in a name: one with a dash cannot be given.
+    """
+    seen: set[str] = set()
+    for name, spec in script.inputs.items():
+        if "-" in name:
+            continue
+        new = not spec.env or spec.env not in seen
+        if new or name in choice.flags:
+            seen.add(spec.env)
+            yield spec
+
+
+def _input(spec: InputSpec, choice: Choice, script: Script) -> Field:
+    value = choice.flags.get(spec.name, "")
+    options = tuple(c for c in spec.choices if not c.endswith(".#"))
+    kind = "select" if options else "number" if spec.type in ("int", "float") else "text"
+    if spec.type == "bool":
+        kind, options = "select", ("yes", "no")
+    extra = (value,) if value and value not in options else ()
+    return Field(
+        spec.name,
+        spec.name.replace("_", " "),
+        kind,
+        value,
+        meaning_of(spec),
+        options=(*options, *extra) if options else (),
+        empty=f"{spec.default} (default)" if spec.default else "chosen for you" * bool(options),
+        unit=spec.unit,
+        low=spec.minimum,
+        high=spec.maximum,
+        whole=spec.type == "int",
+        problem=problem_of(spec, value, script) if value else "",
+        asked=bool(spec.choices),
+    )
+
+
+def _variations(script: Script, choice: Choice) -> Iterator[Field]:
+    """A select for each group, a box for each other one, a text for each that takes a value."""
+    groups: dict[str, list[Variation]] = {}
+    # One with a comma in its name is what several together mean: they are chosen one by one.
+    for variation in (v for v in script.variations.values() if "," not in v.name):
+        groups.setdefault(variation.group, []).append(variation)
+    for group, members in groups.items():
+        if group:
+            yield _group(group, members, choice)
+    for variation in groups.get("", []):
+        head, dynamic, _ = variation.name.partition(".#")
+        if dynamic:
+            yield from _dynamic(head, choice)
+        else:
+            value = f"_{variation.name}" if variation.name in choice.variations else ""
+            options = (f"_{variation.name}",)
+            yield Field("tags", f"_{variation.name}", "check", value, "", options, asked=True)
+
+
+def _group(group: str, members: Sequence[Variation], choice: Choice) -> Field:
+    plain = [v.name for v in members if not v.name.endswith(".#")]
+    heads = [v.name.removesuffix(".#") + "." for v in members if v.name.endswith(".#")]
+    dynamic = [v for v in choice.variations if v.startswith(tuple(heads))] if heads else []
+    known = [*plain, *dynamic]
+    value = next((f"_{v}" for v in choice.variations if v in known), "")
+    default = next((f"_{v.name} (default)" for v in members if v.default), "")
+    options = tuple(f"_{name}" for name in known)
+    label = group.replace("-", " ").replace("_", " ")
+    return Field("tags", label, "select", value, "", options, default or "none", asked=True)
+
+
+def _dynamic(head: str, choice: Choice) -> Iterator[Field]:
+    values = [v.partition(".")[2] for v in choice.variations if v.startswith(f"{head}.")]
+    for value in values or [""]:
+        yield Field(f"_{head}", f"_{head}.…", "text", value, f"makes the variation _{head}.VALUE")
+
+
+def _flags(names: Iterable[str], script: Script, choice: Choice) -> Iterator[Field]:
+    for name in names:
+        if name in script.inputs:
+            continue
+        kind = "check" if name in SWITCHES else "number" if name == "jobs" else "text"
+        options = ("yes",) if kind == "check" else ()
+        value = choice.flags.get(name, "")
+        label = name.replace("_", " ")
+        yield Field(name, label, kind, value, FLAGS[name], options, whole=True, low=1)
+
+
+def _more(script: Script, choice: Choice) -> Part:
+    """What has no field of its own: groups such as ``env.KEY``, and rare flags."""
+    own = {*script.inputs, *_OF_RUNS, *_OF_VERSIONS}
+    lines = [f"{name}={value}" for name, value in choice.flags.items() if name not in own]
+    told = "one a line: env.KEY=value, adr.python.version=3.11, or a rare flag"
+    value = "\n".join(lines)
+    return Part("More flags", (Field("more", "More flags", "area", value, told),), shown=False)
+
+
+def unmatched(script: Script, choice: Choice) -> list[str]:
+    """What the form has no control for: variations that the script does not have."""
+    from cmbench_gui.command import variation_of
+
+    return [f"_{name}" for name in choice.variations if variation_of(script, name) is None]

@@ -1,0 +1,106 @@
+"""What earlier runs say of a choice: measured here, elsewhere, never, or known to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench.format.model import Script
+from cmbench.session.workspace import Workspace
+from cmbench_gui.command import Choice, parse
+from cmbench_gui.site import Site
+
+OTHER_MODELS = frozenset(["tiny", "synthetic"])
+"""Variations under which a benchmark measures something else than its input ``model`` says."""
+
+LOOKED_AT = 200
+"""So many of the newest runs are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A badge: its words, whether that is ``good``, ``bad`` or neither, and where more is told."""
+
+    text: str
+    kind: str = ""
+    link: str = ""
+
+
+def known_of(site: Site, script: Script, choice: Choice, words: Sequence[str]) -> list[Known]:
+    """The badges of a choice: what its last run here came to, and results like it."""
+    return [*_runs(site, choice, words), *_results(site, script, choice)]
+
+
+def _runs(site: Site, choice: Choice, words: Sequence[str]) -> list[Known]:
+    workspace = site.workspace()
+    runs = api.runs(workspace, LOOKED_AT)
+    same = [run for run in runs if _is_same(run.command, choice, words, workspace)]
+    if not same:
+        return [Known("never run here")]
+    last, times = same[0], f"{len(same)} time{'s' if len(same) > 1 else ''}"
+    link = f"/jobs/{last.id}"
+    told = {
+        "done": Known(f"run here {times}, the last one went well", "good", link),
+        "running": Known("runs now", "", link),
+        "killed": Known("its last run here was killed", "bad", link),
+    }
+    return [told.get(last.status, Known(f"its last run here failed: {last.error}", "bad", link))]
+
+
+def _is_same(
+    command: Sequence[str], choice: Choice, words: Sequence[str], workspace: Workspace
+) -> bool:
+    """Whether a command makes the same choice, by whatever tags it names the script."""
+    if list(command[:3]) != list(words[:3]):
+        return False
+    if set(command) == set(words):
+        return True
+    if any(f"--{name}={value}" not in command for name, value in choice.flags.items()):
+        return False
+    try:
+        return parse(command, workspace).choice == choice
+    except Error:
+        return False
+
+
+def _results(site: Site, script: Script, choice: Choice) -> list[Known]:
+    """Of a script that measures: how many results there are of what is chosen."""
+    if not {"model", "scenario"} <= script.inputs.keys() or not OTHER_MODELS.isdisjoint(
+        choice.variations
+    ):
+        return []
+    chosen = {
+        "benchmark": choice.flags.get("model") or script.inputs["model"].default,
+        "scenario": choice.flags.get("scenario") or script.inputs["scenario"].default,
+    }
+    if not all(chosen.values()):
+        return []
+    try:
+        here, all_of_them = _counted(site, chosen)
+    except Error:
+        return []
+    name = " ".join(chosen.values())
+    link = f"/results?benchmark={chosen['benchmark']}&scenario={chosen['scenario']}"
+    if not all_of_them:
+        return [Known(f"no result of {name} yet")]
+    elsewhere = all_of_them - here
+    return [
+        Known(f"{name}: {count:,} {where}", "", link)
+        for count, where in ((here, "measured here"), (elsewhere, "measured elsewhere"))
+        if count
+    ]
+
+
+def _counted(site: Site, chosen: dict[str, str]) -> tuple[int, int]:
+    from cmbench_results import query
+    from cmbench_results.places import Places
+    from cmbench_results.store import Store
+
+    with Store(Places(site.workspace().root), site.db) as store:
+        store.refresh()
+        wanted = query.of_flags(chosen)
+        every = query.find(store, wanted, limit=1).total
+        here = query.find(store, query.of_flags({**chosen, "tier": "local"}), limit=1).total
+    return here, every

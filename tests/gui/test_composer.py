@@ -1,0 +1,146 @@
+"""The form of a script, its plan, and what the planner says cannot be combined."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench_gui.command import choice_of
+from cmbench_gui.composer.fields import form_of
+from cmbench_gui.composer.planner import Planner
+from cmbench_gui.site import Site
+from support import ROOT
+
+BENCHMARK = "/script/run-mlperf-inference-app"
+SCRIPTS = sorted(path.parent.name for path in ROOT.glob("script/*/meta.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def planners_end(stranger: TestClient) -> object:
+    yield
+    planner = getattr(stranger.app.state, "planner", None)  # type: ignore[attr-defined]
+    if planner is not None:
+        planner.close()
+
+
+@pytest.mark.parametrize("alias", SCRIPTS)
+def test_each_script_has_a_form_that_its_link_fills_in(
+    client: TestClient, site: Site, alias: str
+) -> None:
+    script = api.show(site.workspace(), name=alias)
+    plain = choice_of(script, [])
+    fields = [field for part in form_of(script, plain) for field in part.fields]
+    # Each control with a value of its own: all of it comes back, and nothing else.
+    given = [(f.name, f.options[-1] if f.options else "7") for f in fields if f.name != "more"]
+    answer = client.get(f"/script/{alias}", params=given)
+    assert answer.status_code == 200
+    choice = choice_of(script, given)
+    again = form_of(script, choice)
+    held = {(f.name, f.value) for part in again for f in part.fields if f.value}
+    assert {pair for pair in given if pair[0] != "tags"} <= held
+    chosen = {value.removeprefix("_") for name, value in held if name == "tags"}
+    assert chosen == {v for v in choice.variations if v in script.variations and "," not in v}
+
+
+def test_the_command_follows_the_choices_and_says_what_is_wrong(client: TestClient) -> None:
+    told = client.get(f"{BENCHMARK}/command", params={"tags": "_tiny", "device": "cpu"}).json()
+    assert told["forms"]["bash"].endswith("_tiny \\\n  --device=cpu")
+    assert told["forms"]["container"].startswith("cm docker script")
+    assert told["link"] == f"{BENCHMARK}?tags=_tiny&device=cpu"
+    assert not any(told["problems"].values())
+    told = client.get(f"{BENCHMARK}/command", params={"threads": "many", "tags": "_no"}).json()
+    assert "not a number" in told["problems"]["threads"]
+    assert told["unknown"] == ["_no"]
+
+
+def test_the_plan_stands_beside_it_or_says_why_there_is_none(client: TestClient) -> None:
+    told = client.get(f"{BENCHMARK}/plan", params={"tags": "_tiny"})
+    assert told.status_code == 200
+    for word in ("app-mlperf-inference", "Download", "Licences", "never run here"):
+        assert word in told.text
+    told = client.get(f"{BENCHMARK}/plan", params={"tags": "_short,_full"})
+    assert "exclude each other" in told.text
+
+
+def test_what_cannot_be_combined_is_told_by_the_planner(client: TestClient) -> None:
+    query = {"tags": "_tiny,_short", "field": "device"}
+    told = client.get(f"{BENCHMARK}/check", params=query).json()
+    assert told["now"] == ""
+    # Nothing but what the planner itself says of this machine.
+    assert all("GPU" in reason for reason in told["refused"].values())
+    # A choice that is refused as it is blames no other value for the same.
+    query = {"backend": "nope", "field": "scenario"}
+    told = client.get(f"{BENCHMARK}/check", params=query).json()
+    assert "nope" in told["now"]
+    assert told["refused"] == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/script/nothing-like-it", 404),
+        ("/script/%2e%2e%2fx", 404),
+        (f"{BENCHMARK}/check?field=none", 400),
+        (f"{BENCHMARK}?model=" + "x" * 9000, 400),
+        (f"{BENCHMARK}?more=no%20flag", 400),
+        ("/explain?command=rm+-rf", 400),
+    ],
+)
+def test_a_crafted_address_is_one_clear_message(client: TestClient, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert 'role="alert"' in answer.text or "This is not possible" in answer.text
+
+
+def test_values_of_a_link_stay_text(client: TestClient) -> None:
+    value = "\"><img src=x onerror=alert(1)></script><script>'"
+    for path in (BENCHMARK, f"{BENCHMARK}/plan", f"{BENCHMARK}/command"):
+        text = client.get(path, params={"hw_name": value, "tags": f"_{value}"}).text
+        assert "<img" not in text or path.endswith("/command")
+    assert client.get(f"{BENCHMARK}/command").headers["content-type"] == "application/json"
+    text = client.get("/explain", params={"command": f"cm run script --tags=x '{value}"}).text
+    assert "<img" not in text
+
+
+def test_a_pasted_command_is_explained_and_opens_in_the_form(client: TestClient) -> None:
+    command = "cm run script --tags=run-mlperf,inference,_tiny --device=cpu --quiet"
+    for path in ("/explain?command=", "/?words="):
+        answer = client.get(path + command.replace(" ", "+"), follow_redirects=True)
+        assert f"{BENCHMARK}?tags=_tiny&amp;device=cpu&amp;quiet=yes" in answer.text
+        assert "no progress lines" in answer.text
+
+
+def test_a_planner_that_dies_is_started_again(site: Site) -> None:
+    planner = Planner(site.home, site.repositories, site.folder)
+    try:
+        first = planner.plan({"tags": "detect,os"})
+        assert first["root"]["script"] == "detect-os"
+        process = planner._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert planner.plan({"tags": "detect,os"})["root"]["script"] == "detect-os"
+        with pytest.raises(Error) as told:
+            planner.plan({"tags": "detect,os", "nonsense": "1"})
+        assert told.value.code == "unknown-flag"
+    finally:
+        planner.close()
+
+
+def test_planning_leaves_the_servers_folder_and_output_alone(
+    site: Site, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = os.getcwd()
+    planner = Planner(site.home, site.repositories, str(tmp_path))
+    try:
+        planner.plan({"tags": "run-mlperf,inference,_tiny"})
+    finally:
+        planner.close()
+    assert os.getcwd() == before
+    assert capfd.readouterr().out == ""
