@@ -108,13 +108,14 @@ def _write_refusal(request: Request, site: Site, body: bytes) -> Response | None
     foreign = origin is not None and urlsplit(origin).netloc != headers["host"]
     if foreign or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refused(request, "the request came from a page of somebody else", 403)
-    given = headers.get("x-token") or _field(headers, body, "token")
+    given = headers.get("x-token") or form_field(headers, body, "token")
     if not _same(given, site.token):
         return _refused(request, "the page is out of date", 403)
     return None
 
 
-def _field(headers: Mapping[str, str], body: bytes, name: str) -> str:
+def form_field(headers: Mapping[str, str], body: bytes, name: str) -> str:
+    """A field of a form of ours, which are short and hold no files; empty where there is none."""
     if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return ""
     return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0]

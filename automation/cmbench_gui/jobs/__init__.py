@@ -9,4 +9,12 @@ def routes() -> list[BaseRoute]:
     """The pages of this part."""
     from cmbench_gui.jobs import views
 
-    return [Route("/jobs", views.runs)]
+    return [
+        Route("/jobs", views.runs),
+        Route("/jobs", views.start, methods=["POST"]),
+        Route("/jobs/{run}", views.job),
+        Route("/jobs/{run}/events", views.stream),
+        Route("/jobs/{run}/log", views.log),
+        Route("/jobs/{run}/stop", views.stop, methods=["POST"]),
+        Route("/jobs/{run}/again", views.again, methods=["POST"]),
+    ]

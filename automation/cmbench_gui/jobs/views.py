@@ -1,15 +1,113 @@
-"""The pages of runs."""
+"""The pages of runs: all of them, one while it goes on, and the buttons that start and stop."""
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import Response
+import os
+import shlex
 
-from cmbench import api
-from cmbench_gui.pages import page
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
+
+from cmbench.errors import Error
+from cmbench_gui import command as commands
+from cmbench_gui.guard import form_field
+from cmbench_gui.jobs import control
+from cmbench_gui.jobs.watch import events, tree
+from cmbench_gui.pages import environment, page
 from cmbench_gui.site import site_of
 
 
 def runs(request: Request) -> Response:
     """The newest runs of this home."""
-    return page(request, "jobs/runs.html", runs=api.runs(site_of(request).workspace()))
+    return page(request, "jobs/runs.html", jobs=control.jobs(site_of(request)), shown=shown)
+
+
+def shown(words: tuple[str, ...]) -> str:
+    """A command as one line."""
+    return shlex.join(words)
+
+
+async def start(request: Request) -> Response:
+    """Start the command of the form, and show its run; raises what a wrong command raises."""
+    from anyio.to_thread import run_sync
+
+    text = form_field(request.headers, await request.body(), "command")
+    run = await run_sync(_started, request, text)
+    return RedirectResponse(f"/jobs/{run}", 303)
+
+
+def _started(request: Request, text: str) -> str:
+    site = site_of(request)
+    # Known to be a command that runs a script, with no word that the script would refuse.
+    parsed = commands.parse(text, site.workspace())
+    wrong = [word.problem for word in parsed.words if word.problem]
+    if wrong:
+        raise Error("bad-value", wrong[0], hint="correct it in the form, and run it again")
+    return control.start(site, commands.split(text))
+
+
+def job(request: Request) -> Response:
+    """One run: its steps, its log, what can be done with it."""
+    found = control.job(site_of(request), request.path_params["run"])
+    command = shown(found.command)
+    return page(
+        request, "jobs/job.html", job=found, command=command, steps=tree(found), output=_tail(found)
+    )
+
+
+def _tail(job: control.Job, most: int = 4000) -> str:
+    """The end of what the command has printed: its result, or why it failed."""
+    try:
+        with open(job.output, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - most))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def drawn(job: control.Job) -> str:
+    """The tree of its steps as HTML."""
+    template = environment().get_template("jobs/steps.html")
+    return str(template.render(steps=tree(job), job=job))
+
+
+async def stream(request: Request) -> Response:
+    """What happens in a run, as server-sent events."""
+    site, run = site_of(request), request.path_params["run"]
+    mark = request.headers.get("last-event-id", "")
+
+    def look() -> control.Job:
+        return control.job(site, run)
+
+    look()
+    return StreamingResponse(events(look, drawn, mark), media_type="text/event-stream")
+
+
+def log(request: Request) -> Response:
+    """The whole log as a file; raises ``entry-not-found`` where there is none."""
+    found = control.job(site_of(request), request.path_params["run"])
+    path = os.path.join(found.run.folder, "log.txt")
+    path = path if os.path.isfile(path) else found.output
+    if not os.path.isfile(path):
+        raise Error("entry-not-found", f"the run {found.id} has no log")
+    return FileResponse(path, media_type="text/plain; charset=utf-8")
+
+
+def stop(request: Request) -> Response:
+    """End a run; one that has ended stays as it is."""
+    run = request.path_params["run"]
+    control.stop(site_of(request), run)
+    return RedirectResponse(f"/jobs/{run}", 303)
+
+
+def again(request: Request) -> Response:
+    """Run the same command once more; what was finished is not done again.
+
+    Raises ``bad-value`` where it was no command.
+    """
+    site = site_of(request)
+    found = control.job(site, request.path_params["run"])
+    words = list(found.command)
+    if words[:1] != ["cm"] or words[2:3] != ["script"] or words[1] not in commands.VERBS:
+        raise Error("bad-value", "this run was started by a program, and has no command to repeat")
+    return RedirectResponse(f"/jobs/{control.start(site, words)}", 303)

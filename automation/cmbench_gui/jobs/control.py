@@ -1,0 +1,174 @@
+"""Start and stop runs: processes of their own, that need neither the page nor the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cmbench import api
+from cmbench.api import KnownRun
+from cmbench.errors import Error
+from cmbench.lib import orphans
+from cmbench.record import NAMED, new_run_id
+from cmbench_gui.site import Site
+
+STARTED, OUTPUT = "job.json", "output.txt"
+GRACE_S = 3.5
+"""A run ends its programs within 2.5 s; what is there after this is ended by force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run with what this server knows of it: ``output`` is what its command has printed."""
+
+    run: KnownRun
+    status: str
+    command: tuple[str, ...]
+    error: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id of its run."""
+        return self.run.id
+
+    @property
+    def running(self) -> bool:
+        """Whether it goes on."""
+        return self.status == "running"
+
+    @property
+    def output(self) -> str:
+        """The file of what its command has printed."""
+        return os.path.join(self.run.folder, OUTPUT)
+
+
+def jobs(site: Site, limit: int = 50) -> list[Job]:
+    """The newest runs of the home, the newest first."""
+    return [_job(run) for run in api.runs(site.workspace(), limit)]
+
+
+def job(site: Site, run: str) -> Job:
+    """One of them; raises ``entry-not-found``."""
+    return _job(api.one_run(site.workspace(), run))
+
+
+def _job(run: KnownRun) -> Job:
+    """A run, also in the moments before it has told of itself, and if it never came to that."""
+    command, status, error = run.command, run.status, run.error
+    if status == "killed":
+        pid, ticks, words = _started(run.folder)
+        command = command or words
+        if pid and _ticks(pid) == ticks:
+            status = "running"
+        elif not os.path.exists(os.path.join(run.folder, "log.txt")):
+            status, error = "failed", _last_line(run.folder)
+    return Job(run, status, command, error)
+
+
+def _started(folder: str) -> tuple[int, str, tuple[str, ...]]:
+    """Pid, its start time and words of a run that was started here; 0 for another one."""
+    try:
+        with open(os.path.join(folder, STARTED), encoding="utf-8") as stream:
+            data = json.load(stream)
+        return int(data["pid"]), str(data["ticks"]), tuple(map(str, data["command"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, "", ()
+
+
+def _ticks(pid: int) -> str:
+    """When a process started, so that a pid that was given again is not taken for it.
+
+    Empty for one that is gone, or has ended and waits for its parent.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            fields = stream.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _last_line(folder: str) -> str:
+    try:
+        with open(os.path.join(folder, OUTPUT), encoding="utf-8", errors="replace") as stream:
+            lines = [line.strip() for line in stream if line.strip()]
+    except OSError:
+        return ""
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [""])[-1 if not errors else 0]
+
+
+def start(site: Site, words: Sequence[str]) -> str:
+    """Start the command ``words`` in the background; the id of its run.
+
+    A command that runs now is not started a second time: two browsers see the same run. Raises
+    ``refused``, ``cannot-start``.
+    """
+    if not site.may_run:
+        raise Error("refused", "this server runs nothing", hint="start it without --no_run")
+    with _STARTING:
+        wanted = set(words)
+        for other in jobs(site, 20):
+            if other.running and set(other.command) == wanted:
+                return other.id
+        return _start(site, words)
+
+
+_STARTING = threading.Lock()
+
+
+def _start(site: Site, words: Sequence[str]) -> str:
+    run = new_run_id()
+    folder = os.path.join(site.home, "cmbench", "runs", run)
+    os.makedirs(folder)
+    environment = {**os.environ, NAMED: run, "CM_REPOS": site.home, "PYTHONUNBUFFERED": "1"}
+    try:
+        with open(os.path.join(folder, OUTPUT), "wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "cmind", *words[1:]],
+                cwd=site.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise Error("cannot-start", f"the command cannot be started: {reason}") from None
+    # Nobody else takes note of its end while this server lives.
+    threading.Thread(target=process.wait, daemon=True).start()
+    data = {"pid": process.pid, "ticks": _ticks(process.pid), "command": list(words)}
+    draft = os.path.join(folder, STARTED + ".new")
+    with open(draft, "w", encoding="utf-8") as stream:
+        json.dump(data, stream)
+    os.rename(draft, os.path.join(folder, STARTED))
+    return run
+
+
+def stop(site: Site, run: str) -> bool:
+    """End a run with all that it has started, within five seconds; whether there was one."""
+    found = job(site, run)
+    pid, ticks, _ = _started(found.run.folder)
+    ours = bool(pid) and _ticks(pid) == ticks
+    pid = pid if ours else found.run.pid
+    if not (found.running and pid):
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_S
+    while _ticks(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if _ticks(pid):
+        with suppress(ProcessLookupError, PermissionError):
+            (os.killpg if ours else os.kill)(pid, signal.SIGKILL)
+    orphans.end(found.run.folder, 0.5)
+    return True

@@ -1,0 +1,130 @@
+"""A run while it goes on: its steps as a tree, and what is new in its log, as events of a stream.
+
+Twice a second it looks at the sizes of files, and reads what has grown: nothing that a machine
+which measures would notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cmbench import api
+from cmbench.api import SeenStep
+from cmbench.api.repeating import is_trouble
+from cmbench_gui.jobs.control import Job
+
+LOOK_S = 0.5
+MOST_BYTES = 2_000_000
+"""Of a longer log the end is shown; the whole is one link away."""
+CHUNK = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A step with those below it, as the page draws it; ``since`` is when it started."""
+
+    label: str
+    status: str
+    seconds: float
+    version: str
+    since: float
+    below: tuple[Branch, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether something in it is worth to be seen at once: it runs, or has failed."""
+        return self.status in ("", "failed", "ended") or any(each.open for each in self.below)
+
+
+def tree(job: Job) -> list[Branch]:
+    """The steps of a run as they are now; of one that has died none runs any more."""
+    below: dict[int, list[SeenStep]] = {}
+    for step in api.steps(job.run):
+        below.setdefault(step.caller, []).append(step)
+
+    def branch(step: SeenStep) -> Branch:
+        status = step.status or ("" if job.running else "ended")
+        children = tuple(branch(each) for each in below.get(step.number, ()))
+        return Branch(step.chain[-1], status, step.seconds, step.version, step.started, children)
+
+    return [branch(step) for step in below.get(-1, ())]
+
+
+class LogReader:
+    """Whole new lines of a log, with their numbers and whether they look like trouble."""
+
+    def __init__(self, path: str, at: int = 0, number: int = 0) -> None:
+        self._path = path
+        self.at = at
+        self.number = number
+
+    def lines(self) -> list[tuple[int, str, bool]]:
+        """What has come since the last call, a part of it where it is much."""
+        try:
+            with open(self._path, "rb") as stream:
+                if self.at == 0 and os.fstat(stream.fileno()).st_size > MOST_BYTES:
+                    self._skip(stream)
+                stream.seek(self.at)
+                data = stream.read(CHUNK)
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == CHUNK else b"")
+        self.at += len(whole)
+        found = []
+        for raw in whole.splitlines():
+            self.number += 1
+            text = raw.decode("utf-8", "replace")
+            found.append((self.number, text, is_trouble(text)))
+        return found
+
+    def _skip(self, stream: Any) -> None:
+        """Go to a line near the end; the lines before it are counted."""
+        end = os.fstat(stream.fileno()).st_size - MOST_BYTES
+        while self.at < end:
+            line = stream.readline()
+            self.at += len(line)
+            self.number += 1
+
+
+def message(event: str, data: Any, mark: str = "") -> str:
+    """One server-sent event; ``mark`` is handed in again when the browser comes back."""
+    head = f"id: {mark}\n" if mark else ""
+    return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n"
+
+
+async def events(
+    look: Callable[[], Job], drawn: Callable[[Job], str], mark: str = ""
+) -> AsyncIterator[str]:
+    """The stream of a run: ``state`` and ``steps`` where they change, ``log``, and ``end``.
+
+    ``look`` finds the run as it is now, ``drawn`` makes the tree as HTML.
+    """
+    job = await asyncio.to_thread(look)
+    at, _, number = mark.partition("-")
+    reader = LogReader(os.path.join(job.run.folder, "log.txt"), _whole(at), _whole(number))
+    shown = ""
+    while True:
+        job = await asyncio.to_thread(look)
+        lines = await asyncio.to_thread(reader.lines)
+        text = await asyncio.to_thread(drawn, job)
+        if text != shown:
+            shown = text
+            yield message("steps", {"html": text, "status": job.status, "now": time.time()})
+        if lines:
+            yield message("log", lines, f"{reader.at}-{reader.number}")
+        elif not job.running:
+            yield message("end", {"status": job.status})
+            return
+        else:
+            yield ": still here\n\n"
+            await asyncio.sleep(LOOK_S)
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 16 else 0

@@ -1,0 +1,262 @@
+"""Runs that the pages start: processes of their own, seen by all, ended with all they began."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench.record import NAMED, new_run_directory, new_run_id
+from cmbench_gui.jobs import control
+from cmbench_gui.jobs.views import drawn
+from cmbench_gui.jobs.watch import LogReader, events, tree
+from cmbench_gui.site import Site
+from support import LONG_S, ROOT, Home, wait_for
+
+QUICK = 'echo "all is well"; echo "warning: a thing to see"'
+# One that does not want to end, one that has left the group and the session.
+LONG = f"""
+trap '' TERM
+setsid sleep {LONG_S} &
+echo begun
+sleep {LONG_S}
+sleep {LONG_S}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A home with a quick script, a failing one and one that does not end by itself."""
+    scripts = tmp_path / "repo" / "script"
+    for name, text in (("quick", QUICK), ("fails", "echo broken >&2; exit 3"), ("long", LONG)):
+        folder = scripts / name
+        folder.mkdir(parents=True)
+        below = "deps: [{tags: is-quick}]\n" if name == "fails" else ""
+        uid = {"quick": "a", "fails": "b", "long": "c"}[name] * 16
+        (folder / "meta.yaml").write_text(
+            f"alias: {name}\nuid: {uid}\ntags: [is-{name}, test]\n{below}"
+            "automation_alias: script\nautomation_uid: 5b4e0237da074764\n"
+        )
+        (folder / "run.sh").write_text(text)
+    (tmp_path / "repo" / "cmr.yaml").write_text("alias: jobs-lab\nuid: 1234567890abcdef\n")
+    home = Home(tmp_path)
+    home.register(ROOT, tmp_path / "repo")
+    for key, value in home.environment().items():
+        monkeypatch.setenv(key, value)
+    return Site(str(home.cm_repos), b"k" * 32, folder=str(tmp_path))
+
+
+@pytest.fixture
+def ended(site: Site) -> Callable[[str], control.Job]:
+    def wait(run: str) -> control.Job:
+        wait_for(lambda: not control.job(site, run).running)
+        return control.job(site, run)
+
+    return wait
+
+
+def test_a_run_is_seen_by_the_page_the_api_and_the_command_line(
+    site: Site, client: TestClient, ended: Callable[[str], control.Job], tmp_path: Path
+) -> None:
+    answer = client.post(
+        "/jobs", data={"token": site.token, "command": "cm run script --tags=is-quick,test"}
+    )
+    assert answer.status_code == 303
+    run = answer.headers["location"].removeprefix("/jobs/")
+    job = ended(run)
+    assert (job.status, job.command) == ("done", ("cm", "run", "script", "--tags=is-quick,test"))
+    assert [step.label for step in tree(job)] == ["quick"]
+    assert tree(job)[0].status == "done"
+    assert "all is well" in api.log(site.workspace(), run).lines
+    assert run in client.get("/jobs").text
+    assert "Run again" in client.get(f"/jobs/{run}").text
+    assert "all is well" in client.get(f"/jobs/{run}/log").text
+    assert "all is well" in Home(tmp_path).cm("log", "script", run).ok().stdout
+
+
+def told(site: Site, run: str, mark: str = "") -> list[tuple[str, object]]:
+    """The events of a run's stream, to its end."""
+
+    async def read() -> list[str]:
+        return [text async for text in events(lambda: control.job(site, run), drawn, mark)]
+
+    found = []
+    for text in asyncio.run(read()):
+        parts = dict(line.split(": ", 1) for line in text.strip().splitlines() if line[0] != ":")
+        if parts:
+            found.append((parts["event"], json.loads(parts["data"])))
+    return found
+
+
+def test_the_stream_tells_steps_and_lines_and_goes_on_where_it_was(
+    site: Site, ended: Callable[[str], control.Job]
+) -> None:
+    run = control.start(site, ["cm", "run", "script", "--tags=is-fails"])
+    job = ended(run)
+    assert job.status == "failed"
+    assert "ended with" in job.error or "fails" in job.error
+    [top] = tree(job)
+    assert (top.label, top.status, top.open) == ("fails", "failed", True)
+    assert [(each.label, each.status) for each in top.below] == [("quick", "done")]
+
+    stream = told(site, run)
+    assert stream[0][0] == "steps"
+    assert stream[-1] == ("end", {"status": "failed"})
+    lines = [line for kind, data in stream if kind == "log" for line in data]  # type: ignore[attr-defined]
+    assert [number for number, _, _ in lines] == list(range(1, len(lines) + 1))
+    assert {text for _, text, trouble in lines if trouble} >= {"warning: a thing to see"}
+    reader = LogReader(os.path.join(job.run.folder, "log.txt"))
+    reader.lines()
+    # A browser that comes back says how far it was.
+    assert all(kind != "log" for kind, _ in told(site, run, f"{reader.at}-{reader.number}"))
+
+
+def test_stopping_ends_all_that_a_run_has_begun_and_may_be_asked_twice(
+    site: Site, client: TestClient, ended: Callable[[str], control.Job]
+) -> None:
+    run = control.start(site, ["cm", "run", "script", "--tags=is-long"])
+    wait_for(running_sleeps)
+    # The other browser presses "run" as well, and sees the same one.
+    assert control.start(site, ["cm", "run", "script", "--tags=is-long"]) == run
+    assert control.job(site, run).running
+    for _ in range(2):
+        answer = client.post(f"/jobs/{run}/stop", data={"token": site.token})
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{run}")
+    assert ended(run).status in ("failed", "killed")
+    assert running_sleeps() == []
+
+
+def running_sleeps() -> list[str]:
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line for line in found.splitlines() if line == f"sleep {LONG_S}"]
+
+
+def test_a_run_survives_its_server_and_another_one_ends_it(
+    site: Site, ended: Callable[[str], control.Job]
+) -> None:
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        "from cmbench_gui.jobs import control; from cmbench_gui.site import Site; import os\n"
+        f"print(control.start(Site({site.home!r}, b'', folder={site.folder!r}),"
+        " ['cm', 'run', 'script', '--tags=is-long']), flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    ).stdout.strip()
+    wait_for(running_sleeps)
+    assert control.job(site, run).running
+    assert control.stop(site, run)
+    ended(run)
+    assert running_sleeps() == []
+
+
+def test_a_run_of_a_command_line_is_watched_and_stopped_too(
+    site: Site, ended: Callable[[str], control.Job], tmp_path: Path
+) -> None:
+    home = Home(tmp_path)
+    words = [str(home.bin / "cm"), "run", "script", "--tags=is-long"]
+    typed = subprocess.Popen(words, cwd=tmp_path, env=home.environment())
+    wait_for(running_sleeps)
+    [job] = [each for each in control.jobs(site) if each.running]
+    assert job.command == ("cm", "run", "script", "--tags=is-long")
+    assert control.stop(site, job.id)
+    assert typed.wait() == 130
+    assert ended(job.id).status == "failed"
+    assert running_sleeps() == []
+
+
+def test_a_killed_run_is_told_as_that(site: Site, ended: Callable[[str], control.Job]) -> None:
+    run = control.start(site, ["cm", "run", "script", "--tags=is-long"])
+    wait_for(running_sleeps)
+    os.kill(control.job(site, run).run.pid, signal.SIGKILL)
+    job = ended(run)
+    assert job.status == "killed"
+    assert tree(job)[0].status == "ended"
+    # Nothing runs under its id, so nothing is stopped; the next run sweeps what it has left.
+    assert not control.stop(site, run)
+    control.start(site, ["cm", "run", "script", "--tags=is-quick"])
+    wait_for(lambda: not running_sleeps())
+
+
+def test_what_fails_before_it_begins_says_why(
+    site: Site, client: TestClient, ended: Callable[[str], control.Job]
+) -> None:
+    run = control.start(site, ["cm", "run", "script", "--tags=is-quick", "--jobs=many"])
+    job = ended(run)
+    assert job.status == "failed"
+    assert "--jobs=many is not a number" in job.error
+    assert "--jobs=many" in client.get(f"/jobs/{run}").text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "rm -rf /",
+        "cm rm cache --all -f",
+        "cm run script --tags=is-quick --nonsense=1",
+        "cm run script --tags=is-quick,_none",
+        "cm run script --tags=nothing-like-it",
+        "cm run script --tags=is-quick @/etc/passwd",
+    ],
+)
+def test_only_commands_that_run_a_script_are_started(
+    site: Site, client: TestClient, command: str
+) -> None:
+    answer = client.post("/jobs", data={"token": site.token, "command": command})
+    assert answer.status_code in (400, 404)
+    assert control.jobs(site) == []
+
+
+def test_a_server_without_runs_starts_none(site: Site) -> None:
+    with pytest.raises(Error, match="runs nothing"):
+        control.start(replace(site, may_run=False), ["cm", "run", "script", "--tags=is-quick"])
+
+
+@pytest.mark.parametrize(
+    "run", ["last", "20260101-000000-aaaaaa", "%252e%252e", "a%00b", "20260101-000000-aaaaaa%0a"]
+)
+def test_a_crafted_address_is_no_run(client: TestClient, site: Site, run: str) -> None:
+    assert client.get(f"/jobs/{run}").status_code == 404
+    assert client.get(f"/jobs/{run}/log").status_code == 404
+    assert client.get(f"/jobs/{run}/events").status_code == 404
+    assert client.post(f"/jobs/{run}/stop", data={"token": site.token}).status_code == 404
+
+
+def test_whoever_starts_a_run_may_name_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run_id()
+    monkeypatch.setenv(NAMED, run)
+    first = Path(new_run_directory(str(tmp_path)))
+    assert first.name == run
+    assert NAMED not in os.environ
+    (first / "log.txt").touch()
+    for name in (run, "../../x", ""):
+        monkeypatch.setenv(NAMED, name)
+        other = Path(new_run_directory(str(tmp_path)))
+        assert other.name != run
+        assert other.parent == first.parent
+
+
+def test_a_long_log_is_shown_from_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"".join(b"line %d\n" % n for n in range(1, 400_001)) + b"half")
+    reader = LogReader(str(path))
+    first = reader.lines()
+    assert first[0][1] == f"line {first[0][0]}"
+    while more := reader.lines():
+        last = more[-1]
+    assert last == (400_000, "line 400000", False)
