@@ -1,0 +1,252 @@
+"""AWS Inferentia and Trainium on this machine: the one reader of their devices.
+
+A device shows as ``/dev/neuronN``. What it is tells the driver in sysfs, ``neuron-ls -j``, or the
+type of the EC2 instance, which DMI has and the instance's own metadata service (IMDSv2). That one
+is asked only where DMI says that this is EC2, for half a second at most. ``root`` is the file tree,
+``find`` gives the path of a program, ``ask`` runs a command, ``fetch`` asks the service: tests, and
+trees of other machines, put their own in their place. Not verified on hardware.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from cmbench.lib.probe import ProbeResult, probe, which
+from cmbench.lib.text_files import read_or_empty
+
+ROOT = Path("/")
+Find = Callable[[str], Path | None]
+Ask = Callable[[Sequence[str]], ProbeResult]
+Fetch = Callable[[], str]
+
+NODES = "dev/neuron[0-9]*"
+TOOL = "neuron-ls"
+TOOL_OF_PACKAGE = "opt/aws/neuron/bin/neuron-ls"
+"""Where the package aws-neuronx-tools puts it; that folder is not on everybody's PATH."""
+ARCHITECTURE = "sys/devices/virtual/neuron_device/neuron0/info/architecture/instance_type"
+DMI = "sys/devices/virtual/dmi/id"
+LOOKED_FOR = (f"/{NODES}", f"{TOOL} on PATH", f"/{TOOL_OF_PACKAGE}")
+
+CORES = {"inf1": 4, "inf2": 2, "trn1": 2}
+"""NeuronCores of a device by what it is: AWS's pages on the architectures."""
+FAMILIES = {"inf1": "inf1", "inf2": "inf2", "trn1": "trn1", "trn1n": "trn1"}
+"""What models are compiled for, by the family of the instance."""
+
+ENDPOINT, SWITCH = "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_EC2_METADATA_DISABLED"
+USUAL_ENDPOINT = "http://169.254.169.254"
+PATIENCE_S = 0.5
+MOST_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device: its number, its place on the PCI bus, its NeuronCores, its memory in bytes.
+
+    What nobody told is empty or 0.
+    """
+
+    number: int
+    bdf: str = ""
+    cores: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The devices, what models for them are compiled for, the type of the instance; what is wrong.
+
+    ``problem`` is empty where the devices can be used. ``asked`` tells who told of them.
+    """
+
+    devices: tuple[Device, ...] = ()
+    target: str = ""
+    instance_type: str = ""
+    asked: str = ""
+    problem: str = ""
+    remedy: str = ""
+    says: tuple[str, ...] = ()
+
+    @property
+    def cores(self) -> int:
+        """All NeuronCores together; 0 where that of a device is not known."""
+        counts = [device.cores for device in self.devices]
+        return sum(counts) if all(counts) else 0
+
+
+def nodes(root: Path = ROOT) -> list[Path]:
+    """The device nodes, one for each device, by their numbers."""
+    found = [path for path in root.glob(NODES) if path.name[6:].isdigit()]
+    return sorted(found, key=_number)
+
+
+def read(
+    root: Path = ROOT, find: Find = which, ask: Ask = probe, fetch: Fetch | None = None
+) -> Machine:
+    """What devices there are; nothing is started or asked where no sign of one is seen."""
+    there = nodes(root)
+    tool = find(TOOL) or _existing(root / TOOL_OF_PACKAGE)
+    if not there and not tool:
+        return Machine(
+            problem="this machine shows no Neuron device",
+            remedy="use an instance of the families inf1, inf2 or trn1; a container must be "
+            "started with --device=/dev/neuron0 and so on",
+        )
+    instance = instance_type(root, fetch or ask_service)
+    target = _target(root, instance)
+    answer = ask([str(tool), "-j"]) if tool else None
+    told = parse(answer.stdout) if answer is not None and answer.ok else ()
+    if told:
+        return Machine(_with_cores(told, target), target, instance, TOOL)
+    found = _with_cores(tuple(Device(_number(path)) for path in there), target)
+    if answer is None:
+        return Machine(found, target, instance, "device nodes")
+    return _troubled(answer, found, target, instance)
+
+
+def parse(text: str) -> tuple[Device, ...]:
+    """The devices out of what ``neuron-ls -j`` prints; none where it is something else.
+
+    Older versions print a list, newer ones put it into an object.
+    """
+    try:
+        told: Any = json.loads(text)
+    except ValueError:
+        return ()
+    lists = [told] if not isinstance(told, dict) else list(told.values())
+    rows: list[Any] = next((each for each in lists if _is_list_of_devices(each)), [])
+    return tuple(sorted(map(_device, rows), key=lambda device: device.number))
+
+
+def _is_list_of_devices(told: Any) -> bool:
+    rows = told if isinstance(told, list) else []
+    return bool(rows) and all(
+        isinstance(row, dict) and isinstance(row.get("neuron_device"), int) for row in rows
+    )
+
+
+def _device(row: Mapping[str, Any]) -> Device:
+    cores, memory = row.get("nc_count"), row.get("memory_size")
+    return Device(
+        row["neuron_device"],
+        str(row.get("bdf") or ""),
+        cores if isinstance(cores, int) else 0,
+        memory if isinstance(memory, int) else 0,
+    )
+
+
+def _with_cores(devices: tuple[Device, ...], target: str) -> tuple[Device, ...]:
+    known = CORES.get(target, 0)
+    return tuple(
+        device if device.cores else Device(device.number, device.bdf, known, device.memory)
+        for device in devices
+    )
+
+
+def _troubled(
+    answer: ProbeResult, found: tuple[Device, ...], target: str, instance: str
+) -> Machine:
+    """The devices where ``neuron-ls`` fails: its driver is missing, or older than the tool."""
+    says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
+    problem = answer.problem or "it names no device"
+    return Machine(
+        found,
+        target,
+        instance,
+        TOOL,
+        problem=f"the Neuron driver does not work: {TOOL}: {problem}",
+        remedy="see: neuron-ls; install the driver (aws-neuronx-dkms) for this kernel, or load it: "
+        "sudo modprobe neuron. The last driver for inf1 is 2.24",
+        says=says,
+    )
+
+
+def _target(root: Path, instance: str) -> str:
+    """What models are compiled for: by the driver, else by the type of the instance."""
+    for text in (read_or_empty(root / ARCHITECTURE).strip(), instance):
+        family = FAMILIES.get(text.lower().partition(".")[0])
+        if family:
+            return family
+    return ""
+
+
+def _number(path: Path) -> int:
+    return int(path.name[6:])
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.exists() else None
+
+
+# ---- the instance
+
+
+def is_ec2(root: Path = ROOT) -> bool:
+    """Whether the firmware says that this is an EC2 instance."""
+    vendor, tag = (read_or_empty(root / DMI / name) for name in ("sys_vendor", "board_asset_tag"))
+    return vendor.strip() == "Amazon EC2" or tag.startswith("i-")
+
+
+def instance_type(root: Path = ROOT, fetch: Fetch | None = None) -> str:
+    """Such as ``inf1.6xlarge``: by IMDSv2, else by DMI; empty where this is not EC2."""
+    if not is_ec2(root):
+        return ""
+    product = read_or_empty(root / DMI / "product_name").strip()
+    return (fetch or ask_service)() or (product if "." in product else "")
+
+
+def ask_service(environment: Mapping[str, str] = os.environ, patience: float = PATIENCE_S) -> str:
+    """The type of the instance by IMDSv2; empty where nobody answers in ``patience`` seconds.
+
+    ``AWS_EC2_METADATA_SERVICE_ENDPOINT`` names another address, ``AWS_EC2_METADATA_DISABLED=true``
+    asks none. No proxy is used.
+    """
+    if environment.get(SWITCH, "").lower() == "true":
+        return ""
+    answers: list[str] = []
+    endpoint = environment.get(ENDPOINT) or USUAL_ENDPOINT
+    until = time.monotonic() + patience
+    # A server that sends a byte now and then would hold a socket's own time limit for ever.
+    asking = threading.Thread(target=_ask_twice, args=(endpoint, until, answers), daemon=True)
+    asking.start()
+    asking.join(patience)
+    return answers[0] if answers else ""
+
+
+def _ask_twice(endpoint: str, until: float, answers: list[str]) -> None:
+    """A token, and with it the type; nothing is answered where one of them fails."""
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "21600"}
+    try:
+        token = _exchange(endpoint, "PUT", "/latest/api/token", lifetime, until)
+        if not token:
+            return
+        headers = {"X-aws-ec2-metadata-token": token}
+        told = _exchange(endpoint, "GET", "/latest/meta-data/instance-type", headers, until)
+    except (OSError, ValueError, http.client.HTTPException):
+        return
+    if told.replace(".", "").replace("-", "").isalnum():
+        answers.append(told)
+
+
+def _exchange(
+    endpoint: str, method: str, path: str, headers: Mapping[str, str], until: float
+) -> str:
+    parts = urlsplit(endpoint)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    left = max(0.01, until - time.monotonic())
+    connection = kind(parts.hostname or "", parts.port, timeout=left)
+    try:
+        connection.request(method, f"{parts.path.rstrip('/')}{path}", headers=dict(headers))
+        answer = connection.getresponse()
+        text = answer.read(MOST_BYTES).decode("ascii")
+        return text.strip() if answer.status == http.client.OK else ""
+    finally:
+        connection.close()

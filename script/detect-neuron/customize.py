@@ -1,0 +1,37 @@
+"""Tell which Neuron devices there are, before anything is installed for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import neuron
+from cmbench.lib.yes_no import is_yes
+
+LAST_FOR_INF1 = "inf1 is at its end of support: the last SDK for it is 2.26.1, the last driver 2.24"
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Count devices and cores; raises Error where none can be used."""
+    env = i["env"]
+    machine = neuron.read()
+    if machine.problem and not is_yes(env.get("CM_NEURON_DEVICE_IS_OPTIONAL")):
+        raise Error(
+            "no-driver" if machine.devices or machine.says else "no-device",
+            machine.problem,
+            context=machine.says or [f"looked for: {', '.join(neuron.LOOKED_FOR)}"],
+            hint=machine.remedy,
+        )
+    devices = () if machine.problem else machine.devices
+    for device in devices:
+        about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
+        print(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
+    print(machine.problem or f"asked: {machine.asked}")
+    if machine.target == "inf1":
+        print(LAST_FOR_INF1)
+    env["CM_NEURON_DEVICES"] = ",".join(f"/dev/neuron{device.number}" for device in devices)
+    env["CM_NEURON_NUM_DEVICES"] = str(len(devices))
+    env["CM_NEURON_NUM_CORES"] = str(machine.cores if devices else 0)
+    env["CM_NEURON_TARGET"] = machine.target
+    env["CM_NEURON_INSTANCE_TYPE"] = machine.instance_type
+    return {"return": 0}
