@@ -23,15 +23,19 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint=machine.remedy,
         )
     devices = () if machine.problem else machine.devices
-    for device in devices:
-        about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
-        print(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
-    print(machine.problem or f"asked: {machine.asked}")
-    if machine.target == "inf1":
-        print(LAST_FOR_INF1)
+    print("\n".join(lines(machine)))
     env["CM_NEURON_DEVICES"] = ",".join(f"/dev/neuron{device.number}" for device in devices)
     env["CM_NEURON_NUM_DEVICES"] = str(len(devices))
     env["CM_NEURON_NUM_CORES"] = str(machine.cores if devices else 0)
     env["CM_NEURON_TARGET"] = machine.target
     env["CM_NEURON_INSTANCE_TYPE"] = machine.instance_type
     return {"return": 0}
+
+
+def lines(machine: neuron.Machine) -> list[str]:
+    """What is told of the machine."""
+    found = [machine.problem or f"asked: {machine.asked}"]
+    for device in machine.devices:
+        about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
+        found.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
+    return [*found, LAST_FOR_INF1] if machine.target == "inf1" else found

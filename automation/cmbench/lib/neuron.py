@@ -102,14 +102,14 @@ def read(
         )
     instance = instance_type(root, fetch or ask_service)
     target = _target(root, instance)
-    answer = ask([str(tool), "-j"]) if tool else None
-    told = parse(answer.stdout) if answer is not None and answer.ok else ()
-    if told:
-        return Machine(_with_cores(told, target), target, instance, TOOL)
-    found = _with_cores(tuple(Device(_number(path)) for path in there), target)
-    if answer is None:
-        return Machine(found, target, instance, "device nodes")
-    return _troubled(answer, found, target, instance)
+    by_nodes = _with_cores(tuple(Device(_number(path)) for path in there), target)
+    if tool is None:
+        return Machine(by_nodes, target, instance, "device nodes")
+    answer = ask([str(tool), "-j"])
+    told = parse(answer.stdout) if answer.ok else ()
+    if not told:
+        return _troubled(answer, by_nodes, target, instance)
+    return Machine(_with_cores(told, target), target, instance, TOOL)
 
 
 def parse(text: str) -> tuple[Device, ...]:
