@@ -1,4 +1,4 @@
-"""Makes the package of NVIDIA's configurations importable."""
+"""Makes the packages of NVIDIA's configurations and words importable."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ PLACES = {
     "CatalogError": (2, "kind"),
     "RepositoryError": (0, "kind"),
     "ServerError": (0, "kind"),
+    "FlowError": (0, "kind"),
 }
 SOURCES = [
     path

@@ -1,0 +1,79 @@
+"""Show, and on demand remove, what lies in the scratch space of NVIDIA's flow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import siblings
+from cmbench.lib.yes_no import is_yes
+
+siblings.importable(__file__, "run-harness")
+
+
+@siblings.told
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Show what it is about; remove it where ``--apply`` is given. Raises Error."""
+    env = i["env"]
+    root = chosen(env)
+    paths = found(root, env)
+    if not paths:
+        print(f"{root}: nothing of this is there")
+    for path in paths:
+        if is_yes(env.get("CM_NVIDIA_APPLY")):
+            remove(path)
+            print(f"removed: {path}")
+        else:
+            print(f"would remove: {path}")
+    if paths and not is_yes(env.get("CM_NVIDIA_APPLY")):
+        print("nothing is removed without --apply")
+    return {"return": 0}
+
+
+def chosen(env: Mapping[str, Any]) -> Path:
+    """The scratch space; raises Error where there is none, or it does not look like one."""
+    from nvidia_flow import space
+
+    told = space.named(env.get("CM_NVIDIA_SCRATCH_PATH"), os.environ)
+    root = Path(os.path.abspath(os.path.expanduser(told)))
+    if not root.is_dir():
+        raise Error("file-not-found", f"{root} is not there")
+    if not any((root / name).is_dir() for name in space.FOLDERS):
+        raise Error(
+            "bad-value",
+            f"{root} has none of {', '.join(space.FOLDERS)}: it is no scratch space",
+            hint="--scratch_path=DIR names another one",
+        )
+    return root
+
+
+def found(root: Path, env: Mapping[str, Any]) -> list[Path]:
+    """What is meant and there: of a benchmark, of a folder, or what lies in all three."""
+    from nvidia_flow import space
+    from nvidia_flow.errors import nearest
+
+    part = str(env.get("CM_NVIDIA_SCRATCH_PART") or "")
+    benchmark = str(env.get("CM_NVIDIA_BENCHMARK") or "")
+    if benchmark and benchmark not in space.PLACES:
+        hint = nearest(benchmark, space.PLACES)
+        raise Error("bad-value", f"there is no benchmark {benchmark}", hint=hint)
+    if benchmark:
+        return space.of_benchmark(root, benchmark, part)
+    folders = [root / name for name in ([part] if part else space.FOLDERS)]
+    return [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder; a link, and not what it shows."""
+    try:
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        else:
+            shutil.rmtree(path)
+    except OSError as problem:
+        hint = f"see whose it is: ls -ld {path}"
+        raise Error("not-writable", f"{path} stays: {problem}", hint=hint) from problem

@@ -1,0 +1,265 @@
+"""Engines: what each is called, what it says of itself, whether it fits; and the stand-in for them.
+
+A file named ``.plan`` comes out of a TensorRT builder and out of nothing else. Where there is none,
+an ``.onnx`` file lies in its place, with a sidecar that says ``stand-in``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nvidia_flow.errors import FlowError
+
+from nvidia_make.flow import Flow
+from nvidia_make.work import Item, Work, plan
+
+STAND_IN = "stand-in"
+_CUSTOM = ("bert", "dlrm", "rnnt", "3d-unet", "gptj")
+_LWIS = "lwis"
+BUILT_WITH = (
+    "precision",
+    "gpu_batch_size",
+    "workspace_size",
+    "gpu_inference_streams",
+    "max_seq_length",
+    "bert_opt_seqlen",
+    "enable_interleaved",
+    "use_graphs",
+    "tensor_parallelism",
+    "use_fp8",
+)
+"""The fields that make another engine."""
+
+
+def name(item: Item) -> str:
+    """An engine's name without its ending, in the words of the round."""
+    config = item.config
+    head = f"{config.benchmark}-{config.scenario}-gpu"
+    batch, precision = item.value("gpu_batch_size", 1), item.value("precision", "int8")
+    if config.benchmark == "bert":
+        streams = item.value("gpu_inference_streams", 1)
+        vary = "_vs_il" if item.value("enable_interleaved") else "_vs"
+        body = f"{precision}_S_384_B_{batch}_P_{streams}{vary}"
+    else:
+        body = f"b{batch}-{precision}"
+    return f"{head}-{body}.{_version(item)}"
+
+
+def _version(item: Item) -> str:
+    """The version as it stands in the name: v2.0 has harness, accuracy and power in it."""
+    ver = item.config.ver
+    if item.config.round == "v0.7":
+        return ver
+    harness = "custom" if item.config.benchmark in _CUSTOM else _LWIS
+    share = "99_9" if "high_accuracy" in ver else "99"
+    return f"{'triton' if 'triton' in ver else harness}_k_{share}_MaxP"
+
+
+def path(flow: Flow, item: Item, ending: str = ".onnx") -> Path:
+    """Where the engine of an item lies."""
+    config = item.config
+    folder = flow.build / "engines" / config.system / config.benchmark / config.scenario
+    return folder / f"{name(item)}{ending}"
+
+
+def found(flow: Flow, item: Item) -> Path | None:
+    """The engine that is there: a plan before a stand-in."""
+    places = (path(flow, item, ending) for ending in (".plan", ".onnx"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def fields_of(item: Item) -> dict[str, Any]:
+    """The values that an engine is built with."""
+    return {key: item.value(key) for key in BUILT_WITH if item.value(key) is not None}
+
+
+def digest(fields: Mapping[str, Any]) -> str:
+    """The hash of fields, the same on every machine."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def sidecar(engine: Path) -> dict[str, Any]:
+    """What an engine says of itself; empty where it does not."""
+    try:
+        told = json.loads(engine.with_name(f"{engine.name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+# ---- making them
+
+
+def generate_engines(flow: Flow) -> None:
+    """One engine for each item of the line; raises FlowError."""
+    work = plan(flow)
+    flow.tell(work.lines())
+    make(flow, work)
+
+
+def make(flow: Flow, work: Work) -> None:
+    """Make the engines that are not there yet, and say what each is."""
+    models: dict[str, Mapping[str, Any]] = {}
+    for item in work.items:
+        engine = found(flow, item)
+        if engine is not None and not misfit(flow, item, engine):
+            flow.tell([f"engine: {_shown(flow, engine)} is there"])
+            continue
+        if item.ours not in models:
+            models[item.ours] = model(flow, item.ours)
+        made = _stand_in(flow, item, models[item.ours])
+        flow.tell([f"engine: {_shown(flow, made)} ({STAND_IN})"])
+
+
+def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
+    """The ONNX model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``)."""
+    tags = step_of(flow, benchmark, "ml-model")
+    env: Mapping[str, Any] = flow.doer.cm_json(["run", "script", f"--tags={tags}", "--quiet"])[
+        "env"
+    ]
+    if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(".onnx"):
+        raise FlowError("not-available", f"{benchmark} has no ONNX model here")
+    return env
+
+
+def step_of(flow: Flow, benchmark: str, kind: str) -> str:
+    """The tags that get the model (``ml-model``) or the data (``preprocessed``) of a benchmark.
+
+    They are those that a run of it asks for, read from its plan.
+    """
+    line = ["plan", "script", *base(flow, benchmark), "--json"]
+    for tags in _tags(flow.doer.cm_json(line)["root"]):
+        if {"get", kind} <= set(tags.split(",")) or (kind == "preprocessed" and _is_data(tags)):
+            return tags
+    raise FlowError("not-available", f"the plan of {benchmark} has no {kind}")
+
+
+def _is_data(tags: str) -> bool:
+    words = tags.split(",")
+    return {"get", "dataset", "cnndm"} <= set(words)
+
+
+def _tags(step: Mapping[str, Any]) -> Iterator[str]:
+    yield str(step["tags"])
+    for child in step["children"]:
+        yield from _tags(child)
+
+
+def base(flow: Flow, benchmark: str) -> list[str]:
+    """The words that every run of a benchmark has in common."""
+    form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
+    return [
+        f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",
+        f"--model={benchmark}",
+        "--backend=onnxruntime",
+        "--precision=float32",
+    ]
+
+
+def _stand_in(flow: Flow, item: Item, env: Mapping[str, Any]) -> Path:
+    """Put the model in the engine's place, with a sidecar; nothing half-made is left."""
+    place, source = path(flow, item), Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
+    fields = fields_of(item)
+    told = {
+        "kind": STAND_IN,
+        "what": "ONNX Runtime computes this model on the processor: no TensorRT engine",
+        "benchmark": item.config.benchmark,
+        "scenario": item.config.scenario,
+        "config_ver": item.config.ver,
+        "system": item.config.system,
+        "here": item.ours,
+        "form": flow.settings.form,
+        "precision": "float32",
+        "model": {"file": str(source), "sha256": checksum(source)},
+        "fields": fields,
+        "fields_sha256": digest(fields),
+    }
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = place.with_name(f".{place.name}.{os.getpid()}.new")
+    _link(source, draft)
+    text = place.with_name(f"{place.name}.json")
+    text.unlink(missing_ok=True)
+    draft.replace(place)
+    draft.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    draft.replace(text)
+    return place
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file under another name, or a copy of it on another disk."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def checksum(file: Path) -> str:
+    """The SHA-256 of a file."""
+    found = hashlib.sha256()
+    with file.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            found.update(part)
+    return found.hexdigest()
+
+
+# ---- whether they fit
+
+
+def misfit(flow: Flow, item: Item, engine: Path) -> str:
+    """Why an engine is not the one that the item needs; empty where it is."""
+    told = sidecar(engine)
+    if not told:
+        return "it does not say what it is"
+    if told.get("fields_sha256") != digest(fields_of(item)):
+        return "it was made with other fields"
+    if told.get("form", flow.settings.form) != flow.settings.form:
+        return f"it is of the {told['form']} form"
+    if told.get("kind") != STAND_IN:
+        return "there is nothing here that runs a TensorRT plan"
+    if told.get("model", {}).get("sha256") != checksum(engine):
+        return "its file is not the one that it says"
+    return ""
+
+
+def require(flow: Flow, items: Sequence[Item]) -> None:
+    """Raise FlowError unless every item has an engine that fits, with the line that makes them."""
+    wrong, asked = [], []
+    for item in items:
+        engine = found(flow, item)
+        why = misfit(flow, item, engine) if engine else "it is not there"
+        if why:
+            wrong.append(f"{_shown(flow, engine or path(flow, item))}: {why}")
+            asked.append(item)
+    if wrong:
+        raise FlowError(
+            "engine-missing", f"engines do not fit: {'; '.join(wrong)}", make_line(asked), wrong
+        )
+
+
+def make_line(items: Sequence[Item]) -> str:
+    """The line of make that makes the engines of these items."""
+    given = {name: value for item in items for name, value in item.given.items()}
+    told = {
+        "benchmarks": _once(item.config.benchmark for item in items),
+        "scenarios": _once(item.config.scenario for item in items),
+        "config_ver": _once(item.config.ver for item in items),
+        **{name: str(value) for name, value in given.items() if name in BUILT_WITH},
+    }
+    run_args = " ".join(f"--{key}={value}" for key, value in told.items())
+    return f"make generate_engines RUN_ARGS={shlex.quote(run_args)}"
+
+
+def _once(words: Iterator[str]) -> str:
+    return ",".join(dict.fromkeys(words))
+
+
+def _shown(flow: Flow, engine: Path) -> str:
+    return engine.relative_to(flow.folder).as_posix()

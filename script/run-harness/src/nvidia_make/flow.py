@@ -1,0 +1,164 @@
+"""What a word works on: the folder of the flow, its settings, and who runs the ``cm`` lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+from nvidia_flow import words
+from nvidia_flow.errors import FlowError, nearest
+from nvidia_flow.systems import Machine
+
+SETTINGS = "flow.yaml"
+FORMS = ("full", "tiny", "synthetic")
+DIVISIONS = ("closed", "open")
+LENGTHS = ("test", "fast", "valid")
+VARIABLES = (
+    "RUN_ARGS",
+    "BENCHMARKS",
+    "MLPERF_SCRATCH_PATH",
+    "DOCKER_ARGS",
+    "DOCKER_COMMAND",
+    "DOCKER_DETACH",
+    "NO_BUILD",
+    "NVIDIA_VISIBLE_DEVICES",
+    "MIG_CONF",
+    "LOG_DIR",
+    "SUBMITTER",
+    "SKIP_DRIVER_CHECK",
+    "GPUCLK",
+    "VERBOSE",
+    "USE_INFERENTIA",
+    "USE_NIGHTLY",
+)
+"""What may stand on a make line, or in the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a folder was made for; ``form`` is that of model and data, ``round`` that of LoadGen.
+
+    ``system`` is empty where the one that the machine is counts.
+    """
+
+    submitter: str
+    vendor_round: str = "v0.7"
+    division: str = "closed"
+    form: str = "full"
+    execution_mode: str = "valid"
+    round: str = "6.1"
+    system: str = ""
+    systems_dir: str = ""
+    allow_nearest: str = ""
+    allow_root: bool = False
+
+    def faults(self) -> list[str]:
+        """All that is wrong with them."""
+        found = []
+        for name, value, choices in (
+            ("vendor_round", self.vendor_round, tuple(words.BENCHMARKS)),
+            ("division", self.division, DIVISIONS),
+            ("form", self.form, FORMS),
+            ("execution_mode", self.execution_mode, LENGTHS),
+        ):
+            if value not in choices:
+                found.append(f"{name} is {value!r}: {nearest(str(value), choices)}")
+        if not self.submitter:
+            found.append("nobody is named who hands in: --submitter=NAME")
+        return found
+
+
+class Doer(Protocol):
+    """What needs the engine: other scripts, the machine."""
+
+    def cm(self, line: Sequence[str]) -> int:
+        """Run ``cm`` with these words, all that it prints on stderr; its exit status."""
+
+    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
+        """Run ``cm`` with these words; its answer. Raises FlowError where it fails."""
+
+    def machine(self) -> Machine | None:
+        """The GPUs of this machine; None without one."""
+
+    def tell(self, line: str) -> None:
+        """Show a line on stderr."""
+
+    def show(self, line: str) -> None:
+        """Show a line of results on stdout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A word's work: where, for what, and what make was given."""
+
+    folder: Path
+    settings: Settings
+    variables: Mapping[str, str]
+    vendor: str
+    doer: Doer
+
+    @property
+    def build(self) -> Path:
+        """The folder ``build`` of the flow."""
+        return self.folder / "build"
+
+    @property
+    def results(self) -> Path:
+        """Our own result tree, from which a submission is made."""
+        return self.build / "results"
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Show lines on stderr."""
+        for line in lines:
+            self.doer.tell(line)
+
+    def cm(self, *line: str) -> None:
+        """Run a ``cm`` line; raises FlowError where it fails."""
+        status = self.doer.cm(line)
+        if status:
+            raise FlowError(
+                "script-failed",
+                f"cm {' '.join(line[:3])} ended with {status}",
+                "its error stands above; the line can be run by itself",
+            )
+
+
+def read(folder: Path) -> Settings:
+    """The settings of a folder; raises FlowError where it has none, or wrong ones."""
+    path = folder / SETTINGS
+    try:
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = "cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME"
+        raise FlowError("needs-input", f"{folder} is no folder of the flow", hint) from None
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise FlowError("bad-value", f"{path} cannot be read: {problem}") from None
+    return checked(told if isinstance(told, dict) else {}, str(path))
+
+
+def checked(told: Mapping[str, Any], where: str) -> Settings:
+    """Settings of plain values; raises FlowError with all that is wrong."""
+    known = {field.name for field in fields(Settings)}
+    wrong = [f"there is no {name}: {nearest(name, known)}" for name in told if name not in known]
+    made = Settings(**{"submitter": "", **{k: v for k, v in told.items() if k in known}})
+    wrong += made.faults()
+    if wrong:
+        raise FlowError("bad-value", f"{where}: {'; '.join(wrong)}", "correct them")
+    return made
+
+
+def write(folder: Path, settings: Settings) -> None:
+    """Write the settings and the Makefile; what else lies in the folder stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        SETTINGS: yaml.safe_dump(asdict(settings), sort_keys=False),
+        "Makefile": Path(__file__).with_name("Makefile.txt").read_text(encoding="utf-8"),
+    }
+    for name, text in texts.items():
+        draft = folder / f".{name}.{os.getpid()}.new"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(folder / name)

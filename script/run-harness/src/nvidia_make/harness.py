@@ -1,0 +1,172 @@
+"""``run_harness`` and ``run``: from engines to LoadGen runs, their logs, and results on stdout."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nvidia_flow.errors import FlowError
+
+from nvidia_make import advice, checks, engines
+from nvidia_make.asked import ACCURACY, PERFORMANCE
+from nvidia_make.engines import STAND_IN
+from nvidia_make.flow import Flow
+from nvidia_make.logs import Book
+from nvidia_make.work import Item, Work, plan
+
+OPTIONS: Mapping[str, tuple[str, float]] = {
+    "gpu_batch_size": ("batch_size", 1),
+    "offline_expected_qps": ("target_qps", 1),
+    "gpu_offline_expected_qps": ("target_qps", 1),
+    "server_target_qps": ("target_qps", 1),
+    "single_stream_expected_latency_ns": ("target_latency", 1e-6),
+    "gpu_single_stream_expected_latency_ns": ("target_latency", 1e-6),
+    "multi_stream_expected_latency_ns": ("target_latency", 1e-6),
+    "min_duration": ("min_duration", 1),
+    "min_query_count": ("min_query_count", 1),
+    "max_query_count": ("max_query_count", 1),
+    "performance_sample_count": ("performance_sample_count", 1),
+}
+"""Fields, and the option of ours that each becomes, with the factor between their units."""
+MODES = {
+    PERFORMANCE: "_performance-only",
+    ACCURACY: "_accuracy-only",
+    "SubmissionRun": "_performance-and-accuracy",
+    "FindPeakPerformance": "_find-performance",
+}
+FAST = {"min_duration": 60_000, "min_query_count": 1}
+"""What ``--fast`` means: milliseconds, queries."""
+
+
+def run_harness(flow: Flow) -> None:
+    """Measure every item with its engine; raises FlowError before LoadGen without one."""
+    work = plan(flow)
+    flow.tell(work.lines())
+    measure(flow, work)
+
+
+def run(flow: Flow) -> None:
+    """All engines first, then all runs."""
+    work = plan(flow)
+    flow.tell(work.lines())
+    engines.make(flow, work)
+    measure(flow, work)
+
+
+def measure(flow: Flow, work: Work) -> None:
+    """Make the runs one after the other; what is INVALID is told at the end."""
+    engines.require(flow, work.items)
+    checks.before_runs(flow, work)
+    book = Book(log_folder(flow, work), system_name(work.system))
+    flow.tell(advice.run_times(flow, work))
+    flow.tell([f"logs: {book.folder}"])
+    wrong = []
+    for item in work.items:
+        started = time.time()
+        status = flow.doer.cm(line(flow, work, item))
+        found = newest(flow, item, started)
+        if found is None:
+            raise FlowError(
+                "script-failed",
+                f"{item.name} has no result: cm ended with {status}",
+                "its error stands above; what was measured before is kept",
+            )
+        result = told_of(found, item)
+        check_model(flow, item, found)
+        book_lines = book.add(item, folder_of(found, item), result)
+        for told in book_lines:
+            flow.doer.show(told)
+        wrong += list(advice.problems(flow, item, result, folder_of(found, item)))
+    flow.tell(wrong)
+    if wrong:
+        raise FlowError(
+            "result-not-accepted", f"{len(wrong)} runs are not as they must be", wrong[0]
+        )
+
+
+def line(flow: Flow, work: Work, item: Item) -> list[str]:
+    """The ``cm`` line of one run."""
+    words = engines.base(flow, item.ours)
+    words[0] += f",{MODES[work.asked.mode]}"
+    if "triton" in item.config.ver:
+        words[2] = "--backend=triton"
+    settings = flow.settings
+    words += [
+        f"--scenario={item.config.scenario}",
+        f"--execution_mode={settings.execution_mode}",
+        f"--division={settings.division}",
+        f"--results_dir={flow.results}",
+        f"--sut_dir={flow.build / 'sut'}",
+        f"--hw_name={system_name(work.system)}",
+        "--rerun",
+        "--quiet",
+    ]
+    options = dict(options_of(work, item))
+    return ["run", "script", *words, *(f"--{key}={value}" for key, value in options.items())]
+
+
+def options_of(work: Work, item: Item) -> Iterator[tuple[str, Any]]:
+    """What the fields of the line become; those of the registry are for a GPU."""
+    given = {**(FAST if work.asked.fast else {}), **item.given}
+    for name, value in given.items():
+        if name in OPTIONS:
+            option, factor = OPTIONS[name]
+            yield option, value if factor == 1 else value * factor
+
+
+def system_name(system: str) -> str:
+    """The system in logs and results: this machine, with the word for what it computes with."""
+    return f"{system}_{STAND_IN}_{platform.node() or 'host'}"
+
+
+def log_folder(flow: Flow, work: Work) -> Path:
+    """A folder of its own for this call, by its time."""
+    given = work.asked.log_dir or flow.variables.get("LOG_DIR", "")
+    above = flow.folder / given if given else flow.build / "logs"
+    name = time.strftime("%Y.%m.%d-%H.%M.%S")
+    for count in range(100):
+        folder = above / (f"{name}-{count}" if count else name)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise FlowError("file-error", f"{above} has a hundred folders of this second")
+
+
+def newest(flow: Flow, item: Item, since: float) -> Path | None:
+    """The results.json that a run has written since a time in s; None where it has not."""
+    # The harness writes the system's name with _ for -.
+    pattern = f"{flow.settings.execution_mode}_results/*stand_in*/{item.ours}/results.json"
+    written = [path for path in flow.results.glob(pattern) if path.stat().st_mtime >= since - 1]
+    return max(written, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def told_of(found: Path, item: Item) -> Mapping[str, Any]:
+    """What results.json says of the item's scenario."""
+    results = json.loads(found.read_text(encoding="utf-8"))["results"]
+    return next((each for each in results if each["scenario"] == item.config.scenario), {})
+
+
+def folder_of(found: Path, item: Item) -> Path:
+    """Where our logs of the item's scenario lie."""
+    return found.parent / item.config.scenario.lower()
+
+
+def check_model(flow: Flow, item: Item, found: Path) -> None:
+    """Raise FlowError unless the run computed the model that its engine is."""
+    engine = engines.found(flow, item)
+    if engine is None:
+        return
+    wanted = engines.sidecar(engine).get("model", {}).get("sha256")
+    used = json.loads(found.read_text(encoding="utf-8"))["model"]["sha256"]
+    if "triton" not in item.config.ver and used != wanted:
+        raise FlowError(
+            "engine-missing",
+            f"{item.name}: the run used another model than its engine is",
+            f"remove {engine}, then {engines.make_line([item])}",
+        )

@@ -1,0 +1,79 @@
+"""The words that ``make`` knows in a folder of the flow: a row for each, for all vendors."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from nvidia_flow.errors import FlowError, nearest
+
+from nvidia_make.flow import Flow
+
+NVIDIA, INFERENTIA = "nvidia", "inferentia"
+SWITCHES = {INFERENTIA: "USE_INFERENTIA"}
+"""The variable that turns the words of a vendor's systems on; NVIDIA's need none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A word: its function as ``module:name``, one line of help, other spellings of it.
+
+    ``vendor`` is empty for a word that is the same on all systems.
+    """
+
+    word: str
+    does: str
+    help: str
+    aliases: tuple[str, ...] = ()
+    vendor: str = ""
+
+    def function(self) -> Callable[[Flow], None]:
+        """The function, imported when it is asked for."""
+        module, _, name = self.does.partition(":")
+        found: Callable[[Flow], None] = getattr(importlib.import_module(module), name)
+        return found
+
+
+_M = "nvidia_make."
+TARGETS: tuple[Target, ...] = (
+    Target("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
+    Target("prebuild", f"{_M}build:prebuild", "check the machine before anything is built"),
+    Target("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
+    Target("build", f"{_M}build:build", "links, sources, and what the harness needs"),
+    Target(
+        "generate_engines",
+        f"{_M}engines:generate_engines",
+        "one engine for each benchmark, scenario and config_ver",
+        vendor=NVIDIA,
+    ),
+    Target(
+        "run_harness",
+        f"{_M}harness:run_harness",
+        "measure with the engines that are there; results on stdout",
+        vendor=NVIDIA,
+    ),
+    Target("run", f"{_M}harness:run", "generate_engines, then run_harness", vendor=NVIDIA),
+    Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
+)
+
+
+def vendor(variables: Mapping[str, str]) -> str:
+    """Whose systems are meant, by the variables that turn them on."""
+    on = [name for name, key in SWITCHES.items() if variables.get(key, "0") not in ("", "0")]
+    return on[0] if on else NVIDIA
+
+
+def find(word: str, of: str, targets: Iterable[Target] = TARGETS) -> Target:
+    """The row of a word on the systems of a vendor; raises FlowError with what to type instead."""
+    named = [target for target in targets if word in (target.word, *target.aliases)]
+    fitting = [target for target in named if target.vendor in ("", of)]
+    if fitting:
+        return fitting[0]
+    if named:
+        other = named[0].vendor
+        switch = SWITCHES.get(other)
+        hint = f"export {switch}=1" if switch else f"unset {SWITCHES.get(of, '')}"
+        raise FlowError("not-available", f"make {word} is for systems of {other}", hint)
+    known = [name for target in targets for name in (target.word, *target.aliases)]
+    raise FlowError("bad-value", f"make knows no {word}", nearest(word, known) or "make info")

@@ -1,0 +1,69 @@
+"""The scratch space of NVIDIA's flow: which folder it is, what is made, what there is room for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nvidia_flow import space
+
+from cmbench.errors import Error
+from steps import Step
+
+ALIAS = "get-mlperf-inference-nvidia-scratch-space"
+KEYS = ("MLPERF_SCRATCH_PATH", "CM_MLPERF_SCRATCH_PATH", "CM_NVIDIA_MLPERF_SCRATCH_PATH")
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
+
+
+def test_the_three_folders_are_made_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = tmp_path / "a b" / "scratch"
+    env = {"CM_NVIDIA_SCRATCH_PATH": str(wanted), "CM_NVIDIA_ALLOW_ROOT": "yes"}
+    step = Step(ALIAS, tmp_path / "entry", env)
+    step.call("preprocess")
+    step.call("preprocess")
+    assert sorted(path.name for path in wanted.iterdir()) == sorted(space.FOLDERS)
+    assert {step.env[key] for key in KEYS} == {str(wanted)}
+    assert "GB free" in capsys.readouterr().out
+
+
+def test_the_variable_of_the_guides_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(tmp_path / "space"))
+    step = Step(ALIAS, tmp_path / "entry", {"CM_NVIDIA_ALLOW_ROOT": "yes"})
+    step.call("preprocess")
+    assert step.env["MLPERF_SCRATCH_PATH"] == str(tmp_path / "space")
+
+
+def test_nobody_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(space, "FALLBACK", str(tmp_path / "none"))
+    with pytest.raises(Error, match="nobody says where the scratch space is"):
+        Step(ALIAS, tmp_path / "entry", {}).call("preprocess")
+    (tmp_path / "fixed").mkdir()
+    monkeypatch.setattr(space, "FALLBACK", str(tmp_path / "fixed"))
+    assert space.named("", {}) == str(tmp_path / "fixed")
+
+
+def test_root_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    env = {"CM_NVIDIA_SCRATCH_PATH": str(tmp_path / "space")}
+    with pytest.raises(Error) as caught:
+        Step(ALIAS, tmp_path / "entry", env).call("preprocess")
+    assert "--allow_root" in caught.value.hint
+    assert not (tmp_path / "space").exists()
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "space").write_text("")
+    env = {"CM_NVIDIA_SCRATCH_PATH": str(tmp_path / "space"), "CM_NVIDIA_ALLOW_ROOT": "yes"}
+    with pytest.raises(Error, match="cannot be made: Not a directory"):
+        Step(ALIAS, tmp_path / "entry", env).call("preprocess")
+
+
+def test_room_is_compared_by_benchmark() -> None:
+    assert space.too_large(("bert", "dlrm", "nothing"), 10 * 10**9) == ["dlrm (1200 GB)"]
+    assert space.too_large(("bert",), 10 * 10**9) == []

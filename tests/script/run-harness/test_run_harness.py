@@ -1,0 +1,403 @@
+"""The make lines of NVIDIA's guides: what is understood, and one way from link_dirs to logs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvidia_flow import registry
+from nvidia_flow.errors import FlowError
+from nvidia_flow.systems import Machine
+from nvidia_make import asked, engines, flow, harness, logs, scratch, targets, work
+
+from support import Finished, Home, run
+
+KNOWN = registry.load()
+
+
+@dataclass
+class Hands:
+    """Keeps what a word would have called; ``gpus`` is the machine that it finds."""
+
+    gpus: Machine | None = None
+    lines: list[list[str]] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def cm(self, line: Sequence[str]) -> int:
+        self.lines.append(list(line))
+        return 0
+
+    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
+        raise AssertionError(f"nothing is asked of {line}")
+
+    def machine(self) -> Machine | None:
+        return self.gpus
+
+    def tell(self, line: str) -> None:
+        self.told.append(line)
+
+    def show(self, line: str) -> None:
+        self.shown.append(line)
+
+
+def a_flow(folder: Path, run_args: str = "", **given: Any) -> flow.Flow:
+    hands = given.pop("hands", None) or Hands()
+    settings = replace(flow.Settings("Me", form="tiny", execution_mode="test"), **given)
+    return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, targets.NVIDIA, hands)
+
+
+def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.Asked:
+    return asked.read(text, KNOWN.fields, vendor_round, benchmarks)
+
+
+# ---- RUN_ARGS
+
+UNDERSTOOD: dict[str, dict[str, Any]] = {
+    "": {},
+    "--benchmarks=resnet50,BERT --scenarios=offline,server": {
+        "benchmarks": ("resnet50", "bert"),
+        "scenarios": ("Offline", "Server"),
+    },
+    "--benchmarks all --scenarios=SINGLESTREAM": {"scenarios": ("SingleStream",)},
+    "--config_ver=default,high_accuracy --test_mode=AccuracyOnly": {
+        "versions": ("default", "high_accuracy"),
+        "mode": "AccuracyOnly",
+    },
+    # What a README of round v2.0 says, and no program knows.
+    "--test_mode=AccuracyMode": {"mode": "AccuracyOnly"},
+    "--fast --verbose --gpu_batch_size=8 --min_query_count 1": {
+        "fast": True,
+        "verbose": True,
+        "fields": {"gpu_batch_size": 8, "min_query_count": 1},
+    },
+    "--use_graphs=false --offline_expected_qps=10.5": {
+        "fields": {"use_graphs": False, "offline_expected_qps": 10.5}
+    },
+    "--harness_type=triton --accuracy_target=.999": {"versions": ("high_accuracy_triton",)},
+    "--system_name=X --log_dir=out --audit_test=TEST01": {
+        "system": "X",
+        "log_dir": "out",
+        "audit": "TEST01",
+    },
+}
+
+
+@pytest.mark.parametrize("text", UNDERSTOOD)
+def test_run_args_are_understood(text: str) -> None:
+    found = read(text)
+    for name, value in UNDERSTOOD[text].items():
+        assert getattr(found, name) == value
+    assert found.lines()[0].startswith("benchmarks: ")
+
+
+def test_what_has_no_effect_is_said() -> None:
+    (note,) = read("--use_spin_wait=true").notes
+    assert note == "--use_spin_wait is kept for the record: of NVIDIA's C++ harness"
+
+
+WRONG = {
+    "--benchmark=resnet50": "there is no --benchmark: did you mean benchmarks?",
+    "--benchmarks=resnet": "v0.7 has no benchmark resnet: did you mean resnet50?",
+    "--scenarios=ofline": "there is no scenario ofline: did you mean Offline?",
+    "--gpu_batch_size=many": "gpu_batch_size is int, and 'many' is not",
+    "--test_mode=Accuracy": "test_mode is 'Accuracy'",
+    "--server_target_latency_ns=5": "server_target_latency_ns is refused: the rules fix it",
+    "--no_gpu": "--no_gpu is refused: there is no DLA here",
+    "--power": "--power is refused: power runs are not made here",
+    "--config_ver=hetero": "HeteroMIG is refused",
+    "--power_setting=MaxQ": "MaxQ is refused",
+    "-benchmarks=bert": "-benchmarks=bert belongs to no --name",
+    "--benchmarks='bert": "cannot be read (No closing quotation)",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_in_run_args_is_said(text: str) -> None:
+    with pytest.raises(FlowError) as caught:
+        read(text)
+    assert WRONG[text] in str(caught.value)
+
+
+def test_all_that_is_wrong_comes_at_once() -> None:
+    with pytest.raises(FlowError) as caught:
+        read(" ".join(text for text in WRONG if text.startswith("--") and "'" not in text))
+    told = [WRONG[text] for text in WRONG if text.startswith("--") and "'" not in text]
+    assert [each for each in told if each not in str(caught.value)] == []
+
+
+# ---- from the line to its runs
+
+
+def names(flow_: flow.Flow) -> list[str]:
+    return [item.name for item in work.plan(flow_).items]
+
+
+def test_no_run_args_mean_everything_that_the_system_has(tmp_path: Path) -> None:
+    found = names(a_flow(tmp_path))
+    assert len(found) == 18
+    assert {name.split()[0] for name in found} == set(registry.words.BENCHMARKS["v0.7"])
+    assert not any("MultiStream" in name for name in found)
+    assert names(a_flow(tmp_path, vendor_round="v3.1")) == [
+        "gptj Offline default",
+        "gptj Server default",
+    ]
+
+
+def test_a_version_that_a_benchmark_lacks_is_left_out_with_a_word(tmp_path: Path) -> None:
+    line = "--benchmarks=bert,resnet50 --scenarios=offline --config_ver=default,high_accuracy"
+    plan = work.plan(a_flow(tmp_path, line))
+    assert [(item.ours, item.config.ver) for item in plan.items] == [
+        ("bert-99", "default"),
+        ("bert-99.9", "high_accuracy"),
+        ("resnet50", "default"),
+    ]
+    assert "resnet50 Offline has no high_accuracy: left out" in plan.notes
+
+
+IMPOSSIBLE = {
+    "--benchmarks=3d-unet --scenarios=server": "v0.7 has no values for 3d-unet in Server",
+    "--scenarios=multistream": "v0.7's MultiStream, the most samples in a fixed interval",
+    "--config_ver=high_acuracy": "--config_ver=high_acuracy is not there",
+    "--benchmarks=resnet50 --config_ver=high_accuracy": "--config_ver=high_accuracy is not there",
+    "--scenarios=offline --server_target_qps=5": "server_target_qps is for Server, not for Offline",
+    "--system_name=T4x3": "there is no system T4x3",
+}
+
+
+@pytest.mark.parametrize("line", IMPOSSIBLE)
+def test_what_cannot_be_run_is_refused(line: str, tmp_path: Path) -> None:
+    with pytest.raises(FlowError) as caught:
+        work.plan(a_flow(tmp_path, line))
+    assert IMPOSSIBLE[line] in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_field_counts_where_it_applies(tmp_path: Path) -> None:
+    plan = work.plan(a_flow(tmp_path, "--benchmarks=resnet50 --server_target_qps=5"))
+    assert {item.config.scenario: item.given for item in plan.items} == {
+        "Offline": {},
+        "Server": {"server_target_qps": 5},
+        "SingleStream": {},
+    }
+
+
+def test_a_machine_with_gpus_has_its_own_system(tmp_path: Path) -> None:
+    eight = Machine("Tesla T4", 8, 15, 70, "7.5")
+    assert work.plan(a_flow(tmp_path, hands=Hands(eight))).system == "T4x8"
+    three = Machine("Tesla T4", 3, 15, 70, "7.5")
+    with pytest.raises(FlowError, match="nearest is T4x1"):
+        work.plan(a_flow(tmp_path, hands=Hands(three)))
+    plan = work.plan(a_flow(tmp_path, hands=Hands(three), allow_nearest="T4x1"))
+    assert plan.items[0].value("gpu_offline_expected_qps") is not None
+
+
+# ---- engines
+
+NAMES = {
+    "v0.7 --benchmarks=resnet50 --scenarios=offline": "resnet50-Offline-gpu-b256-int8.default",
+    "v0.7 --benchmarks=bert --scenarios=server": (
+        "bert-Server-gpu-int8_S_384_B_16_P_2_vs_il.default"
+    ),
+    "v2.0 --benchmarks=resnet50 --scenarios=server": "resnet50-Server-gpu-b26-int8.lwis_k_99_MaxP",
+    "v3.1 --scenarios=offline --config_ver=high_accuracy": (
+        "gptj-Offline-gpu-b32-int8.custom_k_99_9_MaxP"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", NAMES)
+def test_engines_have_the_names_of_their_round(line: str, tmp_path: Path) -> None:
+    vendor_round, _, run_args = line.partition(" ")
+    (item,) = work.plan(a_flow(tmp_path, run_args, vendor_round=vendor_round)).items
+    assert engines.name(item) == NAMES[line]
+
+
+def made(flow_: flow.Flow, item: work.Item, model: Path) -> Path:
+    """The stand-in for an engine."""
+    return engines._stand_in(flow_, item, {"CM_ML_MODEL_FILE_WITH_PATH": str(model)})
+
+
+def test_a_missing_engine_stops_with_the_line_that_makes_it(tmp_path: Path) -> None:
+    line = "--benchmarks=resnet50 --scenarios=offline,server --gpu_batch_size=4"
+    flow_ = a_flow(tmp_path, line)
+    with pytest.raises(FlowError, match=r"resnet50-Server-gpu-b4-int8\.default\.onnx: it is"):
+        harness.run_harness(flow_)
+    assert isinstance(flow_.doer, Hands)
+    assert flow_.doer.lines == []
+    with pytest.raises(FlowError) as caught:
+        engines.require(flow_, work.plan(flow_).items)
+    assert caught.value.hint == (
+        "make generate_engines RUN_ARGS='--benchmarks=resnet50 --scenarios=Offline,Server "
+        "--config_ver=default --gpu_batch_size=4'"
+    )
+
+
+def test_an_engine_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"a model")
+    flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline")
+    (item,) = work.plan(flow_).items
+    engine = made(flow_, item, model)
+    assert engines.sidecar(engine)["kind"] == "stand-in"
+    assert engines.misfit(flow_, item, engine) == ""
+    assert not list(tmp_path.rglob("*.plan")), "only TensorRT makes a plan"
+    other = work.plan(
+        a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline --precision=fp16")
+    )
+    assert engines.misfit(flow_, other.items[0], engine) == "it was made with other fields"
+    full = replace(flow_, settings=replace(flow_.settings, form="full"))
+    assert engines.misfit(full, item, engine) == "it is of the tiny form"
+    engine.unlink()
+    engine.write_bytes(b"another")
+    assert engines.misfit(flow_, item, engine) == "its file is not the one that it says"
+    engine.with_name(f"{engine.name}.json").unlink()
+    assert engines.misfit(flow_, item, engine) == "it does not say what it is"
+    # A plan that nothing here has made is not run.
+    engine.unlink()
+    plan = engine.with_suffix(".plan")
+    plan.write_bytes(b"x")
+    told = {"kind": "tensorrt", "fields_sha256": engines.digest(engines.fields_of(item))}
+    plan.with_name(f"{plan.name}.json").write_text(json.dumps(told))
+    assert "nothing here that runs a TensorRT plan" in engines.misfit(flow_, item, plan)
+
+
+# ---- runs
+
+
+def test_fields_become_options_in_their_units(tmp_path: Path) -> None:
+    line = (
+        "--benchmarks=resnet50 --scenarios=singlestream --min_query_count=64 "
+        "--gpu_single_stream_expected_latency_ns=2000000 --fast --test_mode=AccuracyMode"
+    )
+    flow_ = a_flow(tmp_path, line, division="open")
+    plan = work.plan(flow_)
+    words = harness.line(flow_, plan, plan.items[0])
+    assert words[2] == "--tags=run-mlperf,inference,_r6.1,_tiny,_accuracy-only"
+    assert {"--target_latency=2.0", "--min_query_count=64", "--min_duration=60000"} <= set(words)
+    assert {"--division=open", "--execution_mode=test", "--scenario=SingleStream"} <= set(words)
+    assert not any("batch_size" in word for word in words), "256 is for a T4"
+
+
+def test_logs_are_laid_out_as_nvidias(tmp_path: Path) -> None:
+    source = tmp_path / "ours/server"
+    (source / "performance/run_1").mkdir(parents=True)
+    (source / "performance/run_1/mlperf_log_summary.txt").write_text("summary")
+    lines = {"result_scheduled_samples_per_sec": 9.5, "result_completed_samples_per_sec": 9.4}
+    (source / "performance/run_1/mlperf_log_detail.txt").write_text(
+        "".join(f':::MLLOG {{"key": "{k}", "value": {v}}}\n' for k, v in lines.items())
+    )
+    flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=server --config_ver=high_accuracy")
+    (item,) = work.plan(flow_).items
+    book = logs.Book(tmp_path / "logs", "T4x1_stand-in")
+    told = book.add(item, source, {"performance_run": {}, "validity": "VALID"} | {"x": 1})
+    assert told == [], "nothing was measured"
+    told = book.add(item, source, {"performance_run": {"a": 1}, "validity": "VALID"})
+    line = "Scheduled samples per second: 9.5 and Result is : VALID"
+    line += " (completed samples per second: 9.4)"
+    assert told == [f"T4x1_stand-in-high_accuracy-Server: bert: {line}"]
+    there = tmp_path / "logs/T4x1_stand-in/bert-99.9/Server/mlperf_log_summary.txt"
+    assert there.read_text() == "summary"
+    summary = json.loads((tmp_path / "logs/perf_harness_summary.json").read_text())
+    assert summary == {"T4x1_stand-in-high_accuracy-Server": {"bert": line}}
+
+
+# ---- words and folders
+
+
+def test_every_word_has_its_function_and_a_word_of_help() -> None:
+    for target in targets.TARGETS:
+        assert callable(target.function())
+        assert target.help
+
+
+def test_words_are_found_by_vendor() -> None:
+    rows = (
+        *targets.TARGETS,
+        targets.Target("run_inferentia_harness", "x:y", "…", vendor=targets.INFERENTIA),
+    )
+    assert targets.find("link_dirs", targets.INFERENTIA, rows).word == "link_dirs"
+    with pytest.raises(FlowError) as caught:
+        targets.find("run_inferentia_harness", targets.NVIDIA, rows)
+    assert caught.value.hint == "export USE_INFERENTIA=1"
+    with pytest.raises(FlowError) as caught:
+        targets.find("generate_engine", targets.NVIDIA, rows)
+    assert caught.value.hint == "did you mean generate_engines?"
+    assert targets.vendor({"USE_INFERENTIA": "1"}) == targets.INFERENTIA
+    assert targets.vendor({"USE_INFERENTIA": "0"}) == targets.NVIDIA
+
+
+def test_settings_that_cannot_be_are_all_told() -> None:
+    with pytest.raises(FlowError) as caught:
+        flow.checked({"vendor_round": "v0.8", "form": "small", "colour": "red"}, "x")
+    for part in ("vendor_round is 'v0.8'", "form is 'small'", "no colour", "--submitter=NAME"):
+        assert part in str(caught.value)
+
+
+def test_a_link_replaces_a_link_and_nothing_else(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    for target in ("one", "two", "two"):
+        scratch.link(place, tmp_path / target)
+        assert os.readlink(place) == str(tmp_path / target)
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(FlowError, match="in the way of a link"):
+        scratch.link(place, tmp_path / "one")
+
+
+# ---- the real thing
+
+
+@pytest.fixture
+def folder(home: Home, tmp_path: Path) -> Path:
+    """A folder of the flow, made by its script."""
+    path = tmp_path / "closed" / "NV IDIA"
+    done = home.cm(
+        *("run", "script", "--tags=run-harness,nvidia,_workdir", f"--path={path}", "--quiet"),
+        *("--submitter=Me", "--form=tiny", "--execution_mode=test", "--allow_root"),
+    )
+    done.ok()
+    return path
+
+
+def make(home: Home, folder: Path, *words: str) -> Finished:
+    env = home.environment() | {"MLPERF_SCRATCH_PATH": str(home.path / "scratch")}
+    return run(["make", *words], cwd=folder, env=env)
+
+
+def test_words_that_cannot_be_end_in_one_error(home: Home, folder: Path) -> None:
+    done = make(home, folder, "generate_engine")
+    assert "make knows no generate_engine" in done.stderr
+    assert "did you mean generate_engines?" in done.stderr
+    assert done.stdout == ""
+    assert "make generate_engines" in make(home, folder).stdout
+    done = make(home, folder, "run_harness", "RUN_ARGS=--benchmarks=bert --scenario=offline")
+    assert "there is no --scenario: did you mean scenarios?" in done.stderr
+
+
+@pytest.mark.quiet
+@pytest.mark.needs_index
+def test_the_lines_of_the_guide_from_links_to_logs(home: Home, folder: Path) -> None:
+    lines = "--benchmarks=resnet50 --scenarios=offline --config_ver=default,high_accuracy"
+    for words in (("link_dirs",), ("generate_engines", f"RUN_ARGS={lines}")):
+        done = make(home, folder, *words)
+        assert done.status == 0, done.stderr
+        assert done.stdout == ""
+    for name in ("data", "models", "preprocessed_data"):
+        assert os.readlink(folder / "build" / name) == str(home.path / "scratch" / name)
+    short = "--min_duration=100 --min_query_count=100 --test_mode=SubmissionRun"
+    done = make(home, folder, "run_harness", f"RUN_ARGS={lines} {short}")
+    assert done.status == 0, done.stderr
+    performance, accuracy = done.stdout.splitlines()
+    assert performance.endswith("and Result is : VALID")
+    assert accuracy.endswith("Accuracy test PASSED.")
+    (summary,) = (folder / "build/logs").glob("*/perf_harness_summary.json")
+    (figures,) = json.loads(summary.read_text()).values()
+    assert figures.keys() == {"resnet50"}
+    assert list(summary.parent.glob("T4x1_stand-in*/resnet50/Offline/mlperf_log_summary.txt"))
+    assert list(summary.parent.glob("T4x1_stand-in*/resnet50/Offline/accuracy/accuracy.txt"))
