@@ -64,7 +64,6 @@ def told(error: Error) -> Mapping[str, Any]:
 def environment() -> jinja2.Environment:
     """The templates of this package and the components of reports; texts are escaped."""
     importable()
-    from mlperf_pages import charts
     from mlperf_pages.render import COMPONENTS
 
     made = jinja2.Environment(
@@ -74,7 +73,6 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["box"] = charts
     # Data for a script of the page: an element of type application/json runs nothing.
     made.filters["data"] = _data
     made.filters["iso"] = _iso

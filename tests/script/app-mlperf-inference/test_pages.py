@@ -15,7 +15,7 @@ import jinja2
 import pytest
 from mlperf_harness.reporting import history
 from mlperf_harness.reporting import page as report_page
-from mlperf_pages import charts, render
+from mlperf_pages import charts, render, scatter
 
 import benchmark_lab  # noqa: F401  # finds the packages
 
@@ -143,3 +143,66 @@ def test_what_the_machine_did_is_drawn_as_far_as_it_is_known(tmp_path: Path) -> 
     drawn = {title: (unit, chart) for title, unit, chart in report_page._machine(mine)}
     assert set(drawn) == {"CPU over time", "Memory in use over time"}
     assert drawn["CPU over time"][1].series == ["all", "others"]
+
+
+def plane(log: bool = False) -> charts.Chart:
+    x = scatter.Axis("power", "W", 10.0, 1000.0, log, down=True)
+    y = scatter.Axis("rate", "samples/s", 1.0, 100.0, log)
+    points = [(10.0, 1.0), (100.0, 50.0), (1000.0, 100.0)]
+    marks = [scatter.Mark(*at, 0, HOSTILE, "/a?b=1&c=<", best=True) for at in points]
+    return scatter.plane(x, y, [HOSTILE], marks, [(0, points)])
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_points_and_their_frontier_lie_inside_the_drawing(log: bool) -> None:
+    drawn = plane(log)
+    ((_, path, _),) = drawn.lines
+    for x, y in [*path, *((each[0], each[1]) for each in drawn.links)]:
+        assert drawn.frame.left <= x <= drawn.frame.end
+        assert drawn.frame.top <= y <= drawn.frame.base
+    assert all(drawn.frame.left <= x <= drawn.frame.end for x, _ in drawn.columns)
+    assert len(drawn.columns) >= 3
+
+
+@pytest.mark.parametrize(("down", "corner"), [(True, (3, 1)), (False, (2, 5))])
+def test_between_two_of_the_best_holds_the_one_that_is_no_worse(
+    down: bool, corner: tuple[float, float]
+) -> None:
+    assert scatter.steps([(2, 1), (3, 5)], down) == [(2, 1), corner, (3, 5)]
+
+
+def test_a_single_point_and_equal_figures_can_be_drawn() -> None:
+    for value in (0.0, 5.0, -3.0):
+        axis = scatter.Axis("a", "", value, value)
+        assert scatter.plane(axis, axis, ["s"], [scatter.Mark(value, value, 0, "")]).dots
+    log = scatter.Axis("a", "", 5.0, 5.0, log=True)
+    assert scatter.plane(log, log, ["s"], [scatter.Mark(5.0, 5.0, 0, "")]).dots
+    assert scatter.ranking([], "W").strips == []
+    assert scatter.ranking([scatter.Rank("a", 0.0, "0")], "W").strips
+
+
+def test_more_series_than_colours_share_one() -> None:
+    ranks = [scatter.Rank(str(n), 1.0, "", n) for n in range(12)]
+    drawn = scatter.ranking(ranks, "W", [str(n) for n in range(12)])
+    assert drawn.series == [*map(str, range(8)), "4 others"]
+    assert [each[4] for each in drawn.strips][7:9] == ["strip s7", "strip rest"]
+
+
+def test_links_in_a_drawing_are_escaped_and_the_best_are_reached_by_key(tmp_path: Path) -> None:
+    ranks = scatter.ranking([scatter.Rank(HOSTILE, 2.0, HOSTILE, 0, "/b?<")], HOSTILE, [HOSTILE])
+    lines = scatter.courses([HOSTILE], [(HOSTILE, [(0, 1.0, HOSTILE, "/c?<")])], axis_of_one())
+    text = page(
+        tmp_path,
+        "{{ figure('', '', a) }}{{ figure('', '', b) }}{{ figure('', '', c) }}",
+        a=plane(),
+        b=ranks,
+        c=lines,
+    )
+    assert "<b>" not in text
+    assert 'href="/a?b=1&amp;c=&lt;"' in text
+    assert text.count('role="group"') == 3
+    assert "tabindex" not in text
+
+
+def axis_of_one() -> scatter.Axis:
+    return scatter.Axis("rate", "samples/s", 0.0, 1.0)

@@ -24,6 +24,28 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """The size of a drawing, and of its margins around what is drawn."""
+
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = RIGHT
+    top: float = TOP
+    bottom: float = BOTTOM
+
+    @property
+    def base(self) -> float:
+        """Where the horizontal axis lies, in units of the SVG from above."""
+        return self.height - self.bottom
+
+    @property
+    def end(self) -> float:
+        """Where the horizontal axis ends, in units of the SVG from the left."""
+        return self.width - self.right
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
     """A named place on an axis."""
 
@@ -57,7 +79,8 @@ class Chart:
 
     ``rows`` are heights with their figures, ``columns`` places on the axis with theirs, ``lines``
     have a class and points, ``bars`` x, y, width, class and tooltip, ``dots`` x, y, radius, class
-    and tooltip, ``texts`` x, y, anchor and word. ``series`` names lines that have a legend.
+    and tooltip, ``links`` the same and an address, ``strips`` x, y, width, height, class, tooltip
+    and address, ``texts`` x, y, anchor and word. ``series`` names lines that have a legend.
     """
 
     name: str
@@ -67,8 +90,11 @@ class Chart:
     lines: list[tuple[str, list[Point], str]] = field(default_factory=list)
     bars: list[tuple[float, float, float, str, str]] = field(default_factory=list)
     dots: list[tuple[float, float, float, str, str]] = field(default_factory=list)
+    links: list[tuple[float, float, float, str, str, str]] = field(default_factory=list)
+    strips: list[tuple[float, float, float, float, str, str, str]] = field(default_factory=list)
     texts: list[tuple[float, float, str, str]] = field(default_factory=list)
     series: list[str] = field(default_factory=list)
+    frame: Frame = field(default_factory=Frame)
 
     def scale(self, low: float, high: float) -> Scale:
         """The vertical axis with its grid."""
@@ -211,7 +237,10 @@ def history(values: Sequence[Dot], unit: str) -> Chart:
     for place, dot in enumerate(values):
         kind = "dot" + " hollow" * dot.hollow + " present" * dot.present
         chart.dots.append((x(place), y(dot.value), 6 if dot.present else 4.5, kind, dot.label))
-    chart.texts = [(LEFT, BASE + 16, "start", "earlier"), (END, BASE + 16, "end", "this run")]
+    chart.texts = [
+        (LEFT, BASE + 16, "start", "earlier"),
+        (END, BASE + 16, "end", "this run" if values[-1].present else "later"),
+    ]
     return chart
 
 

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import charts
-
 if TYPE_CHECKING:
     import jinja2
 
@@ -40,7 +38,7 @@ def _environment(folder: Path) -> jinja2.Environment:
         import jinja2  # 50 ms of CPU time, which only they pay who write a page
     except ModuleNotFoundError as error:
         raise MissingPackageError from error
-    made = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, COMPONENTS]),
         autoescape=jinja2.select_autoescape(["html"]),
         undefined=jinja2.StrictUndefined,
@@ -48,5 +46,3 @@ def _environment(folder: Path) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals["box"] = charts
-    return made

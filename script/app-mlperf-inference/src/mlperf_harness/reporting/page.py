@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from mlperf_pages.render import render as render_page
 from .. import records
 from ..errors import HarnessError
 from ..wording import cores_in_words, duration, figures
-from . import readme, summary
+from . import course, readme, summary
 from .history import Entry, configuration
 from .results import (
     MACHINE,
@@ -31,13 +31,11 @@ from .results import (
 )
 
 TEMPLATE = Path(__file__).with_name("page.html")
-SERIES = "series.json"
 EARLIER = 30
 # A line over time needs so many points.
 LEAST_ROWS = 3
 # So many earlier runs are set beside this one in figures.
 COMPARED = 5
-PERCENTILES = ("50.00", "90.00", "99.00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,27 +175,9 @@ def _dot(entry: Entry, now: str) -> charts.Dot:
 
 def _course(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
     """What was recorded while the run lasted."""
-    try:
-        series = records.read_json(Path(run.log_dir).parent / SERIES)
-    except HarnessError:
-        return
-    if series.get("counts"):
-        latencies = {f"p{float(p):g}": run.latencies_ms.get(p) for p in PERCENTILES}
-        markers = [charts.Marker(name, at) for name, at in latencies.items() if at]
-        named = ", ".join(f"{marker.name} {figures(marker.at)}" for marker in markers)
-        drawn = charts.histogram(series["edges_ms"], series["counts"], markers, "ms")
-        yield "Latency", f"{named} ms; {series['recorded']} queries", drawn
-        limit = _limit(results, run.scenario)
-        shares = charts.cumulative(series["edges_ms"], series["counts"], limit, "ms")
-        told = f"; limit {figures(limit.at)} ms" if limit else ""
-        yield "Answered within a time", f"% of the queries{told}", shares
-    points = rates(series.get("progress", []))
-    if len(points) > 1:
-        yield "Throughput over time", "samples/s", charts.lines([("", points)], "samples/s")
-    times = series.get("over_time", [])
-    if len(times) > 1:
-        both = [(name, [(row[0], row[k]) for row in times]) for k, name in ((1, "p50"), (2, "p99"))]
-        yield "Latency over time", "ms", charts.lines(both, "ms")
+    folder, limit = Path(run.log_dir).parent, _limit(results, run.scenario)
+    with contextlib.suppress(HarnessError):
+        yield from course.of_folder(folder, run.latencies_ms, limit)
 
 
 def _limit(results: Results, scenario: str) -> charts.Marker | None:
@@ -225,25 +205,6 @@ def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
         points = [(row[0], row[column] / size) for row in rows if row[column]]
         if len(points) >= LEAST_ROWS:
             yield f"{title} over time", unit, charts.lines([("", points)], unit)
-
-
-def rates(progress: Sequence[Sequence[float]], most: int = 60) -> list[charts.Point]:
-    """Samples/s between looks at the count, from the first answer to the last."""
-    counts = [count for _, count in progress]
-    if not counts or not counts[-1]:
-        return []
-    first = next(k for k, count in enumerate(counts) if count)
-    last = counts.index(counts[-1])
-    kept = list(progress[max(0, first - 1) : last + 1])
-    step = max(1, len(kept) // most)
-    pairs = list(itertools.pairwise(kept[::step]))
-    # Begin and end fall somewhere between two looks, so the rates there are too low.
-    whole = pairs[1:-1] if len(pairs) > 4 else pairs
-    return [
-        ((begin[0] + end[0]) / 2 - kept[0][0], (end[1] - begin[1]) / (end[0] - begin[0]))
-        for begin, end in whole
-        if end[0] > begin[0]
-    ]
 
 
 def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]:

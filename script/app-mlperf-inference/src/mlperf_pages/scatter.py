@@ -1,0 +1,186 @@
+"""Results as points of a plane with what no other one beats, as bars by rank, and by their rounds.
+
+Drawn by the same macro as the charts of a report. Each point may be a link to what it stands for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import charts
+from .charts import Chart, Frame, Point, Scale
+
+PLANE = Frame(960.0, 480.0, left=64.0, right=20.0, top=20.0, bottom=46.0)
+COLOURS = 8
+"""Series of their own colour; what is beyond them has that of others."""
+ROW = 34.0
+# How far a point reaches beyond its middle.
+_MARGIN = 0.03
+_LETTER = 6.4
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A figure along an axis; ``down`` where less of it is better."""
+
+    name: str
+    unit: str
+    low: float
+    high: float
+    log: bool = False
+    down: bool = False
+
+    @property
+    def title(self) -> str:
+        """What stands beside it: name, unit and which way is better."""
+        unit = f", {self.unit}" if self.unit else ""
+        return f"{self.name}{unit} ({'lower' if self.down else 'higher'} is better)"
+
+    def scale(self, begin: float, end: float) -> Scale:
+        """From a figure to a place between two ends; a logarithmic one takes positive figures."""
+        low, high = self.bounds()
+        if not self.log:
+            return lambda value: begin + (value - low) / (high - low) * (end - begin)
+        first, span = math.log10(low), math.log10(high / low)
+        return lambda value: begin + (math.log10(value) - first) / span * (end - begin)
+
+    def bounds(self) -> tuple[float, float]:
+        """Its ends, a little beyond the figures."""
+        if self.log:
+            room = max((self.high / self.low) ** _MARGIN, 1.05)
+            return self.low / room, self.high * room
+        room = (self.high - self.low) * _MARGIN or abs(self.high) * 0.1 or 1.0
+        return self.low - room, self.high + room
+
+    def ticks(self) -> list[float]:
+        """Round figures along it."""
+        low, high = self.bounds()
+        found = charts.log_ticks(low, high) if self.log else charts.ticks(low, high, 6)
+        return [each for each in found if low <= each <= high]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point, of which series, what it says, and what it leads to; ``many`` results lie there."""
+
+    x: float
+    y: float
+    series: int
+    label: str
+    address: str = ""
+    many: int = 1
+    best: bool = False
+
+
+def plane(
+    x: Axis,
+    y: Axis,
+    series: Sequence[str],
+    marks: Sequence[Mark],
+    fronts: Sequence[tuple[int, Sequence[Point]]] = (),
+    frame: Frame = PLANE,
+) -> Chart:
+    """Points in a plane; ``fronts`` are the ascending corners of the frontier of a series."""
+    chart = Chart(f"{y.title} over {x.title}", x.title, series=legend(series), frame=frame)
+    across, up = x.scale(frame.left, frame.end), y.scale(frame.base, frame.top)
+    chart.rows = [(up(value), charts.number(value)) for value in y.ticks()]
+    chart.columns = [(across(value), charts.number(value)) for value in x.ticks()]
+    for number, points in fronts:
+        path = [(across(a), up(b)) for a, b in steps(points, x.down)]
+        chart.lines.append((f"line {colour(number)}", path, ""))
+    for mark in sorted(marks, key=lambda each: each.best):
+        kind = f"point {colour(mark.series)}" + " best" * mark.best
+        radius = (5.0 if mark.best else 3.5) + min(5.0, 0.8 * math.log2(mark.many))
+        place = (across(mark.x), up(mark.y), radius, kind, mark.label)
+        if mark.address:
+            chart.links.append((*place, mark.address))
+        else:
+            chart.dots.append(place)
+    chart.texts.append((frame.left - 52, frame.top - 6, "start", y.title))
+    return chart
+
+
+def steps(points: Sequence[Point], down: bool) -> list[Point]:
+    """The stairs between the best points, ascending in x; ``down`` where less x is better.
+
+    Between two of them holds the figure of the one that is not worse in x.
+    """
+    path = list(points[:1])
+    for before, after in itertools.pairwise(points):
+        path += [(after[0], before[1]) if down else (before[0], after[1]), after]
+    return path
+
+
+def legend(series: Sequence[str]) -> list[str]:
+    """The names of series with a colour of their own, and the number of the others."""
+    more = len(series) - COLOURS
+    return [*series[:COLOURS], *([f"{more} others"] if more > 0 else [])]
+
+
+def colour(number: int) -> str:
+    """The class of a series."""
+    return f"s{number}" if number < COLOURS else "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A bar that lies: its name, figure, what it says, and what it leads to."""
+
+    name: str
+    value: float
+    label: str
+    series: int = 0
+    address: str = ""
+
+
+def ranking(values: Sequence[Rank], unit: str, series: Sequence[str] = ()) -> Chart:
+    """Lying bars under each other, each with its name above it and its figure after it."""
+    frame = Frame(960.0, ROW * len(values) + 50.0, left=8.0, right=140.0, top=6.0, bottom=44.0)
+    chart = Chart(f"bars in {unit}", unit, series=legend(series), frame=frame)
+    high = max((each.value for each in values), default=0.0) or 1.0
+    longest = int((frame.width - 24) / _LETTER)
+    for place, each in enumerate(values):
+        top = frame.top + place * ROW
+        wide = max(1.0, (frame.end - frame.left) * each.value / high)
+        kind = f"strip {colour(each.series)}"
+        chart.strips.append((frame.left, top + 17, wide, 11.0, kind, each.label, each.address))
+        chart.texts.append((frame.left, top + 13, "start", each.name[:longest]))
+        chart.texts.append((frame.left + wide + 6, top + 27, "start", each.label.split(";")[0]))
+    axis = Axis("", unit, 0.0, high)
+    chart.columns = [
+        (frame.left + (frame.end - frame.left) * tick / high, charts.number(tick))
+        for tick in charts.ticks(0.0, high, 6)
+        if tick <= axis.high
+    ]
+    return chart
+
+
+def courses(
+    names: Sequence[str],
+    series: Sequence[tuple[str, Sequence[tuple[int, float, str, str]]]],
+    y: Axis,
+) -> Chart:
+    """Lines through named columns; a point is its column, figure, what it says, and its address."""
+    frame = PLANE
+    chart = Chart(y.title, "", series=legend([name for name, _ in series]), frame=frame)
+    up = y.scale(frame.base, frame.top)
+    part = (frame.end - frame.left) / max(1, len(names))
+    chart.rows = [(up(value), charts.number(value)) for value in y.ticks()]
+    middles = [frame.left + (place + 0.5) * part for place in range(len(names))]
+    every = max(1, math.ceil(len(names) * 70 / (frame.end - frame.left)))
+    chart.columns = list(zip(middles, names, strict=True))[::every]
+    for number, (_, points) in enumerate(series):
+        kind = colour(number)
+        best: dict[int, float] = {}
+        for column, value, _, _ in points:
+            best[column] = (min if y.down else max)(value, best.get(column, value))
+        path = [(middles[column], up(value)) for column, value in sorted(best.items())]
+        chart.lines.append((f"line {kind}", path, ""))
+        for column, value, label, address in points:
+            at = (middles[column], up(value), 5.0, f"point {kind} best", label)
+            chart.links.append((*at, address))
+    chart.texts.append((frame.left - 52, frame.top - 6, "start", y.title))
+    return chart
