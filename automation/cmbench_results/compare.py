@@ -15,11 +15,13 @@ from cmbench_results.values import ACCURACY, HIGHER, LOWER, Metric, Result
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Repeated runs of one configuration: their number, median, and (max - min) / median."""
+    """Repeated runs of one configuration: number, median, (max - min) / median, and both ends."""
 
     runs: int
     median: float | None
     relative: float | None
+    lowest: float | None = None
+    highest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def spread(store: Store, result: Result) -> Spread:
         return Spread(0, None, None)
     median = statistics.median(values)
     relative = (max(values) - min(values)) / median if len(values) > 1 and median else None
-    return Spread(len(values), median, relative)
+    return Spread(len(values), median, relative, min(values), max(values))
 
 
 def _figures(results: Sequence[Result]) -> list[Figure]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,7 @@ def _amount(name: str, value: object) -> float:
     return found
 
 
+@lru_cache(4096)
 def listed(system: str) -> Price | None:
     """The listed price of the cloud instance that the name of a system tells."""
     return next((price for name, price in table() if name.search(system)), None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,42 @@ def as_csv(rows: Rows, path: Path) -> None:
 
     def write(new: Path) -> None:
         with open(new, "w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, list(rows[0]) if rows else [])
-            writer.writeheader()
-            writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+            stream.writelines(csv_lines(rows))
 
     _written(path, write)
 
 
+def csv_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A table with one line for each result, line by line; its head is of the first result."""
+    part = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(part, list(row))
+            writer.writeheader()
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+        yield part.getvalue()
+        part.seek(0)
+        part.truncate()
+
+
 def as_json(rows: Rows, path: Path) -> None:
     """Write the same as a list of objects."""
-    text = json.dumps([dict(row) for row in rows], indent=1, ensure_ascii=False)
-    _written(path, lambda new: new.write_text(text + "\n", encoding="utf-8"))
+
+    def write(new: Path) -> None:
+        with open(new, "w", encoding="utf-8") as stream:
+            stream.writelines(json_lines(rows))
+
+    _written(path, write)
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The same as a list of objects, object by object."""
+    mark = "[\n"
+    for row in rows:
+        yield mark + json.dumps(dict(row), ensure_ascii=False)
+        mark = ",\n"
+    yield "\n]\n" if mark != "[\n" else "[]\n"
 
 
 def as_parquet(rows: Rows, path: Path) -> None:

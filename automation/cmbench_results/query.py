@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ Row = Mapping[str, Any]
 
 run = schema.run.c
 SHOWN = tuple(column for column in schema.run.columns if column.name != "key")
-BETTER = dict.fromkeys(("latency_p90", "latency_p99", "power", "energy_per_sample"), LOWER)
+_LESS = ("latency_p90", "latency_p99", "power", "energy_per_sample", "accelerators", "nodes")
+BETTER = dict.fromkeys(_LESS, LOWER)
 """Which way a column of figures is better; those that are not named are better when higher."""
 MOST = 1_000_000
 
@@ -53,7 +54,7 @@ def of_flags(flags: Mapping[str, object], words: Iterable[str] = ()) -> Filter:
     """
     columns = {}
     for name, value in flags.items():
-        if name not in (*schema.WORDS, "series", "uid"):
+        if name not in (*schema.WORDS, "uid"):
             hint = did_you_mean(name, schema.WORDS) or f"filters are: {', '.join(schema.WORDS)}"
             raise Error("unknown-flag", f"results have no {name}", hint=hint)
         if value is True:
@@ -106,6 +107,17 @@ def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list
     return found
 
 
+def kinds(
+    store: Store, wanted: Filter, names: Sequence[str], most: int = 100
+) -> list[tuple[tuple[str, ...], int]]:
+    """The combinations of values that these columns have, and how many results have each."""
+    columns, number = [schema.run.c[name] for name in names], sa.func.count().label("number")
+    chosen = sa.select(*columns, number).where(*_where(wanted)).group_by(*columns)
+    with store.reading() as connection:
+        rows = connection.execute(chosen.order_by(number.desc(), *columns).limit(most)).all()
+    return [(tuple(map(str, row[:-1])), int(row[-1])) for row in rows]
+
+
 def points(store: Store, wanted: Filter, x: str, y: str) -> list[Row]:
     """The results that have both figures, with these alone and what they are called."""
     names = (
@@ -126,6 +138,40 @@ def points(store: Store, wanted: Filter, x: str, y: str) -> list[Row]:
         return [dict(row) for row in connection.execute(chosen).mappings()]
 
 
+def each(store: Store, wanted: Filter, sort: str = "") -> Iterator[Row]:
+    """All results that fit, one after the other: never all of them in memory."""
+    chosen = sa.select(*SHOWN).where(*_where(wanted)).order_by(*_order(sort))
+    for row in _streamed(store, chosen):
+        yield dict(row._mapping)
+
+
+def columns_of(store: Store, wanted: Filter, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """These columns of all results that fit, in no order, one result after the other."""
+    chosen = sa.select(*(schema.run.c[name] for name in names)).where(*_where(wanted))
+    for row in _streamed(store, chosen):
+        yield tuple(row)
+
+
+def _streamed(store: Store, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+    with store.reading() as connection:
+        yield from connection.execution_options(yield_per=500).execute(chosen)
+
+
+def unbeaten(points: Iterable[tuple[float, float, Any]], right: int, up: int) -> list[Any]:
+    """The third of those points that no other one beats, by ascending x.
+
+    ``right`` and ``up`` are 1 where more of x, or y, is better, and -1 where less is. Of equal
+    points the first is kept, by the third.
+    """
+    ordered = sorted(points, key=lambda each: (-right * each[0], -up * each[1], each[2]))
+    best, kept = float("-inf"), []
+    for _, y, what in ordered:
+        if up * y > best:
+            best = up * y
+            kept.append(what)
+    return kept[::-1] if right > 0 else kept
+
+
 def frontier(found: Iterable[Row], x: str, y: str, units: str = "unit") -> list[Row]:
     """The results that no other one beats in both figures, by ``x``.
 
@@ -140,20 +186,15 @@ def frontier(found: Iterable[Row], x: str, y: str, units: str = "unit") -> list[
             raise Error(
                 "bad-value",
                 f"these results have several values of {name}: {', '.join(kinds[:6])}",
-                hint=f"a frontier is of one: add --{'benchmark' if name == units else name}=VALUE",
+                hint=f"a frontier is of one: add --{name}=VALUE",
             )
     return _unbeaten(rows, x, y)
 
 
 def _unbeaten(rows: list[Row], x: str, y: str) -> list[Row]:
-    up, right = _sign(y), _sign(x)
-    ordered = sorted(rows, key=lambda row: (-right * row[x], -up * row[y], row["uid"]))
-    best, kept = float("-inf"), []
-    for row in ordered:
-        if up * row[y] > best:
-            best = up * row[y]
-            kept.append(row)
-    return sorted(kept, key=lambda row: (row[x], row["uid"]))
+    by_uid = {row["uid"]: row for row in rows}
+    points = ((row[x], row[y], row["uid"]) for row in rows)
+    return [by_uid[uid] for uid in unbeaten(points, _sign(x), _sign(y))]
 
 
 def _sign(name: str) -> int:

@@ -76,6 +76,7 @@ WORDS = (
     *("benchmark", "model", "form", "scenario", "round", "division", "category"),
     *("organization", "system", "system_id", "cpu", "accelerator", "framework", "backend"),
     *("device", "precision", "tier", "validity", "availability", "energy_tier", "figures_from"),
+    *("unit", "series"),
 )
 """Columns of text, by which results are chosen."""
 

@@ -118,6 +118,12 @@ class Store:
             rows = connection.execute(sa.select(schema.place.c.id, schema.place.c.added))
             return {row.id: row.added for row in rows}
 
+    def version(self) -> str:
+        """A text that is another one when what is in the database is."""
+        with self.reading() as connection:
+            many = connection.execute(sa.select(sa.func.count()).select_from(schema.run)).scalar()
+        return digest([many, sorted(self.known().items())])[:16]
+
     def refresh(self) -> None:
         """Take in what was added to the files since, by runs for example."""
         known = self.known()
