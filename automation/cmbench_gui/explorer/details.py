@@ -1,0 +1,374 @@
+"""A result with all that is known of it, its system, and several results side by side."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cmbench.errors import Error
+from cmbench_gui.explorer.charting import charts
+from cmbench_gui.explorer.table import Line, Trust, money, trust
+from cmbench_gui.explorer.view import View
+from cmbench_results import compare, cost, query
+from cmbench_results.query import Filter
+from cmbench_results.render import figure
+from cmbench_results.shared import importable
+from cmbench_results.store import Store
+from cmbench_results.values import LOWER, Result
+
+FILES = 200
+BIGGEST = 32 << 20
+"""Bytes of a file that is shown."""
+_READABLE = (".txt", ".json", ".md", ".log", ".csv", ".yaml", ".yml", ".conf", ".html")
+_SYSTEM = ("cpu", "sockets", "cores", "memory_gb", "accelerator", "accelerators", "nodes", "os")
+_NAMES = {
+    "cpu": "processor",
+    "memory_gb": "memory, GB",
+    "os": "operating system",
+    "accelerators": "number of accelerators",
+}
+
+Facts = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Runs of one configuration: their number and how far their figures lie apart."""
+
+    runs: int
+    words: str
+    facts: Facts
+    chart: charts.Chart | None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A result in words; ``plots`` are title, note and chart, ``files`` number, name and size."""
+
+    result: Result
+    system_id: str
+    trust: Trust
+    value: str
+    work: Facts
+    metrics: Facts
+    system: Facts
+    versions: Facts
+    settings: Facts
+    repeats: Repeats
+    plots: list[tuple[str, str, charts.Chart]]
+    files: list[tuple[int, str, str]]
+    similar: str
+
+
+def detail(store: Store, uid: str) -> Detail:
+    """All of the result with this id; raises ``result-not-found``, ``ambiguous``."""
+    result = store.result(uid)
+    work, software = result.workload, result.software
+    row = next(iter(query.find(store, Filter({"uid": (result.uid,)}), limit=1).rows), {})
+    system_id = str(row.get("system_id", ""))
+    words = {"benchmark": work.benchmark, "scenario": work.scenario}
+    return Detail(
+        result=result,
+        system_id=system_id,
+        trust=trust(result.tier),
+        value=figure(result.value, result.unit),
+        work=_work(result),
+        metrics=list(_metrics(result)),
+        system=_system(result),
+        versions=_filled(
+            ("framework", software.framework),
+            ("backend", software.backend),
+            ("device", software.device),
+            ("precision", software.precision),
+            *software.versions.items(),
+        ),
+        settings=sorted(result.settings.items()),
+        repeats=_repeats(store, result),
+        plots=_plots(result),
+        files=[(n, name, _size(size)) for n, (name, _, size) in enumerate(files(result))],
+        similar=View(Filter({name: (value,) for name, value in words.items()})).at("/results"),
+    )
+
+
+def _work(result: Result) -> Facts:
+    work = result.workload
+    return _filled(
+        ("model", work.model),
+        ("form", work.form),
+        ("round", work.round and f"v{work.round}"),
+        ("division", work.division),
+        ("category", work.category),
+        ("dataset", work.dataset),
+        ("organization", result.organization),
+        ("availability", result.availability),
+        ("measured", result.measured_at),
+        ("took", f"{result.duration_s:.1f} s" if result.duration_s else ""),
+        ("figures from", result.figures_from),
+        ("cost", _cost(result)),
+        ("notes", result.notes),
+    )
+
+
+def _filled(*pairs: tuple[str, str]) -> Facts:
+    return [(name, value) for name, value in pairs if value]
+
+
+def _cost(result: Result) -> str:
+    row = {"system": result.system.name, "throughput": None, "power": None}
+    row |= {each.name: each.value for each in result.metrics}
+    costs = cost.Costs()
+    price, each = costs.price(row), money(costs.per_million(row))
+    return f"{each} a million, at {price.told()}" if price and each else ""
+
+
+def _metrics(result: Result) -> Iterator[tuple[str, str]]:
+    if result.accuracy is not None:
+        aim = result.accuracy_target
+        target = f", target {aim:.6g}" if aim is not None else ""
+        yield "accuracy", f"{result.accuracy:.6g} {result.accuracy_unit}".strip() + target
+    for each in result.metrics:
+        tier = f", {each.tier}" if each.tier else ""
+        way = "lower" if each.direction == "lower" else "higher"
+        told = f"{figure(each.value, each.unit)}{tier} ({way} is better)"
+        yield each.name.replace("_", " "), told
+
+
+def _system(result: Result) -> Facts:
+    told = {name: getattr(result.system, name) for name in _SYSTEM}
+    return [
+        (_NAMES.get(name, name), f"{value:g}" if isinstance(value, int | float) else str(value))
+        for name, value in told.items()
+        if value not in ("", 0, 0.0)
+    ]
+
+
+def _repeats(store: Store, result: Result) -> Repeats:
+    """Runs of the same configuration, in the order of their time."""
+    wanted = Filter({"series": (result.series,)})
+    rows = query.find(store, wanted, "measured_at", 60).rows
+    rows = tuple(row for row in rows if row["value"] is not None)
+    valid = [row["value"] for row in rows if row["validity"] != "INVALID"]
+    dots = [
+        charts.Dot(
+            row["value"],
+            f"{row['measured_at'] or row['round']}: {figure(row['value'], row['unit'])}",
+            hollow=row["validity"] == "INVALID",
+            present=row["uid"] == result.uid,
+        )
+        for row in rows
+    ]
+    chart = charts.history(dots, result.unit) if len(dots) > 1 else None
+    if len(valid) < 2:
+        return Repeats(len(valid), "single run", [], chart)
+    middle = statistics.median(valid)
+    apart = (max(valid) - min(valid)) / middle if middle else 0.0
+    facts = [
+        ("valid runs", str(len(valid))),
+        ("lowest", figure(min(valid), result.unit)),
+        ("median", figure(middle, result.unit)),
+        ("highest", figure(max(valid), result.unit)),
+        ("standard deviation", figure(statistics.stdev(valid), result.unit)),
+    ]
+    return Repeats(len(valid), f"{len(valid)} runs, spread {apart:.1%}", facts, chart)
+
+
+def _plots(result: Result) -> list[tuple[str, str, charts.Chart]]:
+    """What the harness recorded while the run lasted, as its report draws it.
+
+    A file that somebody else has written may hold anything: what cannot be drawn is left out.
+    """
+    importable()
+    from mlperf_harness.errors import HarnessError
+    from mlperf_harness.reporting import course
+
+    scenario = result.workload.scenario.lower()
+    folder = Path(result.folder, scenario) / "performance" if result.folder else None
+    if folder is None or not folder.is_dir():
+        return []
+    latencies = {each.name: each.value for each in result.metrics}
+    told = {f"{p}.00": latencies.get(f"latency_p{p}") for p in (50, 90, 99)}
+    known = {name: value for name, value in told.items() if value}
+    unreadable = (HarnessError, LookupError, TypeError, ValueError, ArithmeticError)
+    try:
+        return list(course.of_folder(folder, known))
+    except (*unreadable, AttributeError):
+        return []
+
+
+def files(result: Result) -> list[tuple[str, Path, int]]:
+    """What lies in the folder of a result and can be read: name, place and bytes of each.
+
+    Links are not followed: a tree of somebody else's may lead anywhere.
+    """
+    if not result.folder or not os.path.isdir(result.folder):
+        return []
+    top, found = Path(result.folder), []
+    for folder, below, names in os.walk(top):
+        here = Path(folder)
+        below[:] = sorted(n for n in below if not n.startswith(".") and not (here / n).is_symlink())
+        if len(here.parts) - len(top.parts) >= 6:
+            below.clear()
+        found += list(_readable(top, here, names))
+        if len(found) >= FILES:
+            break
+    return found[:FILES]
+
+
+def _readable(top: Path, here: Path, names: Sequence[str]) -> Iterator[tuple[str, Path, int]]:
+    for name in sorted(names):
+        path = here / name
+        if path.suffix in _READABLE and path.is_file() and not path.is_symlink():
+            yield path.relative_to(top).as_posix(), path, path.stat().st_size
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} KB"
+
+
+def text_of(result: Result, number: int) -> tuple[str, bytes]:
+    """The name and the content of one of its files; raises ``file-not-found``, ``too-large``."""
+    known = files(result)
+    if not 0 <= number < len(known):
+        raise Error("file-not-found", "this result has no such file", hint="load its page again")
+    name, path, size = known[number]
+    if size > BIGGEST:
+        raise Error(
+            "bad-value",
+            f"{name} is larger than {BIGGEST >> 20} MiB",
+            hint=f"look at it where it lies: {path}",
+        )
+    try:
+        return name, path.read_bytes()
+    except OSError as problem:
+        raise Error(
+            "file-not-found", f"{name}: {problem.strerror}", hint="load its page again"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Results side by side, in words."""
+
+    letters: tuple[str, ...]
+    results: tuple[Result, ...]
+    trusts: tuple[Trust, ...]
+    spreads: tuple[str, ...]
+    figures: list[tuple[str, list[tuple[str, str, str]]]]
+    differences: tuple[compare.Difference, ...]
+    same: int
+    notes: tuple[str, ...]
+    chart: charts.Chart | None
+    between: tuple[str, ...]
+
+
+def side(store: Store, uids: Sequence[str]) -> Side:
+    """Compare results; raises ``needs-input``, ``result-not-found``, ``ambiguous``."""
+    found = compare.compare(store, uids)
+    figures = [
+        (
+            f"{each.name.replace('_', ' ')}{', ' + each.unit if each.unit else ''}",
+            [_cell(v, r) for v, r in zip(each.values, each.ratios, strict=True)],
+        )
+        for each in found.figures
+    ]
+    works = {(r.workload.benchmark, r.workload.scenario, r.unit) for r in found.results}
+    notes = ["They are of different benchmarks, scenarios or units."] if len(works) > 1 else []
+    letters = tuple(chr(65 + place) for place in range(len(found.results)))
+    return Side(
+        letters=letters,
+        results=found.results,
+        trusts=tuple(trust(each.tier) for each in found.results),
+        spreads=tuple(map(_spread, found.spreads)),
+        figures=figures,
+        differences=found.differences,
+        same=found.same,
+        notes=tuple(notes),
+        chart=None if notes else _beside(letters, found.results),
+        between=() if notes else tuple(_between(found.results, found.spreads)),
+    )
+
+
+def _cell(value: float | None, ratio: float | None) -> tuple[str, str, str]:
+    """A figure, its ratio to the first, and which way: a difference below 1 % has none."""
+    if ratio is None or ratio == 1.0:
+        return figure(value), "", ""
+    way = "" if abs(ratio - 1) < 0.01 else "up" if ratio > 1 else "down"
+    return figure(value), f"x {ratio:.3f}" if abs(ratio - 1) < 0.1 else f"x {ratio:.3g}", way
+
+
+def _between(results: Sequence[Result], spreads: Sequence[compare.Spread]) -> list[str]:
+    """The ratio of the medians of repeated runs to the first, and how far it may be from it."""
+    down = results[0].direction == LOWER
+    pairs = [(each, spreads[0]) if not down else (spreads[0], each) for each in spreads[1:]]
+    return ["", *(_ratio(*pair) for pair in pairs)]
+
+
+def _ratio(one: compare.Spread, other: compare.Spread) -> str:
+    figures = (one.median, other.median, one.lowest, one.highest, other.lowest, other.highest)
+    known = [each for each in figures if each]
+    if len(known) < len(figures) or max(one.runs, other.runs) < 2:
+        return ""
+    middle, base, low, high, lowest, highest = known
+    return f"x {middle / base:.3g} ({low / highest:.3g} to {high / lowest:.3g})"
+
+
+def _spread(found: compare.Spread) -> str:
+    if found.runs < 2 or found.relative is None:
+        return "single run"
+    return f"{found.runs} runs, spread {found.relative:.1%}"
+
+
+def _beside(letters: Sequence[str], results: Sequence[Result]) -> charts.Chart | None:
+    known = [(name, each) for name, each in zip(letters, results, strict=True) if each.value]
+    if len(known) < 2:
+        return None
+    unit = known[0][1].unit
+    bars = [charts.Bar(n, r.value or 0.0, f"{n}: {figure(r.value, unit)}") for n, r in known]
+    return charts.bars(bars, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A system and what was measured on it."""
+
+    name: str
+    facts: Facts
+    organizations: tuple[str, ...]
+    total: int
+    works: list[tuple[str, int, str]]
+    rounds: tuple[str, ...]
+    all: str
+    lines: tuple[Line, ...] = ()
+
+
+def machine(store: Store, system_id: str) -> Machine:
+    """The system with this id; raises ``result-not-found``."""
+    wanted = Filter({"system_id": (system_id,)})
+    page = query.find(store, wanted, limit=1)
+    if not page.rows:
+        raise Error(
+            "result-not-found", "no system has this id", hint="begin with the table of results"
+        )
+    result = store.result(page.rows[0]["uid"])
+    view = View(wanted)
+    works = [
+        (
+            f"{benchmark} {scenario}",
+            many,
+            view.only(benchmark=benchmark, scenario=scenario).at("/results"),
+        )
+        for (benchmark, scenario), many in query.kinds(store, wanted, ("benchmark", "scenario"))
+    ]
+    counts = query.facets(store, wanted, ("organization", "round"))
+    return Machine(
+        name=result.system.name,
+        facts=_system(result),
+        organizations=tuple(name for name, _ in counts["organization"]),
+        total=page.total,
+        works=works,
+        rounds=tuple(sorted(name for name, _ in counts["round"])),
+        all=view.at("/results"),
+    )

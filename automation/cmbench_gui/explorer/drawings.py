@@ -1,0 +1,128 @@
+"""Results drawn: two figures with what no result beats, bars by rank, the course over rounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cmbench.errors import Error
+from cmbench_gui.explorer import plane
+from cmbench_gui.explorer.charting import scatter
+from cmbench_gui.explorer.plot import (
+    SAME,
+    Choice,
+    Kind,
+    Plot,
+    Row,
+    energetic,
+    series_of,
+    title,
+)
+from cmbench_gui.explorer.table import trust
+from cmbench_gui.explorer.view import COST, View
+from cmbench_results import query
+from cmbench_results.query import Filter
+from cmbench_results.store import Store
+from cmbench_results.values import LOWER, OFFICIAL
+
+BARS = 40
+COURSE = 600
+
+
+def draw(store: Store, view: View) -> Plot:
+    """What the view draws; raises ``bad-value``."""
+    found = query.kinds(store, view.wanted, (*SAME, "direction"), 60)
+    if not found:
+        return Plot(None, "Nothing to draw", ("No result fits.",))
+    if len(found) > 1:
+        return Plot(None, "Of which benchmark?", choices=tuple(_choice(view, *e) for e in found))
+    benchmark, scenario, unit, direction = found[0][0]
+    drawings: dict[str, Callable[[Store, View, Kind], Plot]] = {
+        "scatter": plane.draw,
+        "bars": _bars,
+        "course": _course,
+    }
+    drawn = drawings[view.draw](store, view, Kind(benchmark, scenario, unit, direction == LOWER))
+    tiers = {tier for (tier,), _ in query.kinds(store, view.wanted, ("tier",))}
+    return replace(drawn, unverified=tiers != {OFFICIAL})
+
+
+def _choice(view: View, values: Sequence[str], many: int) -> Choice:
+    told = dict(zip(SAME, values, strict=False))
+    unit = f", {told['unit']}" if told["unit"] else ""
+    words = f"{told['benchmark']} {told['scenario']}{unit}"
+    return Choice(words, many, view.only(**told).at("/results/plot"))
+
+
+def _needs_figure(name: str) -> None:
+    if name == COST:
+        raise Error(
+            "bad-value",
+            "bars and courses are of a measured figure",
+            hint="draw the cost as an axis of a scatter plot, or sort the table",
+        )
+
+
+def _having(view: View, name: str) -> Filter:
+    return replace(view.wanted, has=tuple({*view.wanted.has, name}))
+
+
+def _bars(store: Store, view: View, kind: Kind) -> Plot:
+    """The best of them by the figure of the vertical axis, one below the other."""
+    _needs_figure(view.y)
+    less, energy = kind.less(view.y), energetic(view.y)
+    sort = view.y if less else f"-{view.y}"
+    page = query.find(store, _having(view, view.y), sort, BARS)
+    names: dict[str, int] = {}
+    ranks = []
+    for row in page.rows:
+        number = names.setdefault(series_of(view, row, energy), len(names))
+        said = kind.said(view.y, row[view.y])
+        words = [row["system"], row["organization"], row["round"] and f"v{row['round']}"]
+        words += [row["precision"], row["energy_tier"] if energy else "", trust(row["tier"]).word]
+        name = ", ".join(filter(None, words))
+        label = f"{said}; {name}"
+        ranks.append(scatter.Rank(name, row[view.y], label, number, f"/results/{row['uid']}"))
+    way = "lowest" if less else "highest"
+    note = f"The {len(ranks)} {way} of {page.total:,}; lower is better." if less else ""
+    note = note or f"The {len(ranks)} {way} of {page.total:,}; higher is better."
+    chart = scatter.ranking(ranks, kind.unit_of(view.y), list(names)) if ranks else None
+    return Plot(chart, title(view.y), (note,))
+
+
+def _course(store: Store, view: View, kind: Kind) -> Plot:
+    """The figure of the vertical axis by round; without a round, by the day of the run."""
+    _needs_figure(view.y)
+    page = query.find(store, _having(view, view.y), "round", COURSE)
+    energy = energetic(view.y)
+    columns = sorted({_when(row) for row in page.rows}, key=_age)
+    places = {name: number for number, name in enumerate(columns)}
+    series: dict[str, list[tuple[int, float, str, str]]] = {}
+    for row in page.rows:
+        label = f"{kind.said(view.y, row[view.y])}; {row['system']}, {_when(row)}"
+        point = (places[_when(row)], row[view.y], label, f"/results/{row['uid']}")
+        series.setdefault(series_of(view, row, energy), []).append(point)
+    values = [row[view.y] for row in page.rows]
+    if not values:
+        return Plot(None, "Nothing to draw", (f"No result has {title(view.y)}.",))
+    log = "logy" in view.marks and min(values) > 0
+    low = min(values) if log else min(0.0, *values)
+    y = scatter.Axis(title(view.y), kind.unit_of(view.y), low, max(values), log, kind.less(view.y))
+    ordered = sorted(series.items(), key=lambda each: -len(each[1]))
+    notes = ["The line leads through the best result of each round."]
+    if page.total > COURSE:
+        notes.append(f"{COURSE} of {page.total:,} results: choose fewer to see all of them.")
+    return Plot(scatter.courses(columns, ordered, y), f"{title(view.y)} by round", tuple(notes))
+
+
+def _when(row: Row) -> str:
+    if row["tier"] == "official" and row["round"]:
+        return f"v{row['round']}"
+    return str(row["measured_at"])[:10] or f"v{row['round']}"
+
+
+def _age(name: str) -> tuple[bool, list[int], str]:
+    """Rounds by their numbers, before days."""
+    digits = [int(part) for part in re.findall(r"\d{1,6}", name)]
+    return not name.startswith("v"), digits, name

@@ -1,0 +1,184 @@
+"""The pages of results: an address into a view, a view into what a template shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from cmbench.errors import Error
+from cmbench_gui.explorer import details, drawings, plot, table, view
+from cmbench_gui.explorer.source import source_of
+from cmbench_gui.explorer.view import View
+from cmbench_gui.pages import environment, page
+from cmbench_results import export, query
+from cmbench_results.values import to_json
+
+_ALONE = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_KINDS = {"scatter": "Two figures", "bars": "Ranking", "course": "Rounds"}
+
+Values = Mapping[str, Any]
+
+
+def _view(request: Request) -> View:
+    return view.read(request.query_params.multi_items())
+
+
+async def _shown(request: Request, template: str, values: Callable[[], Values]) -> Response:
+    """The page that a template makes of values, which are computed where nobody has yet."""
+    source = source_of(request)
+
+    def make() -> bytes:
+        return bytes(page(request, f"explorer/{template}.html", **values()).body)
+
+    address = f"{request.url.path}?{request.url.query}"
+    return Response(await source.page(address, make), media_type="text/html")
+
+
+def _tabs(seen: View) -> list[tuple[str, str, str]]:
+    drawings = [(name, kind, replace(seen, draw=kind, page=1)) for kind, name in _KINDS.items()]
+    found = [("Table", "table", replace(seen, page=1).at("/results"))]
+    return found + [(name, kind, each.at("/results/plot")) for name, kind, each in drawings]
+
+
+def _common(seen: View) -> dict[str, Any]:
+    chosen = [
+        (column, value, seen.toggled(column, value))
+        for column, values in seen.wanted.columns.items()
+        for value in values
+    ]
+    return {
+        "view": seen,
+        "tabs": _tabs(seen),
+        "chosen": chosen,
+        "basket": "&".join(f"id={uid}" for uid in seen.basket),
+        "emptied": replace(seen, basket=()),
+        "facet_titles": table.FACETS,
+    }
+
+
+async def results(request: Request) -> Response:
+    """The table of results with its facets."""
+    seen, source = _view(request), source_of(request)
+
+    def values() -> Values:
+        store = source.store()
+        found, facets = table.table(store, seen), table.facets(store, seen)
+        return {**_common(seen), "table": found, "facets": facets, "here_tab": "table"}
+
+    return await _shown(request, "table", values)
+
+
+async def drawing(request: Request) -> Response:
+    """A plot of results."""
+    seen, source = _view(request), source_of(request)
+
+    def values() -> Values:
+        store = source.store()
+        axes = {name: plot.title(name) for name in view.AXES}
+        colours = [(name, name) for name in view.COLOURS]
+        chosen = {"axes": axes, "colours": colours, "here_tab": seen.draw}
+        chosen["whole"] = replace(seen, ranges={})
+        return {**_common(seen), **chosen, "plot": drawings.draw(store, seen)}
+
+    return await _shown(request, "plot", values)
+
+
+async def svg(request: Request) -> Response:
+    """The same plot as a file of its own."""
+    seen, source = _view(request), source_of(request)
+
+    def make() -> bytes:
+        return _svg(drawings.draw(source.store(), seen))
+
+    address = f"{request.url.path}?{request.url.query}"
+    headers = {**_ALONE, "content-disposition": 'inline; filename="results.svg"'}
+    body = await source.page(address, make)
+    return Response(body, media_type="image/svg+xml", headers=headers)
+
+
+def _svg(found: plot.Plot) -> bytes:
+    if found.chart is None:
+        raise Error("no-results", found.title, hint="choose one benchmark and scenario")
+    components: Any = environment().get_template("components.html").module
+    styles: Any = environment().get_template("style.css").render()
+    frame = found.chart.frame
+    size = f'width="{frame.width:g}" height="{frame.height:g}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+    style = f"<style>{styles} svg {{ background: var(--card); }}</style>"
+    drawn = str(components.chart(found.chart)).strip().replace("<svg ", head, 1)
+    return drawn.replace(">", f">{style}", 1).encode()
+
+
+async def exported(request: Request) -> Response:
+    """All results that the view has, as CSV or JSON."""
+    seen, source = _view(request), source_of(request)
+    store = await source.work(source.store)
+    kind = request.path_params["kind"]
+    writers = {"csv": export.csv_lines, "json": export.json_lines}
+    if kind not in writers:
+        raise Error("file-not-found", f"results are not given as {kind}", hint="take csv or json")
+    costs = seen.costs() if seen.priced else None
+
+    def rows() -> Iterator[query.Row]:
+        for row in query.each(store, seen.wanted, seen.sort):
+            yield {**row, view.COST: costs.per_million(row)} if costs else row
+
+    headers = {"content-disposition": f'attachment; filename="results.{kind}"'}
+    media = {"csv": "text/csv; charset=utf-8", "json": "application/json"}[kind]
+    return StreamingResponse(writers[kind](rows()), media_type=media, headers=headers)
+
+
+async def compared(request: Request) -> Response:
+    """Results side by side: ``?id=…&id=…``."""
+    uids = [_uid(each) for each in request.query_params.getlist("id")][: view.BASKET]
+    source = source_of(request)
+    return await _shown(
+        request, "compare", lambda: {"side": details.side(source.store(), uids), "uids": uids}
+    )
+
+
+def _uid(value: str) -> str:
+    if 4 <= len(value) <= 16 and set(value) <= set("0123456789abcdef"):
+        return value
+    raise Error(
+        "result-not-found", f"{value[:40]!r} is no id of a result", hint="see them at /results"
+    )
+
+
+async def result(request: Request) -> Response:
+    """All that is known of one result."""
+    uid, source = _uid(request.path_params["uid"]), source_of(request)
+    return await _shown(request, "result", lambda: {"detail": details.detail(source.store(), uid)})
+
+
+async def result_json(request: Request) -> Response:
+    """The same as it is stored."""
+    uid, source = _uid(request.path_params["uid"]), source_of(request)
+    found = await source.work(lambda: source.store().result(uid))
+    return Response(to_json(found), media_type="application/json")
+
+
+async def file(request: Request) -> Response:
+    """One of the files of a result, as text: nothing in it is run."""
+    uid, source = _uid(request.path_params["uid"]), source_of(request)
+    number = request.path_params["number"]
+
+    def read() -> tuple[str, bytes]:
+        return details.text_of(source.store().result(uid), number)
+
+    name, content = await source.work(read)
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+    headers = {"content-disposition": f'inline; filename="{plain}"'}
+    return PlainTextResponse(content, headers=headers)
+
+
+async def machine(request: Request) -> Response:
+    """A system, and what was measured on it."""
+    name, source = _uid(request.path_params["system"]), source_of(request)
+    return await _shown(
+        request, "machine", lambda: {"machine": details.machine(source.store(), name)}
+    )

@@ -1,0 +1,110 @@
+"""What drawings of results have in common: what is drawn, of which kind of results, in what words.
+
+Points of one drawing are of one benchmark, scenario and unit: others cannot be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cmbench_gui.explorer.charting import charts
+from cmbench_gui.explorer.table import trust
+from cmbench_gui.explorer.view import COST, View
+from cmbench_results import query
+from cmbench_results.render import figure
+from cmbench_results.values import ENERGY, LOWER, POWER
+
+SAME = ("benchmark", "scenario", "unit")
+"""What the points of one drawing have in common."""
+BARS = 40
+COURSE = 600
+UNITS = {"power": "W", "energy_per_sample": "J", "latency_p90": "ms", "latency_p99": "ms"}
+TITLES = {
+    "value": "result",
+    "latency_p90": "90th percentile of latency",
+    "latency_p99": "99th percentile of latency",
+    "energy_per_sample": "energy of a sample",
+    COST: "cost of a million",
+}
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several things that have to be told apart: its words, number and address."""
+
+    words: str
+    many: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A result on a frontier, in words."""
+
+    uid: str
+    series: str
+    x: str
+    y: str
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What is drawn, or what has to be chosen before something can be."""
+
+    chart: charts.Chart | None
+    title: str
+    notes: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    best: tuple[Best, ...] = ()
+    scales: Mapping[str, Any] = field(default_factory=dict)
+    unverified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the results of a drawing have in common; ``down`` where less is better."""
+
+    benchmark: str
+    scenario: str
+    unit: str
+    down: bool
+
+    def unit_of(self, name: str) -> str:
+        """The unit of a column of figures."""
+        if name == COST:
+            return "$ per million"
+        return self.unit if name in ("value", "throughput") else UNITS.get(name, "")
+
+    def less(self, name: str) -> bool:
+        """Whether less of a column of figures is better."""
+        if name == "value":
+            return self.down
+        return name == COST or query.BETTER.get(name) == LOWER
+
+    def said(self, name: str, value: float) -> str:
+        """A figure of a column, in words."""
+        return figure(value, self.unit_of(name))
+
+
+def title(name: str) -> str:
+    """What a column of figures is called."""
+    return TITLES.get(name, name.replace("_", " "))
+
+
+def series_of(view: View, row: Row, energy: bool) -> str:
+    """To which series a result belongs: forms and ways to measure energy are never mixed."""
+    value = str(row[view.by])
+    parts = [trust(value).word if view.by == "tier" else value or f"no {view.by}"]
+    parts += [row["form"]] if row["form"] else []
+    parts += [row["energy_tier"]] if energy and row["energy_tier"] else []
+    return ", ".join(parts)
+
+
+def energetic(*names: str) -> bool:
+    """Whether a drawing of these columns is one of energy."""
+    return bool({POWER, ENERGY} & {*names})

@@ -1,0 +1,96 @@
+"""Where the pages have their results from: one open database, and pages that were made before.
+
+A hundred thousand results take tens of milliseconds to count. A page is made once for a state of
+the database, whoever asks for it, and few are made at once: more would only wait for each other,
+with memory of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+
+from cmbench_gui.site import Site, site_of
+from cmbench_results.places import Places
+from cmbench_results.store import Store
+
+T = TypeVar("T")
+
+KEPT = 24 << 20
+"""Bytes of pages that are kept."""
+AT_ONCE = 3
+FRESH_S = 1.0
+"""So old may a page be."""
+
+
+@dataclass(slots=True)
+class Source:
+    """The results of a site."""
+
+    site: Site
+    _store: Store | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _looked: float = float("-inf")
+    _version: str = ""
+    _pages: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+    _making: dict[str, asyncio.Future[bytes]] = field(default_factory=dict)
+    _limit: CapacityLimiter | None = None
+
+    def store(self) -> Store:
+        """The database, with what was added since; raises ``no-database``, ``broken-results``."""
+        with self._lock:
+            if self._store is None:
+                self._store = Store(Places(self.site.workspace().root), self.site.db)
+            if time.monotonic() - self._looked > FRESH_S:
+                self._store.refresh()
+                self._version = self._store.version()
+                self._looked = time.monotonic()
+            return self._store
+
+    async def work(self, make: Callable[[], T]) -> T:
+        """What ``make`` gives, in a thread; so many at once and no more."""
+        if self._limit is None:
+            self._limit = CapacityLimiter(AT_ONCE)
+        return await to_thread.run_sync(make, limiter=self._limit)
+
+    async def page(self, address: str, make: Callable[[], bytes]) -> bytes:
+        """The page of an address, made anew where the results are others than before."""
+        if time.monotonic() - self._looked > FRESH_S:
+            await self.work(self.store)
+        key = f"{self._version} {address}"
+        if key in self._pages:
+            self._pages.move_to_end(key)
+            return self._pages[key]
+        making = self._making.get(key)
+        if making is None:
+            making = asyncio.ensure_future(self.work(make))
+            self._making[key] = making
+            making.add_done_callback(lambda _: self._making.pop(key, None))
+        found = await asyncio.shield(making)
+        self._keep(key, found)
+        return found
+
+    def _keep(self, key: str, page: bytes) -> None:
+        if key not in self._pages and len(page) < KEPT // 8:
+            self._pages[key] = page
+            self._bytes += len(page)
+        while self._bytes > KEPT:
+            self._bytes -= len(self._pages.popitem(last=False)[1])
+
+
+def source_of(request: Request) -> Source:
+    """The results of the site that a request is for."""
+    state = request.app.state
+    if not hasattr(state, "results"):
+        state.results = Source(site_of(request))
+    found: Source = state.results
+    return found

@@ -1,0 +1,249 @@
+"""The table of results, its facets with counts, and the pages of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cmbench_gui.explorer.view import ROWS, View
+from cmbench_results import query
+from cmbench_results.cost import Costs
+from cmbench_results.render import figure
+from cmbench_results.store import Store
+from cmbench_results.values import OFFICIAL
+
+FACETS = {
+    "tier": "trust",
+    "benchmark": "benchmark",
+    "scenario": "scenario",
+    "round": "round",
+    "division": "division",
+    "category": "category",
+    "validity": "validity",
+    "organization": "organization",
+    "accelerator": "accelerator",
+    "framework": "framework",
+    "precision": "precision",
+    "form": "form",
+    "energy_tier": "energy measured",
+}
+"""The columns that are counted beside the table, by what they are called there."""
+OPEN = ("tier", "benchmark", "scenario", "round")
+SHOWN = 12
+"""Values of a facet that are seen at once; the others need one more step."""
+MOST = 200
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a facet, how many results have it, and the address that chooses or drops it."""
+
+    name: str
+    many: int
+    chosen: bool
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A column with its values, the most frequent first; ``more`` are those seen on request."""
+
+    name: str
+    title: str
+    values: tuple[Value, ...]
+    more: tuple[Value, ...]
+    chosen: int
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A result in the table, in words."""
+
+    uid: str
+    value: str
+    work: str
+    system: str
+    system_id: str
+    hardware: str
+    organization: str
+    origin: str
+    accuracy: str
+    power: str
+    cost: str
+    precision: str
+    trust: Trust
+    validity: str
+    inferred: bool
+    held: bool
+    hold: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far a result may be trusted: a word, what it means, and its class of colour."""
+
+    word: str
+    meaning: str
+    kind: str
+
+
+TRUST = {
+    OFFICIAL: Trust("official", "published by MLCommons", "official"),
+    "local": Trust("not verified", "measured or added here; not verified by MLCommons", "local"),
+    "uploaded": Trust("uploaded", "sent by a volunteer; not verified by MLCommons", "local"),
+    "checked": Trust(
+        "checked",
+        "recomputed from its logs by the server; not verified by MLCommons",
+        "checked",
+    ),
+    "reproduced": Trust(
+        "reproduced",
+        "several independent volunteers agree; not verified by MLCommons",
+        "checked",
+    ),
+}
+
+
+def trust(tier: str) -> Trust:
+    """What a tier means; one that nobody knows is not verified."""
+    return TRUST.get(tier, Trust(tier, "not verified by MLCommons", "local"))
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column of the table: its name, and the address that sorts by it."""
+
+    name: str
+    address: str
+    sorted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One page of the table; ``before`` and ``after`` are addresses, empty at the ends."""
+
+    lines: tuple[Line, ...]
+    headings: tuple[Heading, ...]
+    total: int
+    first: int
+    last: int
+    before: str
+    after: str
+    unverified: bool
+
+
+_HEADINGS = (
+    ("result", "value", True),
+    ("benchmark", "benchmark", False),
+    ("system", "system", False),
+    ("organization", "organization", False),
+    ("round", "round", True),
+    ("accuracy", "accuracy", True),
+    ("power", "power", False),
+)
+
+
+def table(store: Store, view: View) -> Table:
+    """The page that the view tells of; raises ``bad-value``."""
+    start = (view.page - 1) * ROWS
+    found = query.find(store, view.wanted, view.sort, ROWS, start)
+    costs = view.costs() if view.priced else None
+    lines = tuple(_line(row, view, costs) for row in found.rows)
+    last = start + len(lines)
+    return Table(
+        lines=lines,
+        headings=tuple(_heading(view, *each) for each in _HEADINGS),
+        total=found.total,
+        first=start + 1 if lines else 0,
+        last=last,
+        before=replace(view, page=view.page - 1).at("/results") if view.page > 1 else "",
+        after=replace(view, page=view.page + 1).at("/results") if last < found.total else "",
+        unverified=any(row["tier"] != OFFICIAL for row in found.rows),
+    )
+
+
+def _heading(view: View, name: str, column: str, down: bool) -> Heading:
+    by = view.sort.removeprefix("-")
+    way = "descending" if view.sort.startswith("-") else "ascending"
+    return Heading(name, view.ordered(column, down).at("/results"), way if by == column else "none")
+
+
+def _line(row: Row, view: View, costs: Costs | None) -> Line:
+    return Line(
+        uid=row["uid"],
+        value=figure(row["value"], row["unit"]),
+        work=work(row),
+        system=row["system"],
+        system_id=row["system_id"],
+        hardware=hardware(row),
+        organization=row["organization"],
+        origin=" ".join(filter(None, (row["round"] and f"v{row['round']}", row["division"]))),
+        accuracy=f"{row['accuracy']:.5g}" if row["accuracy"] is not None else "",
+        power=energy(row),
+        cost=money(costs.per_million(row)) if costs else "",
+        precision=row["precision"],
+        trust=trust(row["tier"]),
+        validity=row["validity"],
+        inferred=row["inferred"],
+        held=row["uid"] in view.basket,
+        hold=view.held(row["uid"]).at("/results"),
+    )
+
+
+def work(row: Row) -> str:
+    """Benchmark, scenario and form of a row."""
+    form = f" ({row['form']})" if row["form"] else ""
+    return f"{row['benchmark']} {row['scenario']}{form}"
+
+
+def hardware(row: Row) -> str:
+    """Its accelerators, else its CPU."""
+    if row["accelerator"]:
+        return f"{row['accelerators']} x {row['accelerator']}"
+    return str(row["cpu"])
+
+
+def energy(row: Row) -> str:
+    """Power or energy with how it was measured."""
+    told = [figure(row["power"], "W")] if row["power"] is not None else []
+    if row["energy_per_sample"] is not None:
+        told.append(figure(row["energy_per_sample"], "J per sample"))
+    return ", ".join([*told, row["energy_tier"]]) if told else ""
+
+
+def money(amount: float | None) -> str:
+    """Dollars for a million samples or tokens."""
+    return "" if amount is None else f"${amount:,.4g}"
+
+
+def facets(store: Store, view: View, names: Sequence[str] = tuple(FACETS)) -> tuple[Facet, ...]:
+    """The facets that have something to choose from, or of which something is chosen."""
+    counted = query.facets(store, view.wanted, names)
+    found = (_facet(view, name, counted[name]) for name in names)
+    return tuple(
+        each for each in found if len(each.values) > 1 or each.chosen or each.name == "tier"
+    )
+
+
+def _facet(view: View, name: str, counted: Sequence[tuple[str, int]]) -> Facet:
+    chosen = view.wanted.columns.get(name, ())
+    known = dict(counted[:MOST])
+    # A value that was typed, with a *, say, is told as it was.
+    typed = [value for value in chosen if value not in known]
+    values = [
+        Value(value, many, value in chosen, view.toggled(name, value).at("/results"))
+        for value, many in [*((value, 0) for value in typed), *known.items()]
+    ]
+    values.sort(key=lambda each: not each.chosen)
+    return Facet(
+        name,
+        FACETS[name],
+        tuple(values[:SHOWN]),
+        tuple(values[SHOWN:]),
+        len(chosen),
+        name in OPEN or bool(chosen),
+    )

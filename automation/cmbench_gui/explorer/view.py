@@ -1,0 +1,183 @@
+"""What a page of results shows, as its address tells: the address is the whole state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlencode
+
+from cmbench.errors import Error, did_you_mean
+from cmbench_results import cost, schema
+from cmbench_results.query import Filter
+from cmbench_results.values import number
+
+ROWS = 50
+BASKET = 12
+COST = "cost_per_million"
+AXES = (*schema.FIGURES, COST)
+KINDS = ("scatter", "bars", "course")
+COLOURS = ("organization", "system", "accelerator", "framework", "precision", "round", "tier")
+PRICES = ("price_per_hour", "purchase_price", "lifetime_years", "price_per_kwh")
+_RANGE = ("xmin", "xmax", "ymin", "ymax")
+_MARKS = ("logx", "logy", "priced")
+_OWN = ("q", "has", "sort", "page", "in", "draw", "x", "y", "by", *_MARKS, *_RANGE, *PRICES)
+# Of a crafted address: so many values of a column, of so many characters.
+_MOST, _LONGEST, _LAST = 60, 200, 20_000
+
+Pairs = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which results, in which order and drawing, and which ones lie in the basket.
+
+    ``ranges`` are the ends of the axes of a plot by ``xmin`` and so on; ``prices`` the user's own.
+    """
+
+    wanted: Filter = field(default_factory=Filter)
+    sort: str = ""
+    page: int = 1
+    basket: tuple[str, ...] = ()
+    draw: str = KINDS[0]
+    x: str = "power"
+    y: str = "throughput"
+    by: str = COLOURS[0]
+    marks: frozenset[str] = frozenset()
+    ranges: Mapping[str, float] = field(default_factory=dict)
+    prices: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def priced(self) -> bool:
+        """Whether the cost is shown."""
+        return "priced" in self.marks or bool(self.prices)
+
+    def costs(self) -> cost.Costs:
+        """By what results are priced; raises ``bad-value``, ``needs-input``."""
+        return cost.of_flags(self.prices)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The parameters of its address, without what is as always."""
+        found = [(name, v) for name, values in self.wanted.columns.items() for v in values]
+        found += [("q", word) for word in self.wanted.words]
+        found += [("has", name) for name in self.wanted.has]
+        usual = View()
+        for name in ("sort", "draw", "x", "y", "by"):
+            value = getattr(self, name)
+            if value != getattr(usual, name):
+                found.append((name, value))
+        found += [("page", str(self.page))] if self.page > 1 else []
+        found += [(name, "1") for name in _MARKS if name in self.marks]
+        found += [(name, f"{value:.12g}") for name, value in self.ranges.items()]
+        return found + list(self.prices.items()) + [("in", uid) for uid in self.basket]
+
+    def at(self, path: str) -> str:
+        """Its address below a path."""
+        query = urlencode(self.pairs())
+        return f"{path}?{query}" if query else path
+
+    def hidden(self, *without: str) -> list[tuple[str, str]]:
+        """What a form that sets those parameters has to carry along."""
+        return [(name, value) for name, value in self.pairs() if name not in (*without, "page")]
+
+    def toggled(self, column: str, value: str) -> View:
+        """The same with one more value of a column, or without it."""
+        chosen = self.wanted.columns.get(column, ())
+        values = tuple(v for v in chosen if v != value) if value in chosen else (*chosen, value)
+        columns = {**self.wanted.columns, column: values}
+        columns = {name: found for name, found in columns.items() if found}
+        return replace(self, wanted=replace(self.wanted, columns=columns), page=1, ranges={})
+
+    def only(self, **columns: str) -> View:
+        """The same with one value alone of each of these columns."""
+        told = {**self.wanted.columns, **{name: (value,) for name, value in columns.items()}}
+        return replace(self, wanted=replace(self.wanted, columns=told), page=1, ranges={})
+
+    def held(self, uid: str) -> View:
+        """The same with a result put into the basket, or taken out of it."""
+        kept = tuple(each for each in self.basket if each != uid)
+        if len(kept) == len(self.basket):
+            kept = (*self.basket, uid)[-BASKET:]
+        return replace(self, basket=kept)
+
+    def ordered(self, column: str, down: bool) -> View:
+        """The same sorted by a column; a second time turns it round."""
+        first, other = (f"-{column}", column) if down else (column, f"-{column}")
+        return replace(self, sort=other if self.sort == first else first, page=1)
+
+
+def read(given: Pairs) -> View:
+    """The view that an address tells.
+
+    Raises ``unknown-flag`` for a parameter that there is none of, ``bad-value`` for a value.
+    """
+    told: dict[str, list[str]] = {}
+    for name, value in given:
+        if value:
+            told.setdefault(name, []).append(value)
+    for name, values in told.items():
+        _check(name, values)
+    one = {name: values[-1] for name, values in told.items()}
+    view = View(
+        wanted=Filter(
+            {name: tuple(dict.fromkeys(told[name])) for name in _columns() if name in told},
+            tuple(" ".join(told.get("q", ())).split()[:10]),
+            tuple(_among("has", name, schema.FIGURES) for name in told.get("has", ())),
+        ),
+        sort=_sort(one.get("sort", "")),
+        page=_page(one.get("page", "1")),
+        basket=tuple(dict.fromkeys(told.get("in", ())))[:BASKET],
+        marks=frozenset(name for name in _MARKS if name in told),
+        ranges={name: _figure(name, one[name]) for name in _RANGE if name in told},
+        prices={name: one[name] for name in PRICES if name in told},
+        **_drawing(one),
+    )
+    view.costs()
+    return view
+
+
+def _columns() -> tuple[str, ...]:
+    return (*schema.WORDS, "uid")
+
+
+def _check(name: str, values: list[str]) -> None:
+    known = (*_columns(), *_OWN)
+    if name not in known:
+        hint = did_you_mean(name, known) or "remove it from the address"
+        raise Error("unknown-flag", f"results have no {name[:_LONGEST]!r}", hint=hint)
+    if len(values) > _MOST or any(len(value) > _LONGEST for value in values):
+        raise Error(
+            "bad-value",
+            f"the address says too much of {name}",
+            hint=f"at most {_MOST} values of {_LONGEST} characters",
+        )
+
+
+def _drawing(one: Mapping[str, str]) -> dict[str, str]:
+    known = {"draw": KINDS, "x": AXES, "y": AXES, "by": COLOURS}
+    return {name: _among(name, one[name], known[name]) for name in known if name in one}
+
+
+def _among(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value in known:
+        return value
+    hint = did_you_mean(value, known) or f"there are: {', '.join(known)}"
+    raise Error("bad-value", f"{name} cannot be {value!r}", hint=hint)
+
+
+def _sort(value: str) -> str:
+    if value:
+        _among("sort", value.removeprefix("-"), (*schema.WORDS, *schema.FIGURES, "measured_at"))
+    return value
+
+
+def _page(value: str) -> int:
+    if value.isascii() and value.isdigit() and len(value) < 7 and 1 <= int(value) <= _LAST:
+        return int(value)
+    raise Error("bad-value", f"there is no page {value!r}", hint="begin with page 1")
+
+
+def _figure(name: str, value: str) -> float:
+    found = number(value)
+    if found is None:
+        raise Error("bad-value", f"{name} is no figure: {value!r}", hint="write a number")
+    return found
