@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from cmbench.api.repeating import diff, log, recall, record, replay
     from cmbench.api.running import Ran, run
     from cmbench.api.scripts import FoundScript, find, show
-    from cmbench.run.executor import Executor, Job, JobHandle, JobState
+    from cmbench.run.executor import Executor, Job, JobHandle, JobState, run_job
+    from cmbench.run.process import LocalExecutor
     from cmbench.session.call import RunRequest, request
     from cmbench.session.workspace import Workspace
 
@@ -30,6 +31,7 @@ __all__ = [
     "JobHandle",
     "JobState",
     "KnownRun",
+    "LocalExecutor",
     "OnEvent",
     "Planned",
     "Ran",
@@ -48,6 +50,7 @@ __all__ = [
     "replay",
     "request",
     "run",
+    "run_job",
     "runs",
     "show",
     "steps",
@@ -60,7 +63,8 @@ _PLACES = {
     "api.repeating": ("diff", "log", "recall", "record", "replay"),
     "api.running": ("Ran", "run"),
     "api.scripts": ("FoundScript", "find", "show"),
-    "run.executor": ("Executor", "Job", "JobHandle", "JobState"),
+    "run.executor": ("Executor", "Job", "JobHandle", "JobState", "run_job"),
+    "run.process": ("LocalExecutor",),
     "session.call": ("RunRequest", "request"),
     "session.workspace": ("Workspace",),
 }

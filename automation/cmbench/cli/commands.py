@@ -156,6 +156,17 @@ def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) ->
     return Verb("results", word, does, usage, {**flags, **_DB, **_JSON}, takes or None, **more)
 
 
+def _experiment(word: str, usage: Flags, flags: Flags, **more: Any) -> Verb:
+    """A verb about sweeps, which another package answers."""
+    does = f"cmbench_sweep.verbs:{word}_experiment"
+    return Verb("experiment", word, does, usage, {**flags, **_JSON}, writes=True, **more)
+
+
+_SWEEP = {
+    "sweep=FILE": "the sweep: a request, axes, and what else docs/how-to/sweeps.md tells",
+    "name=NAME": "what it is called; else as the file says",
+}
+
 VERBS: tuple[Verb, ...] = (
     Verb("script", "help", "help:show_usage"),
     _run(
@@ -493,6 +504,40 @@ VERBS: tuple[Verb, ...] = (
     _gui("results", {"cm gui results": "explore results in a browser"}, {}),
     _results(
         "reindex", {"cm reindex results": "make the database anew from the files"}, {}, *_OUTPUT
+    ),
+    Verb("experiment", "help", "help:show_usage"),
+    _experiment(
+        "run",
+        {
+            "cm run experiment --sweep=FILE": "measure every point once; goes on where it stopped",
+            "cm run experiment --tags=T -- LINE": "LINE with {{VAR{[1,2]}}}, as CM does",
+        },
+        {
+            **_SWEEP,
+            "retry-failed": "measure the points again that have failed",
+            "new": "measure all points again",
+            "explore.VAR=LIST": "the values of {{VAR}} in LINE; --env.KEY=value is for all runs",
+            "tags=TAGS": "of LINE: the experiment with these tags; its name does as well",
+            "dir=NAME": "of LINE: the folder in the experiment; --rerun is the last one",
+        },
+    ),
+    _experiment(
+        "plan",
+        {"cm plan experiment --sweep=FILE": "its points, what is measured, what is prepared"},
+        _SWEEP,
+    ),
+    _experiment(
+        "show",
+        {
+            "cm show experiment NAME": "its points, the best first",
+            "cm show experiment": "all sweeps",
+        },
+        {
+            "frontier=X,Y": "the points that no other one beats in two figures",
+            "best=FIGURE": "the command line of the best point",
+            "effects=FIGURE": "what each value of each axis does, with its spread",
+        },
+        takes=_OUTPUT,
     ),
 )
 

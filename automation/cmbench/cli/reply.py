@@ -46,6 +46,11 @@ class Command(Call):
         return "cmd" in self._given and self.console and not (self.as_json or self.printed)
 
     @property
+    def rest(self) -> tuple[str, ...]:
+        """The words behind ``--``: a command line for somebody else."""
+        return tuple(str(word) for word in self._given.get("unparsed_cmd") or ())
+
+    @property
     def as_json(self) -> bool:
         """Whether the result should be printed as JSON."""
         return bool(self.flags.get("json"))

@@ -1,0 +1,90 @@
+"""The figures of a finished run: what a sweep compares its points by."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cmbench import api
+from cmbench.errors import Error, did_you_mean
+from cmbench_results.readers import text_of
+from cmbench_results.values import ACCURACY, Result, number
+
+SECONDS = "seconds"
+"""How long the requested script took, without what it depends on."""
+_OWN = "cm-result.json"
+
+
+def figures_of(ran: api.Ran, record: Mapping[str, str], folder: str) -> dict[str, float]:
+    """The figures of a run that ``record`` asks for, all that are there where it asks for none.
+
+    ``folder`` is where the run was. Raises ``no-figure`` where one is missing that was asked for.
+    """
+    found = {**_of_harness(ran), **_of_file(os.path.join(folder, _OWN))}
+    found.setdefault(SECONDS, float(ran.steps[-1]["seconds"]))
+    for name, place in record.items():
+        value = number(_at(ran, place)) if place else None
+        if value is not None:
+            found[name] = value
+    missing = [name for name in record if name not in found]
+    if missing:
+        hint = did_you_mean(missing[0], found) or f"it has: {', '.join(found)}"
+        raise Error("no-figure", f"the run gave no {', '.join(missing)}", hint=hint)
+    return {name: found[name] for name in record} if record else found
+
+
+def _at(ran: api.Ran, place: str) -> Any:
+    start, _, rest = place.partition(".")
+    if start == "env":
+        return ran.outcome.new_env.get(rest)
+    value: Any = ran.outcome.new_state
+    for key in rest.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _of_harness(ran: api.Ran) -> dict[str, float]:
+    """The figures of the results.json that a run of the harness names."""
+    path = ran.env.get("CM_MLPERF_INFERENCE_RESULTS_JSON")
+    if not path or not os.path.isfile(str(path)):
+        return {}
+    from cmbench_results.readers.run import read
+
+    results = [each for each in read(Path(str(path))) if isinstance(each, Result)]
+    found: dict[str, float] = {}
+    for each in results:
+        start = f"{each.workload.scenario}." if len(results) > 1 else ""
+        found.update({start + name: value for name, value in _of_result(each)})
+    return found
+
+
+def _of_result(each: Result) -> Iterator[tuple[str, float]]:
+    yield from ((metric.name, metric.value) for metric in each.metrics)
+    if each.value is not None and not each.figure("throughput"):
+        yield "value", each.value
+    if each.accuracy is not None:
+        yield ACCURACY, each.accuracy
+    if each.validity:
+        yield "valid", float(each.validity == "VALID")
+
+
+def _of_file(path: str) -> dict[str, float]:
+    """The numbers in the file that programs of CM's experiments write, nested names with dots."""
+    if not os.path.isfile(path):
+        return {}
+    try:
+        return dict(_numbers(json.loads(text_of(Path(path)))))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise Error("no-figure", f"{path}: {problem}", hint="write a JSON object") from None
+
+
+def _numbers(data: Any, start: str = "") -> Iterator[tuple[str, float]]:
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _numbers(value, f"{start}.{key}".lstrip("."))
+    elif isinstance(data, int | float) and math.isfinite(data):
+        yield start, float(data)

@@ -1,0 +1,153 @@
+"""From a sweep to its points, each with its key; what the script refuses is told at once."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench.lib.text_files import counted
+from cmbench_results.values import digest
+from cmbench_sweep.expressions import ExpressionError, evaluate
+from cmbench_sweep.reading import MOST_POINTS
+from cmbench_sweep.values import Point, Sweep
+
+_TOLD = 12
+"""So many refused values a message lists."""
+
+
+def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
+    """The points of a sweep in the order of its axes, the last one changing fastest.
+
+    Raises ``bad-sweep`` with every value that the script refuses, ``script-not-found`` and others.
+    """
+    found = []
+    refused: dict[str, str] = {}
+    request: api.RunRequest | None = None
+    places = list(_chosen(sweep))
+    if not places:
+        raise Error("bad-sweep", f"{sweep.name} has no point", hint="exclude leaves none")
+    for number, values in enumerate(places, 1):
+        flags = flags_of(sweep, values)
+        try:
+            request = request_of(workspace, flags)
+        except Error as error:
+            refused.setdefault(f"{error.message}; {error.hint}".rstrip("; "), "")
+            continue
+        found.append(Point(number, _key(request, flags, sweep), values, flags))
+    if refused:
+        raise Error(
+            "bad-sweep",
+            f"{sweep.name}: the script refuses {counted(len(refused), 'thing')} of the sweep",
+            context=list(refused)[:_TOLD],
+            hint="see its inputs: cm run script --tags=TAGS --help",
+        )
+    return _distinct(found)
+
+
+def request_of(workspace: api.Workspace, flags: Mapping[str, Any]) -> api.RunRequest:
+    """The checked request of a point; raises what ``api.request`` raises."""
+    told = copy.deepcopy(dict(flags))
+    return api.request(workspace, told.pop("script", ""), **{"tags": "", **told})
+
+
+def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The request of a point: that of the sweep, with the values of the axes laid over it.
+
+    ``tags`` are added to those of the request, such as a variation; ``env.KEY`` goes into its
+    group.
+    """
+    flags: dict[str, Any] = copy.deepcopy(dict(sweep.request))
+    if isinstance(flags.get("tags"), list):
+        flags["tags"] = ",".join(map(str, flags["tags"]))
+    for name, value in values.items():
+        *groups, key = name.split(".")
+        place = flags
+        for group in groups:
+            place = place.setdefault(group, {})
+        added = f"{place['tags']},{value}" if key == "tags" and place.get("tags") else str(value)
+        place[key] = value if isinstance(value, bool) else added.rstrip(",")
+    return flags
+
+
+def _key(request: api.RunRequest, flags: Mapping[str, Any], sweep: Sweep) -> str:
+    """The digest of all that a point is: script, its files, request and labels of the machine."""
+    script = request.script
+    content = request.workspace.index.content(script.path).digest
+    told = {key: value for key, value in flags.items() if key != "script"}
+    tags = sorted(set(str(told.pop("tags", "")).split(",")))
+    return digest([script.uid, content, tags, told, sorted(sweep.labels)])[:24]
+
+
+def _distinct(points: Sequence[Point]) -> list[Point]:
+    """Points that are the same request in the end are one."""
+    return list({point.key: point for point in reversed(points)}.values())[::-1]
+
+
+def _chosen(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
+    """The places that are to be measured: all, or as many as a random search may try."""
+    places = _places(sweep)
+    if sweep.search.method == "random":
+        known = list(places)
+        chosen = random.Random(sweep.search.seed).sample(
+            known, min(sweep.search.points, len(known))
+        )
+        places = iter(chosen)
+    return itertools.islice(places, sweep.budget.points or MOST_POINTS)
+
+
+def _places(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
+    """The product of the axes, zipped ones together, without what is excluded."""
+    for values in itertools.product(*(_group(sweep, names) for names in groups(sweep))):
+        place = {name: value for part in values for name, value in part.items()}
+        ordered = {name: place[name] for name in sweep.axes}
+        if not any(_holds(text, ordered) for text in sweep.exclude):
+            yield ordered
+
+
+def groups(sweep: Sweep) -> list[tuple[str, ...]]:
+    """The axes that change independently: each alone, or those that are zipped."""
+    together = {name: group for group in sweep.zips for name in group}
+    return list(dict.fromkeys(together.get(name, (name,)) for name in sweep.axes))
+
+
+def _group(sweep: Sweep, names: Sequence[str]) -> list[dict[str, Any]]:
+    columns = [sweep.axes[name] for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _holds(text: str, values: Mapping[str, Any]) -> bool:
+    try:
+        return bool(evaluate(text, values))
+    except ExpressionError as problem:
+        raise Error(
+            "bad-sweep", f"exclude: {problem}", hint="compare numbers with numbers"
+        ) from None
+
+
+def size(sweep: Sweep) -> int:
+    """How many points the axes make before any is excluded."""
+    return math.prod(len(_group(sweep, names)) for names in groups(sweep))
+
+
+def command_of(point: Point) -> str:
+    """The command line that runs a point once."""
+    import shlex
+
+    words = [f"--{name}={value}" for name, value in _flat(point.flags) if name != "script"]
+    name = [str(point.flags["script"])] if point.flags.get("script") else []
+    return shlex.join(["cm", "run", "script", *name, *words])
+
+
+def _flat(flags: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in flags.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{start}{key}.")
+        else:
+            listed = ",".join(map(str, value)) if isinstance(value, list) else value
+            yield f"{start}{key}", "yes" if listed is True else listed

@@ -1,0 +1,94 @@
+"""What points share is made before the first of them is measured: environment, model, data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cmbench import api
+from cmbench_sweep.points import groups, request_of
+from cmbench_sweep.values import Point, Sweep
+
+MOST = 64
+"""So many points are looked at; what others need besides is made in their own runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """One step that is still to be made, and for how many of the points that were looked at."""
+
+    what: str
+    points: int
+    disk: int | None
+    seconds: int | None
+    downloads: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What must be made before: ``steps``, and the points whose runs make all of them."""
+
+    steps: tuple[Shared, ...]
+    wanted_by: tuple[Point, ...]
+    looked_at: int
+    free_bytes: int
+
+
+def preparation(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> Preparation:
+    """What the cache lacks for ``points``; raises what ``api.plan`` raises."""
+    known: dict[str, Shared] = {}
+    wanted_by = []
+    looked = samples(sweep, points)
+    free = 0
+    for point in looked:
+        planned = api.plan(request_of(workspace, point.flags))
+        free = planned.totals["disk_free_bytes"]
+        missing = list(_missing(planned.data()["root"]))
+        if any(each.what not in known for each in missing):
+            wanted_by.append(point)
+        for each in missing:
+            known[each.what] = replace(
+                each, points=known[each.what].points + 1 if each.what in known else 1
+            )
+    return Preparation(tuple(known.values()), tuple(wanted_by), len(looked), free)
+
+
+def samples(sweep: Sweep, points: Sequence[Point]) -> list[Point]:
+    """Points in which each value of each axis occurs: what one of them needs, one of these does."""
+    found: dict[str, Point] = {}
+    seen: set[tuple[object, ...]] = set()
+    together = groups(sweep)
+    for point in points:
+        values = {(group, *(repr(point.values[n]) for n in group)) for group in together}
+        if not values <= seen or not found:
+            found[point.key] = point
+            seen |= values
+        if len(found) >= MOST:
+            break
+    return list(found.values())
+
+
+def prepare(
+    workspace: api.Workspace, points: Sequence[Point], on_event: api.OnEvent | None = None
+) -> None:
+    """Run what these points depend on, and not their script; raises what ``api.run`` raises."""
+    for point in points:
+        asked = request_of(workspace, point.flags)
+        modes = asked.request.modes | {"fake_run"}
+        api.run(replace(asked, request=replace(asked.request, modes=modes)), on_event=on_event)
+
+
+def _missing(node: Mapping[str, Any]) -> Iterator[Shared]:
+    """The entries that are to be made below a step, each with its needs."""
+    for child in node["children"]:
+        yield from _missing(child)
+        if child["cached"] == "miss":
+            name = " ".join((child["script"] or child["tags"], *child["variations"]))
+            downloads = tuple((d["what"], d["bytes"] or 0) for d in child["downloads"])
+            yield Shared(name, 1, _known(child["disk_bytes"]), _known(child["seconds"]), downloads)
+
+
+def _known(value: float | None) -> int | None:
+    """What a plan says in whole numbers; below zero it says that nobody knows."""
+    return None if value is None or value < 0 else round(value)

@@ -1,0 +1,324 @@
+"""From a sweep file to a ``Sweep``: everything that is wrong with it is told at once."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.format.meta import load_yaml
+from cmbench_sweep.expressions import ExpressionError, evaluate, names_in
+from cmbench_sweep.values import HIGHER, LOWER, Budget, Repeat, Search, Sweep
+
+MOST_POINTS = 100_000
+_NAME = re.compile(r"[\w][\w.+-]{0,99}")
+_SIZES = re.compile(r"([\d.]+)\s*([smhd]?)")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+METHODS = ("grid", "random")
+
+
+def read_sweep(path: str, name: str = "") -> Sweep:
+    """The sweep of a file, called ``name``, else as it says or as the file is called.
+
+    Raises ``file-not-found``, ``bad-meta`` for no YAML, and ``bad-sweep`` with every fault.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = load_yaml(stream.read(), path)
+    except OSError as problem:
+        raise Error(
+            "file-not-found", f"{path}: {problem.strerror}", hint="check --sweep=FILE"
+        ) from None
+    except UnicodeDecodeError:
+        raise Error("bad-sweep", f"{path} is no text in UTF-8", hint="save it as UTF-8") from None
+    faults = Faults()
+    named = name or faults.text(data, "name") or os.path.splitext(os.path.basename(path))[0]
+    sweep = sweep_of(data, named, faults)
+    faults.refuse(path)
+    return sweep
+
+
+class Faults:
+    """Collects what is wrong, each with its place in the file."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, place: str, what: str) -> None:
+        """Keep one."""
+        self.found.append(f"{place}: {what}" if place else what)
+
+    def text(self, data: Any, key: str) -> str:
+        """The text of a key; empty where there is none."""
+        value = data.get(key) if isinstance(data, Mapping) else None
+        if value is not None and not isinstance(value, str):
+            self.add(key, f"{value!r:.60} is no text")
+        return value if isinstance(value, str) else ""
+
+    def known(self, place: str, names: Iterable[Any], allowed: Iterable[str]) -> None:
+        """Tell of names that are not known, with the nearest one."""
+        allowed = list(allowed)
+        for name in names:
+            if name not in allowed:
+                near = did_you_mean(str(name), allowed) or f"there are: {', '.join(allowed)}"
+                self.add(place, f"{name} is not known; {near}")
+
+    def mapping(self, place: str, value: Any) -> Mapping[str, Any]:
+        """A mapping, empty where there is none."""
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.add(place, f"{value!r:.60} is no mapping of names to values")
+            return {}
+        return {str(key): each for key, each in value.items()}
+
+    def items(self, place: str, value: Any) -> list[Any]:
+        """A list; one value is a list of one."""
+        if value is None:
+            return []
+        if isinstance(value, Mapping):
+            return [value]
+        return list(value) if isinstance(value, list | tuple) else [value]
+
+    def number(self, place: str, value: Any, least: float = 0.0, whole: bool = False) -> float:
+        """A finite number of at least ``least``."""
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        if not good or not math.isfinite(value) or value < least or (whole and value % 1):
+            kind = "whole number" if whole else "number"
+            self.add(place, f"{value!r:.60} is no {kind} of at least {least:g}")
+            return least
+        return float(value)
+
+    def refuse(self, path: str) -> None:
+        """Raise ``bad-sweep`` where there are any."""
+        if self.found:
+            many = f"{len(self.found)} faults" if len(self.found) > 1 else "a fault"
+            raise Error(
+                "bad-sweep",
+                f"{path} has {many}",
+                context=self.found[:40],
+                hint="correct the file; docs/how-to/sweeps.md shows what it may say",
+            )
+
+
+def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
+    """A sweep out of the plain data of a file; what is wrong goes to ``faults``."""
+    told = faults.mapping("the file", data)
+    if data is None:
+        faults.add("", "the file is empty")
+    faults.known("", told, _PARTS)
+    if not _NAME.fullmatch(name):
+        faults.add("name", f"{name!r:.60} is no name: letters, digits, - _ + and . make one")
+    request = faults.mapping("request", told.get("request"))
+    if not (request.get("tags") or request.get("script")):
+        faults.add("request", "what is to be run is not said: give tags")
+    axes = _axes(told.get("axes"), faults)
+    parts = {
+        key: read(told.get("zip" if key == "zips" else key), faults)
+        for key, read in _READERS.items()
+    }
+    _check_names(parts, axes, faults)
+    return Sweep(name=name, request=request, axes=axes, **parts)
+
+
+def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
+    found = {}
+    for name, value in faults.mapping("axes", data).items():
+        values = tuple(_axis(f"axes.{name}", value, faults))
+        if len({repr(each) for each in values}) < len(values):
+            faults.add(f"axes.{name}", "a value stands there twice")
+        found[name] = values
+    if math.prod(map(len, found.values())) > MOST_POINTS * 1000:
+        faults.add("axes", f"more than {MOST_POINTS * 1000:,} points cannot be gone through")
+    return found
+
+
+def _axis(place: str, value: Any, faults: Faults) -> list[Any]:
+    """The values of an axis: a list, a range, or an expression that gives a list."""
+    if isinstance(value, Mapping):
+        return _range(place, value, faults)
+    if isinstance(value, str):
+        try:
+            value = evaluate(value, {})
+        except ExpressionError as problem:
+            faults.add(place, f"{problem}; write a list: [1, 2, 4]")
+            return []
+    if not isinstance(value, list):
+        faults.add(place, f"{value!r:.60} is no list of values and no range")
+        return []
+    if not value:
+        faults.add(place, "there are no values")
+    wrong = [each for each in value if isinstance(each, list | Mapping) or each is None]
+    for each in wrong:
+        faults.add(place, f"{each!r:.60} is no value of an input")
+    return [each for each in value if each not in wrong]
+
+
+def _range(place: str, told: Mapping[str, Any], faults: Faults) -> list[Any]:
+    """``{from: 1, to: 64, times: 2}`` or ``{from: 0, to: 1, step: 0.25}``; ``to`` belongs to it."""
+    before = len(faults.found)
+    faults.known(place, told, ("from", "to", "step", "times"))
+    low, high = (faults.number(f"{place}.{k}", told.get(k), -math.inf) for k in ("from", "to"))
+    if ("step" in told) == ("times" in told):
+        faults.add(place, "a range has either step or times")
+    step = faults.number(f"{place}.step", told.get("step", 1))
+    times = faults.number(f"{place}.times", told.get("times", 2))
+    if step <= 0 or times <= 1 or (low <= 0 and "times" in told):
+        faults.add(place, "step is above 0; times is above 1, and begins above 0")
+    if high < low:
+        faults.add(place, f"it ends ({high:g}) before it begins ({low:g})")
+    if len(faults.found) > before:
+        return []
+    found: list[float] = []
+    while (each := low * times ** len(found) if "times" in told else low + step * len(found)) <= (
+        high + abs(high) * 1e-9
+    ):
+        if len(found) >= MOST_POINTS:
+            faults.add(place, f"it has more than {MOST_POINTS:,} values")
+            break
+        found.append(round(each, 12))
+    return [int(each) if each == int(each) else each for each in found]
+
+
+def _zips(data: Any, faults: Faults) -> tuple[tuple[str, ...], ...]:
+    items = faults.items("zip", data)
+    groups = [items] if items and all(isinstance(each, str) for each in items) else items
+    found = []
+    for group in groups:
+        if not isinstance(group, list) or len(group) < 2:
+            faults.add("zip", f"{group!r:.60} is no list of two axes or more")
+        else:
+            found.append(tuple(map(str, group)))
+    return tuple(found)
+
+
+def _conditions(place: str) -> Callable[[Any, Faults], tuple[str, ...]]:
+    """Reads conditions: expressions, or mappings of axes to the value or values that they have."""
+
+    def read(data: Any, faults: Faults) -> tuple[str, ...]:
+        found = []
+        for each in faults.items(place, data):
+            if isinstance(each, Mapping):
+                parts = [
+                    f"{name} in {value!r}" if isinstance(value, list) else f"{name} == {value!r}"
+                    for name, value in each.items()
+                ]
+                found.append(" and ".join(parts))
+            else:
+                found.append(str(each))
+        return tuple(found)
+
+    return read
+
+
+def _repeat(data: Any, faults: Faults) -> Repeat:
+    if isinstance(data, int):
+        data = {"most": data, "least": data}
+    told = faults.mapping("repeat", data)
+    faults.known("repeat", told, ("most", "least", "spread"))
+    most = int(faults.number("repeat.most", told.get("most", 1), 1, whole=True))
+    least = int(faults.number("repeat.least", told.get("least", 2), 1, whole=True))
+    spread = told.get("spread", 0.035)
+    percent = re.fullmatch(r"([\d.]+)\s*%", spread) if isinstance(spread, str) else None
+    share = float(percent[1]) / 100 if percent else faults.number("repeat.spread", spread)
+    if share >= 1:
+        faults.add("repeat.spread", f"{share:g} is more than the value itself: write 3.5% or 0.035")
+    return Repeat(most, min(least, most), share)
+
+
+def _budget(data: Any, faults: Faults) -> Budget:
+    told = faults.mapping("budget", data)
+    faults.known("budget", told, ("time", "points", "point_time"))
+    points = faults.number("budget.points", told["points"], 1, True) if "points" in told else 0
+    times = [_duration(f"budget.{key}", told.get(key), faults) for key in ("time", "point_time")]
+    return Budget(times[0], int(points), times[1])
+
+
+def _duration(place: str, value: Any, faults: Faults) -> float:
+    """``90``, ``90s``, ``20m``, ``8h`` or ``2d`` in seconds; 0 where nothing is said."""
+    if value is None:
+        return 0.0
+    found = _SIZES.fullmatch(str(value).strip())
+    try:
+        seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        faults.add(place, f"{value!r:.60} is no time: write 90s, 20m, 8h or 2d")
+    return seconds
+
+
+def _record(data: Any, faults: Faults) -> dict[str, str]:
+    """Names of figures, each with its place: ``env.KEY``, ``state.a.b``; itself for a list."""
+    if isinstance(data, Mapping):
+        found = {str(name): str(place) for name, place in data.items()}
+        for name, place in found.items():
+            if not place.startswith(("env.", "state.")):
+                faults.add(f"record.{name}", f"{place} is no place: write env.KEY or state.KEY")
+        return found
+    return {str(each): "" for each in faults.items("record", data)}
+
+
+def _objectives(data: Any, faults: Faults) -> dict[str, str]:
+    if isinstance(data, str | list):
+        data = {str(each): HIGHER for each in faults.items("objectives", data)}
+    told = faults.mapping("objectives", data)
+    for name, way in told.items():
+        faults.known(f"objectives.{name}", [way], (HIGHER, LOWER))
+    return {name: str(way) for name, way in told.items()}
+
+
+def _search(data: Any, faults: Faults) -> Search:
+    if isinstance(data, str):
+        data = {"method": data}
+    told = faults.mapping("search", data)
+    faults.known("search", told, ("method", "points", "seed"))
+    method = str(told.get("method", "grid"))
+    faults.known("search.method", [method], METHODS)
+    points = int(faults.number("search.points", told.get("points", 0), 0, whole=True))
+    if method != "grid" and not points:
+        faults.add("search.points", f"how many points {method} may try is not said")
+    return Search(method, points, int(faults.number("search.seed", told.get("seed", 0), 0, True)))
+
+
+def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faults) -> None:
+    """Axes that are zipped or named in conditions exist, and those zipped are equally long."""
+    taken: list[str] = []
+    for group in parts["zips"]:
+        faults.known("zip", group, axes)
+        lengths = {name: len(axes[name]) for name in group if name in axes}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name} has {many}" for name, many in lengths.items())
+            faults.add("zip", f"the axes have different numbers of values: {told}")
+        for name in group:
+            if name in taken:
+                faults.add("zip", f"{name} is in two groups")
+        taken += group
+    for text in parts["exclude"]:
+        faults.known("exclude", sorted(_names("exclude", text, faults)), axes)
+    for text in parts["constraints"]:
+        _names("constraints", text, faults)
+
+
+def _names(place: str, text: str, faults: Faults) -> set[str]:
+    try:
+        return names_in(text)
+    except ExpressionError as problem:
+        faults.add(place, str(problem))
+        return set()
+
+
+_READERS: Mapping[str, Callable[[Any, Faults], Any]] = {
+    "zips": _zips,
+    "exclude": _conditions("exclude"),
+    "repeat": _repeat,
+    "budget": _budget,
+    "record": _record,
+    "objectives": _objectives,
+    "constraints": _conditions("constraints"),
+    "search": _search,
+}
+_PARTS = ("name", "request", "axes", "zip", *(key for key in _READERS if key != "zips"))

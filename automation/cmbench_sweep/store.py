@@ -1,0 +1,172 @@
+"""What is known of points, on the disk of a CM home: one file says what each of them is.
+
+``HOME/cmbench/sweeps/points/KEY/outcome.json`` is replaced as a whole, by whoever holds the lock of
+the point, so a point is measured, failed, or still to do at any moment. ``sweeps/names/NAME.json``
+says which points a sweep has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib import locks
+from cmbench.lib.files import file_error
+from cmbench_sweep.values import Outcome, Point, Run
+
+FORMAT = 1
+
+
+class _TakenError(Exception):
+    """Somebody else holds a lock."""
+
+
+class PointStore:
+    """The points of one CM home; ``root`` is the folder of cmbench in it."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root) / "sweeps"
+        self.points = self.root / "points"
+
+    def folder(self, key: str) -> Path:
+        """Where the runs of a point leave what they write."""
+        return self.points / key
+
+    def outcome(self, key: str) -> Outcome:
+        """What is known of a point; one that cannot be read is still to do."""
+        try:
+            data = json.loads((self.folder(key) / "outcome.json").read_text(encoding="utf-8"))
+            runs = tuple(Run(**each) for each in data["runs"])
+            return Outcome(**{**data, "runs": runs, "key": key})
+        except (OSError, ValueError, TypeError, KeyError):
+            return Outcome(key)
+
+    def outcomes(self, points: Iterable[Point]) -> dict[str, Outcome]:
+        """What is known of each, by key."""
+        return {point.key: self.outcome(point.key) for point in points}
+
+    def put(self, outcome: Outcome) -> None:
+        """Keep what is known of a point; its lock must be held. Raises ``no-space`` and others."""
+        write(self.folder(outcome.key) / "outcome.json", asdict(outcome))
+
+    def forget(self, key: str) -> None:
+        """Let a point be still to do again; what was known of it stays beside it."""
+        path = self.folder(key) / "outcome.json"
+        with self.claim(key) as mine:
+            if mine and path.exists():
+                path.replace(path.with_name(f"outcome-{time.time_ns()}.json"))
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[bool]:
+        """Hold a point for oneself; whether that is so, or another process has it.
+
+        The lock ends with its holder, whatever ends that. Raises ``no-locks``, ``no-space``.
+        """
+        path = self.folder(key) / "lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = locks.acquire(path, _refuse)
+        except _TakenError:
+            yield False
+            return
+        except OSError as problem:
+            raise lock_error(problem, path) from None
+        try:
+            yield True
+        finally:
+            locks.release(path, handle)
+
+    def is_claimed(self, key: str) -> bool:
+        """Whether a process works at a point now."""
+        return locks.is_held(self.folder(key) / "lock")
+
+    def name(self, name: str, told: Mapping[str, Any]) -> None:
+        """Keep which points a sweep has."""
+        write(self.root / "names" / f"{name}.json", told)
+
+    def named(self, name: str) -> dict[str, Any]:
+        """What is kept of a sweep; raises ``sweep-not-found``."""
+        path = self.root / "names" / f"{name}.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            known = self.names()
+            hint = did_you_mean(name, known) or f"there are: {', '.join(known[:8]) or 'none yet'}"
+            raise Error("sweep-not-found", f"no sweep is called {name}", hint=hint) from None
+        return dict(found)
+
+    def names(self) -> list[str]:
+        """The sweeps of this home."""
+        return sorted(path.stem for path in (self.root / "names").glob("*.json"))
+
+
+def write(path: Path, data: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Replace a JSON file as a whole; raises ``no-space``, ``not-writable``, ``file-error``."""
+    draft = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(draft, "w", encoding="utf-8") as stream:
+            json.dump(data, stream, ensure_ascii=False, default=str)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, path)
+    except OSError as problem:
+        draft.unlink(missing_ok=True)
+        raise file_error(problem, path) from None
+
+
+def lock_error(problem: OSError, path: Path) -> Error:
+    """Why a lock cannot be had."""
+    if problem.errno in locks.UNSUPPORTED:
+        return Error(
+            "no-locks",
+            f"the file system of {path.parent} has no locks",
+            hint="use a CM home on another one: export CM_REPOS=/path/on/another/disk",
+        )
+    return file_error(problem, path)
+
+
+def _refuse(handle: int) -> None:
+    raise _TakenError
+
+
+@contextmanager
+def machine() -> Iterator[None]:
+    """Have this machine to oneself among all that measure points here, whoever they are."""
+    path = Path(tempfile.gettempdir()) / "cmbench-measuring.lock"
+    try:
+        handle = _opened(path)
+    except OSError as problem:
+        raise file_error(problem, path) from None
+    try:
+        _wait(handle, path)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _wait(handle: int, path: Path) -> None:
+    try:
+        locks.lock(handle)
+    except OSError as problem:
+        raise lock_error(problem, path) from None
+
+
+def _opened(path: Path) -> int:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except PermissionError:
+        # It is another user's, in a folder where only owners may write; reading is enough to lock.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    if os.fstat(handle).st_uid == os.getuid():
+        os.fchmod(handle, 0o666)
+    return handle

@@ -1,0 +1,140 @@
+"""What a sweep is made of, as typed values; nothing here reads or runs anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+OPEN, MEASURED, FAILED = "open", "measured", "failed"
+"""What a point is: still to do, measured, or failed with its reason."""
+
+HIGHER, LOWER = "max", "min"
+"""Which way a figure is better, as a sweep file says it."""
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How often a point is run: until its spread is at most ``spread``, ``most`` times at most.
+
+    ``spread`` is (largest - smallest) / median; it counts from ``least`` runs on.
+    """
+
+    most: int = 1
+    least: int = 2
+    spread: float = 0.035
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a sweep may take: seconds in all, points, seconds of one run; 0 is no bound."""
+
+    seconds: float = 0.0
+    points: int = 0
+    point_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Points that are chosen rather than all of them: ``method`` is ``grid``, ``random``, ..."""
+
+    method: str = "grid"
+    points: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep file that was read and found in order.
+
+    ``request`` are flags of ``cm run script``, nested as cmind nests them, with ``tags`` among
+    them. ``axes`` are inputs (``env.KEY`` names one of a group) with their values; axes of one
+    tuple in ``zips`` go together. ``exclude`` are expressions that a point must not fulfil;
+    ``constraints`` are those that the figures of a good point do. ``record`` says where
+    figures come from, by their names; ``objectives`` which way they are better.
+    """
+
+    name: str
+    request: Mapping[str, Any]
+    axes: Mapping[str, tuple[Any, ...]]
+    zips: tuple[tuple[str, ...], ...] = ()
+    exclude: tuple[str, ...] = ()
+    repeat: Repeat = field(default_factory=Repeat)
+    labels: tuple[str, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    record: Mapping[str, str] = field(default_factory=dict)
+    objectives: Mapping[str, str] = field(default_factory=dict)
+    constraints: tuple[str, ...] = ()
+    search: Search = field(default_factory=Search)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place in the space: the values of the axes, and the whole request as flags.
+
+    ``key`` names what is measured: the same request of the same script has the same one.
+    """
+
+    number: int
+    key: str
+    values: Mapping[str, Any]
+    flags: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a point: its figures, how long it took in seconds, its record, where."""
+
+    figures: Figures
+    seconds: float
+    record: str = ""
+    host: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is known of a point. ``reason`` and ``code`` say why one has failed."""
+
+    key: str
+    status: str = OPEN
+    runs: tuple[Run, ...] = ()
+    reason: str = ""
+    code: str = ""
+    record: str = ""
+    host: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.status != OPEN
+
+    def figure(self, name: str) -> float | None:
+        """The median of a figure over the runs, in its own unit; ``None`` where no run has it."""
+        found = self.all_of(name)
+        return median(found) if found else None
+
+    def all_of(self, name: str) -> list[float]:
+        """A figure in each run that has it."""
+        return [run.figures[name] for run in self.runs if name in run.figures]
+
+    @property
+    def names(self) -> list[str]:
+        """The figures that its runs have, in their order."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.figures))
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle value of one or more, in their own unit."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def spread(values: Iterable[float]) -> float | None:
+    """(largest - smallest) / median, without a unit; ``None`` for one value, or a median of 0."""
+    known = list(values)
+    middle = median(known) if known else 0
+    return (max(known) - min(known)) / abs(middle) if len(known) > 1 and middle else None

@@ -1,0 +1,201 @@
+"""The verbs of ``cm … experiment``: each parses, asks, and renders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from cmbench import api
+from cmbench.cli.reply import Command, Reply, refuse_unknown
+from cmbench.errors import Error
+from cmbench_sweep import driver, render
+from cmbench_sweep.driver import Opened
+from cmbench_sweep.reading import read_sweep
+from cmbench_sweep.report import best, effects, frontier, report
+from cmbench_sweep.store import PointStore
+from cmbench_sweep.values import FAILED, MEASURED, OPEN, Budget, Point, Repeat, Search, Sweep
+
+_COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
+_OF_RUNS = ("retry_failed", "new")
+
+
+def run_experiment(command: Command) -> Reply:
+    """``cm run experiment``: measure a sweep file, or go through a command line as CM does.
+
+    Raises ``bad-sweep``, ``points-failed`` and others.
+    """
+    if not command.flags.get("sweep"):
+        from cmbench_sweep.explore import explore
+
+        return explore(command)
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS))
+    opened = _opened(command)
+    redone = [
+        name
+        for name, flag in ((FAILED, "retry_failed"), (MEASURED, "new"))
+        if command.flags.get(flag)
+    ]
+    if redone:
+        driver.again(opened, redone)
+    known = driver.run_sweep(opened, None, _sayer(command), _screen(command))
+    failed = [point for point in opened.points if known[point.key].status == FAILED]
+    left = [point for point in opened.points if known[point.key].status == OPEN]
+    reply = _reply(opened.sweep, opened.points, known)
+    return Reply(reply.answer, reply.text, reply.data, _failure(opened, len(failed), len(left)))
+
+
+def plan_experiment(command: Command) -> Reply:
+    """``cm plan experiment --sweep=FILE``: its points, what is known, what would be prepared.
+
+    Raises ``needs-input``, ``bad-sweep``, ``unknown-flag``.
+    """
+    refuse_unknown(command.flags, _COMMON)
+    if not command.flags.get("sweep"):
+        raise Error("needs-input", "no sweep is named", hint="write --sweep=FILE")
+    opened = _opened(command)
+    seen = driver.foresee(opened)
+    data = {
+        "name": opened.sweep.name,
+        "points": [render.data_of(point, seen.known[point.key]) for point in opened.points],
+        "measured": seen.count(MEASURED),
+        "failed": seen.count(FAILED),
+        "prepare": [asdict(step) for step in seen.preparation.steps],
+        "point_seconds": seen.point_seconds,
+    }
+    return Reply({"plan": data}, lambda: render.foreseen(seen), data)
+
+
+def show_experiment(command: Command) -> Reply:
+    """``cm show experiment NAME``: its points, frontier, effects; without a name, all sweeps.
+
+    Raises ``sweep-not-found``, ``no-results``, ``bad-value``.
+    """
+    store = PointStore(command.workspace.root)
+    names = command.names
+    if not names:
+        return _names(store)
+    sweep, points = sweep_from(store.named(names[0]))
+    known = store.outcomes(points)
+    found = report(sweep, points, known)
+    flags = command.flags
+    if flags.get("effects"):
+        figure = found.figure("" if flags["effects"] is True else str(flags["effects"]))
+        each = effects(found, figure)
+        return Reply({}, lambda: render.effects(each, figure), [asdict(e) for e in each])
+    if flags.get("frontier"):
+        return _frontier(command, sweep, points)
+    if flags.get("best"):
+        return _best(command, sweep, points)
+    return _reply(sweep, points, known)
+
+
+def _frontier(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
+    x, comma, y = str(command.flags["frontier"]).partition(",")
+    if not comma:
+        raise Error(
+            "bad-value",
+            "--frontier names no two figures",
+            hint="write --frontier=throughput,latency_p99",
+        )
+    known = PointStore(command.workspace.root).outcomes(points)
+    found = report(sweep, points, known)
+    kept = frontier(found, x, y)
+    data = [render.data_of(each.point, each.outcome) for each in kept]
+    return Reply({"list": data}, lambda: "\n".join(render.table(found, kept)), data)
+
+
+def _best(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
+    found = report(sweep, points, PointStore(command.workspace.root).outcomes(points))
+    asked = command.flags["best"]
+    top = best(found, "" if asked is True else str(asked))
+    if top is None:
+        raise Error("no-results", "no point fulfils the constraints", hint="loosen them")
+    data = render.data_of(top.point, top.outcome)
+    return Reply({"best": data}, data["command"], data)
+
+
+def _names(store: PointStore) -> Reply:
+    rows = []
+    for name in store.names():
+        points = sweep_from(store.named(name))[1]
+        known = store.outcomes(points).values()
+        rows.append(
+            {"name": name, "points": len(points)}
+            | {status: sum(o.status == status for o in known) for status in (MEASURED, FAILED)}
+        )
+    lines = [f"{r['measured']:>7} of {r['points']:<7} {r['name']}" for r in rows]
+    text = "\n".join(lines) or "no sweeps yet; measure one: cm run experiment --sweep=FILE"
+    return Reply({"list": rows}, text, rows)
+
+
+def sweep_from(told: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
+    """A sweep and its points as they were kept; raises ``sweep-not-found``."""
+    try:
+        data = dict(told["sweep"])
+        parts: dict[str, Any] = {
+            "repeat": Repeat(**data.pop("repeat")),
+            "budget": Budget(**data.pop("budget")),
+            "search": Search(**data.pop("search")),
+        }
+        axes = {name: tuple(values) for name, values in data.pop("axes").items()}
+        for name in ("exclude", "labels", "constraints"):
+            parts[name] = tuple(data.pop(name))
+        zips = tuple(map(tuple, data.pop("zips")))
+        points = tuple(Point(**each) for each in told["points"])
+        return Sweep(**data, axes=axes, zips=zips, **parts), points
+    except (KeyError, TypeError) as problem:
+        raise Error(
+            "sweep-not-found",
+            f"what is kept of a sweep cannot be read: {problem}",
+            hint="let it be kept again: cm run experiment --sweep=FILE",
+        ) from None
+
+
+def _opened(command: Command) -> Opened:
+    path = command.flags["sweep"]
+    if path is True:
+        raise Error("bad-value", "--sweep needs a file", hint="write --sweep=FILE")
+    name = command.flags.get("name")
+    sweep = read_sweep(str(path), str(name) if name and name is not True else "")
+    return driver.open_sweep(command.workspace, sweep)
+
+
+def _sayer(command: Command) -> driver.Say:
+    """What tells how it goes: nothing where JSON is to be alone on the output."""
+    silent = command.as_json or command.options.quiet or command.options.silent
+    return (lambda text: None) if silent else command.say
+
+
+def _screen(command: Command) -> api.OnEvent | None:
+    if not command.console or command.as_json:
+        return None
+    from cmbench.render.progress import screen
+
+    return screen(command.console, command.options)
+
+
+def _reply(sweep: Sweep, points: tuple[Point, ...], known: Mapping[str, Any]) -> Reply:
+    found = report(sweep, points, known)
+    data = {
+        "name": sweep.name,
+        "points": [render.data_of(point, known[point.key]) for point in points],
+    }
+    return Reply(data, lambda: render.shown(found, points, known), data)
+
+
+def _failure(opened: Opened, failed: int, left: int) -> Error | None:
+    if failed:
+        return Error(
+            "points-failed",
+            f"{failed} of {len(opened.points)} points have failed; the others are measured",
+            hint="their reasons are kept: cm show experiment "
+            f"{opened.sweep.name}\nagain: add --retry-failed",
+        )
+    if left:
+        return Error(
+            "sweep-unfinished",
+            f"{left} of {len(opened.points)} points are still to do: the time is used up",
+            hint="the same command goes on",
+        )
+    return None

@@ -1,0 +1,311 @@
+"""Measures points one after the other, on the machine where it runs: ``python -m …worker JOB``.
+
+It is the native program that executors run. Each run of a point is a process of its own, made by
+``fork`` from one that has the engine loaded: a run that crashes, hangs or is ended takes nothing
+with it. What comes out is on the disk before the next point starts; standard output only tells.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cmbench import api
+from cmbench.errors import Error, internal
+from cmbench_sweep.figures import figures_of
+from cmbench_sweep.points import request_of
+from cmbench_sweep.store import PointStore, machine
+from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Repeat, Run, spread
+
+GRACE_S = 4.0
+"""A run that is to end has so many seconds before it is killed."""
+_PULSE_S = 0.5
+_INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a worker is given.
+
+    ``home`` is the CM home and ``root`` the folder of cmbench in it; ``judged`` is the figure
+    whose spread ends the repeats. ``bound``: it ends with the process that has started it.
+    ``until`` is the time at which no further run starts, 0 for never.
+    """
+
+    home: str
+    repositories: tuple[str, ...]
+    points: tuple[Point, ...]
+    record: Mapping[str, str]
+    repeat: Repeat
+    judged: str = ""
+    point_seconds: float = 0.0
+    until: float = 0.0
+    bound: bool = True
+
+
+class StopError(Exception):
+    """The worker is to end; what it was at is still to do."""
+
+
+class Worker:
+    """Works through a batch; several on one file system divide it among themselves."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._workspace = api.Workspace.open(batch.home, batch.repositories)
+        self._store = PointStore(self._workspace.root)
+        self._parent = os.getppid()
+        self._out: Any = sys.stdout
+        # Loaded before the first fork, not after each.
+        _load()
+
+    def work(self) -> None:
+        """Measure every point that nobody else has measured or is measuring; wait for the others.
+
+        Raises ``Error`` where nothing can be kept, ``StopError`` where it is to end.
+        """
+        left: Sequence[Point] = self._batch.points
+        while left:
+            taken = [point for point in left if not self._point(point)]
+            if len(taken) == len(left):
+                self._check()
+                time.sleep(_PULSE_S)
+            left = taken
+
+    def _point(self, point: Point) -> bool:
+        """Measure a point unless it is done; false where another process is at it."""
+        self._check()
+        with self._store.claim(point.key) as mine:
+            if not mine:
+                return False
+            outcome = self._store.outcome(point.key)
+            if not outcome.done:
+                with machine():
+                    outcome = self._measure(point, outcome)
+            self._tell(point, outcome)
+        return True
+
+    def _check(self) -> None:
+        late = self._batch.until and time.time() > self._batch.until
+        if late or (self._batch.bound and os.getppid() != self._parent):
+            raise StopError
+
+    def _measure(self, point: Point, outcome: Outcome) -> Outcome:
+        """Run a point until its rule says enough; each run is kept when it has ended."""
+        batch = self._batch
+        while not outcome.done:
+            number = len(outcome.runs) + 1
+            run, told = self._run(point, self._store.folder(point.key) / f"run-{number}")
+            if run is None:
+                reason, code, record = (told[key] for key in ("reason", "code", "record"))
+                host = socket.gethostname()
+                outcome = replace(
+                    outcome, status=FAILED, reason=reason, code=code, record=record, host=host
+                )
+            else:
+                outcome = replace(outcome, runs=(*outcome.runs, run), host=run.host)
+                if enough(outcome, batch.repeat, batch.judged):
+                    outcome = replace(outcome, status=MEASURED)
+            self._store.put(outcome)
+        return outcome
+
+    def _run(self, point: Point, folder: Path) -> tuple[Run | None, Mapping[str, Any]]:
+        """One run in a process of its own; ``None`` for one that has failed, with why."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        began = time.monotonic()
+        told = self._in_a_process(point, folder)
+        if told["code"] == _INTERRUPTED:
+            raise StopError
+        if "figures" not in told:
+            return None, told
+        seconds = round(time.monotonic() - began, 3)
+        return Run(told["figures"], seconds, told["record"], socket.gethostname(), at), told
+
+    def _in_a_process(self, point: Point, folder: Path) -> dict[str, Any]:
+        reading, writing = os.pipe()
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _child(self._workspace, point, self._batch.record, folder, writing)
+        os.close(writing)
+        try:
+            said = self._attend(pid, reading)
+        except BaseException:
+            _end(pid)
+            raise
+        finally:
+            os.close(reading)
+        _, status = os.waitpid(pid, 0)
+        return _told(said, status, self._batch.point_seconds)
+
+    def _attend(self, pid: int, reading: int) -> bytes:
+        """What the run says until its end; one that is out of time is ended."""
+        limit = self._batch.point_seconds
+        end = time.monotonic() + limit if limit else float("inf")
+        said = b""
+        while True:
+            wait = min(_PULSE_S, max(0.0, end - time.monotonic()))
+            if select.select([reading], [], [], wait)[0]:
+                part = os.read(reading, 1 << 16)
+                if not part:
+                    return said
+                said += part
+            elif time.monotonic() >= end:
+                _end(pid, reap=False)
+                return _LATE
+            if self._batch.bound and os.getppid() != self._parent:
+                raise StopError
+
+    def _tell(self, point: Point, outcome: Outcome) -> None:
+        """Say how a point has ended; nobody need listen."""
+        said = {"point": point.number, "status": outcome.status}
+        with suppress(OSError):
+            print(json.dumps(said), file=self._out, flush=True)
+
+
+_LATE = b'{"late": true}'
+
+
+def enough(outcome: Outcome, repeat: Repeat, judged: str) -> bool:
+    """Whether a point has been run often enough."""
+    runs = len(outcome.runs)
+    if runs >= repeat.most or runs < repeat.least:
+        return runs >= repeat.most
+    name = judged or next(iter(outcome.names), "")
+    apart = spread(outcome.all_of(name))
+    return apart is not None and apart <= repeat.spread
+
+
+def _load() -> None:
+    """Import what every run needs."""
+    for name in ("cmbench.api.running", "cmbench_results.readers.run"):
+        import_module(name)
+
+
+def _told(said: bytes, status: int, limit: float) -> dict[str, Any]:
+    """What a run has said, or why it has said nothing."""
+    try:
+        found: dict[str, Any] = json.loads(said)
+    except ValueError:
+        found = {}
+    failed = {"reason": "", "code": "", "record": "", **found}
+    error = _without_answer(found, status, limit)
+    return failed if error is None else {**failed, "reason": error.message, "code": error.code}
+
+
+def _without_answer(found: Mapping[str, Any], status: int, limit: float) -> Error | None:
+    """Why a run has not said how it went; ``None`` where it has."""
+    if found.get("late"):
+        return Error("out-of-time", f"it ran past {limit:g} s")
+    if found:
+        return None
+    number = os.waitstatus_to_exitcode(status)
+    ended = f"by {signal.Signals(-number).name}" if number < 0 else f"with status {number}"
+    return Error("run-lost", f"its process was ended {ended}")
+
+
+def _end(pid: int, reap: bool = True) -> None:
+    """End a run with all that it has started."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_S
+        while time.monotonic() < deadline:
+            done = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if done is not None:
+                break
+            time.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+    if reap:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def _child(
+    workspace: api.Workspace, point: Point, record: Mapping[str, str], folder: Path, writing: int
+) -> None:
+    """The process of one run: it says how that went, and ends."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
+    _end_with_the_worker()
+    said: dict[str, Any] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _quiet(folder / "output.txt")
+        os.chdir(folder)
+        ran = api.run(request_of(workspace, {**point.flags, "quiet": True}))
+        said = {"code": "", "record": ran.record}
+        said["figures"] = figures_of(ran, record, str(folder))
+    except Error as error:
+        said |= {"code": error.code, "reason": _reason(error)}
+        said["record"] = error.record or said.get("record", "")
+    except KeyboardInterrupt:
+        said = {"code": _INTERRUPTED}
+    except BaseException as problem:
+        told = internal(problem)
+        said |= {"code": told.code, "reason": _reason(told)}
+    with suppress(OSError):
+        os.write(writing, json.dumps(said).encode())
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _end_with_the_worker() -> None:
+    """Let a run end when its worker is killed, where the system can say so."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _quiet(path: Path) -> None:
+    """Let all that a run prints go to a file."""
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for number in (1, 2):
+        os.dup2(target, number)
+    os.close(target)
+
+
+def _reason(error: Error) -> str:
+    last = f"; {error.context[-1].strip()}" if error.context else ""
+    step = f"{error.chain[-1]}: " if error.chain else ""
+    return f"{step}{error.message}{last}"[:1000]
+
+
+def read_batch(path: str) -> Batch:
+    """The batch of a file that ``cmbench_sweep.driver`` has written."""
+    told = json.loads(Path(path).read_text(encoding="utf-8"))
+    told["points"] = tuple(Point(**each) for each in told["points"])
+    told["repositories"] = tuple(told["repositories"])
+    return Batch(**{**told, "repeat": Repeat(**told["repeat"])})
+
+
+def main(path: str) -> int:
+    """Work through the batch at ``path``; the exit status of the process."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        Worker(read_batch(path)).work()
+    except (StopError, KeyboardInterrupt):
+        return 3
+    except Error as error:
+        print(json.dumps({"error": error.code, "message": error.message, "hint": error.hint}))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,270 @@
+"""``cm run experiment --sweep=FILE`` on this machine: each point once, whatever ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import Finished, Home, wait_for
+
+Cm = Callable[..., Finished]
+Counted = Callable[[], list[str]]
+RUN = ("run", "experiment", "--sweep=sweep.yaml")
+
+
+def points(done: Finished) -> list[dict[str, Any]]:
+    # The first `cm` in a home says that it makes its index.
+    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
+    return found
+
+
+def change(world: Path, old: str, new: str) -> None:
+    path = world / "sweep.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_a_sweep_from_its_plan_to_its_best_point(cm: Cm, counted: Counted, world: Path) -> None:
+    planned = cm("plan", "experiment", "--sweep=sweep.yaml").ok().stdout
+    assert "sweep: 6 points" in planned
+    assert "get-model" in planned
+    assert "not known before the first" in planned
+    assert counted() == []
+    told = cm(*RUN).ok().stdout
+    assert "6 of 6" in told
+    assert sorted(counted()) == sorted(
+        ["prepared", *(f"{s},{t}" for s in (1, 2, 4) for t in (1, 2))]
+    )
+    assert counted()[0] == "prepared", "what points share is made before the first"
+    shown = cm("show", "experiment", "sweep").ok().stdout
+    assert "best rate: 199" in shown
+    line = cm("show", "experiment", "sweep", "--best").ok().stdout
+    assert line.strip() == "cm run script --tags=measure,nothing --threads=2 --size=1"
+    cm(*line.split()[1:]).ok()
+    edge = json.loads(cm("show", "experiment", "sweep", "--frontier=rate,delay", "--json").stdout)
+    assert [row["values"] for row in edge] == [{"size": 1, "threads": 2}]
+    each = json.loads(cm("show", "experiment", "sweep", "--effects=rate", "--json").ok().stdout)
+    two = next(row for row in each if row["axis"] == "threads" and row["value"] == 2)
+    assert two["ratios"] == [199 / 99, 198 / 98, 196 / 96]
+    assert "6 of 6" in cm("show", "experiment").ok().stdout
+    for words in (("plan", "experiment", "--sweep=sweep.yaml"), ("show", "experiment", "sweep")):
+        assert all(len(line) <= 80 for line in cm(*words).ok().stdout.splitlines())
+
+
+def test_it_is_measured_once_and_a_larger_sweep_measures_what_is_new(
+    cm: Cm, counted: Counted, world: Path
+) -> None:
+    cm(*RUN).ok()
+    before = counted()
+    cm(*RUN).ok()
+    assert counted() == before
+    change(world, "[1, 2, 4]", "[1, 2, 4, 8]")
+    planned = json.loads(cm("plan", "experiment", "--sweep=sweep.yaml", "--json").ok().stdout)
+    assert (planned["measured"], len(planned["points"])) == (6, 8)
+    cm(*RUN, "--name=larger").ok()
+    assert counted()[len(before) :] == ["8,1", "8,2"]
+    cm(*RUN, "--new").ok()
+    assert len(counted()) == len(before) + 2 + 8
+
+
+def test_a_failed_point_keeps_its_reason_and_stops_no_other(
+    cm: Cm, counted: Counted, world: Path
+) -> None:
+    change(world, "  threads: 1\n", "  threads: 1\n  bad: 2\n  crash: 4\n")
+    done = cm(*RUN, "--json")
+    assert done.status == 1
+    assert "[points-failed]: 4 of 6" in done.stderr
+    found = {point["values"]["size"]: point for point in points(done)}
+    assert {size: point["status"] for size, point in found.items()} == {
+        1: "measured",
+        2: "failed",
+        4: "failed",
+    }
+    assert "size 2 does not fit" in found[2]["reason"]
+    assert Path(found[2]["record"]).is_file()
+    assert found[4]["code"] == "run-lost"
+    assert "SIGKILL" in found[4]["reason"]
+    before = counted()
+    assert cm(*RUN).status == 1
+    assert counted() == before
+    assert cm(*RUN, "--retry-failed").status == 1
+    assert sorted(counted()[len(before) :]) == ["2,1", "2,2", "4,1", "4,2"]
+
+
+def test_a_sweep_that_was_killed_goes_on(home: Home, cm: Cm, counted: Counted, world: Path) -> None:
+    change(world, "  threads: 1\n", "  threads: 1\n  sleep: 0.4\n")
+    for kill in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        before = len(counted())
+        running = subprocess.Popen(
+            [str(home.bin / "cm"), *RUN],
+            env=home.environment(),
+            cwd=world,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for(lambda n=before: len(counted()) >= n + 2)
+        running.send_signal(kill)
+        running.wait()
+        wait_for(lambda: not _locked(world / "CM home" / "cmbench" / "sweeps" / "points"))
+    found = points(cm(*RUN, "--json").ok())
+    assert [point["status"] for point in found] == ["measured"] * 6
+    assert [len(point["runs"]) for point in found] == [1] * 6
+    known = len(counted())
+    cm(*RUN).ok()
+    assert len(counted()) == known
+
+
+def _locked(folder: Path) -> bool:
+    from cmbench.lib import locks
+
+    return any(locks.is_held(path) for path in folder.glob("*/lock"))
+
+
+def test_several_at_once_measure_each_point_once(home: Home, world: Path, counted: Counted) -> None:
+    change(world, "[1, 2, 4]", "{from: 1, to: 10, step: 1}")
+    change(world, "  threads: 1\n", "  threads: 1\n  sleep: 0.02\n")
+    running = [
+        subprocess.Popen(
+            [str(home.bin / "cm"), *RUN],
+            env=home.environment(),
+            cwd=world,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    told = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], told
+    runs = [line for line in counted() if line != "prepared"]
+    assert len(runs) == len(set(runs)) == 20
+
+
+def test_a_point_is_repeated_until_its_spread_is_small(
+    cm: Cm, counted: Counted, world: Path
+) -> None:
+    change(world, "axes:", "repeat: {most: 5, least: 3, spread: 1%}\naxes:")
+    found = points(cm(*RUN, "--json").ok())
+    assert [len(point["runs"]) for point in found] == [3] * 6
+    change(world, "record: {rate: env.CM_RATE, delay: env.CM_DELAY}\n", "")
+    change(world, "objectives: {rate: max, delay: min}\n", "objectives: {seconds: min}\n")
+    change(world, "spread: 1%", "spread: 0%")
+    found = points(cm(*RUN, "--new", "--json").ok())
+    assert {len(point["runs"]) for point in found} <= {3, 4, 5}
+    assert 5 in {len(point["runs"]) for point in found}
+
+
+def test_a_run_that_takes_too_long_fails_and_the_budget_ends_a_sweep(
+    cm: Cm, world: Path, counted: Counted
+) -> None:
+    change(world, "  threads: 1\n", "  threads: 1\n  sleep: 60\n")
+    change(world, "axes:", "budget: {point_time: 0.5s, points: 2}\naxes:")
+    done = cm(*RUN, "--json")
+    assert [point["code"] for point in points(done)] == ["out-of-time"] * 2
+    assert "ran past 0.5 s" in points(done)[0]["reason"]
+    change(world, "point_time: 0.5s, points: 2", "time: 0.001s")
+    assert "2 failed, 4 still to do" in cm(*RUN).stdout
+    done = cm(*RUN, "--retry-failed")
+    assert "6 of 6 points are still to do: the time is used up" in done.stderr
+    assert done.status == 1
+
+
+def test_a_full_disk_ends_the_sweep_and_nothing_half_made_counts(
+    cm: Cm, world: Path, home: Home
+) -> None:
+    folder = world / "CM home" / "cmbench" / "sweeps"
+    folder.mkdir(parents=True)
+    (folder / "points").write_text("in the way", encoding="utf-8")
+    done = cm(*RUN)
+    assert done.status
+    assert "error [" in done.stderr
+    assert "Traceback" not in done.stderr
+    (folder / "points").unlink()
+    cm(*RUN).ok()
+    for path in (folder / "points").glob("*/outcome.json"):
+        path.write_text(path.read_text(encoding="utf-8")[:20], encoding="utf-8")
+    assert "still to do              6" in cm("plan", "experiment", "--sweep=sweep.yaml").stdout
+    assert [point["status"] for point in points(cm(*RUN, "--json").ok())] == ["measured"] * 6
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", ["the file is empty"]),
+        (
+            "axes: [1]\nreqest: {}",
+            ["reqest is not known", '"request"', "is no mapping", "give tags"],
+        ),
+        (
+            """
+            request: {tags: "measure,nothing"}
+            axes: {sise: [1, 2], threads: []}
+            exclude: [thread > 1]
+            repeat: {moist: 2}
+            budget: {time: soon}
+            zip: [sise, threads]
+            """,
+            [
+                "thread is not known",
+                '"threads"',
+                '"most"',
+                "no time",
+                "different numbers",
+                "no values",
+            ],
+        ),
+        (
+            "request: {tags: 'measure,nothing'}\naxes: {sise: [1], tread: [2]}",
+            ["knows no flag --sise", '"size"'],
+        ),
+        ("request: {tags: 'measure,nothink'}", ["measure"]),
+        ("request: {tags: a}\naxes: {a: {from: 3, to: 1, step: 1}}", ["before it begins"]),
+        ("request: {tags: a}\naxes: {a: '__import__(\"os\")'}", ["is not possible here"]),
+        ("request: {tags: a}\naxes: {a: {from: 0, to: .inf, step: 1}}", ["no number"]),
+        ("a: [", ["not valid YAML"]),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(cm: Cm, world: Path, text: str, told: list[str]) -> None:
+    (world / "bad.yaml").write_text(text, encoding="utf-8")
+    done = cm("plan", "experiment", "--sweep=bad.yaml")
+    assert done.status not in (0, None)
+    said = " ".join(done.stderr.split())
+    for part in told:
+        assert part in said, done.stderr
+    assert "Traceback" not in said
+
+
+def test_flags_and_names_that_are_not_there(cm: Cm, world: Path) -> None:
+    assert "did you mean" in cm(*RUN, "--retry_faled").stderr
+    assert "does not exist" in cm("run", "experiment", "--sweep=none.yaml").stderr.replace(
+        "No such file or directory", "does not exist"
+    )
+    cm(*RUN).ok()
+    assert 'did you mean "sweep"' in cm("show", "experiment", "swep").stderr
+    assert 'did you mean "rate"' in cm("show", "experiment", "sweep", "--best=rat").stderr
+    told = cm("help", "experiment").ok().stdout
+    assert "cm plan experiment" in told
+    assert "--retry-failed" in cm("run", "experiment", "--help").ok().stdout
+
+
+def test_points_excluded_zipped_and_of_variations(cm: Cm, world: Path) -> None:
+    change(world, "objectives:", "zip: [size, sleep]\nexclude: [size * threads > 4]\nobjectives:")
+    change(world, "axes:", "axes:\n  sleep: [0, 0.001, 0.002]\n  tags: [nothing]")
+    planned = points(cm("plan", "experiment", "--sweep=sweep.yaml", "--json").ok())
+    found = [tuple(p["values"][name] for name in ("size", "sleep", "threads")) for p in planned]
+    assert found == [(1, 0, 1), (1, 0, 2), (2, 0.001, 1), (2, 0.001, 2), (4, 0.002, 1)]
+
+
+def test_a_figure_that_no_run_gives_is_a_failed_point(cm: Cm, world: Path) -> None:
+    change(world, "rate: env.CM_RATE", "rate: env.CM_RAT")
+    found = points(cm(*RUN, "--json"))
+    assert {point["code"] for point in found} == {"no-figure"}
+    assert os.path.isfile(found[0]["record"])
