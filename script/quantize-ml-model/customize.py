@@ -8,6 +8,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import siblings
+from cmbench.lib.yes_no import is_yes
 
 ml_models = siblings.hooks(__file__, "ml_models")
 siblings.importable(__file__, "app-mlperf-inference")
@@ -39,6 +40,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         "dataset": env["CM_CALIBRATION_DATASET_PATH"],
         "samples": int(env["CM_QUANTIZE_SAMPLES"]),
         "folder": os.getcwd(),
+        "signed": is_yes(env.get("CM_QUANTIZE_SIGNED")),
     }
     with open(config, "w", encoding="utf-8") as file:
         json.dump(request, file, indent=2)
@@ -57,4 +59,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     facts = ml_models.offer(env, os.getcwd())
     env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"] = facts["weight_transformations"]
+    if is_yes(env.get("CM_QUANTIZE_SIGNED")):
+        model = os.path.splitext(env["CM_ML_MODEL_FILE_WITH_PATH"])[0]
+        env["CM_QUANTIZE_CALIBRATION_CACHE"] = f"{model}.cache"
     return {"return": 0, "version": facts["sha256"][:12]}

@@ -22,6 +22,39 @@ SIGN_KEEPING = (
 )
 
 
+def unsigned(graph: Any, float_nodes: Iterable[str]) -> dict[str, Any]:
+    """What ``quantize_static`` is told for runtimes on a processor."""
+    middle = [{"symmetric": True}]
+    return {
+        "extra_options": {
+            "TensorQuantOverrides": dict.fromkeys(centred(graph, float_nodes), middle),
+            "OpTypesToExcludeOutputQuantization": PRODUCTS,
+        }
+    }
+
+
+def signed_symmetric() -> dict[str, Any]:
+    """What ``quantize_static`` is told for TensorRT, whose parser takes nothing else.
+
+    All is signed around zero, weights stay float with a pair of operators behind them, and so do
+    biases. Ranges are those of entropy, as TensorRT's own calibration finds them, from histograms
+    that are added to after each sample.
+    """
+    from onnxruntime.quantization import CalibrationMethod
+
+    return {
+        "calibrate_method": CalibrationMethod.Entropy,
+        "extra_options": {
+            "ActivationSymmetric": True,
+            "WeightSymmetric": True,
+            "QuantizeBias": False,
+            "AddQDQPairToWeight": True,
+            "CalibTensorRangeSymmetric": True,
+            "OpTypesToExcludeOutputQuantization": PRODUCTS,
+        },
+    }
+
+
 def centred(graph: Any, float_nodes: Iterable[str]) -> list[str]:
     """The values of a graph that products of matrices with weights are given, below zero too.
 

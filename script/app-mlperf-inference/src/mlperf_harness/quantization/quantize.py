@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from ..errors import HarnessError
 from ..measuring import memory
 from ..settings import ModelSpec
 from ..wording import megabytes
-from . import embedding_split, ranges
+from . import calibration_cache, embedding_split, ranges
 from .calibration import Counted, calls_of
 from .float_nodes import QUANTIZED, left_float
-from .int8_symmetric import PRODUCTS, centred
+from .int8_symmetric import signed_symmetric, unsigned
 
 NOTE = "quantized to int8: weights by {weights}, activations by tensor, {told}"
+# What ranges of signed models are found by; the others take the least and the greatest value.
+ENTROPY = ", signed and symmetric, ranges by entropy"
 GRAPH_KEYS = ("name", "sha256", "inputs", "outputs")
 # A graph with more weights than that cannot be one file of Protocol Buffers.
 LARGE = 2_000_000_000
@@ -35,7 +37,8 @@ OPSET, LEAST_OPSET = 13, 10
 class Request:
     """What to quantize: a model by its facts, and samples of a data set that it is not judged on.
 
-    ``folder`` takes the new model and its facts.
+    ``folder`` takes the new model and its facts. ``signed`` is for TensorRT: activations in signed
+    integers around zero, and a calibration cache beside the model.
     """
 
     benchmark: str
@@ -43,6 +46,15 @@ class Request:
     dataset: str
     samples: int
     folder: str
+    signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How one graph is quantized: for TensorRT or not, and which nodes its facts keep float."""
+
+    signed: bool
+    keep_float: tuple[str, ...] = ()
 
 
 def main(config: Path) -> int:
@@ -56,7 +68,10 @@ def main(config: Path) -> int:
     for graph, described in zip(model.graphs(), (facts, *facts.get("parts", ())), strict=True):
         feeds = Counted(calls_of(benchmark, model, request.samples, graph.name))
         target = folder / f"{Path(graph.path).stem}_int8.onnx"
-        notes.append(_quantize(Path(graph.path), target, feeds, described.get("keep_float", [])))
+        way = Way(request.signed, tuple(described.get("keep_float", ())))
+        notes.append(_quantize(Path(graph.path), target, feeds, way))
+        if request.signed:
+            calibration_cache.write_for(target)
         written.append({**described, **_file(target)})
     whole, *parts = written
     whole["precision"] = "int8"
@@ -113,18 +128,18 @@ def _spec(facts: dict[str, Any], source: Path) -> ModelSpec:
     return spec
 
 
-def _quantize(source: Path, target: Path, feeds: Counted, keep_float: Sequence[str]) -> str:
+def _quantize(source: Path, target: Path, feeds: Counted, way: Way) -> str:
     """Quantize all but the nodes that ``left_float`` names; returns a note on what was done."""
     rest = target.with_suffix(".rest.onnx")
     coarse = target.with_suffix(".coarse.onnx")
     try:
         found = embedding_split.cut(source, LARGE)
         if found is None:
-            by_channel = _quantize_graph(source, target, feeds, keep_float)
+            by_channel = _quantize_graph(source, target, feeds, way)
         else:
             found.write_rest(rest)
             calls = embedding_split.LookedUp(found, feeds)
-            by_channel = _quantize_graph(rest, coarse, calls, keep_float)
+            by_channel = _quantize_graph(rest, coarse, calls, way)
             found.join(coarse, target)
     except HarnessError:
         raise
@@ -134,13 +149,12 @@ def _quantize(source: Path, target: Path, feeds: Counted, keep_float: Sequence[s
     finally:
         for path in (rest, coarse, Path(f"{coarse}.data")):
             path.unlink(missing_ok=True)
-    return NOTE.format(weights="channel" if by_channel else "tensor", told=feeds.told())
+    note = NOTE.format(weights="channel" if by_channel else "tensor", told=feeds.told())
+    return note + ENTROPY * way.signed
 
 
 @ranges.lean()
-def _quantize_graph(
-    source: Path, target: Path, calls: embedding_split.Calls, keep_float: Sequence[str]
-) -> bool:
+def _quantize_graph(source: Path, target: Path, calls: embedding_split.Calls, way: Way) -> bool:
     """Write ``source`` in int8, with ranges from ``calls``; whether by channel."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -161,23 +175,19 @@ def _quantize_graph(
             external_data_location=f"{prepared.name}.data",
         )
         graph = _name_nodes(prepared)
-        float_nodes = [*keep_float, *left_float(graph)]
-        middle = [{"symmetric": True}]
+        float_nodes = [*way.keep_float, *left_float(graph)]
         quantize_static(
             str(prepared),
             str(target),
             calls,
             quant_format=QuantFormat.QDQ,
-            activation_type=QuantType.QUInt8,
+            activation_type=QuantType.QInt8 if way.signed else QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             per_channel=by_channel,
             op_types_to_quantize=list(QUANTIZED),
             nodes_to_exclude=float_nodes,
-            extra_options={
-                "TensorQuantOverrides": dict.fromkeys(centred(graph, float_nodes), middle),
-                "OpTypesToExcludeOutputQuantization": PRODUCTS,
-            },
             use_external_data_format=large,
+            **(signed_symmetric() if way.signed else unsigned(graph, float_nodes)),
         )
     finally:
         for path in (recent, prepared, Path(f"{prepared}.data")):
