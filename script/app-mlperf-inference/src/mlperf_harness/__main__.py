@@ -1,4 +1,4 @@
-"""The programs of the package: ``session`` with the processes it starts, and ``quantize``."""
+"""The programs of the package: ``session`` and what it starts, ``quantize``, ``engine``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import HarnessError, tell
 
-PROGRAMS = ("session", "probe", "build", "tune", "run", "compare", "quantize")
+PROGRAMS = ("session", "probe", "build", "tune", "run", "compare", "quantize", "engine")
 USAGE = f"usage: python -m mlperf_harness {'|'.join(PROGRAMS)} CONFIG.json"
 
 
@@ -26,6 +26,10 @@ def main(arguments: list[str]) -> int:
             from .quantization import quantize
 
             return quantize.main(config)
+        if name == "engine":
+            from .engines import generate
+
+            return generate.main(config)
         from .session import subprocess_main
 
         return subprocess_main.main(name, config)
