@@ -152,12 +152,13 @@ def synthetic(full: Mapping[str, Any]) -> dict[str, Any]:
     return {**full, "name": name, "file": f"{name}.onnx", "accuracy": nothing}
 
 
-def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
+def offer(env: MutableMapping[str, Any], folder: str, name: str = FACTS) -> dict[str, Any]:
     """Check the files of the model in ``folder`` and tell ``env`` about it; returns its facts.
 
-    Raises Error when there are no facts, or a file is not the one that they describe.
+    ``name`` is the file that has them. Raises Error when there are none, or a file is not the one
+    that they describe.
     """
-    facts = read_facts(folder)
+    facts = read_facts(folder, name)
     for graph in (facts, *facts.get("parts", ())):
         _verify(os.path.join(folder, graph["file"]), graph["sha256"])
     for file in data_of(facts):
@@ -165,7 +166,7 @@ def offer(env: MutableMapping[str, Any], folder: str) -> dict[str, Any]:
     env["CM_ML_MODEL_FILE_WITH_PATH"] = os.path.join(folder, facts["file"])
     env["CM_ML_MODEL_PATH"] = folder
     env["CM_ML_MODEL_FILE"] = facts["file"]
-    env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] = os.path.join(folder, FACTS)
+    env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"] = os.path.join(folder, name)
     env["CM_ML_MODEL_ACCURACY"] = str(facts["accuracy"]["reference"])
     env["CM_ML_MODEL_ACCURACY_TARGET"] = str(facts["accuracy"]["target"])
     env["CM_ML_MODEL_INPUT_LAYER_NAME"] = facts["inputs"][0]["name"]
@@ -182,9 +183,9 @@ def data_of(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [found] if isinstance(found, Mapping) else list(found)
 
 
-def read_facts(folder: str) -> dict[str, Any]:
+def read_facts(folder: str, name: str = FACTS) -> dict[str, Any]:
     """The facts of the model in ``folder``; raises ``model-facts`` when it has none."""
-    path = os.path.join(folder, FACTS)
+    path = os.path.join(folder, name)
     try:
         with open(path, encoding="utf-8") as file:
             facts: dict[str, Any] = json.load(file)

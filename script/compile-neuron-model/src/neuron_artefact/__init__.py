@@ -7,7 +7,7 @@ the harness.
 """
 
 from .artefact import TARGETS, Artefact, ArtefactError, Source, Tensor
-from .files import read, sidecar_of, write
+from .files import read, sha256, sidecar_of, write
 from .places import benchmarks, file_of, usual_folder
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "benchmarks",
     "file_of",
     "read",
+    "sha256",
     "sidecar_of",
     "usual_folder",
     "write",

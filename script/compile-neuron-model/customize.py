@@ -1,0 +1,71 @@
+"""Say what is to be compiled for Neuron, and hand the artefact out as a model like any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import siblings
+
+ml_models = siblings.hooks(__file__, "ml_models")
+triton = siblings.hooks(__file__, "triton")
+siblings.importable(__file__, "compile-neuron-model")
+import neuron_artefact  # noqa: E402
+
+CPU = "cpu"
+NOT_NEURON = "this artefact is for the processor: TorchScript, which no Neuron device runs"
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Write the request."""
+    env = i["env"]
+    target = str(env["CM_NEURON_MODEL_TARGET"])
+    folder = env.get("CM_NEURON_MODELS_PATH") or str(neuron_artefact.usual_folder())
+    env["CM_NEURON_MODELS_PATH"] = os.path.abspath(os.path.expanduser(folder))
+    request = os.path.join(env["CM_TMP_RUN_DIR"], "request.json")
+    asked = {
+        "answer": os.path.join(env["CM_TMP_RUN_DIR"], "answer.json"),
+        "batch_size": env["CM_NEURON_MODEL_BATCH_SIZE"],
+        "benchmark": env["CM_NEURON_MODEL_BENCHMARK"],
+        "compiler_flags": shlex.split(str(env.get("CM_NEURON_COMPILER_FLAGS") or "")),
+        "facts": env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"],
+        "models": env["CM_NEURON_MODELS_PATH"],
+        "python": python_of(env, target),
+        "target": target,
+    }
+    with open(request, "w", encoding="utf-8") as file:
+        json.dump(asked, file, indent=2)
+    env["CM_NEURON_COMPILE_REQUEST"] = request
+    if target == CPU:
+        print(NOT_NEURON)
+    return {"return": 0}
+
+
+def python_of(env: dict[str, Any], target: str) -> str:
+    """The Python that compiles; raises Error where the SDK's is not known."""
+    found = env.get("CM_PYTHON_BIN_WITH_PATH" if target == CPU else "CM_NEURON_SDK_PYTHON")
+    if not found:
+        raise Error(
+            "missing-input",
+            f"nothing says which Python has the SDK for {target}",
+            hint="cm run script --tags=get,neuron-sdk finds one",
+        )
+    return str(found)
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Hand the artefact out; raises Error where none was made."""
+    env = i["env"]
+    path = Path(triton.answered(env)["path"])
+    artefact = neuron_artefact.read(path)
+    sidecar = neuron_artefact.sidecar_of(path)
+    ml_models.offer(env, str(path.parent), sidecar.name)
+    env["CM_NEURON_MODEL_FILE_WITH_PATH"] = str(path)
+    env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"] = str(sidecar)
+    env["CM_NEURON_MODEL_DYNAMIC_BATCH"] = "yes" if artefact.dynamic_batch else "no"
+    print(f"{path}: for {artefact.target}, batch {artefact.batch_size}, {artefact.sdk}")
+    return {"return": 0}
