@@ -27,6 +27,7 @@ _SETTINGS = {
     "form": "CM_NVIDIA_FLOW_FORM",
     "execution_mode": "CM_MLPERF_RUN_STYLE",
     "round": "CM_NVIDIA_FLOW_ROUND",
+    "category": "CM_MLPERF_SUBMISSION_CATEGORY",
     "system": "CM_NVIDIA_SYSTEM",
     "systems_dir": "CM_NVIDIA_SYSTEMS_DIR",
     "allow_nearest": "CM_NVIDIA_ALLOW_NEAREST",

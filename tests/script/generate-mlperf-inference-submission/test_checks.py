@@ -63,7 +63,7 @@ def test_what_is_right_stays_right(tmp_path: Path, mutation: mutations.Mutation)
 
 def test_every_rule_is_tested_by_a_change() -> None:
     other = {"tree.nothing", "tree.unknown-folder", "tree.model-mapping", "result.form"}
-    other |= {"performance.inferred", "performance.latency", "system.unanswered"}
+    other |= {"result.stand-in", "performance.inferred", "performance.latency", "system.unanswered"}
     other |= {"system.field-type", "compliance.truncated"}
     other |= {"performance.equal-issue", "performance.network"}
     other |= {"power.meter", "power.samples", "power.nameplate"}
@@ -214,6 +214,18 @@ def test_the_form_of_a_result_is_its_nature(tmp_path: Path) -> None:
     lab.put(readme, "# resnet50 (tiny form), Offline\n")
     (finding,) = checks.check(tree)
     assert (finding.rule, finding.severity) == ("result.form", "nature")
+
+
+def test_a_stand_in_is_the_nature_of_its_results(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    system = mutations.place(tree).system
+    told = json.loads(system.read_text(encoding="utf-8"))
+    note = "stand-in for NVIDIA's TensorRT engines: ONNX Runtime"
+    lab.put(system, json.dumps({**told, "sw_notes": note}))
+    found = checks.check(tree)
+    assert {(finding.rule, finding.severity) for finding in found} == {
+        ("result.stand-in", "nature")
+    }
 
 
 def test_an_inferred_result_is_reported(tmp_path: Path) -> None:

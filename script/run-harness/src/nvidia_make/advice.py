@@ -41,7 +41,7 @@ def least_seconds(flow: Flow, item: Item, fast: bool) -> float:
 def problems(flow: Flow, item: Item, result: Mapping[str, Any], folder: Path) -> Iterator[str]:
     """Why a run is not as it must be, and the field that changes it."""
     del flow
-    if result.get("validity") == "INVALID":
+    if result.get("performance_run") and result.get("validity") == "INVALID":
         told = detail(folder / "performance" / "run_1" / "mlperf_log_detail.txt")
         yield f"{item.name} is INVALID: {change(item, result, told)}"
     if result.get("accuracy_run") and result.get("accuracy_reached") is False:

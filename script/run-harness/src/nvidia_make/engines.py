@@ -134,22 +134,21 @@ def step_of(flow: Flow, benchmark: str, kind: str) -> str:
 
     They are those that a run of it asks for, read from its plan.
     """
-    line = ["plan", "script", *base(flow, benchmark), "--json"]
-    for tags in _tags(flow.doer.cm_json(line)["root"]):
-        if {"get", kind} <= set(tags.split(",")) or (kind == "preprocessed" and _is_data(tags)):
-            return tags
+    for step in steps(flow, benchmark):
+        words = set(str(step["tags"]).split(","))
+        if {"get", kind} <= words or (kind == "preprocessed" and {"get", "cnndm"} <= words):
+            return str(step["tags"])
     raise FlowError("not-available", f"the plan of {benchmark} has no {kind}")
 
 
-def _is_data(tags: str) -> bool:
-    words = tags.split(",")
-    return {"get", "dataset", "cnndm"} <= set(words)
-
-
-def _tags(step: Mapping[str, Any]) -> Iterator[str]:
-    yield str(step["tags"])
-    for child in step["children"]:
-        yield from _tags(child)
+def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
+    """The steps of the plan of a run, each before those below it."""
+    root = flow.doer.cm_json(["plan", "script", *base(flow, benchmark), "--json"])["root"]
+    waiting = [root]
+    while waiting:
+        step = waiting.pop(0)
+        yield step
+        waiting = [*step["children"], *waiting]
 
 
 def base(flow: Flow, benchmark: str) -> list[str]:

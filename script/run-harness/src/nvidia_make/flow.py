@@ -16,6 +16,7 @@ from nvidia_flow.systems import Machine
 SETTINGS = "flow.yaml"
 FORMS = ("full", "tiny", "synthetic")
 DIVISIONS = ("closed", "open")
+CATEGORIES = ("", "edge", "datacenter", "datacenter,edge")
 LENGTHS = ("test", "fast", "valid")
 VARIABLES = (
     "RUN_ARGS",
@@ -51,6 +52,7 @@ class Settings:
     form: str = "full"
     execution_mode: str = "valid"
     round: str = "6.1"
+    category: str = ""
     system: str = ""
     systems_dir: str = ""
     allow_nearest: str = ""
@@ -67,8 +69,10 @@ class Settings:
         ):
             if value not in choices:
                 found.append(f"{name} is {value!r}: {nearest(str(value), choices)}")
-        if not self.submitter:
-            found.append("nobody is named who hands in: --submitter=NAME")
+        if self.category not in CATEGORIES:
+            found.append(f"category is {self.category!r}: edge or datacenter")
+        if not self.submitter or "/" in self.submitter:
+            found.append(f"submitter is {self.submitter!r}: --submitter=NAME, which becomes a folder")
         return found
 
 

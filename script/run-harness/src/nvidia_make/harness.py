@@ -11,7 +11,7 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import advice, checks, engines
+from nvidia_make import advice, checks, data, engines
 from nvidia_make.asked import ACCURACY, PERFORMANCE
 from nvidia_make.engines import STAND_IN
 from nvidia_make.flow import Flow
@@ -90,7 +90,7 @@ def measure(flow: Flow, work: Work) -> None:
 
 def line(flow: Flow, work: Work, item: Item) -> list[str]:
     """The ``cm`` line of one run."""
-    words = engines.base(flow, item.ours)
+    words = [*engines.base(flow, item.ours), *data.by_hand(flow, item.ours)]
     words[0] += f",{MODES[work.asked.mode]}"
     if "triton" in item.config.ver:
         words[2] = "--backend=triton"
@@ -138,18 +138,22 @@ def log_folder(flow: Flow, work: Work) -> Path:
     raise FlowError("file-error", f"{above} has a hundred folders of this second")
 
 
-def newest(flow: Flow, item: Item, since: float) -> Path | None:
+def newest(flow: Flow, item: Item, since: float, below: Path | None = None) -> Path | None:
     """The results.json that a run has written since a time in s; None where it has not."""
     # The harness writes the system's name with _ for -.
     pattern = f"{flow.settings.execution_mode}_results/*stand_in*/{item.ours}/results.json"
-    written = [path for path in flow.results.glob(pattern) if path.stat().st_mtime >= since - 1]
+    places = (below or flow.results).glob(pattern)
+    written = [path for path in places if path.stat().st_mtime >= since - 1]
     return max(written, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def told_of(found: Path, item: Item) -> Mapping[str, Any]:
-    """What results.json says of the item's scenario."""
-    results = json.loads(found.read_text(encoding="utf-8"))["results"]
-    return next((each for each in results if each["scenario"] == item.config.scenario), {})
+    """What results.json says of the item's scenario, of the runs that its last call has made."""
+    told, scenario = json.loads(found.read_text(encoding="utf-8")), item.config.scenario
+    result = next((each for each in told["results"] if each["scenario"] == scenario), {})
+    made = {mode for name, mode in told["call"]["made"] if name == scenario}
+    earlier = [mode for mode in ("performance", "accuracy") if mode not in made]
+    return {**result, **{f"{mode}_run": None for mode in earlier}}
 
 
 def folder_of(found: Path, item: Item) -> Path:

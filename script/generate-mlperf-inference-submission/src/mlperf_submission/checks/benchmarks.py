@@ -9,7 +9,7 @@ from pathlib import Path
 from mlperf_catalog import BenchmarkSpec, Scenario
 
 from ..build import MEASUREMENT_KEYS
-from ..layouts import Cell
+from ..layouts import SYSTEMS, Cell
 from .base import CHECKER, NATURE, RULES, TREE, Finding, Rule, Site, missing, read_object, text
 
 UNKNOWN = Rule("benchmark.unknown", "the round has this benchmark", RULES)
@@ -20,7 +20,9 @@ FILES = Rule("measurements.files", "description, user.conf and README.md, none e
 KEYS = Rule("measurements.keys", "all keys of the description", CHECKER)
 VALUES = Rule("measurements.values", "no key of the description is empty", CHECKER)
 FORM = Rule("result.form", "the real model and data", RULES, NATURE)
+STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
 
+STAND_IN_NOTE = "stand-in for NVIDIA's TensorRT engines"
 FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
 RUN_ALL = (
     "make them, finished runs are kept: "
@@ -83,6 +85,10 @@ def descriptions(site: Site) -> Iterator[Finding]:
         if form(cell):
             found = f"these are runs of a {form(cell)} form, not of the real model and data"
             yield FORM.broken(site.where(cell.results), found, "run the benchmark without the form")
+        if STAND_IN_NOTE in text(site.root / SYSTEMS / f"{cell.system}.json"):
+            found = "a stand-in took the place of TensorRT"
+            mend = "hand in under the name of what computed, or run with TensorRT"
+            yield STAND_IN.broken(site.where(cell.results), found, mend)
 
 
 def _described(site: Site, cell: Cell) -> Iterator[Finding]:

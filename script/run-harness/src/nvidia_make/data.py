@@ -1,0 +1,103 @@
+"""``download_model``, ``download_data``, ``preprocess_data``: by the scripts that runs need anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from nvidia_flow import words
+from nvidia_flow.errors import FlowError
+from nvidia_flow.space import PLACES
+from nvidia_make import asked, engines
+from nvidia_make.flow import Flow
+
+BY_HAND: Mapping[str, tuple[str, str, str]] = {
+    "resnet50": ("imagenet_path", "imagenet_path", "imagenet"),
+    "3d-unet-brats-99": (
+        "adr.original-dataset.brats_path",
+        "adr.original-dataset.brats_path",
+        "BraTS/MICCAI_BraTS_2019_Data_Training",
+    ),
+    "dlrm-99": ("adr.criteo-preprocessed.dir", "dir", "criteo"),
+    "dlrm-v2-99": ("adr.criteo-preprocessed.dir", "dir", "criteo"),
+}
+"""What nobody can download: the input of a run, that of the data script, the folder below data."""
+
+
+def benchmarks(flow: Flow) -> list[tuple[str, str]]:
+    """NVIDIA's words and our benchmarks that BENCHMARKS names; all of the round without it."""
+    vendor_round = flow.settings.vendor_round
+    named = flow.variables.get("BENCHMARKS", "").replace(",", " ").split()
+    known = words.rounds(vendor_round)
+    chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != asked.ALL]
+    return [(word, known[word]) for word in dict.fromkeys(chosen or known)]
+
+
+def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
+    """The option for data that the user has put into the scratch space; none in other forms.
+
+    ``alone`` is for the data script itself, else it is for a run.
+    """
+    found = BY_HAND.get(benchmark.removesuffix(".9"))
+    folder = flow.build / "data" / found[2] if found else None
+    if flow.settings.form != "full" or found is None or folder is None or not folder.is_dir():
+        return []
+    return [f"--{found[1 if alone else 0]}={folder.resolve()}"]
+
+
+def download_model(flow: Flow) -> None:
+    """Get every model, and link it where NVIDIA's layout has it."""
+    for word, ours in benchmarks(flow):
+        env = engines.model(flow, ours)
+        source = Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
+        show(flow, flow.build / "models" / PLACES[word].models[0] / source.name, source)
+
+
+def download_data(flow: Flow) -> None:
+    """Get every data set, or say which folder it is waited for in."""
+    for word, ours in benchmarks(flow):
+        lines = list(originals(flow, ours))
+        if not lines:
+            flow.tell([f"{word}: its data come with its preprocessing"])
+        for tags in lines:
+            line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
+            source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PATH")
+            if source:
+                show(flow, flow.build / "data" / PLACES[word].data[0], Path(source))
+
+
+def preprocess_data(flow: Flow) -> None:
+    """Make the arrays that runs read, and link them where NVIDIA's layout has them."""
+    for word, ours in benchmarks(flow):
+        tags = engines.step_of(flow, ours, "preprocessed")
+        line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
+        source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PREPROCESSED_PATH")
+        if source:
+            place = flow.build / "preprocessed_data" / PLACES[word].preprocessed_data[0]
+            show(flow, place, Path(source))
+
+
+def originals(flow: Flow, benchmark: str) -> Iterator[str]:
+    """The tags of the data sets that a run's preprocessing starts from."""
+    preprocessed = engines.step_of(flow, benchmark, "preprocessed")
+    for step in engines.steps(flow, benchmark):
+        if step["tags"] == preprocessed:
+            for child in step["children"]:
+                tags = str(child["tags"])
+                if {"get", "dataset", "original"} <= set(tags.split(",")):
+                    yield tags
+
+
+def show(flow: Flow, place: Path, source: Path) -> None:
+    """A link to what a script has in its cache; what the user has put there stays."""
+    if not place.parent.parent.exists():
+        raise FlowError("needs-input", f"{place.parent.parent} is not there", "make link_dirs")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.is_symlink():
+        place.unlink()
+    if place.exists():
+        flow.tell([f"{place.relative_to(flow.folder)}: there already"])
+        return
+    place.symlink_to(source)
+    flow.tell([f"{place.relative_to(flow.folder)} -> {source}"])
+

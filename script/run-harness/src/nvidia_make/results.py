@@ -1,0 +1,105 @@
+"""From runs to a submission: the tree, its compliance tests, its checks, its archive."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+from nvidia_flow.errors import FlowError
+from nvidia_make import engines, harness
+from nvidia_make.engines import STAND_IN
+from nvidia_make.flow import Flow
+from nvidia_make.scratch import link
+from nvidia_make.work import plan
+
+TREE = "submission-staging"
+NOTE = f"{STAND_IN} for NVIDIA's TensorRT engines: ONNX Runtime on the processor"
+
+
+def tree(flow: Flow, there: bool = True) -> Path:
+    """The submission tree; raises FlowError where it has to be ``there`` and is not."""
+    folder = flow.build / TREE
+    if there and not folder.is_dir():
+        raise FlowError("no-results", f"{folder} is not there", "make update_results")
+    return folder
+
+
+def update_results(flow: Flow) -> None:
+    """The tree from all finished runs; ``results`` shows its results. Its verdict is printed."""
+    runs = flow.results / f"{flow.settings.execution_mode}_results"
+    if not runs.is_dir():
+        raise FlowError("no-results", f"{runs} is not there: nothing was measured", "make run")
+    settings, folder = flow.settings, tree(flow, there=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    status = flow.doer.cm(
+        [
+            "run",
+            "script",
+            "--tags=generate,inference,submission",
+            f"--results_dir={runs}",
+            f"--submission_dir={folder}",
+            f"--submitter={settings.submitter}",
+            f"--division={settings.division}",
+            *([f"--category={settings.category}"] if settings.category else []),
+            f"--sw_notes_extra={NOTE}",
+            "--quiet",
+        ]
+    )
+    own = folder / settings.division / settings.submitter
+    if not (own / "results").is_dir():
+        raise FlowError(
+            "no-results", f"no tree was made: cm ended with {status}", "its error stands above"
+        )
+    link(flow.folder / "results", own / "results")
+    if status:
+        flow.tell(["the tree is made; what still stands against it is said above"])
+    flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
+
+
+def run_audit_harness(flow: Flow) -> None:
+    """The compliance tests of every item, as the round asks for them."""
+    work = plan(flow)
+    flow.tell(work.lines())
+    flow.tell([f"round {flow.settings.round} says which tests: they are made together"])
+    engines.require(flow, work.items)
+    for item in work.items:
+        words = harness.line(flow, work, item)
+        words[2] = words[2].rpartition(",")[0] + ",_compliance"
+        flow.cm(*(word for word in words if word != "--rerun"), "--mode=compliance")
+
+
+def truncate_results(flow: Flow) -> None:
+    """Shorten the accuracy logs; the generator has done so already, and this says so."""
+    flow.cm("run", "script", "--tags=run,truncate,accuracy-log", *_of_tree(flow))
+
+
+def summarize_results(flow: Flow) -> None:
+    """A table of the tree."""
+    flow.cm("run", "script", "--tags=summarize,inference,submission", *_of_tree(flow))
+
+
+def check_submission(flow: Flow) -> None:
+    """Our checks on the tree, without the official checker's; raises FlowError where they fail."""
+    tags = "--tags=run,mlperf,inference,submission,checker"
+    flow.cm("run", "script", tags, *_of_tree(flow), "--official=no")
+
+
+def _of_tree(flow: Flow) -> list[str]:
+    return [f"--submission_dir={tree(flow)}", "--quiet"]
+
+
+def pack_submission(flow: Flow) -> None:
+    """The tree as build/<submitter>.tar.gz, with its SHA-1 beside it."""
+    folder, name = tree(flow), f"{flow.settings.submitter}.tar.gz"
+    place = flow.build / name
+    draft = place.with_name(f".{name}.{os.getpid()}.new")
+    with tarfile.open(draft, "w:gz") as archive:
+        archive.add(folder, arcname=flow.settings.submitter)
+    with draft.open("rb") as stream:
+        digest = hashlib.sha1(stream.read(), usedforsecurity=False).hexdigest()
+    draft.replace(place)
+    place.with_name(f"{name}.sha1").write_text(f"{digest}  {name}\n", encoding="utf-8")
+    flow.doer.show(f"{place.relative_to(flow.folder)}  {digest}")
