@@ -13,7 +13,22 @@ import pytest
 from nvidia_flow import registry
 from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
-from nvidia_make import asked, engines, flow, harness, logs, scratch, targets, work
+from nvidia_make import (
+    advice,
+    asked,
+    checks,
+    data,
+    engines,
+    flow,
+    harness,
+    logs,
+    machine,
+    results,
+    scratch,
+    targets,
+    tune,
+    work,
+)
 
 from support import Finished, Home, run
 
@@ -307,6 +322,166 @@ def test_logs_are_laid_out_as_nvidias(tmp_path: Path) -> None:
     assert summary == {"T4x1_stand-in-high_accuracy-Server": {"bert": line}}
 
 
+def test_only_what_the_last_call_has_made_counts(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline")
+    (item,) = work.plan(flow_).items
+    told = {"scenario": "Offline", "performance_run": {"a": 1}, "accuracy_run": {"b": 2}}
+    path = tmp_path / "results.json"
+    call = {"made": [["Offline", "accuracy"], ["Server", "performance"]]}
+    path.write_text(json.dumps({"results": [told], "call": call}))
+    assert harness.told_of(path, item) == {**told, "performance_run": None}
+
+
+INVALID = {
+    "Offline": ({"result_samples_per_second": 100.0}, "--offline_expected_qps=110"),
+    "Server": ({"effective_target_qps": 50}, "--server_target_qps=45"),
+    "SingleStream": (
+        {"result_90.00_percentile_latency_ns": 2e6},
+        "--single_stream_expected_latency_ns=2e+06",
+    ),
+}
+
+
+@pytest.mark.parametrize("scenario", INVALID)
+def test_why_invalid_names_the_field_and_its_value(scenario: str, tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, f"--benchmarks=resnet50 --scenarios={scenario}")
+    (item,) = work.plan(flow_).items
+    logged, wanted = INVALID[scenario]
+    place = tmp_path / "performance/run_1"
+    place.mkdir(parents=True)
+    (place / "mlperf_log_detail.txt").write_text(
+        "".join(f':::MLLOG {{"key": "{k}", "value": {v}}}\n' for k, v in logged.items())
+    )
+    result = {"performance_run": {"a": 1}, "validity": "INVALID", "reasons": ["too short"]}
+    (told,) = advice.problems(flow_, item, result, tmp_path)
+    assert told == f"resnet50 {scenario} default is INVALID: too short: {wanted}"
+    # What is advised can be typed.
+    assert read(wanted).fields
+
+
+def test_run_times_are_told_before_the_runs(tmp_path: Path) -> None:
+    for line, seconds in (("", 180), ("--fast", 1080), ("--min_duration=500", 9)):
+        flow_ = a_flow(tmp_path, line)
+        (told,) = advice.run_times(flow_, work.plan(flow_))
+        assert told.startswith(f"run time: at least {seconds} s for 18 runs")
+
+
+def test_the_best_batch_is_the_fastest_valid_one(tmp_path: Path) -> None:
+    for scenario, best in (("offline", 16), ("singlestream", 1)):
+        (item,) = work.plan(a_flow(tmp_path, f"--benchmarks=bert --scenarios={scenario}")).items
+        assert tune.best_of(item, {1: 10.0, 4: 20.0, 16: 30.0, 64: None}) == best
+        assert tune.best_of(item, {1: None}) == 0
+
+
+def test_a_try_of_autotune_is_short_and_apart(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=offline", execution_mode="valid")
+    plan = work.plan(flow_)
+    assert tune.tried(flow_, plan, plan.items[0], 16) is None
+    assert isinstance(flow_.doer, Hands)
+    (line,) = flow_.doer.lines
+    assert {"--batch_size=16", "--min_duration=5000", "--execution_mode=test"} <= set(line)
+    assert f"--results_dir={tmp_path / 'build/autotune'}" in line
+
+
+# ---- checks, data, results
+
+
+def test_what_stops_stops_with_its_remedy(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, allow_root=True)
+    checks.report(flow_)
+    (tmp_path / "audit.config").write_text("")
+    with pytest.raises(FlowError, match=r"audit\.left-over: .* spoils every run") as caught:
+        checks.report(flow_)
+    assert caught.value.hint == f"rm {tmp_path / 'audit.config'}"
+    (tmp_path / "audit.config").unlink()
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/data").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FlowError, match=r"scratch\.link: build/data shows"):
+        checks.before_runs(flow_, work.plan(flow_))
+
+
+def test_findings_have_an_id_of_their_own(tmp_path: Path) -> None:
+    found = checks.made(a_flow(tmp_path, form="full"))
+    assert len({check.id for check in found}) == len(found) >= 7
+    assert all(check.remedy for check in found if check.state != checks.OK)
+
+
+def test_a_gpu_that_is_not_there_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    flow_ = a_flow(tmp_path, hands=Hands(Machine("Tesla T4", 1, 15, 70, "7.5")))
+    with pytest.raises(FlowError, match="names a GPU that is not there"):
+        checks.report(flow_)
+
+
+def test_data_by_hand_are_given_where_they_are(tmp_path: Path) -> None:
+    full = a_flow(tmp_path, form="full")
+    folder = tmp_path / "build/data/BraTS/MICCAI_BraTS_2019_Data_Training"
+    assert data.by_hand(full, "3d-unet-brats-99.9") == []
+    folder.mkdir(parents=True)
+    (given,) = data.by_hand(full, "3d-unet-brats-99.9")
+    assert given == f"--adr.original-dataset.brats_path={folder}"
+    assert data.by_hand(a_flow(tmp_path), "3d-unet-brats-99.9") == []
+    chosen = replace(full, variables={"BENCHMARKS": "bert, resnet50"})
+    assert data.benchmarks(chosen) == [("bert", "bert-99"), ("resnet50", "resnet50")]
+    assert len(data.benchmarks(full)) == 7
+
+
+def test_no_results_no_tree(tmp_path: Path) -> None:
+    for word in ("update_results", "check_submission", "pack_submission"):
+        with pytest.raises(FlowError, match="is not there") as caught:
+            targets.find(word, targets.NVIDIA).function()(a_flow(tmp_path))
+        assert caught.value.hint.startswith("make ")
+
+
+def test_an_archive_has_the_sum_that_is_beside_it(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path)
+    (results.tree(flow_, there=False) / "open").mkdir(parents=True)
+    results.pack_submission(flow_)
+    line = (tmp_path / "build/Me.tar.gz.sha1").read_text()
+    assert run(["sha1sum", "-c", "Me.tar.gz.sha1"], cwd=tmp_path / "build").status == 0, line
+
+
+def test_compliance_is_asked_of_the_same_runs(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"a model")
+    flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline")
+    made(flow_, work.plan(flow_).items[0], model)
+    targets.find("run_audit_test01", targets.NVIDIA).function()(flow_)
+    assert isinstance(flow_.doer, Hands)
+    (line,) = flow_.doer.lines
+    assert line[2] == "--tags=run-mlperf,inference,_r6.1,_tiny,_compliance"
+    assert "--mode=compliance" in line
+    assert "--rerun" not in line
+
+
+# ---- the machine
+
+
+def commands(word: str, **variables: str) -> list[str]:
+    hands = Hands()
+    flow_ = flow.Flow(Path("x"), flow.Settings("Me"), variables, targets.NVIDIA, hands)
+    targets.find(word, targets.NVIDIA).function()(flow_)
+    return hands.shown
+
+
+def test_clocks_and_mig_are_printed_and_not_changed() -> None:
+    assert commands("lock_clocks", GPUCLK="1590") == ["sudo nvidia-smi -lgc 1590,1590"]
+    assert commands("free_clocks") == ["sudo nvidia-smi -rgc"]
+    assert commands("configure_mig") == []
+    mig = commands("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="2")
+    assert mig[1:3] == [
+        "sudo nvidia-smi -mig 1 -i 2",
+        "sudo nvidia-smi mig -i 2 -cgi 19,19,19,19,19,19,19 -C",
+    ]
+    assert commands("teardown_mig", NVIDIA_VISIBLE_DEVICES="2")[-1] == "sudo nvidia-smi -mig 0 -i 2"
+    for given in ({"MIG_CONF": "1"}, {"MIG_CONF": "1", "NVIDIA_VISIBLE_DEVICES": "0,1"}):
+        with pytest.raises(FlowError, match="does not name one GPU"):
+            commands("configure_mig", **given)
+    with pytest.raises(FlowError, match="GPUCLK=fast is no clock"):
+        commands("lock_clocks", GPUCLK="fast; reboot"[:4])
+    assert machine.SLICES["1"] == "19"
+
+
 # ---- words and folders
 
 
@@ -359,7 +534,8 @@ def folder(home: Home, tmp_path: Path) -> Path:
     path = tmp_path / "closed" / "NV IDIA"
     done = home.cm(
         *("run", "script", "--tags=run-harness,nvidia,_workdir", f"--path={path}", "--quiet"),
-        *("--submitter=Me", "--form=tiny", "--execution_mode=test", "--allow_root"),
+        *("--submitter=Me", "--division=open", "--form=tiny", "--execution_mode=test"),
+        "--allow_root",
     )
     done.ok()
     return path
@@ -401,3 +577,8 @@ def test_the_lines_of_the_guide_from_links_to_logs(home: Home, folder: Path) -> 
     assert figures.keys() == {"resnet50"}
     assert list(summary.parent.glob("T4x1_stand-in*/resnet50/Offline/mlperf_log_summary.txt"))
     assert list(summary.parent.glob("T4x1_stand-in*/resnet50/Offline/accuracy/accuracy.txt"))
+    done = make(home, folder, "update_results")
+    assert done.status == 0, done.stderr
+    told = " ".join(done.stderr.split())
+    assert "flow complete; not submittable because a stand-in took the place of TensorRT" in told
+    assert list((folder / "results").glob("T4x1_stand_in*/resnet/Offline/performance/run_1/*"))

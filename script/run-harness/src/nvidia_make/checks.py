@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import FOLDERS, too_large
+
 from nvidia_make.flow import Flow
 from nvidia_make.work import Work
 

@@ -1,4 +1,4 @@
-"""``download_model``, ``download_data``, ``preprocess_data``: by the scripts that runs need anyway."""
+"""``download_model``, ``download_data``, ``preprocess_data``: by the scripts of the runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import PLACES
+
 from nvidia_make import asked, engines
 from nvidia_make.flow import Flow
 
@@ -100,4 +101,3 @@ def show(flow: Flow, place: Path, source: Path) -> None:
         return
     place.symlink_to(source)
     flow.tell([f"{place.relative_to(flow.folder)} -> {source}"])
-

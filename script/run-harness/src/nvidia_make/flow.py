@@ -72,7 +72,9 @@ class Settings:
         if self.category not in CATEGORIES:
             found.append(f"category is {self.category!r}: edge or datacenter")
         if not self.submitter or "/" in self.submitter:
-            found.append(f"submitter is {self.submitter!r}: --submitter=NAME, which becomes a folder")
+            found.append(
+                f"submitter is {self.submitter!r}: --submitter=NAME, which becomes a folder"
+            )
         return found
 
 

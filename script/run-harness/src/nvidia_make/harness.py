@@ -150,7 +150,9 @@ def newest(flow: Flow, item: Item, since: float, below: Path | None = None) -> P
 def told_of(found: Path, item: Item) -> Mapping[str, Any]:
     """What results.json says of the item's scenario, of the runs that its last call has made."""
     told, scenario = json.loads(found.read_text(encoding="utf-8")), item.config.scenario
-    result = next((each for each in told["results"] if each["scenario"] == scenario), {})
+    result: dict[str, Any] = next(
+        (each for each in told["results"] if each["scenario"] == scenario), {}
+    )
     made = {mode for name, mode in told["call"]["made"] if name == scenario}
     earlier = [mode for mode in ("performance", "accuracy") if mode not in made]
     return {**result, **{f"{mode}_run": None for mode in earlier}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from nvidia_flow.errors import FlowError
+
 from nvidia_make.flow import Flow
 
 DEFAULT_CLOCK = "1000"

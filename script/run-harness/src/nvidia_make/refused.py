@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvidia_flow.errors import FlowError
+
 from nvidia_make.flow import Flow
 
 _CONTAINER = (

@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 from nvidia_flow.errors import FlowError
+
 from nvidia_make import engines, harness
 from nvidia_make.engines import STAND_IN
 from nvidia_make.flow import Flow
