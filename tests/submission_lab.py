@@ -77,8 +77,15 @@ VERIFIED = {
 }
 TOKENS_PASS = "First token check pass: {0}\nEOS check pass: True\nSample length check pass: True\n"
 RESULTS = {
-    "SingleStream": {"early_stopping_latency_ss": 1_100_000},
-    "MultiStream": {"early_stopping_latency_ms": 9_000_000},
+    "SingleStream": {
+        "early_stopping_latency_ss": 1_100_000,
+        "early_stopping_latency_ms": 2_000_000,
+        "result_qps_without_loadgen_overhead": 950.0,
+    },
+    "MultiStream": {
+        "early_stopping_latency_ms": 9_000_000,
+        "result_mean_query_latency_ns": 7_000_000,
+    },
     "Offline": {"result_samples_per_second": 1000.0},
     "Server": {"result_completed_samples_per_sec": 500.0},
 }

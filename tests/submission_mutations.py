@@ -124,6 +124,11 @@ def perf(key: str, new: object, cell: str = "Offline") -> Callable[[Place], None
     return lambda p: value(p.cells[cell].run / DETAIL, key, new)
 
 
+def without(key: str, cell: str = "Offline") -> Callable[[Place], None]:
+    """A log of a performance run that lacks a key."""
+    return lambda p: text(p.cells[cell].run / DETAIL, rf'^.*"key": *"{key}".*\n', "")
+
+
 def acc(key: str, new: object) -> Callable[[Place], None]:
     return lambda p: value(p.offline.accuracy / DETAIL, key, new)
 
@@ -408,6 +413,27 @@ MUTATIONS = (
         "performance.settings",
     ),
     Mutation("throughput 0.9 % too high in both logs", slightly, "performance.consistent"),
+    Mutation(
+        "performance log without its result",
+        without("result_samples_per_second"),
+        "performance.figures",
+    ),
+    Mutation(
+        "a word in place of the result",
+        perf("result_samples_per_second", "fast"),
+        "performance.figures",
+    ),
+    Mutation("a rate of zero", perf("result_samples_per_second", 0), "performance.figures"),
+    Mutation(
+        "Offline log without its number of samples",
+        without("effective_samples_per_query"),
+        "performance.figures",
+    ),
+    Mutation(
+        "SingleStream log without its result",
+        without("early_stopping_latency_ss", "SingleStream"),
+        "performance.figures",
+    ),
     Mutation(
         "broken line in a detailed log",
         appended(lambda p: p.offline.run / DETAIL, b':::MLLOG {"key": "resu\n'),

@@ -93,6 +93,53 @@ def test_what_a_network_or_an_uneven_benchmark_needs(
     assert broken(checks.check(tree)) == {rule}
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "scenario", "key"),
+    [
+        ("resnet", "Server", "effective_target_latency_ns"),
+        ("deepseek-r1", "Interactive", "effective_target_latency_ns"),
+        ("deepseek-r1", "Interactive", "result_completed_tokens_per_second"),
+        ("deepseek-r1", "Server", "result_completed_samples_per_sec"),
+        ("e2e-rag-db", "Offline", "result_samples_per_second"),
+        ("e2e-rag-db", "Offline", "effective_min_query_count"),
+    ],
+)
+@pytest.mark.parametrize("division", ["closed", "open"])
+def test_a_log_holds_what_the_checker_calculates_with(
+    tmp_path: Path, benchmark: str, scenario: str, key: str, division: str
+) -> None:
+    example = lab.Example("6.1", division, (benchmark,), (scenario,), "datacenter")
+    tree = lab.make(tmp_path / "tree", example)
+    assert "performance.figures" not in broken(checks.check(tree))
+    log = first(tree).run / mutations.DETAIL
+    mutations.text(log, rf'^.*"key": "{key}".*\n', "")
+    assert "performance.figures" in broken(checks.check(tree))
+
+
+@pytest.mark.parametrize(
+    ("measured", "folder", "key"),
+    [
+        ("SingleStream", "Offline", "result_qps_without_loadgen_overhead"),
+        ("SingleStream", "MultiStream", "early_stopping_latency_ms"),
+        ("MultiStream", "Offline", "result_mean_query_latency_ns"),
+    ],
+)
+def test_an_inferred_result_has_what_it_is_made_of(
+    tmp_path: Path, measured: str, folder: str, key: str
+) -> None:
+    tree = lab.make(tmp_path / "tree")
+    _, _, root = tree.submitters()[0]
+    cells = {cell.scenario: cell for cell in lab.layouts.cells(root, tree.layout)}
+    for name in (mutations.DETAIL, mutations.SUMMARY):
+        shutil.copy(cells[measured].run / name, cells[folder].run / name)
+    log = cells[folder].run / mutations.DETAIL
+    told = log.read_text("utf-8")
+    log.write_text(told + lab.line(key, 1_200_000) + "\n", "utf-8")
+    assert "performance.figures" not in broken(checks.check(tree))
+    log.write_text(told + lab.line(key, 0) + "\n", "utf-8")
+    assert "performance.figures" in broken(checks.check(tree))
+
+
 def test_a_network_system_describes_its_network(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree", NETWORK)
     (described,) = tree.root.glob("network/*/systems/*.json")

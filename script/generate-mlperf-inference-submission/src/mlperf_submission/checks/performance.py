@@ -30,6 +30,7 @@ from .base import (
     missing,
     text,
 )
+from .figures import figures
 from .run import Run
 from .settings import settings
 from .tokens import TOKENS, latencies
@@ -96,8 +97,7 @@ def judged(run: Run) -> Iterator[Finding]:
     mode = found.values.get("effective_test_mode")
     told = f"the run was made in the mode {mode}"
     yield from MODE.unless(mode == "PerformanceOnly", where, told, RERUN)
-    checks = (_scenario, _kind, _lengths, _offline, _limits, _flags, _figures, settings, latencies)
-    for check in checks:
+    for check in CHECKS:
         yield from check(run)
 
 
@@ -196,7 +196,7 @@ def _flags(run: Run) -> Iterator[Finding]:
         yield CONSISTENT.broken(run.where, text_, RERUN)
 
 
-def _figures(run: Run) -> Iterator[Finding]:
+def _contradictions(run: Run) -> Iterator[Finding]:
     """Figures that no LoadGen writes side by side."""
     least, most = (run.log.number(f"result_{word}_latency_ns") for word in ("min", "max"))
     if least is None or not most or run.measured is None:
@@ -216,6 +216,12 @@ def _figures(run: Run) -> Iterator[Finding]:
         least = max(least, run.number(run.measured.result.summary_key))
         inside = not result or least * (1 - EXACT) <= result <= most
         yield from CONSISTENT.unless(inside, run.where, text_, RERUN)
+
+
+CHECKS = (
+    *(_scenario, _kind, _lengths, _offline, _limits, _flags, _contradictions),
+    *(figures, settings, latencies),
+)
 
 
 def permuted(run: Run) -> bool | None:
