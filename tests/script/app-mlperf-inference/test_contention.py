@@ -75,6 +75,34 @@ def test_what_we_use_ourselves_is_not_taken_by_others() -> None:
     assert compared(reading(FIRST), reading(FIRST), 2) is None
 
 
+def test_within_a_quota_only_what_we_went_short_of_was_taken() -> None:
+    """Sixteen CPUs, of which our container may use two, over ten seconds."""
+    start = Reading(0.0, 0.0, 0.0)
+    # Neighbours keep eight CPUs busy, and the quota holds our own threads back.
+    throttled = Reading(100.0, 60.0, 0.0, ours_s=20.0, waited_s={1: 30.0})
+    seen = compared(start, throttled, 16, 2.0)
+    assert seen is not None
+    assert (seen.share, seen.cores, seen.seconds, seen.disturbs) == (0.0, 2, 10.0, False)
+    # We use one core, and one of the others is idle all the time.
+    spared = compared(start, Reading(150.0, 10.0, 0.0, ours_s=10.0), 16, 2.0)
+    assert spared is not None
+    assert spared.share == 0.0
+    # All are busy, and we get half of what we may have; a quarter of that went to other machines.
+    short = compared(start, Reading(115.0, 0.0, 45.0, ours_s=10.0), 16, 2.0)
+    assert short is not None
+    assert (short.others_share, short.steal_share) == (0.35, 0.15)
+    assert "35 % of 2 cores" in short.in_words()
+    # No quota, or one of all CPUs and more, changes nothing.
+    plain = compared(start, throttled, 16)
+    assert plain == compared(start, throttled, 16, 16.0) == compared(start, throttled, 16, 99.0)
+    assert plain is not None
+    assert plain.share == 0.5
+    watch = Watch(16, start, 2.0)
+    whole = watch.total(throttled)
+    assert whole is not None
+    assert (whole.worst_share, whole.disturbs) == (0.0, False)
+
+
 def test_a_free_core_is_no_disturbance() -> None:
     busy = Taken(cores=64, seconds=10, others_share=0.3, steal_share=0.0, waited_s=0.01)
     assert not busy.disturbs

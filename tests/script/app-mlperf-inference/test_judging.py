@@ -366,10 +366,28 @@ def test_the_server_shape_leaves_time_to_wait() -> None:
 
 @pytest.mark.parametrize(
     ("text", "cores"),
-    [("max 100000", 1 << 20), ("", 1 << 20), ("150000 100000", 2), ("50000 100000", 1)],
+    [("max 100000", None), ("", None), ("150000 100000", 1.5), ("-1 100000", None)],
 )
-def test_a_containers_quota_counts(text: str, cores: int) -> None:
+def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
     assert host._quota(text) == cores
+
+
+def test_the_least_quota_of_the_cgroups_around_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(host, "MEMBERSHIP", tmp_path / "membership")
+    (tmp_path / "membership").write_text("0::/user.slice/session.scope\n")
+    inner = tmp_path / "cgroup/user.slice/session.scope"
+    inner.mkdir(parents=True)
+    assert host.quota_cores() is None
+    (inner / "cpu.max").write_text("max 100000\n")
+    (inner.parent / "cpu.max").write_text("50000 100000\n")
+    assert (host.quota_cores(), host.usable_cores()) == (0.5, 1)
+    (tmp_path / "cgroup/cpu").mkdir()
+    (tmp_path / "cgroup/cpu/cpu.cfs_quota_us").write_text("25000\n")
+    (tmp_path / "cgroup/cpu/cpu.cfs_period_us").write_text("100000\n")
+    assert host.quota_cores() == 0.25
 
 
 @given(st.floats(min_value=1e-6, max_value=1e9))

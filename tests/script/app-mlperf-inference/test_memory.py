@@ -25,8 +25,8 @@ PROBE = Probe({}, 1, 50_000, 300_000_000)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with 8 GB free, and no limit yet."""
     monkeypatch.setattr(host, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(memory, "MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr(host, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(host, "MEMBERSHIP", tmp_path / "membership")
     (tmp_path / "meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable:   8000000 kB\n")
     (tmp_path / "membership").write_text("0::/outer/inner\n")
     (tmp_path / "cgroup" / "outer" / "inner").mkdir(parents=True)

@@ -6,11 +6,13 @@ import math
 import os
 import platform
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_catalog.values import dataclass
 
-CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -41,17 +43,38 @@ def facts() -> HostFacts:
 
 
 def usable_cores() -> int:
-    """Cores that this process may really use: its affinity, at most a container's quota."""
+    """Cores that this process may really use: its affinity, at most a quota rounded up."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(allowed or 1, _quota(read(CPU_MAX))))
+    return max(1, min(allowed or 1, math.ceil(quota_cores() or allowed or 1)))
 
 
-def _quota(cpu_max: str) -> int:
-    """Whole cores in a cgroup's ``quota period`` line, rounded up; huge when there is no quota."""
-    words = cpu_max.split()
-    if len(words) != 2 or not all(word.isdigit() for word in words) or words[1] == "0":
-        return 1 << 20
-    return max(1, math.ceil(int(words[0]) / int(words[1])))
+def quota_cores() -> float | None:
+    """The number of cores, such as 1.5, that a container or session may use; None without a quota.
+
+    Cgroups of both versions are looked at, and those around ours: the least quota holds.
+    """
+    limits = [read(folder / "cpu.max") for folder in cgroups()]
+    old = CGROUPS / "cpu"
+    limits.append(read(old / "cpu.cfs_quota_us") + " " + read(old / "cpu.cfs_period_us"))
+    return min((cores for text in limits if (cores := _quota(text))), default=None)
+
+
+def cgroups() -> Iterator[Path]:
+    """Folders of this process's cgroup and of those around it; in a container its own is first."""
+    own = next((line[3:] for line in read(MEMBERSHIP).splitlines() if line.startswith("0::")), "/")
+    folder = CGROUPS / own.strip("/")
+    while folder != CGROUPS:
+        yield folder
+        folder = folder.parent
+    yield CGROUPS
+
+
+def _quota(limit: str) -> float | None:
+    """Cores in a cgroup's ``quota period``, None where there is no quota."""
+    words = limit.split()
+    if len(words) != 2 or not all(word.isdigit() for word in words) or "0" in words:
+        return None
+    return int(words[0]) / int(words[1])
 
 
 def load_average() -> float | None:

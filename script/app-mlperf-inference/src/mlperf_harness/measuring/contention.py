@@ -8,6 +8,7 @@ no harm where a core is free, so the time counts too that our threads were ready
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
@@ -97,8 +98,14 @@ def _cores(count: int) -> str:
     return "the core" if count == 1 else cores_in_words(count)
 
 
-def compared(before: Reading, after: Reading, cores: int) -> Taken | None:
-    """What was taken between two readings; None when too little time passed to tell."""
+def compared(
+    before: Reading, after: Reading, cores: int, quota: float | None = None
+) -> Taken | None:
+    """What was taken between two readings; None when too little time passed to tell.
+
+    With a ``quota`` of fewer cores than the readings are about, what others use of the rest takes
+    nothing from us: only what we could neither use nor find idle was taken.
+    """
     busy, idle, steal = (
         max(0.0, getattr(after, name) - getattr(before, name))
         for name in ("busy_s", "idle_s", "steal_s")
@@ -106,20 +113,26 @@ def compared(before: Reading, after: Reading, cores: int) -> Taken | None:
     total = busy + idle + steal
     if total < WINDOW_S * cores:
         return None
-    others = max(0.0, busy - max(0.0, after.ours_s - before.ours_s))
+    ours, seconds = max(0.0, after.ours_s - before.ours_s), total / cores
+    others, ours_by_right = max(0.0, busy - ours), total
+    if quota is not None and quota < cores:
+        ours_by_right = quota * seconds
+        lacked = max(0.0, ours_by_right - ours - idle)
+        kept = min(1.0, lacked / (others + steal)) if others + steal else 0.0
+        others, steal = others * kept, steal * kept
     return Taken(
-        cores=cores,
-        seconds=total / cores,
-        others_share=round(others / total, 4),
-        steal_share=round(steal / total, 4),
+        cores=math.ceil(ours_by_right / seconds - 1e-9),
+        seconds=seconds,
+        others_share=round(others / ours_by_right, 4),
+        steal_share=round(steal / ours_by_right, 4),
     )
 
 
 class Watch:
     """Adds up readings that are taken about twice a second into what was taken in all."""
 
-    def __init__(self, cores: int, first: Reading | None) -> None:
-        self._cores = cores
+    def __init__(self, cores: int, first: Reading | None, quota: float | None = None) -> None:
+        self._cores, self._quota = cores, quota
         self._first = self._last = first
         self._worst = 0.0
         self.last_share: float | None = None
@@ -131,7 +144,7 @@ class Watch:
             return
         # A thread that has ended is in no later reading.
         self._waited.update(reading.waited_s)
-        window = compared(self._last, reading, self._cores)
+        window = compared(self._last, reading, self._cores, self._quota)
         if window is not None:
             self.last_share = window.share
             self._worst = max(self._worst, window.share)
@@ -142,7 +155,7 @@ class Watch:
         self.add(last)
         if self._first is None or last is None:
             return None
-        whole = compared(self._first, last, self._cores)
+        whole = compared(self._first, last, self._cores, self._quota)
         if whole is None:
             return None
         waited = round(sum(self._waited.values()), 3) if self._waited else None

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_catalog import BenchmarkSpec
 
+from .. import host
 from ..errors import HarnessError
 from ..host import meminfo, read
 from ..jobs import Probe
 from ..settings import ModelSpec, SessionSettings
 from ..wording import megabytes
-
-CGROUPS = Path("/sys/fs/cgroup")
-MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def check(settings: SessionSettings, found: BenchmarkSpec | None, probe: Probe) -> None:
@@ -73,9 +70,9 @@ def _cgroup_free() -> int | None:
     """
     limits = [
         (folder / "memory.max", folder / "memory.current", folder / "memory.stat")
-        for folder in _folders()
+        for folder in host.cgroups()
     ]
-    old = CGROUPS / "memory"
+    old = host.CGROUPS / "memory"
     limits.append(
         (old / "memory.limit_in_bytes", old / "memory.usage_in_bytes", old / "memory.stat")
     )
@@ -85,15 +82,6 @@ def _cgroup_free() -> int | None:
         if read(limit).strip().isdigit() and read(usage).strip().isdigit()
     ]
     return max(0, min(free)) if free else None
-
-
-def _folders() -> Iterator[Path]:
-    own = next((line[3:] for line in read(MEMBERSHIP).splitlines() if line.startswith("0::")), "/")
-    folder = CGROUPS / own.strip("/")
-    while folder != CGROUPS:
-        yield folder
-        folder = folder.parent
-    yield CGROUPS
 
 
 def _cached(stat: str) -> int:

@@ -76,7 +76,9 @@ class Monitor:
 
     def __init__(self) -> None:
         self._beside = contention.beside()
-        self._watch = contention.Watch(contention.cores(), contention.read(self._beside))
+        self._watch = contention.Watch(
+            contention.cores(), contention.read(self._beside), host.quota_cores()
+        )
         self._began = time.monotonic()
         self._load = host.load_average()
         self._times = cpu_times()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .. import host
 from ..measuring import contention
 from ..measuring.contention import Taken
 from ..wording import duration
@@ -26,7 +27,7 @@ def look() -> Taken | None:
     after = contention.read(beside)
     if before is None or after is None:
         return None
-    return contention.compared(before, after, cores)
+    return contention.compared(before, after, cores, host.quota_cores())
 
 
 @dataclass(slots=True)
