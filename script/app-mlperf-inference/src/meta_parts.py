@@ -85,12 +85,17 @@ def _assets(assets: Assets) -> list[str]:
     lines = []
     for package in assets.packages:
         lines += _dep(f"get,generic-python-lib,_package.{package}", [package])
-    lines += _dep(assets.model, ["ml-model", f"{assets.model_name}-model"])
-    data = assets.data_name
-    lines += _dep(assets.data, ["dataset-preprocessed", f"{data}-preprocessed"])
+    model = _dep(assets.model, ["ml-model", f"{assets.model_name}-model"])
+    data = _data(assets)
+    return lines + (data + model if assets.by_hand else model + data)
+
+
+def _data(assets: Assets) -> list[str]:
+    name = assets.data_name
+    lines = _dep(assets.data, ["dataset-preprocessed", f"{name}-preprocessed"])
     if assets.calibration:
         tags = f"{assets.data},{assets.calibration}"
-        lines += _dep(tags, ["dataset-calibration", f"{data}-calibration"], INT8)
+        lines += _dep(tags, ["dataset-calibration", f"{name}-calibration"], INT8)
     return lines
 
 

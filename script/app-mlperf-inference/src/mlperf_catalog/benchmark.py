@@ -129,7 +129,8 @@ class Assets:
 
     ``model`` and ``data`` are without a form: ``_tiny`` or ``_synthetic`` is added. ``calibration``
     is the variation of ``data`` with samples for quantization; empty where there are none.
-    ``base`` names the variation with what several benchmarks have in common.
+    ``base`` names the variation with what several benchmarks have in common. ``by_hand``: the user
+    has to fetch the data, so it is asked for before the model is downloaded.
     """
 
     model: str
@@ -139,6 +140,7 @@ class Assets:
     calibration: str = "_training"
     packages: tuple[str, ...] = ()
     base: str = ""
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ SPECS = (
             data="get,preprocessed,dataset,imagenet,image-classification",
             model_name="resnet50",
             data_name="imagenet",
+            by_hand=True,
         ),
         fastest="int8",
     ),

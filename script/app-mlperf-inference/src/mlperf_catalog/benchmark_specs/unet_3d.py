@@ -30,6 +30,7 @@ KITS = BenchmarkSpec(
         model_name="3d-unet",
         data_name="kits19",
         base="3d-unet_",
+        by_hand=True,
     ),
     fastest="int8",
 )
@@ -55,6 +56,7 @@ BRATS = replace(
         model_name="3d-unet-brats",
         data_name="brats19",
         base="3d-unet-brats_",
+        by_hand=True,
     ),
 )
 SPECS = (KITS, strict(KITS), BRATS, strict(BRATS))
