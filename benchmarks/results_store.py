@@ -1,25 +1,34 @@
 """How fast the database of results is with many of them.
 
 usage: python benchmarks/results_store.py [--results 100000] [--clients 50] [--db URL] [--json]
+                                          [--pages]
 
 Makes results with the spread of published ones, then asks what a page asks: a table page by many
 clients at once, counts by facet, a frontier. Times are wall times in ms, memory is that of the
-process; beside them stand what SQLite needs for the bare table page.
+process; beside them stand what SQLite needs for the bare table page. With ``--pages`` the same is
+asked of the real server, by clients over HTTP that each go their own way through the table: times
+are those of whole pages, memory and CPU time those of the server.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
 from cmbench_results import query
 from cmbench_results.places import Place, Places
@@ -41,6 +50,7 @@ from cmbench_results.values import (
 BENCHMARKS = ("resnet50", "bert-99", "bert-99.9", "retinanet", "llama2-70b-99", "3d-unet-99")
 SCENARIOS = ("Offline", "Server", "SingleStream", "MultiStream")
 FACETS = ("benchmark", "scenario", "round", "division", "organization")
+KEY = b"k" * 32
 
 
 def made(number: int, chance: random.Random) -> Result:
@@ -122,21 +132,138 @@ def measure(store: Store, clients: int) -> dict[str, float]:
     }
 
 
+def addresses(client: int) -> list[str]:
+    """The way of one client: the first page, which all see, then what nobody else asks for."""
+    work: dict[str, object] = {
+        "benchmark": BENCHMARKS[client % len(BENCHMARKS)],
+        "scenario": SCENARIOS[client % 4],
+    }
+    ways: list[dict[str, object]] = [
+        {},
+        work,
+        {**work, "sort": "-value", "page": client + 1},
+        {**work, "organization": f"organization {client}", "sort": "-throughput"},
+        {"q": f"system {client}"},
+        {"page": client + 2},
+    ]
+    return [f"/results?{urlencode(way)}" for way in ways]
+
+
+PLOT = "/results/plot?benchmark=bert-99&scenario=Offline&x=power&y=throughput&logx=1&logy=1&by="
+
+
+def serve(home: str, port: int) -> None:
+    """Be the server of a home."""
+    from cmbench_gui.server import create_app, listening
+    from cmbench_gui.server import serve as serve_pages
+    from cmbench_gui.site import Site
+
+    listener = listening("127.0.0.1", port)
+    at = listener.getsockname()[1]
+    print(at, flush=True)
+    root = str(Path(__file__).parents[1])
+    serve_pages(create_app(Site(home, KEY, (root,), port=at)), listener)
+
+
+@contextmanager
+def server(home: Path) -> Iterator[tuple[int, int]]:
+    """The port and the process id of a server of that home."""
+    words = [sys.executable, __file__, f"--serve={home}"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield int(process.stdout.readline()), process.pid
+        finally:
+            process.terminate()
+
+
+def asked(port: int, ways: Sequence[str], times: list[float]) -> None:
+    """Get these pages one after the other by one connection; raises where one is no page."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request("GET", f"/enter?key={KEY.hex()}")
+    answer = connection.getresponse()
+    cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
+    answer.read()
+
+    def get(way: str) -> None:
+        connection.request("GET", way, headers={"cookie": cookie})
+        found = connection.getresponse()
+        if len(found.read()) < 1000 or found.status != 200:
+            raise RuntimeError(f"{way}: {found.status}")
+
+    times.extend(timed(partial(get, way)) for way in ways)
+    connection.close()
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_of(pid: int) -> float:
+    """The most memory that a process has had, in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def measure_pages(home: Path, clients: int) -> dict[str, float]:
+    """The same questions as whole pages of the real server."""
+    with server(home) as (port, pid):
+        first: list[float] = []
+        asked(port, ["/results", "/results"], first)
+        frontier: list[float] = []
+        asked(port, [f"{PLOT}{by}" for by in ("organization", "system", "round")], frontier)
+        before, start = cpu_of(pid), time.perf_counter()
+        times: list[float] = []
+        ways = [addresses(client) for client in range(clients)]
+        threads = [threading.Thread(target=asked, args=(port, way, times)) for way in ways]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds, used = time.perf_counter() - start, cpu_of(pid) - before
+        again: list[float] = []
+        asked(port, ways[0] + ways[1], again)
+        times.sort()
+        return {
+            "first page after the start": first[0],
+            "the same again": first[1],
+            "frontier page": statistics.median(frontier),
+            f"pages of {clients} clients, median": statistics.median(times),
+            f"pages of {clients} clients, p95": times[int(0.95 * (len(times) - 1))],
+            "pages asked for": len(times),
+            "pages in a second": len(times) / seconds,
+            "CPU time of a page": used / len(times) * 1000,
+            "pages made before, median": statistics.median(again),
+            "memory of the server, MB": memory_of(pid),
+        }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--db", default="", help="a PostgreSQL that may be written to")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--pages", action="store_true", help="ask the real server, by HTTP")
+    parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.serve:
+        serve(given.serve, 0)
+        return
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as home:
         place = Place("benchmark", "run", "/benchmark", "2026-01-01T00:00:00Z")
-        with Store(Places(Path(home)), given.db) as store:
+        with Store(Places(Path(home) / "cmbench"), given.db) as store:
             start = time.process_time()
             store.add(place, (made(number, chance) for number in range(given.results)))
             adding = (time.process_time() - start) / given.results * 1e6
-            figures = {"adding, us of CPU each": adding, **measure(store, given.clients)}
+            figures = {"adding, us of CPU each": adding}
+            if given.pages:
+                figures |= measure_pages(Path(home), given.clients)
+            else:
+                figures |= measure(store, given.clients)
             store.remove(place)
     load = os.getloadavg()[0]
     if given.json:

@@ -152,6 +152,27 @@ def columns_of(store: Store, wanted: Filter, names: Sequence[str]) -> Iterator[t
         yield tuple(row)
 
 
+def columns_by_uid(store: Store, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The id and these columns of all results, by ascending id."""
+    columns = [run.uid, *(schema.run.c[name] for name in names)]
+    for row in _streamed(store, sa.select(*columns).order_by(run.uid)):
+        yield tuple(row)
+
+
+def uids_by(store: Store, sort: str) -> Iterator[str]:
+    """The ids of all results in the order of a column; raises ``bad-value``."""
+    for row in _streamed(store, sa.select(run.uid).order_by(*_order(sort))):
+        yield str(row[0])
+
+
+def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
+    """The results with these ids, in their order; one that is gone is left out."""
+    with store.reading() as connection:
+        rows = connection.execute(sa.select(*SHOWN).where(run.uid.in_(uids))).mappings()
+        known = {row["uid"]: dict(row) for row in rows}
+    return [known[uid] for uid in uids if uid in known]
+
+
 def _streamed(store: Store, chosen: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     with store.reading() as connection:
         yield from connection.execution_options(yield_per=500).execute(chosen)

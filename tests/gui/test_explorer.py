@@ -8,14 +8,33 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from samples import NEWER_ROW, ROW, experiments, own_run
 from starlette.testclient import TestClient
 
+from cmbench_gui.explorer import table, view
+from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
 from cmbench_results.places import Places
+from cmbench_results.store import Store
+
+QUERIES = [
+    "",
+    "benchmark=bert-99",
+    "benchmark=BERT-99&scenario=Offline&scenario=Server",
+    "benchmark=!bert-99",
+    "system=powered*",
+    "system=*(8x*&round=4.0&round=2.1",
+    "category=datacenter&sort=-value",
+    "category=edge&sort=round",
+    "q=maker+powered&sort=value",
+    "q=no+such",
+    "system=[a-z].*&q=.",
+    "tier=local&form=tiny,+test+run",
+    "unit=samples/s&validity=!INVALID&sort=-measured_at",
+]
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
 MACHINE = "DGX-Nine (8x Fast-80GB)"
@@ -387,3 +406,28 @@ def test_a_recording_that_is_none_only_lacks(
     answer = client.get(f"/results/{uid}")
     assert answer.status_code == 200
     assert "During the run" not in answer.text
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_columns_in_memory_answer_what_the_database_does(
+    site: Site, tmp_path: Path, query: str
+) -> None:
+    places = Places(site.workspace().root)
+    with Store(places) as store:
+        odd = {**ROW, "Platform": "odd", "SystemName": "100%_Odd [a-z]\\"}
+        for path in (experiments(tmp_path / "p", *rows(), NEWER_ROW, odd), own_run(tmp_path / "o")):
+            place = places.add(path)
+            store.add(place, places.results(place))
+        known = Columns(store)
+        seen = view.read(parse_qsl(query))
+        assert known.knows(seen.wanted)
+        assert table.table(store, seen, known) == table.table(store, seen)
+        assert table.facets(store, seen, known) == table.facets(store, seen)
+
+
+def test_what_columns_do_not_know_is_left_to_the_database(site: Site) -> None:
+    with Store(Places(site.workspace().root)) as store:
+        known = Columns(store)
+        for query in ("uid=00", "has=power", "series=0", "system_id=0"):
+            assert not known.knows(view.read(parse_qsl(query)).wanted)
+        assert table.table(store, view.View(), known).total == 0

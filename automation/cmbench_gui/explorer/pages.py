@@ -66,7 +66,8 @@ async def results(request: Request) -> Response:
 
     def values() -> Values:
         store = source.store()
-        found, facets = table.table(store, seen), table.facets(store, seen)
+        known = source.columns()
+        found, facets = table.table(store, seen, known), table.facets(store, seen, known)
         return {**_common(seen), "table": found, "facets": facets, "here_tab": "table"}
 
     return await _shown(request, "table", values)

@@ -8,6 +8,7 @@ with memory of their own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -18,6 +19,8 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
+from cmbench.errors import Error
+from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site, site_of
 from cmbench_results.places import Places
 from cmbench_results.store import Store
@@ -40,6 +43,9 @@ class Source:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looked: float = float("-inf")
     _version: str = ""
+    _columns: tuple[str, Columns | None] = ("", None)
+    _read_lock: threading.Lock = field(default_factory=threading.Lock)
+    _reading: str = ""
     _pages: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _making: dict[str, asyncio.Future[bytes]] = field(default_factory=dict)
@@ -55,6 +61,25 @@ class Source:
                 self._version = self._store.version()
                 self._looked = time.monotonic()
             return self._store
+
+    def columns(self) -> Columns | None:
+        """The columns in memory; ``None`` for the first page, which does not wait for them."""
+        with self._lock:
+            store, version = self._store, self._version
+            if self._columns[0] == version:
+                return self._columns[1]
+            if store is not None and self._reading != version:
+                self._reading = version
+                threading.Thread(target=self._read, args=(store, version), daemon=True).start()
+                return None
+        # Whoever comes now waits less than the database would take.
+        with self._read_lock:
+            return self._columns[1] if self._columns[0] == version else None
+
+    def _read(self, store: Store, version: str) -> None:
+        # Where the database fails, the page that asks it tells so.
+        with self._read_lock, contextlib.suppress(Error):
+            self._columns = (version, Columns(store))
 
     async def work(self, make: Callable[[], T]) -> T:
         """What ``make`` gives, in a thread; so many at once and no more."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.view import ROWS, View
 from cmbench_results import query
 from cmbench_results.cost import Costs
@@ -147,10 +148,16 @@ _HEADINGS = (
 )
 
 
-def table(store: Store, view: View) -> Table:
-    """The page that the view tells of; raises ``bad-value``."""
+def table(store: Store, view: View, known: Columns | None = None) -> Table:
+    """The page that the view tells of; ``known`` are the columns in memory, if they are.
+
+    Raises ``bad-value``.
+    """
     start = (view.page - 1) * ROWS
-    found = query.find(store, view.wanted, view.sort, ROWS, start)
+    if known is not None and known.knows(view.wanted):
+        found = known.find(view.wanted, view.sort, ROWS, start)
+    else:
+        found = query.find(store, view.wanted, view.sort, ROWS, start)
     costs = view.costs() if view.priced else None
     lines = tuple(_line(row, view, costs) for row in found.rows)
     last = start + len(lines)
@@ -220,9 +227,13 @@ def money(amount: float | None) -> str:
     return "" if amount is None else f"${amount:,.4g}"
 
 
-def facets(store: Store, view: View, names: Sequence[str] = tuple(FACETS)) -> tuple[Facet, ...]:
+def facets(store: Store, view: View, known: Columns | None = None) -> tuple[Facet, ...]:
     """The facets that have something to choose from, or of which something is chosen."""
-    counted = query.facets(store, view.wanted, names)
+    names = tuple(FACETS)
+    if known is not None and known.knows(view.wanted):
+        counted = known.facets(view.wanted, names)
+    else:
+        counted = query.facets(store, view.wanted, names)
     found = (_facet(view, name, counted[name]) for name in names)
     return tuple(
         each for each in found if len(each.values) > 1 or each.chosen or each.name == "tier"
