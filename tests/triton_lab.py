@@ -12,7 +12,12 @@ from support import ROOT, Home, run
 
 SOURCES = [
     ROOT / "script" / alias / "src"
-    for alias in ("run-triton-server", "gen-triton-model-repository", "get-triton-client")
+    for alias in (
+        "run-triton-server",
+        "gen-triton-model-repository",
+        "get-triton-client",
+        "compile-neuron-model",
+    )
 ]
 for folder in SOURCES:
     if str(folder) not in sys.path:

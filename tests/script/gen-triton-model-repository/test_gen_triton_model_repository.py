@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import neuron_artefact
 import numpy as np
 import pytest
 from kserve import KserveError, connect
@@ -184,18 +186,68 @@ def test_what_would_not_work_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def compiled(folder: Path, target: str = "inf2", content: bytes = b"x") -> Path:
+    """A compiled model with the file beside it; its tensor is that of ``ECHO``."""
+    path = folder / "resnet50_neuron_bs4_dynamic.pt"
+    path.write_bytes(content)
+    tensors = tuple(neuron_artefact.Tensor(t.name, t.dtype, t.shape) for t in INPUTS)
+    digest = neuron_artefact.sha256(path)
+    source = neuron_artefact.Source("resnet50_tiny", "m.pt", digest)
+    about = neuron_artefact.Artefact(
+        "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4, True,
+        "torch", {}, source,
+    )  # fmt: skip
+    neuron_artefact.write(path, about)
+    return path
+
+
 def test_the_json_beside_a_compiled_model_is_its_signature(tmp_path: Path) -> None:
-    artefact = tmp_path / "m.pt"
-    artefact.write_bytes(b"x")
+    artefact = compiled(tmp_path)
     plan = changed(
         ECHO, runtime="neuron", device="inf2", cores=Cores(0, 1), artefact=Artefact(str(artefact))
     )
     assert "not verified on hardware" in refusals.check(plan)[0]
-    tensor = {"name": "other", "dtype": "float32", "shape": [3]}
-    told = {"inputs": [tensor], "outputs": [tensor]}
-    artefact.with_name("m.pt.json").write_text(json.dumps(told))
-    with pytest.raises(RepositoryError, match="the model has no input input_tensor:0"):
-        refusals.check(plan)
+    with pytest.raises(RepositoryError, match="the model has no input other"):
+        refusals.check(changed(plan, inputs=(Tensor("other", "float32", (3,)),)))
+    neuron_artefact.sidecar_of(artefact).unlink()
+    assert "not verified on hardware" in refusals.check(plan)[0]
+
+
+@pytest.mark.parametrize("runtime", ["neuron", "pytorch"])
+def test_a_compiled_model_tells_its_tensors_and_its_device(runtime: str, tmp_path: Path) -> None:
+    """By the file beside it, whether that is the compiled model of a flag or of a step before."""
+    artefact = compiled(tmp_path, "trn1")
+    asks = {**FLAGS, "runtime": runtime, "target": "", "triton_input": "", "triton_output": ""}
+    asks |= {"neuron_core_range": "0:3"}
+    sidecar = str(neuron_artefact.sidecar_of(artefact))
+    for more in ({"compiled_model": str(artefact)}, {"compiled_model": "", "facts": sidecar}):
+        plan, _ = asked.plan({**asks, **more})
+        assert (plan.runtime, plan.device) == ("neuron", "trn1")
+        assert plan.inputs == plan.outputs == INPUTS
+        assert plan.artefact == Artefact(str(artefact), neuron_artefact.sha256(artefact))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"target": "inf1", "neuron_core_range": "0:3"}, "compiled for inf2, and inf1 is to run"),
+        ({"target": "", "runtime": "pytorch"}, "compiled for inf2, and cpu is to run it"),
+    ],
+)
+def test_an_artefact_for_another_device_is_refused(
+    change: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    artefact = compiled(tmp_path)
+    with pytest.raises(RepositoryError, match=says) as caught:
+        asked.plan({**FLAGS, "compiled_model": str(artefact), **change})
+    assert "compile,neuron-model" in caught.value.hint
+
+
+def test_an_artefact_that_was_changed_is_refused(tmp_path: Path) -> None:
+    artefact = compiled(tmp_path)
+    artefact.write_bytes(b"y")
+    with pytest.raises(RepositoryError, match="is not the file that was compiled"):
+        asked.plan({**FLAGS, "compiled_model": str(artefact), "target": ""})
 
 
 # ---------------------------------------------------------------- what is written
@@ -287,44 +339,57 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(tmp_path: Path) -> Non
 @pytest.mark.needs_index
 def test_instances_claim_their_cores_and_refuse_a_batch_below_them(tmp_path: Path) -> None:
     """The code that a device would run. ``CMBENCH_TORCH`` names a Triton whose Python has torch:
-    with it, on a TorchScript file."""
+    with it, on what compile-neuron-model makes for the processor."""
     triton_lab.describe_configurations()
     launcher = os.environ.get("CMBENCH_TORCH", "")
-    outputs, artefact = INPUTS, None
+    plan = changed(ECHO, name="n", device="cpu", instances=4, cores=Cores(0, 15))
     if launcher:
-        artefact = Artefact(str(torchscript(Path(launcher), tmp_path)))
-        outputs = (Tensor("OUTPUT__0", "float32", (1,)),)
-    plan = changed(
-        ECHO, name="n", runtime="neuron" if launcher else "echo", device="cpu", instances=4,
-        cores=Cores(0, 15), artefact=artefact, outputs=outputs,
-    )  # fmt: skip
+        artefact = for_the_processor(Path(launcher), tmp_path)
+        asks = {**FLAGS, "compiled_model": str(artefact), "neuron_core_range": "0:15", "target": ""}
+        asks |= {"triton_input": "", "triton_output": "", "triton_model_dir": "/m/n"}
+        plan, _ = asked.plan(asks)
+        assert (plan.runtime, plan.device, plan.instances) == ("neuron", "cpu", 4)
     writing.write(plan, tmp_path / "models")
-    launcher = launcher or str(triton_lab.installed().launcher)
-    wanted = Wanted(launcher, str(tmp_path / "models"))
+    given, wanted_output = plan.inputs[0].name, plan.outputs[0].name
+    wanted = Wanted(launcher or str(triton_lab.installed().launcher), str(tmp_path / "models"))
     with server.running(wanted, tmp_path / "f") as found, connect(found.url) as connection:
         claims = [line for line in found.log().splitlines() if "NEURON_RT_VISIBLE_CORES" in line]
         assert sorted(claims) == [
             f"n_0_{k}: NEURON_RT_VISIBLE_CORES={4 * k}-{4 * k + 3}, device cpu" for k in range(4)
         ]
         batch = images(4)
-        answer = connection.infer("n", {INPUTS[0].name: batch})
-        told = np.frombuffer(answer[outputs[0].name].data, "f4").reshape(4, -1)
-        expected = 2 * batch.reshape(4, -1).mean(1, keepdims=True) if artefact else batch
+        answer = connection.infer("n", {given: batch})
+        told = np.frombuffer(answer[wanted_output].data, "f4").reshape(4, -1)
+        expected = 2 * batch.reshape(4, -1).mean(1, keepdims=True) if launcher else batch
         assert np.allclose(told, expected.reshape(4, -1), atol=1e-6)
         with pytest.raises(KserveError, match="a batch of 3 cannot be shared out to the 4 cores"):
-            connection.infer("n", {INPUTS[0].name: images(3)})
+            connection.infer("n", {given: images(3)})
 
 
-def torchscript(launcher: Path, folder: Path) -> Path:
-    """A TorchScript file, as compile-neuron-model writes one for the processor."""
-    artefact, program = folder / "resnet50_neuron_bs1_dynamic.pt", folder / "make.py"
-    program.write_text(
-        "import sys, torch\n"
-        "class Net(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return 2 * x.flatten(1).mean(1, keepdim=True)\n"
-        "torch.jit.trace(Net(), torch.rand(2, 3, 28, 28)).save(sys.argv[1])\n"
-    )
+NET = """
+import sys, torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x.flatten(1).mean(1, keepdim=True)
+torch.jit.trace(Net(), torch.rand(2, 3, 28, 28)).save(sys.argv[1])
+"""
+
+
+def for_the_processor(launcher: Path, folder: Path) -> Path:
+    """A model of one layer, compiled by the real program with the Python of the server's models."""
     python = launcher.parents[1] / "environment/bin/python3"
-    run([str(python), str(program), str(artefact)]).ok()
-    return artefact
+    path, answer = folder / "m.pt", folder / "answer.json"
+    run([str(python), "-c", NET, str(path)]).ok()
+    tensors = {"inputs": [{"name": "x", "dtype": "float32", "shape": [3, 28, 28]}]}
+    tensors["outputs"] = [{"name": "y", "dtype": "float32", "shape": [1]}]
+    facts = {"name": "net", "file": path.name, "sha256": neuron_artefact.sha256(path)}
+    facts |= {"precision": "fp32", "accuracy": {}}
+    (folder / "model.json").write_text(json.dumps({**facts, **tensors}))
+    request = {"answer": str(answer), "batch_size": 4, "benchmark": "resnet50"}
+    request |= {"compiler_flags": [], "facts": str(folder / "model.json"), "target": "cpu"}
+    request |= {"models": str(folder / "compiled"), "python": str(python)}
+    (folder / "request.json").write_text(json.dumps(request))
+    sources = str(ROOT / "script" / "compile-neuron-model" / "src")
+    words = [sys.executable, "-m", "neuron_compile", str(folder / "request.json")]
+    run(words, env={**os.environ, "PYTHONPATH": sources}).ok()
+    return Path(json.loads(answer.read_text())["path"])

@@ -8,17 +8,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import neuron_artefact
+from neuron_artefact import ArtefactError
+
 from .errors import RepositoryError
 from .plan import TYPES, Artefact, Batching, Cores, Plan, Tensor
 
 T = TypeVar("T")
+MODEL_FACTS = "model.json"
+USUAL_TARGET = "inf1"
 # Its types of models, where they run on NeuronCores.
 ON_NEURON = {"pytorch": "neuron", "tensorflow": "tensorflow"}
 
 
 def plan(asked: Mapping[str, Any]) -> tuple[Plan, Path]:
     """The plan, and the repository that it belongs into; raises RepositoryError."""
-    facts = _facts(asked.get("facts") or "")
+    facts = _compiled(asked) or _facts(asked.get("facts") or "")
     place = Path(asked["triton_model_dir"])
     cores = _cores(asked)
     runtime = asked["runtime"]
@@ -27,11 +32,11 @@ def plan(asked: Mapping[str, Any]) -> tuple[Plan, Path]:
         runtime=ON_NEURON.get(runtime, runtime) if cores else runtime,
         inputs=_tensors(asked.get("triton_input"), facts.get("inputs")),
         outputs=_tensors(asked.get("triton_output"), facts.get("outputs")),
-        artefact=_artefact(asked.get("compiled_model"), facts),
+        artefact=_artefact("" if facts else asked.get("compiled_model"), facts),
         version=_number(asked, "model_version"),
         max_batch=_number(asked, "max_batch_size"),
         instances=_number(asked, "triton_model_instance_count"),
-        device=asked["device"] if not cores else asked["target"],
+        device=asked["device"] if not cores else _target(asked, facts),
         batching=_batching(asked),
         cores=cores,
         join_requests=not asked["disable_batch_requests_to_neuron"],
@@ -39,6 +44,32 @@ def plan(asked: Mapping[str, Any]) -> tuple[Plan, Path]:
         helpers=tuple(asked.get("helpers", ())),
     )
     return found, place.parent
+
+
+def _compiled(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What lies beside a model that was compiled for Neuron; empty where nothing does.
+
+    Raises RepositoryError for one that is damaged, or was made for another device than asked for.
+    """
+    path = Path(asked.get("compiled_model") or asked.get("facts") or "")
+    beside = path if path.suffix == ".json" else neuron_artefact.sidecar_of(path)
+    if not path.name or beside.name == MODEL_FACTS or not beside.is_file():
+        return {}
+    try:
+        found = neuron_artefact.read(beside)
+        found.require(asked["target"] or found.target)
+        if asked["runtime"] == "pytorch" and not asked.get("neuron_core_range"):
+            # Triton alone has no Neuron device: what runs without cores is TorchScript.
+            found.require("cpu")
+    except ArtefactError as error:
+        raise RepositoryError("bad-value", str(error), error.hint) from error
+    return {**found.facts(), "folder": str(beside.parent)}
+
+
+def _target(asked: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """What the model was compiled for: what its sidecar says, or somebody; inf1 without either."""
+    known = facts.get("neuron", {}).get("target", "")
+    return str(known or asked["target"] or USUAL_TARGET)
 
 
 def _facts(path: str) -> Mapping[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import neuron_artefact
+from neuron_artefact import ArtefactError
 
 from . import onnx_signature
 from .errors import RepositoryError
@@ -116,17 +118,16 @@ def _signature(plan: Plan) -> Iterator[str]:
 
 
 def _sidecar(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
-    """What the file beside an artefact says of its tensors; None where there is none."""
+    """What the file beside a compiled model says of its tensors; None where there is none."""
     try:
-        told = json.loads(path.with_name(f"{path.name}.json").read_text(encoding="utf-8"))
-        read = (
-            tuple(Tensor(t["name"], t["dtype"], tuple(t["shape"])) for t in told[kind])
-            for kind in ("inputs", "outputs")
-        )
-        inputs, outputs = read
-        return inputs, outputs
-    except (OSError, ValueError, KeyError, TypeError):
+        told = neuron_artefact.read(path, whole=False)
+    except ArtefactError:
         return None
+    inputs, outputs = (
+        tuple(Tensor(t.name, t.dtype, t.shape) for t in tensors)
+        for tensors in (told.inputs, told.outputs)
+    )
+    return inputs, outputs
 
 
 def _differences(

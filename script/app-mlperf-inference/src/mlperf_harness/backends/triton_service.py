@@ -16,7 +16,9 @@ from ..errors import HarnessError
 from ..settings import GraphSpec, ModelSpec, Setup, TensorSpec
 from . import beside
 
-beside.importable("run-triton-server", "gen-triton-model-repository", "get-triton-client")
+beside.importable(
+    "run-triton-server", "gen-triton-model-repository", "get-triton-client", "compile-neuron-model"
+)
 
 from triton_repository import writing  # noqa: E402
 from triton_repository.errors import RepositoryError  # noqa: E402
