@@ -6,7 +6,6 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import neuron
-from cmbench.lib.yes_no import is_yes
 
 LAST_FOR_INF1 = "inf1 is at its end of support: the last SDK for it is 2.26.1, the last driver 2.24"
 
@@ -15,18 +14,18 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Count devices and cores; raises Error where none can be used."""
     env = i["env"]
     machine = neuron.read()
-    if machine.problem and not is_yes(env.get("CM_NEURON_DEVICE_IS_OPTIONAL")):
+    if machine.problem:
         raise Error(
             "no-driver" if machine.devices or machine.says else "no-device",
             machine.problem,
             context=machine.says or [f"looked for: {', '.join(neuron.LOOKED_FOR)}"],
             hint=machine.remedy,
         )
-    devices = () if machine.problem else machine.devices
+    devices = machine.devices
     print("\n".join(lines(machine)))
     env["CM_NEURON_DEVICES"] = ",".join(f"/dev/neuron{device.number}" for device in devices)
     env["CM_NEURON_NUM_DEVICES"] = str(len(devices))
-    env["CM_NEURON_NUM_CORES"] = str(machine.cores if devices else 0)
+    env["CM_NEURON_NUM_CORES"] = str(machine.cores)
     env["CM_NEURON_TARGET"] = machine.target
     env["CM_NEURON_INSTANCE_TYPE"] = machine.instance_type
     return {"return": 0}
@@ -34,7 +33,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def lines(machine: neuron.Machine) -> list[str]:
     """What is told of the machine."""
-    found = [machine.problem or f"asked: {machine.asked}"]
+    found = [f"asked: {machine.asked}"]
     for device in machine.devices:
         about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
         found.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")

@@ -138,6 +138,7 @@ def missing(kind: str, sdk: Mapping[str, Any], looks: list[Look]) -> Error:
     return Error(
         "not-detected",
         f"no Python with the Neuron SDK ({kind}: {sdk['packages'][0]}) was found",
-        hint=f"{install}\n{needs}\none that is there already: --path=/folder/of/the/environment",
+        hint=f"{install}\n{needs}\none that is there already: --path=/its/folder, or "
+        "--adr.neuron-sdk.path=/its/folder where another step asks",
         context=[each.line for each in looks],
     )
