@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib.text_files import counted
+from cmbench_sweep.jobs import Jobs, Kept
 from cmbench_sweep.points import points_of
 from cmbench_sweep.preparing import Preparation, preparation, prepare
 from cmbench_sweep.store import PointStore, write
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep
 from cmbench_sweep.worker import Batch
+
+if TYPE_CHECKING:
+    from cmbench_sweep.slurm import SlurmExecutor, Wish
 
 Say = Callable[[str], None]
 
@@ -75,25 +80,128 @@ def foresee(opened: Opened) -> Foreseen:
     return Foreseen(opened, known, found, median(times) if times else None)
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Measures on this machine, which has ``labels``."""
+
+    labels: frozenset[str] = frozenset()
+
+    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+        """The points that this machine has all labels for."""
+        chosen = [point for point in points if self.labels.issuperset(point.labels)]
+        if len(chosen) < len(points):
+            lacking = sorted({n for point in points for n in point.labels} - self.labels)
+            left = counted(len(points) - len(chosen), "point")
+            say(f"left out: {left}, for machines with {', '.join(lacking)}; if this is one:")
+            say(f"  --labels={','.join(sorted(self.labels | set(lacking)))}")
+        return chosen
+
+    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+        """Measure ``points``; raises ``sweep-stopped`` and what a worker raises."""
+        folder = Jobs(opened.store).new_folder()
+        job = worker_job(batch_of(opened, points), folder)
+        state = api.run_job(api.LocalExecutor(), job, teller.line)
+        shutil.rmtree(folder, ignore_errors=True)
+        teller.check(state)
+
+
+@dataclass(frozen=True, slots=True)
+class OnSlurm:
+    """Measures on the nodes of a cluster; ``wish`` is what is asked of it besides labels."""
+
+    wish: Wish
+
+    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+        """All: the cluster looks for nodes with the labels."""
+        return list(points)
+
+    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+        """Submit the points that no job has yet, one array for those with the same labels; wait.
+
+        Ctrl-C takes what was submitted here out of the queue. Raises ``slurm-failed`` and others.
+        """
+        from cmbench_sweep.jobs import attend
+        from cmbench_sweep.slurm import SlurmExecutor
+
+        jobs = Jobs(opened.store)
+        with jobs.assigning():
+            known = self._running(jobs, say)
+            taken = {key for kept in known for key in kept.keys}
+            free = [point for point in points if point.key not in taken]
+            # Another one may have measured them while the list was made.
+            free = [point for point in free if not opened.store.outcome(point.key).done]
+            mine = self._submit(opened, jobs, free, say)
+        wanted = {point.key for point in points}
+        looker = SlurmExecutor()
+        others = {kept: looker for kept in known if kept.keys & wanted}
+        try:
+            ended = attend({**others, **mine}, teller.line, say)
+        except KeyboardInterrupt:
+            for kept, executor in mine.items():
+                executor.cancel(kept.handle)
+                jobs.forget(kept)
+            raise
+        for kept, state in ended.items():
+            jobs.forget(kept)
+            teller.note(state)
+
+    def _running(self, jobs: Jobs, say: Say) -> list[Kept]:
+        """The jobs of earlier calls that still run; the others are forgotten."""
+        from cmbench_sweep.slurm import SlurmExecutor
+
+        found = []
+        for kept in jobs.of(SlurmExecutor.name):
+            if SlurmExecutor().poll(kept.handle).status in ("ended", "lost"):
+                jobs.forget(kept)
+            else:
+                say(f"slurm {kept.handle.id.split()[0]} is found again")
+                found.append(kept)
+        return found
+
+    def _submit(
+        self, opened: Opened, jobs: Jobs, points: Sequence[Point], say: Say
+    ) -> dict[Kept, SlurmExecutor]:
+        from cmbench_sweep.slurm import PART, SlurmExecutor, check, largest_array
+
+        groups: dict[tuple[str, ...], list[Point]] = {}
+        for point in points:
+            groups.setdefault(tuple(point.labels), []).append(point)
+        for labels in groups:
+            check(self.wish, labels)
+        found = {}
+        most = largest_array() if groups else 1
+        for labels, group in groups.items():
+            parts = min(len(group), most)
+            executor = SlurmExecutor(self.wish, parts, labels)
+            folder = jobs.new_folder()
+            batch = replace(batch_of(opened, group, bound=False), parts=parts)
+            job = worker_job(batch, folder)
+            handle = executor.submit(replace(job, command=(*job.command, PART)))
+            found[jobs.keep(folder, handle, group)] = executor
+            told = f" with {', '.join(labels)}" if labels else ""
+            say(f"slurm {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
+        return found
+
+
 def run_sweep(
     opened: Opened,
-    executor: api.Executor | None = None,
+    place: Here | OnSlurm,
     say: Say = lambda text: None,
     on_event: api.OnEvent | None = None,
 ) -> dict[str, Outcome]:
     """Measure every point that is not done; what is known of each at the end.
 
-    Raises what preparing raises, and ``sweep-stopped`` where the worker has ended before its time.
+    Raises what preparing raises, and what ``place`` does.
     """
     keep_name(opened)
-    left = opened.left()
+    left = place.choose(opened.left(), say)
     if left:
         seen = foresee(opened)
         if seen.preparation.wanted_by:
             say(f"preparing {counted(len(seen.preparation.steps), 'entry', 'entries')} once")
             prepare(opened.workspace, seen.preparation.wanted_by, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
-        _measure(opened, left, executor, say)
+        place.measure(opened, left, Teller(opened, len(left), say), say)
     return opened.outcomes()
 
 
@@ -144,34 +252,8 @@ def worker_job(batch: Batch, folder: Path) -> api.Job:
     )
 
 
-def _measure(
-    opened: Opened, left: Sequence[Point], executor: api.Executor | None, say: Say
-) -> None:
-    folder = opened.store.root / "jobs" / f"{time.time_ns()}-{os.getpid()}"
-    teller = Teller(opened, len(left), say)
-    state = api.run_job(
-        executor or api.LocalExecutor(),
-        worker_job(batch_of(opened, left), folder),
-        teller.line,
-    )
-    _forget(folder)
-    if state.exit_code and teller.problem is not None:
-        raise teller.problem
-    if state.exit_code not in (0, _OUT_OF_BUDGET):
-        raise Error(
-            "sweep-stopped",
-            f"the worker ended with status {state.exit_code} {state.reason}".rstrip(),
-            context=teller.other[-8:],
-            hint="what was measured is kept: the same command goes on",
-        )
-
-
 _OUT_OF_BUDGET = 3
-
-
-def _forget(folder: Path) -> None:
-    (folder / "batch.json").unlink(missing_ok=True)
-    folder.rmdir()
+"""With this status a worker ends that stops before its points are done."""
 
 
 class Teller:
@@ -179,7 +261,7 @@ class Teller:
 
     def __init__(self, opened: Opened, total: int, say: Say) -> None:
         self._opened, self._total, self._say = opened, total, say
-        self._points = {point.number: point for point in opened.points}
+        self._points = {point.key: point for point in opened.points}
         self._ended = 0
         self.problem: Error | None = None
         self.other: list[str] = []
@@ -194,6 +276,26 @@ class Teller:
                 self._point(self._points[said["point"]])
         except (ValueError, KeyError, TypeError):
             self.other.append(text)
+
+    def note(self, state: api.JobState) -> None:
+        """Tell how a job has ended that may not have done all of its points; raises its error."""
+        if self.problem is not None:
+            raise self.problem
+        if state.reason or state.exit_code not in (0, _OUT_OF_BUDGET):
+            for text in self.other[-4:]:
+                self._say(f"  {text}")
+
+    def check(self, state: api.JobState) -> None:
+        """Raise what has ended a worker before its time."""
+        if state.exit_code and self.problem is not None:
+            raise self.problem
+        if state.exit_code not in (0, _OUT_OF_BUDGET):
+            raise Error(
+                "sweep-stopped",
+                f"the worker ended with status {state.exit_code} {state.reason}".rstrip(),
+                context=self.other[-8:],
+                hint="what was measured is kept: the same command goes on",
+            )
 
     def _point(self, point: Point) -> None:
         self._ended += 1

@@ -39,7 +39,8 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
         except Error as error:
             refused.setdefault(f"{error.message}; {error.hint}".rstrip("; "), "")
             continue
-        found.append(Point(number, _key(request, flags, sweep), values, flags))
+        labels = [name for name, when in sweep.labels.items() if not when or _holds(when, values)]
+        found.append(Point(number, _key(request, flags, labels), values, flags, labels))
     if refused:
         raise Error(
             "bad-sweep",
@@ -75,13 +76,13 @@ def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
     return flags
 
 
-def _key(request: api.RunRequest, flags: Mapping[str, Any], sweep: Sweep) -> str:
+def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str]) -> str:
     """The digest of all that a point is: script, its files, request and labels of the machine."""
     script = request.script
     content = request.workspace.index.content(script.path).digest
     told = {key: value for key, value in flags.items() if key != "script"}
     tags = sorted(set(str(told.pop("tags", "")).split(",")))
-    return digest([script.uid, content, tags, told, sorted(sweep.labels)])[:24]
+    return digest([script.uid, content, tags, told, sorted(labels)])[:24]
 
 
 def _distinct(points: Sequence[Point]) -> list[Point]:
@@ -126,7 +127,7 @@ def _holds(text: str, values: Mapping[str, Any]) -> bool:
         return bool(evaluate(text, values))
     except ExpressionError as problem:
         raise Error(
-            "bad-sweep", f"exclude: {problem}", hint="compare numbers with numbers"
+            "bad-sweep", f"a condition: {problem}", hint="compare numbers with numbers"
         ) from None
 
 

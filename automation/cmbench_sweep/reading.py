@@ -251,6 +251,13 @@ def _duration(place: str, value: Any, faults: Faults) -> float:
     return seconds
 
 
+def _labels(data: Any, faults: Faults) -> dict[str, str]:
+    """Labels for all points, or each with the condition of the points that need it."""
+    if isinstance(data, Mapping):
+        return {str(name): str(when) for name, when in data.items()}
+    return {str(each): "" for each in faults.items("labels", data)}
+
+
 def _record(data: Any, faults: Faults) -> dict[str, str]:
     """Names of figures, each with its place: ``env.KEY``, ``state.a.b``; itself for a list."""
     if isinstance(data, Mapping):
@@ -299,6 +306,9 @@ def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faul
         taken += group
     for text in parts["exclude"]:
         faults.known("exclude", sorted(_names("exclude", text, faults)), axes)
+    for label, text in parts["labels"].items():
+        place = f"labels.{label}"
+        faults.known(place, sorted(_names(place, text, faults)) if text else [], axes)
     for text in parts["constraints"]:
         _names("constraints", text, faults)
 
@@ -315,6 +325,7 @@ _READERS: Mapping[str, Callable[[Any, Faults], Any]] = {
     "zips": _zips,
     "exclude": _conditions("exclude"),
     "repeat": _repeat,
+    "labels": _labels,
     "budget": _budget,
     "record": _record,
     "objectives": _objectives,

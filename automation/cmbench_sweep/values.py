@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,11 @@ class Sweep:
 
     ``request`` are flags of ``cm run script``, nested as cmind nests them, with ``tags`` among
     them. ``axes`` are inputs (``env.KEY`` names one of a group) with their values; axes of one
-    tuple in ``zips`` go together. ``exclude`` are expressions that a point must not fulfil;
-    ``constraints`` are those that the figures of a good point do. ``record`` says where
-    figures come from, by their names; ``objectives`` which way they are better.
+    tuple in ``zips`` go together. ``labels`` are those that a machine must have, each with the
+    expression that says for which points, empty for all. ``exclude`` are expressions that a
+    point must not fulfil; ``constraints`` are those that the figures of a good point do.
+    ``record`` says where figures come from, by their names; ``objectives`` which way they are
+    better.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Sweep:
     zips: tuple[tuple[str, ...], ...] = ()
     exclude: tuple[str, ...] = ()
     repeat: Repeat = field(default_factory=Repeat)
-    labels: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     record: Mapping[str, str] = field(default_factory=dict)
     objectives: Mapping[str, str] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Sweep:
 class Point:
     """One place in the space: the values of the axes, and the whole request as flags.
 
+    ``labels`` are those that a machine must have.
     ``key`` names what is measured: the same request of the same script has the same one.
     """
 
@@ -81,6 +84,7 @@ class Point:
     key: str
     values: Mapping[str, Any]
     flags: Mapping[str, Any]
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
-from cmbench.errors import Error
+from cmbench.errors import Error, did_you_mean
 from cmbench_sweep import driver, render
 from cmbench_sweep.driver import Opened
 from cmbench_sweep.reading import read_sweep
@@ -17,7 +17,8 @@ from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import FAILED, MEASURED, OPEN, Budget, Point, Repeat, Search, Sweep
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
-_OF_RUNS = ("retry_failed", "new")
+_OF_RUNS = ("retry_failed", "new", "on", "labels")
+_OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "share_nodes")
 
 
 def run_experiment(command: Command) -> Reply:
@@ -29,7 +30,8 @@ def run_experiment(command: Command) -> Reply:
         from cmbench_sweep.explore import explore
 
         return explore(command)
-    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS))
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM))
+    place = _place(command.flags)
     opened = _opened(command)
     redone = [
         name
@@ -38,7 +40,7 @@ def run_experiment(command: Command) -> Reply:
     ]
     if redone:
         driver.again(opened, redone)
-    known = driver.run_sweep(opened, None, _sayer(command), _screen(command))
+    known = driver.run_sweep(opened, place, _sayer(command), _screen(command))
     failed = [point for point in opened.points if known[point.key].status == FAILED]
     left = [point for point in opened.points if known[point.key].status == OPEN]
     reply = _reply(opened.sweep, opened.points, known)
@@ -139,7 +141,7 @@ def sweep_from(told: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
             "search": Search(**data.pop("search")),
         }
         axes = {name: tuple(values) for name, values in data.pop("axes").items()}
-        for name in ("exclude", "labels", "constraints"):
+        for name in ("exclude", "constraints"):
             parts[name] = tuple(data.pop(name))
         zips = tuple(map(tuple, data.pop("zips")))
         points = tuple(Point(**each) for each in told["points"])
@@ -159,6 +161,27 @@ def _opened(command: Command) -> Opened:
     name = command.flags.get("name")
     sweep = read_sweep(str(path), str(name) if name and name is not True else "")
     return driver.open_sweep(command.workspace, sweep)
+
+
+def _place(flags: Mapping[str, Any]) -> driver.Here | driver.OnSlurm:
+    """Where points are measured: here, or on a cluster; raises ``bad-value``, ``unknown-flag``."""
+    on = str(flags.get("on") or "local")
+    given = [name for name in _OF_SLURM if name in flags]
+    if on not in ("local", "slurm"):
+        hint = did_you_mean(on, ("local", "slurm")) or "write --on=slurm, or leave it out"
+        raise Error("bad-value", f"--on={on} is not possible", hint=hint)
+    if on == "local":
+        if given:
+            raise Error("unknown-flag", f"--{given[0]} is of Slurm", hint="add --on=slurm")
+        labels = str(flags.get("labels") or "").split(",")
+        return driver.Here(frozenset(filter(None, labels)))
+    for name in given:
+        if flags[name] is True and name != "share_nodes":
+            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
+    texts = {name: str(flags[name]) for name in given if name != "share_nodes"}
+    from cmbench_sweep.slurm import Wish
+
+    return driver.OnSlurm(Wish(**texts, exclusive=not flags.get("share_nodes")))
 
 
 def _sayer(command: Command) -> driver.Say:
@@ -195,7 +218,7 @@ def _failure(opened: Opened, failed: int, left: int) -> Error | None:
     if left:
         return Error(
             "sweep-unfinished",
-            f"{left} of {len(opened.points)} points are still to do: the time is used up",
+            f"{left} of {len(opened.points)} points are still to do",
             hint="the same command goes on",
         )
     return None

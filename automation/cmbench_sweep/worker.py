@@ -41,7 +41,7 @@ class Batch:
 
     ``home`` is the CM home and ``root`` the folder of cmbench in it; ``judged`` is the figure
     whose spread ends the repeats. ``bound``: it ends with the process that has started it.
-    ``until`` is the time at which no further run starts, 0 for never.
+    ``until`` is the time at which no further run starts, 0 for never; ``parts`` workers divide it.
     """
 
     home: str
@@ -53,6 +53,7 @@ class Batch:
     point_seconds: float = 0.0
     until: float = 0.0
     bound: bool = True
+    parts: int = 1
 
 
 class StopError(Exception):
@@ -171,7 +172,7 @@ class Worker:
 
     def _tell(self, point: Point, outcome: Outcome) -> None:
         """Say how a point has ended; nobody need listen."""
-        said = {"point": point.number, "status": outcome.status}
+        said = {"point": point.key, "status": outcome.status}
         with suppress(OSError):
             print(json.dumps(said), file=self._out, flush=True)
 
@@ -285,20 +286,20 @@ def _reason(error: Error) -> str:
     return f"{step}{error.message}{last}"[:1000]
 
 
-def read_batch(path: str) -> Batch:
-    """The batch of a file that ``cmbench_sweep.driver`` has written."""
+def read_batch(path: str, part: int = 0) -> Batch:
+    """The batch that the driver has put into a file; of several parts, this one."""
     told = json.loads(Path(path).read_text(encoding="utf-8"))
-    told["points"] = tuple(Point(**each) for each in told["points"])
+    told["points"] = tuple(Point(**each) for each in told["points"][part :: told["parts"]])
     told["repositories"] = tuple(told["repositories"])
     return Batch(**{**told, "repeat": Repeat(**told["repeat"])})
 
 
-def main(path: str) -> int:
-    """Work through the batch at ``path``; the exit status of the process."""
+def main(path: str, part: str = "0") -> int:
+    """Work through the batch at ``path``, or a part of it; the exit status of the process."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        Worker(read_batch(path)).work()
+        Worker(read_batch(path, int(part))).work()
     except (StopError, KeyboardInterrupt):
         return 3
     except Error as error:
@@ -308,4 +309,4 @@ def main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -516,6 +516,9 @@ VERBS: tuple[Verb, ...] = (
             **_SWEEP,
             "retry-failed": "measure the points again that have failed",
             "new": "measure all points again",
+            "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres and"
+            " --time go to sbatch; --share-nodes leaves room for others beside a point",
+            "labels=NAMES": "labels that this machine has, for points that need them",
             "explore.VAR=LIST": "the values of {{VAR}} in LINE; --env.KEY=value is for all runs",
             "tags=TAGS": "of LINE: the experiment with these tags; its name does as well",
             "dir=NAME": "of LINE: the folder in the experiment; --rerun is the last one",

@@ -1,0 +1,111 @@
+"""Jobs that outlive who has submitted them: kept on the disk, found again, attended to their end.
+
+``sweeps/jobs/ID/job.json`` says which points a job has. A point that is in the hands of a job is
+given to no other one; should it be all the same, the lock of the point divides them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cmbench import api
+from cmbench.lib import locks
+from cmbench_sweep.store import PointStore, lock_error, write
+from cmbench_sweep.values import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A submitted job: where its files are, its handle, the keys of its points."""
+
+    folder: Path
+    handle: api.JobHandle
+    keys: frozenset[str]
+
+
+class Jobs:
+    """The submitted jobs of one CM home."""
+
+    def __init__(self, store: PointStore) -> None:
+        self._folder = store.root / "jobs"
+
+    @contextmanager
+    def assigning(self) -> Iterator[None]:
+        """Hold the right to give points to jobs."""
+        path = self._folder / "lock"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle = locks.acquire(path)
+        except OSError as problem:
+            raise lock_error(problem, path) from None
+        try:
+            yield
+        finally:
+            locks.release(path, handle)
+
+    def new_folder(self) -> Path:
+        """A folder for a job; its name sorts by time and is like no other."""
+        return self._folder / f"{time.time_ns()}-{os.getpid()}"
+
+    def keep(self, folder: Path, handle: api.JobHandle, points: Sequence[Point]) -> Kept:
+        """Keep a job that was just submitted."""
+        keys = [point.key for point in points]
+        told = {"executor": handle.executor, "id": handle.id, "points": keys}
+        write(folder / "job.json", told)
+        return Kept(folder, handle, frozenset(keys))
+
+    def of(self, executor: str) -> list[Kept]:
+        """The jobs that an executor has and that were not seen to end, the oldest first."""
+        found = []
+        for path in sorted(self._folder.glob("*/job.json")):
+            told = _read(path)
+            if told.get("executor") == executor:
+                handle = api.JobHandle(executor, str(told["id"]))
+                found.append(Kept(path.parent, handle, frozenset(told["points"])))
+        return found
+
+    def forget(self, kept: Kept) -> None:
+        """Remove what was kept of a job that has ended."""
+        shutil.rmtree(kept.folder, ignore_errors=True)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found if {"executor", "id", "points"} <= found.keys() else {}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def attend(
+    executors: Mapping[Kept, api.Executor],
+    line: Callable[[str], None],
+    say: Callable[[str], None],
+) -> dict[Kept, api.JobState]:
+    """Wait until all jobs have ended; their output goes to ``line``, news to ``say``.
+
+    Raises what an executor raises.
+    """
+    ended: dict[Kept, api.JobState] = {}
+    told: dict[Kept, str] = {}
+    while len(ended) < len(executors):
+        for kept, executor in executors.items():
+            if kept not in ended:
+                state = executor.poll(kept.handle)
+                for text in executor.logs(kept.handle):
+                    line(text)
+                if state.reason and told.get(kept) != state.reason:
+                    say(f"{kept.handle.executor} {kept.handle.id.split()[0]}: {state.reason}")
+                told[kept] = state.reason
+                if state.status in ("ended", "lost"):
+                    executor.fetch(kept.handle)
+                    ended[kept] = state
+    return ended

@@ -1,0 +1,329 @@
+"""The executor of clusters under Slurm: one array for any number of points.
+
+A job is in the queue of Slurm and needs nobody who waits for it: who submits may die, and another
+process finds the job again by its handle. The folder of a job, its points and the cache lie on a
+file system that the nodes share. ``docs/decisions/052`` tells how states are found.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cmbench import api
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib.text_files import listed, read_or_empty
+
+ACTIVE = (
+    *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
+    *("REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT"),
+)
+"""States of a task that will still do something (the manual of squeue)."""
+PART = "{part}"
+"""The word of a job's command that becomes the number of the task in its array."""
+SILENT_S = 900.0
+"""So long a cluster may answer nothing before waiting for it ends."""
+_SUBMIT_S = 120.0
+_LOOK_S = 0.2
+_PAUSE_S = 2.0
+_LARGEST = 1000
+_HELD, _RELEASES = "launch_failed_requeued_held", 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked of Slurm besides the points: texts as ``sbatch`` takes them."""
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    gres: str = ""
+    time: str = ""
+    exclusive: bool = True
+
+    def words(self, labels: Sequence[str]) -> Iterator[str]:
+        """The options of ``sbatch``; ``labels`` are features that a node must have."""
+        for name in ("partition", "account", "qos", "gres", "time"):
+            if getattr(self, name):
+                yield f"--{name}={getattr(self, name)}"
+        wanted = "&".join(filter(None, (self.constraint, *labels)))
+        if wanted:
+            yield f"--constraint={wanted}"
+        if self.exclusive:
+            yield "--exclusive"
+
+
+class SlurmExecutor:
+    """Runs jobs as arrays of ``parts`` tasks on nodes that have all of ``labels``.
+
+    The word ``{part}`` of a command becomes the number of the task. Raises ``slurm-failed`` where
+    Slurm refuses, or answers nothing for ``SILENT_S`` seconds.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self, wish: Wish | None = None, parts: int = 1, labels: Sequence[str] = ()
+    ) -> None:
+        self._wish = wish or Wish()
+        self._parts = parts
+        self._labels = tuple(labels)
+        self._read: dict[str, dict[str, int]] = {}
+        self._states: dict[str, tuple[float, api.JobState]] = {}
+        self._heard: dict[str, float] = {}
+        self._released: Counter[str] = Counter()
+
+    def submit(self, job: api.Job) -> api.JobHandle:
+        """Put ``job`` into the queue; raises ``bad-value``, ``slurm-failed``, ``slurm-missing``."""
+        check(self._wish, self._labels)
+        folder = Path(job.scratch)
+        script = folder / "job.sh"
+        script.write_text(_script(job), encoding="utf-8")
+        name = f"cmbench-{folder.name}"
+        words = [
+            *("sbatch", "--parsable", f"--job-name={name}", f"--array=0-{self._parts - 1}"),
+            *(f"--output={folder}/output-%a.txt", "--open-mode=append", "--requeue"),
+            *(f"--chdir={job.cwd}", *self._wish.words(self._labels), str(script)),
+        ]
+        number = _submitted(words, name, job.environment)
+        return api.JobHandle(self.name, f"{number} {folder}")
+
+    def logs(self, handle: api.JobHandle) -> list[str]:
+        """New lines of all tasks."""
+        folder = _parts_of(handle)[1]
+        seen = self._read.setdefault(handle.id, {})
+        found: list[str] = []
+        for path in sorted(folder.glob("output-*.txt")):
+            with suppress(OSError), open(path, "rb") as stream:
+                stream.seek(seen.get(path.name, 0))
+                whole = stream.read().rpartition(b"\n")
+                seen[path.name] = seen.get(path.name, 0) + len(whole[0]) + len(whole[1])
+                found += whole[0].decode("utf-8", "replace").splitlines() if whole[1] else []
+        if not found:
+            time.sleep(_LOOK_S)
+        return found
+
+    def poll(self, handle: api.JobHandle) -> api.JobState:
+        """How the whole array goes; asks Slurm every two seconds at most.
+
+        Raises ``slurm-failed`` where it has answered nothing for too long.
+        """
+        asked, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
+        if time.monotonic() - asked >= _PAUSE_S:
+            state = self._asked(handle)
+            self._states[handle.id] = (time.monotonic(), state)
+        return state
+
+    def _asked(self, handle: api.JobHandle) -> api.JobState:
+        number, folder = _parts_of(handle)
+        now = time.monotonic()
+        first = self._heard.setdefault(handle.id, now)
+        try:
+            tasks = tasks_of(number)
+        except SilentError as problem:
+            if now - first > SILENT_S:
+                raise Error(
+                    "slurm-failed",
+                    f"Slurm has answered nothing for {now - first:.0f} s: {problem}",
+                    hint="the job stays in its queue: the same command finds it again",
+                ) from None
+            return api.JobState("running", reason=f"Slurm does not answer: {problem}")
+        self._heard[handle.id] = now
+        self._release(number, tasks or {})
+        return _state(tasks, folder)
+
+    def _release(self, number: str, tasks: Mapping[str, tuple[str, str]]) -> None:
+        """Let tasks go on that Slurm holds because it could not start them; a few times each.
+
+        It does so where a node, or Slurm itself, has died at the moment of the start.
+        """
+        for part, (_, reason) in tasks.items():
+            task = f"{number}_{part}"
+            if _HELD in reason.replace(" ", "_") and self._released[task] < _RELEASES:
+                self._released[task] += 1
+                with suppress(SilentError):
+                    _ask(["scontrol", "release", task])
+
+    def cancel(self, handle: api.JobHandle) -> None:
+        """End all tasks, those that wait and those that run."""
+        with suppress(SilentError):
+            _ask(["scancel", _parts_of(handle)[0]])
+
+    def fetch(self, handle: api.JobHandle) -> None:
+        """All is here already: the file system is shared."""
+
+
+class SilentError(Exception):
+    """Slurm did not answer, or refused; the text is its own."""
+
+
+def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
+    number, _, folder = handle.id.partition(" ")
+    return number, Path(folder)
+
+
+def _script(job: api.Job) -> str:
+    """The program of a task: what it ends with is in a file, where nobody keeps accounts."""
+    words = ['"$SLURM_ARRAY_TASK_ID"' if w == PART else shlex.quote(w) for w in job.command]
+    end = shlex.quote(job.scratch) + '/end-"$SLURM_ARRAY_TASK_ID"'
+    return (
+        "#!/bin/sh\n"
+        f"{' '.join(words)}\n"
+        "status=$?\n"
+        f"echo $status > {end}.new && mv {end}.new {end}\n"
+        "exit $status\n"
+    )
+
+
+def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """The output of a command of Slurm; raises ``SilentError``, ``slurm-missing``."""
+    try:
+        done = subprocess.run(
+            words,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise Error(
+            "slurm-missing",
+            f"there is no {words[0]} here",
+            hint="run it where Slurm's commands are: on the login node of the cluster",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise SilentError(f"{words[0]} took longer than a minute") from None
+    if done.returncode:
+        told = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise SilentError(told[-1].removeprefix(f"{words[0]}: error: "))
+    return done.stdout
+
+
+_UNREACHED = re.compile(r"unable to contact|connect|timed out|longer than|socket", re.IGNORECASE)
+
+
+def _submitted(words: Sequence[str], name: str, env: Mapping[str, str]) -> str:
+    """The number of a new job. An answer that was lost does not submit it twice."""
+    end = time.monotonic() + _SUBMIT_S
+    while True:
+        try:
+            return _ask(words, env).strip().partition(";")[0]
+        except SilentError as problem:
+            if not _UNREACHED.search(str(problem)) or time.monotonic() > end:
+                raise Error(
+                    "slurm-failed",
+                    f"sbatch: {problem}",
+                    hint="try it by hand: sbatch --wrap=hostname; sinfo shows the nodes",
+                ) from None
+        time.sleep(_PAUSE_S)
+        with suppress(SilentError):
+            known = _ask(["squeue", "-h", f"--name={name}", "-o", "%F"]).split()
+            if known:
+                return known[0]
+
+
+def tasks_of(number: str) -> dict[str, tuple[str, str]] | None:
+    """State and reason of each task of a job by its number; ``None`` where Slurm has forgotten it.
+
+    Raises ``SilentError`` where nobody answers.
+    """
+    try:
+        told = _ask(["squeue", "-h", "-r", "-t", "all", "-j", number, "-o", "%K|%T|%r"])
+    except SilentError as problem:
+        if "Invalid job id" not in str(problem):
+            raise
+        told = ""
+    rows = [line.split("|", 2) for line in told.splitlines() if line.count("|") >= 2]
+    return {part: (state, reason) for part, state, reason in rows} or _accounted(number)
+
+
+def _accounted(number: str) -> dict[str, tuple[str, str]] | None:
+    """The same from the accounts of a job that has left the queue, where there are accounts."""
+    try:
+        told = _ask(["sacct", "-n", "-X", "-P", "-j", number, "-o", "JobID,State"])
+    except (SilentError, Error):
+        return None
+    rows = [line.partition("|") for line in told.splitlines()]
+    return {row[0].partition("_")[2]: (row[2].partition(" ")[0], "") for row in rows} or None
+
+
+def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.JobState:
+    """The state of an array from those of its tasks and what they have left."""
+    known = tasks or {}
+    states = Counter(state for state, _ in known.values())
+    active = sum(states[name] for name in ACTIVE)
+    if active:
+        return api.JobState(
+            "waiting" if states["PENDING"] == active else "running", reason=_waits_for(known)
+        )
+    codes = _codes(folder)
+    if tasks is None and not codes:
+        return api.JobState("lost", reason="Slurm knows nothing of it any more")
+    bad = [name for name in states if name not in ("COMPLETED", "FAILED")]
+    told = ", ".join(f"{states[name]} {name}" for name in bad)
+    return api.JobState("ended", max(codes, default=1), told)
+
+
+def _waits_for(tasks: Mapping[str, tuple[str, str]]) -> str:
+    """Why tasks wait, where it is not for their turn."""
+    waits = {reason for state, reason in tasks.values() if state == "PENDING"}
+    return listed(sorted(waits - {"None", "Resources", "Priority", "BeginTime"}))
+
+
+def _codes(folder: Path) -> list[int]:
+    """The exit status of each task that has left one."""
+    ends = [read_or_empty(path).strip() for path in folder.glob("end-*[0-9]")]
+    return [int(end) for end in ends if end.isdigit()]
+
+
+def check(wish: Wish, labels: Iterable[str]) -> None:
+    """Refuse a partition or labels that no node has, with the nearest names; raises ``bad-value``.
+
+    Where Slurm does not answer, nothing is refused.
+    """
+    try:
+        told = _ask(["sinfo", "-h", "-o", "%R|%f"])
+    except SilentError:
+        return
+    rows = [line.partition("|")[::2] for line in told.splitlines()]
+    partitions = {partition for partition, _ in rows}
+    features = [
+        {*text.split(",")} - {"(null)"}
+        for partition, text in rows
+        if not wish.partition or partition in wish.partition.split(",")
+    ]
+    for name in filter(None, wish.partition.split(",")):
+        if name not in partitions:
+            _refuse("partition", name, partitions)
+    wanted = set(labels)
+    known = set().union(*features) if features else set()
+    for name in sorted(wanted - known):
+        _refuse("node with the label", name, known)
+    if wanted and not any(wanted <= each for each in features):
+        _refuse("node with all of", ", ".join(sorted(wanted)), known)
+
+
+def _refuse(what: str, name: str, known: Iterable[str]) -> None:
+    names = sorted(known)
+    hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
+    raise Error("bad-value", f"Slurm has no {what} {name}", hint=hint)
+
+
+def largest_array() -> int:
+    """How many tasks one array may have; what most clusters allow where Slurm does not say."""
+    try:
+        told = _ask(["scontrol", "show", "config"])
+    except SilentError:
+        return _LARGEST
+    found = re.search(r"MaxArraySize\s*=\s*(\d+)", told)
+    return max(1, int(found[1]) - 1) if found else _LARGEST

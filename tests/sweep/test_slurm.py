@@ -1,0 +1,131 @@
+"""``cm run experiment --on=slurm`` on a real Slurm of three nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_lab import Slurm, missing
+
+from support import Finished, Home, wait_for
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+SWEEP = """\
+request: {tags: "measure,nothing", sleep: 0.2}
+axes:
+  size: {from: 1, to: 12, step: 1}
+  threads: [1, 2]
+labels: {big: size > 8, fast: size > 10}
+record: {rate: env.CM_RATE}
+"""
+RUN = ("run", "experiment", "--sweep=sweep.yaml", "--on=slurm")
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    # The names of sockets must be short, and every user of the cluster goes through the folder.
+    with (
+        tempfile.TemporaryDirectory(prefix="sl", ignore_cleanup_errors=True) as folder,
+        Slurm(Path(folder) / "s") as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def cluster_home(home: Home, slurm: Slurm, world: Path) -> Home:
+    (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    return replace(home, extra_env=slurm.environment())
+
+
+def points(done: Finished) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
+    return found
+
+
+def figures(found: list[dict[str, Any]]) -> dict[str, Any]:
+    return {json.dumps(point["values"]): point["figures"] for point in found}
+
+
+def start(home: Home) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(home.bin / "cm"), *RUN],
+        cwd=home.path,
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_sweep_outlives_who_submitted_it_and_the_controller(
+    cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
+) -> None:
+    running = start(cluster_home)
+    wait_for(lambda: len(counted()) >= 4)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    slurm.stop("controller", signal.SIGTERM)
+    again = start(cluster_home)
+    # A cluster that does not answer is waited for.
+    time.sleep(5)
+    slurm.start_controller()
+    said = again.communicate()[0]
+    assert again.returncode == 0, said
+    assert "is found again" in said
+    found = points(cluster_home.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
+    assert [point["status"] for point in found] == ["measured"] * 24
+    runs = [line for line in counted() if line != "prepared"]
+    assert sorted(runs) == sorted(f"{s},{t}" for s in range(1, 13) for t in (1, 2))
+    assert counted().count("prepared") == 1
+    told = slurm.asked("squeue", "-h", "-r", "-t", "all", "-o", "%f|%N").split()
+    where = {line for line in told if line.startswith("big")}
+    assert where <= {"big|one", "big|two", "big&fast|one"}
+    assert "big&fast|one" in where
+    jobs = cluster_home.cm_repos / "cmbench" / "sweeps" / "jobs"
+    assert list(jobs.glob("*/job.json")) == []
+    # The same here: what each point gives is the same, and nothing of it is measured twice.
+    assert cluster_home.cm(*RUN[:3], cwd=world).ok()
+    assert len(counted()) == 25
+    local = cluster_home.cm(*RUN[:3], "--new", "--labels=big,fast", "--json", cwd=world).ok()
+    assert figures(points(local)) == figures(found)
+
+
+def test_two_people_and_labels_that_nobody_has(
+    cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
+) -> None:
+    told = cluster_home.cm(*RUN, "--partition=mian", cwd=world)
+    assert 'did you mean "main"' in told.stderr
+    (world / "sweep.yaml").write_text(SWEEP.replace("fast:", "fats:"), encoding="utf-8")
+    told = cluster_home.cm(*RUN, cwd=world)
+    assert 'did you mean "fast"' in told.stderr
+    assert told.status == 4
+    small = SWEEP.replace("to: 12", "to: 3").replace("0.2", "0")
+    (world / "sweep.yaml").write_text(small, encoding="utf-8")
+    both = [start(cluster_home) for _ in range(2)]
+    said = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    runs = [line for line in counted() if line != "prepared"]
+    assert sorted(runs) == sorted(f"{s},{t}" for s in (1, 2, 3) for t in (1, 2))
+
+
+def test_without_slurm_one_sentence_says_where_to_run(home: Home, world: Path) -> None:
+    tools = world / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "env"):
+        (tools / name).symlink_to(f"/bin/{name}" if name != "env" else "/usr/bin/env")
+    (tools / "cm").symlink_to(home.bin / "cm")
+    env = home.environment() | {"PATH": os.fspath(tools)}
+    done = subprocess.run(
+        [str(home.bin / "cm"), *RUN], cwd=world, env=env, capture_output=True, text=True
+    )
+    assert "[slurm-missing]" in done.stderr
