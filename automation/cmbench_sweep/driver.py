@@ -188,21 +188,47 @@ def run_sweep(
     place: Here | OnSlurm,
     say: Say = lambda text: None,
     on_event: api.OnEvent | None = None,
-) -> dict[str, Outcome]:
-    """Measure every point that is not done; what is known of each at the end.
+) -> Opened:
+    """Measure every point that is not done, or as many as a search may try; the sweep of those.
 
     Raises what preparing raises, and what ``place`` does.
     """
+    if opened.sweep.search.method == "optuna":
+        return _searched(opened, place, say, on_event)
     keep_name(opened)
     left = place.choose(opened.left(), say)
     if left:
-        seen = foresee(opened)
-        if seen.preparation.wanted_by:
-            say(f"preparing {counted(len(seen.preparation.steps), 'entry', 'entries')} once")
-            prepare(opened.workspace, seen.preparation.wanted_by, on_event)
+        _prepare(opened, say, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
         place.measure(opened, left, Teller(opened, len(left), say), say)
-    return opened.outcomes()
+    return opened
+
+
+def _prepare(opened: Opened, say: Say, on_event: api.OnEvent | None) -> None:
+    seen = foresee(opened)
+    if seen.preparation.wanted_by:
+        say(f"preparing {counted(len(seen.preparation.steps), 'entry', 'entries')} once")
+        prepare(opened.workspace, seen.preparation.wanted_by, on_event)
+
+
+def _searched(
+    opened: Opened, place: Here | OnSlurm, say: Say, on_event: api.OnEvent | None
+) -> Opened:
+    """Measure the points that a search asks for, one after the other."""
+    from cmbench_sweep.searching import search
+
+    points = place.choose(opened.points, say)
+    _prepare(opened, say, on_event)
+    teller = Teller(opened, min(len(points), opened.sweep.search.points), say)
+
+    def measure(point: Point) -> Outcome:
+        place.measure(opened, [point], teller, say)
+        return opened.store.outcome(point.key)
+
+    tried = search(opened.sweep, points, opened.outcomes(), measure)
+    found = replace(opened, points=tuple(tried))
+    keep_name(found)
+    return found
 
 
 def keep_name(opened: Opened) -> None:

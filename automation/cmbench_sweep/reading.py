@@ -17,7 +17,7 @@ MOST_POINTS = 100_000
 _NAME = re.compile(r"[\w][\w.+-]{0,99}")
 _SIZES = re.compile(r"([\d.]+)\s*([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-METHODS = ("grid", "random")
+METHODS = ("grid", "random", "optuna")
 
 
 def read_sweep(path: str, name: str = "") -> Sweep:

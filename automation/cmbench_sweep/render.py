@@ -23,6 +23,8 @@ def foreseen(seen: Foreseen) -> str:
     lines += [f"  {name:<24}{_values(values)}" for name, values in sweep.axes.items()]
     lines += ["", f"  measured already{done:>10,}", f"  failed before{failed:>13,}"]
     lines += [f"  still to do{left:>15,}"]
+    if sweep.search.method == "optuna":
+        lines += [f"  tried at most{sweep.search.points:>13,}"]
     lines += ["", *_prepared(seen), *_time(seen, left), "", *_points(points, seen.known)]
     return "\n".join(lines)
 

@@ -40,7 +40,8 @@ def run_experiment(command: Command) -> Reply:
     ]
     if redone:
         driver.again(opened, redone)
-    known = driver.run_sweep(opened, place, _sayer(command), _screen(command))
+    opened = driver.run_sweep(opened, place, _sayer(command), _screen(command))
+    known = opened.outcomes()
     failed = [point for point in opened.points if known[point.key].status == FAILED]
     left = [point for point in opened.points if known[point.key].status == OPEN]
     reply = _reply(opened.sweep, opened.points, known)

@@ -1,0 +1,155 @@
+"""Points chosen one after the other, by what those before have given: Optuna, ask and tell.
+
+The space is that of the grid. What is measured already is told first and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench_sweep.points import groups
+from cmbench_sweep.report import Measured, good, report
+from cmbench_sweep.values import HIGHER, MEASURED, Outcome, Point, Sweep
+
+Measure = Callable[[Point], Outcome]
+_ASKS = 20
+"""For each point that may be tried, Optuna is asked so often at most: it repeats itself."""
+
+
+def search(
+    sweep: Sweep, points: Sequence[Point], known: Mapping[str, Outcome], measure: Measure
+) -> list[Point]:
+    """The points that were tried, the known ones among them, in the order of the grid.
+
+    ``measure`` measures a point and says what came out. Raises ``extra-missing``, ``needs-input``
+    where the sweep has no objective.
+    """
+    found = _Search(sweep, points, known)
+    while found.wanted():
+        point = found.ask()
+        if point is not None:
+            outcome = measure(point)
+            if not outcome.done:
+                # The time is used up.
+                break
+            found.tell(point, outcome)
+    return found.tried
+
+
+class _Search:
+    """One study of Optuna over the places of a grid."""
+
+    def __init__(self, sweep: Sweep, points: Sequence[Point], known: Mapping[str, Outcome]) -> None:
+        optuna = _optuna()
+        if not sweep.objectives:
+            raise Error(
+                "needs-input",
+                "a search needs an objective",
+                hint="add to the sweep: objectives: {throughput: max}",
+            )
+        self._sweep, self._points, self._optuna = sweep, points, optuna
+        self._outcomes = {key: each for key, each in known.items() if each.done}
+        self._by_place = {self._place(point.values): point for point in points}
+        names = [",".join(group) for group in groups(sweep)]
+        values = [sorted({place[at] for place in self._by_place}) for at in range(len(names))]
+        self._axes = {
+            name: optuna.distributions.CategoricalDistribution(each)
+            for name, each in zip(names, values, strict=True)
+        }
+        ways = ["maximize" if way == HIGHER else "minimize" for way in sweep.objectives.values()]
+        sampler = optuna.samplers.TPESampler(seed=sweep.search.seed, multivariate=True)
+        self._study = optuna.create_study(directions=ways, sampler=sampler)
+        self._trial: Any = None
+        self._asked = 0
+        for point in points:
+            if point.key in self._outcomes:
+                self._add(point, self._outcomes[point.key])
+
+    def _place(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        """Where a point is in the grid: the number of its value, for each independent axis."""
+        return tuple(
+            next(
+                number
+                for number, row in enumerate(
+                    zip(*(self._sweep.axes[n] for n in group), strict=True)
+                )
+                if row == tuple(values[n] for n in group)
+            )
+            for group in groups(self._sweep)
+        )
+
+    def wanted(self) -> bool:
+        """Whether a further point may be tried."""
+        left = len(self._points) - len(self._outcomes)
+        tries = self._sweep.search.points
+        return left > 0 and len(self._outcomes) < tries and self._asked < _ASKS * tries
+
+    def ask(self) -> Point | None:
+        """A point that was not tried; ``None`` where Optuna names one that was, or is left out."""
+        self._asked += 1
+        self._trial = self._study.ask(self._axes)
+        point = self._by_place.get(tuple(self._trial.params[name] for name in self._axes))
+        if point is not None and point.key not in self._outcomes:
+            return point
+        if point is None:
+            self._fail()
+        else:
+            self.tell(point, self._outcomes[point.key])
+        return None
+
+    def tell(self, point: Point, outcome: Outcome) -> None:
+        """Let Optuna know what a point has given."""
+        self._outcomes[point.key] = outcome
+        values = _values(self._sweep, outcome)
+        if values is None:
+            self._fail()
+            return
+        for name, value in self._broken(point).items():
+            self._trial.set_constraint(name, value)
+        self._study.tell(self._trial, values)
+
+    def _fail(self) -> None:
+        self._study.tell(self._trial, state=self._optuna.trial.TrialState.FAIL)
+
+    def _add(self, point: Point, outcome: Outcome) -> None:
+        values = _values(self._sweep, outcome)
+        if values is not None:
+            place = dict(zip(self._axes, self._place(point.values), strict=True))
+            broken = self._broken(point)
+            made = self._optuna.trial.create_trial(
+                params=place, distributions=self._axes, values=values, constraints=broken
+            )
+            self._study.add_trial(made)
+
+    def _broken(self, point: Point) -> dict[str, float]:
+        """For Optuna: above zero where a point does not fulfil the constraints."""
+        if not self._sweep.constraints:
+            return {}
+        fulfils: list[Measured] = good(report(self._sweep, [point], self._outcomes))
+        return {"constraints": 0.0 if fulfils else 1.0}
+
+    @property
+    def tried(self) -> list[Point]:
+        """The points of which something is known."""
+        return [point for point in self._points if point.key in self._outcomes]
+
+
+def _values(sweep: Sweep, outcome: Outcome) -> list[float] | None:
+    found = [outcome.figure(name) for name in sweep.objectives]
+    values = [value for value in found if value is not None]
+    return values if outcome.status == MEASURED and len(values) == len(found) else None
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ModuleNotFoundError:
+        raise Error(
+            "extra-missing",
+            "a search with Optuna needs Optuna, which is not installed",
+            hint="pip install 'cmbench[search]', or write search: {method: random, points: N}",
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
