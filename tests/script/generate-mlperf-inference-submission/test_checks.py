@@ -11,7 +11,7 @@ import mlperf_catalog as catalog
 import pytest
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_submission import checks, truncate
-from mlperf_submission.checks import performance
+from mlperf_submission.checks import benchmarks, performance
 from mlperf_submission.checks.base import Finding
 
 import power_lab as power
@@ -267,12 +267,25 @@ def test_a_stand_in_is_the_nature_of_its_results(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     system = mutations.place(tree).system
     told = json.loads(system.read_text(encoding="utf-8"))
-    note = "stand-in for NVIDIA's TensorRT engines: ONNX Runtime"
-    lab.put(system, json.dumps({**told, "sw_notes": note}))
+    lab.put(system, json.dumps({**told, "sw_notes": f"{benchmarks.STAND_IN_NOTE}: ONNX Runtime"}))
     found = checks.check(tree)
     assert {(finding.rule, finding.severity) for finding in found} == {
         ("result.stand-in", "nature")
     }
+
+
+def test_a_benchmark_of_an_older_round_is_the_nature_of_a_stand_in(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", EXAMPLES["open"])
+    root = tree.root / "open/Tester"
+    (root / "results/box-cpu/resnet").rename(root / "results/box-cpu/rnnt")
+    (root / "src/resnet").rename(root / "src/rnnt")
+    found = [each for each in checks.check(tree) if each.rule == "benchmark.unknown"]
+    assert {each.severity for each in found} == {"error"}
+    for system in (root / "systems").glob("*.json"):
+        told = json.loads(system.read_text(encoding="utf-8"))
+        lab.put(system, json.dumps({**told, "sw_notes": benchmarks.STAND_IN_NOTE}))
+    found = [each for each in checks.check(tree) if each.rule == "benchmark.unknown"]
+    assert {each.severity for each in found} == {"nature"}
 
 
 def test_an_inferred_result_is_reported(tmp_path: Path) -> None:
