@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,7 @@ def do(env: Mapping[str, Any], folder: Path) -> None:
     target = targets.find(str(env["CM_NVIDIA_FLOW_TARGET"]), vendor)
     settings = flow.read(folder)
     if variables["SUBMITTER"]:
-        settings = replace(settings, submitter=variables["SUBMITTER"])
+        given = {**asdict(settings), "submitter": variables["SUBMITTER"]}
+        settings = flow.checked(given, "SUBMITTER")
     engine = Engine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0))
     target.function()(flow.Flow(folder, settings, variables, vendor, engine))

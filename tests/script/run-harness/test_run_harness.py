@@ -233,9 +233,25 @@ def test_engines_have_the_names_of_their_round(line: str, tmp_path: Path) -> Non
     assert engines.name(item) == NAMES[line]
 
 
-def made(flow_: flow.Flow, item: work.Item, model: Path) -> Path:
-    """The stand-in for an engine."""
-    return engines._stand_in(flow_, item, {"CM_ML_MODEL_FILE_WITH_PATH": str(model)})
+def test_only_a_stand_in_takes_the_place_of_an_engine(tmp_path: Path) -> None:
+    class Builder(Hands):
+        def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
+            self.lines.append(list(line))
+            return {"env": {"CM_ENGINE_FILE_WITH_PATH": str(tmp_path / "m.onnx")}}
+
+    flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=offline", hands=Builder())
+    (tmp_path / "m.onnx").write_bytes(b"a model")
+    with pytest.raises(FlowError, match="does not say that it is a stand-in"):
+        engines.generate_engines(flow_)
+    (tmp_path / "m.onnx.json").write_text('{"builder": "stand-in"}')
+    engines.generate_engines(flow_)
+    assert isinstance(flow_.doer, Builder)
+    assert flow_.doer.lines[-1][2] == "--tags=generate,engine,nvidia,_stand-in,_tiny"
+    engine = engines.found(flow_, work.plan(flow_).items[0])
+    assert engine is not None
+    assert engines.sidecar(engine)["built"] == {"builder": "stand-in"}
+    engines.generate_engines(flow_)
+    assert len(flow_.doer.lines) == 2, "an engine that is there is not made again"
 
 
 def test_a_missing_engine_stops_with_the_line_that_makes_it(tmp_path: Path) -> None:
@@ -258,7 +274,7 @@ def test_an_engine_that_does_not_fit_is_told(tmp_path: Path) -> None:
     model.write_bytes(b"a model")
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline")
     (item,) = work.plan(flow_).items
-    engine = made(flow_, item, model)
+    engine = engines.put(flow_, item, model)
     assert engines.sidecar(engine)["kind"] == "stand-in"
     assert engines.misfit(flow_, item, engine) == ""
     assert not list(tmp_path.rglob("*.plan")), "only TensorRT makes a plan"
@@ -445,7 +461,7 @@ def test_compliance_is_asked_of_the_same_runs(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     model.write_bytes(b"a model")
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline")
-    made(flow_, work.plan(flow_).items[0], model)
+    engines.put(flow_, work.plan(flow_).items[0], model)
     targets.find("run_audit_test01", targets.NVIDIA).function()(flow_)
     assert isinstance(flow_.doer, Hands)
     (line,) = flow_.doer.lines
@@ -552,6 +568,8 @@ def test_words_that_cannot_be_end_in_one_error(home: Home, folder: Path) -> None
     assert "did you mean generate_engines?" in done.stderr
     assert done.stdout == ""
     assert "make generate_engines" in make(home, folder).stdout
+    done = make(home, folder, "info", "SUBMITTER=../..")
+    assert "submitter is '../..'" in done.stderr
     done = make(home, folder, "run_harness", "RUN_ARGS=--benchmarks=bert --scenario=offline")
     assert "there is no --scenario: did you mean scenarios?" in done.stderr
 

@@ -106,16 +106,27 @@ def generate_engines(flow: Flow) -> None:
 
 def make(flow: Flow, work: Work) -> None:
     """Make the engines that are not there yet, and say what each is."""
-    models: dict[str, Mapping[str, Any]] = {}
+    built: dict[str, Path] = {}
     for item in work.items:
         engine = found(flow, item)
         if engine is not None and not misfit(flow, item, engine):
             flow.tell([f"engine: {_shown(flow, engine)} is there"])
             continue
-        if item.ours not in models:
-            models[item.ours] = model(flow, item.ours)
-        made = _stand_in(flow, item, models[item.ours])
+        if item.ours not in built:
+            built[item.ours] = stand_in(flow, item.ours)
+        made = put(flow, item, built[item.ours])
         flow.tell([f"engine: {_shown(flow, made)} ({STAND_IN})"])
+
+
+def stand_in(flow: Flow, benchmark: str) -> Path:
+    """What takes the place of every engine of a benchmark, as the builder's script hands it out."""
+    form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
+    line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
+    line += [f"--model={benchmark}", "--precision=float32", "--quiet"]
+    engine = Path(flow.doer.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
+    if engine.suffix != ".onnx" or sidecar(engine).get("builder") != STAND_IN:
+        raise FlowError("engine-missing", f"{engine} does not say that it is a {STAND_IN}")
+    return engine
 
 
 def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
@@ -162,9 +173,9 @@ def base(flow: Flow, benchmark: str) -> list[str]:
     ]
 
 
-def _stand_in(flow: Flow, item: Item, env: Mapping[str, Any]) -> Path:
-    """Put the model in the engine's place, with a sidecar; nothing half-made is left."""
-    place, source = path(flow, item), Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
+def put(flow: Flow, item: Item, source: Path) -> Path:
+    """Put the stand-in in the engine's place, with a sidecar; nothing half-made is left."""
+    place = path(flow, item)
     fields = fields_of(item)
     told = {
         "kind": STAND_IN,
@@ -177,6 +188,7 @@ def _stand_in(flow: Flow, item: Item, env: Mapping[str, Any]) -> Path:
         "form": flow.settings.form,
         "precision": "float32",
         "model": {"file": str(source), "sha256": checksum(source)},
+        "built": sidecar(source),
         "fields": fields,
         "fields_sha256": digest(fields),
     }
