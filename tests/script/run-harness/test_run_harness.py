@@ -16,6 +16,7 @@ from nvidia_flow.systems import Machine
 from nvidia_make import (
     advice,
     asked,
+    build,
     checks,
     data,
     engines,
@@ -358,6 +359,13 @@ INVALID = {
 }
 
 
+def test_a_rate_far_beyond_the_machine_comes_down_to_what_was_answered(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=server")
+    (item,) = work.plan(flow_).items
+    logged = {"effective_target_qps": 1e7, "result_completed_samples_per_sec": 1000.0}
+    assert advice.new_value(item, {}, logged) == 900
+
+
 @pytest.mark.parametrize("scenario", INVALID)
 def test_why_invalid_names_the_field_and_its_value(scenario: str, tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, f"--benchmarks=resnet50 --scenarios={scenario}")
@@ -414,6 +422,14 @@ def test_what_stops_stops_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "build/data").symlink_to(tmp_path / "nowhere")
     with pytest.raises(FlowError, match=r"scratch\.link: build/data shows"):
         checks.before_runs(flow_, work.plan(flow_))
+
+
+def test_variables_of_containers_are_told_to_have_no_effect(tmp_path: Path) -> None:
+    hands = Hands()
+    settings = flow.Settings("Me", form="tiny", allow_root=True)
+    given = {"DOCKER_ARGS": "-v a:b"}
+    build.prebuild(flow.Flow(tmp_path, settings, given, targets.NVIDIA, hands))
+    assert "DOCKER_ARGS has no effect: it is for a container" in hands.told
 
 
 def test_findings_have_an_id_of_their_own(tmp_path: Path) -> None:

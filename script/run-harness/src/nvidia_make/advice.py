@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nvidia_make.flow import Flow
-from nvidia_make.logs import detail
+from nvidia_make.logs import COMPLETED, detail
 from nvidia_make.work import Item, Work
 
 SECONDS = {"test": 10, "fast": 120, "valid": 600}
@@ -23,7 +23,7 @@ _LATENCY = {
     "MultiStream": "result_99.00_percentile_per_query_latency_ns",
 }
 LESS = 0.9
-"""A Server rate is lowered by this much where LoadGen does not tell a better one."""
+"""A Server rate is lowered to this share of the target, or of what was answered."""
 
 
 def run_times(flow: Flow, work: Work) -> list[str]:
@@ -68,6 +68,8 @@ def new_value(item: Item, result: Mapping[str, Any], told: Mapping[str, Any]) ->
         return round(float(rate) * LEAST_S, 3) if rate else 0
     if scenario == "Server":
         target = told.get("effective_target_qps", item.value("server_target_qps"))
-        return round(float(target) * LESS, 3) if target else 0
+        # What was answered is the most that there was; far below the target, that is the measure.
+        rates = [float(rate) for rate in (target, told.get(COMPLETED)) if rate]
+        return round(min(rates, default=0) * LESS, 3)
     latency = told.get(_LATENCY[scenario])
     return float(latency) if latency else 0

@@ -6,6 +6,7 @@ from nvidia_make import checks
 from nvidia_make.flow import Flow
 from nvidia_make.scratch import link_dirs
 
+OF_CONTAINERS = ("DOCKER_ARGS", "DOCKER_COMMAND", "DOCKER_DETACH", "NO_BUILD")
 IN_PLACE = (
     "NVIDIA's C++ harnesses: the harness of app-mlperf-inference, with the LoadGen of its round",
     "NVIDIA's TensorRT plugins: none; ONNX Runtime computes the model as it was published",
@@ -16,6 +17,8 @@ IN_PLACE = (
 def prebuild(flow: Flow) -> None:
     """Check the machine; without a container the words run on it as it is."""
     checks.report(flow)
+    given = [name for name in OF_CONTAINERS if flow.variables.get(name)]
+    flow.tell(f"{name} has no effect: it is for a container" for name in given)
     flow.tell(["no container is needed: go on with make link_dirs here"])
 
 

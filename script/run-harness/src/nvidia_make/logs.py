@@ -34,7 +34,7 @@ _KEYS = {
     "SingleStream": ("result_90.00_percentile_latency_ns",),
     "MultiStream": ("result_99.00_percentile_per_query_latency_ns",),
 }
-_COMPLETED = "result_completed_samples_per_sec"
+COMPLETED = "result_completed_samples_per_sec"
 
 
 @dataclass(slots=True)
@@ -99,8 +99,8 @@ def performance(item: Item, source: Path, result: Mapping[str, Any]) -> str:
     figures = [told[key] for key in _KEYS[scenario] if key in told]
     figure = figures[0] if figures else result.get("value")
     text = f"{METRICS[scenario]}: {figure} and Result is : {result.get('validity')}"
-    if _COMPLETED in told:
-        text += f" (completed samples per second: {told[_COMPLETED]})"
+    if COMPLETED in told:
+        text += f" (completed samples per second: {told[COMPLETED]})"
     return text
 
 

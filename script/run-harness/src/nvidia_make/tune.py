@@ -14,6 +14,7 @@ from nvidia_make.work import Item, Work, plan
 FIELD, OPTION = "gpu_batch_size", "batch_size"
 TRIES = (1, 4, 16, 64)
 """Samples of a batch. The stand-in finds others by itself; these tell what a batch is worth."""
+NOT = "not VALID"
 SECONDS = 5
 LESS_IS_BETTER = ("SingleStream", "MultiStream")
 
@@ -27,7 +28,7 @@ def autotune(flow: Flow) -> None:
     engines.make(flow, work)
     for item in work.items:
         found = {size: tried(flow, work, item, size) for size in TRIES}
-        flow.tell(f"{item.name}: {size} a batch: {value}" for size, value in found.items())
+        flow.tell(f"{item.name}: {size} a batch: {value or NOT}" for size, value in found.items())
         best = best_of(item, found)
         flow.doer.show(f"{item.name}: --{FIELD}={best}" if best else f"{item.name}: none is VALID")
 
