@@ -135,6 +135,7 @@ def backend(env: Env) -> BackendSpec:
     name = str(env.get("CM_MLPERF_BACKEND") or default).removeprefix(OWN_BACKEND)
     public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
     _known(tuple(public), name, "backend")
+    _able(public[name], str(env.get("CM_MLPERF_MODEL") or ""))
     able = [key for key, spec in public.items() if spec.computes(device, form)]
     if not able or name in able:
         return public[name]
@@ -146,6 +147,16 @@ def backend(env: Env) -> BackendSpec:
         f"use --backend={' or --backend='.join(able)}, or another --{option}",
         "not-available",
     )
+
+
+def _able(spec: BackendSpec, benchmark: str) -> None:
+    """Raise CatalogError where a backend cannot run a benchmark."""
+    why = spec.refuses.get(benchmark)
+    if spec.only and benchmark and benchmark not in spec.only:
+        why = f"it runs {', '.join(spec.only)} only"
+    if why:
+        text = f"--backend={spec.name} does not run {benchmark}: {why}"
+        raise CatalogError(text, "use another --backend, or another --model", "not-available")
 
 
 def need(env: Env) -> Need | None:

@@ -74,6 +74,7 @@ class BackendSpec:
         packages: What has to be installed.
         model_tag: The variation of a model script whose files it opens.
         refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
+        only: The benchmarks that it can run, where it cannot run all.
         options: Its own settings, by name (``--backend_options=name=value``).
         builds: Whether it turns the model into a file of its own before it can open it.
         service: ``module:function`` of what must run beside it for a whole session, such as a
@@ -91,6 +92,7 @@ class BackendSpec:
     packages: tuple[Package, ...] = ()
     model_tag: str = "_onnx"
     refuses: Mapping[str, str] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     builds: bool = False
     service: str = ""

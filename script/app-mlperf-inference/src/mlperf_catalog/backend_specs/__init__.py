@@ -4,6 +4,7 @@
 """
 
 NAMES = {
+    "neuron": ("neuron",),
     "null": ("null",),
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),

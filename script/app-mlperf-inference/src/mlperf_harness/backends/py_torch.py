@@ -91,7 +91,7 @@ class PyTorch(Backend):
     ) -> Sequence[Predictor]:
         """See ``base.Backend``. All workers share the weights."""
         is_onnx = Path(graph.path).suffix == ".onnx"
-        opened = from_onnx(graph, outputs) if is_onnx else _from_torchscript(graph)
+        opened = from_onnx(graph, outputs) if is_onnx else from_torchscript(graph)
         opened.module.eval().to(self._device)
         return [
             TorchPredictor(opened, outputs, self._device, self._dtype, threads)
@@ -156,8 +156,11 @@ def _weights_from(folder: Path) -> Iterator[None]:
         OnnxTensor.to_numpy = usual
 
 
-def _from_torchscript(graph: GraphSpec) -> Opened:
-    """A TorchScript file has no names: its arguments are taken in the order of the facts."""
+def from_torchscript(graph: GraphSpec) -> Opened:
+    """A TorchScript file has no names: its arguments are taken in the order of the facts.
+
+    Raises HarnessError for a file that is none.
+    """
     try:
         module: Any = torch.jit.load(  # type: ignore[no-untyped-call, unused-ignore]
             graph.path, map_location="cpu"

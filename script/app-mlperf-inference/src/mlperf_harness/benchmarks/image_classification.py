@@ -33,7 +33,8 @@ class ImageClassification:
     """A labelled set of images in ``samples.npy`` and ``labels.npy``.
 
     The first output of the model is taken as the label, counted from ``label_offset`` as MLPerf's
-    ResNet-50 counts from 1 (class 0 is the background). LoadGen logs it as one float32.
+    ResNet-50 counts from 1 (class 0 is the background), or as the scores of all classes: then the
+    highest is the label. LoadGen logs it as one float32.
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
@@ -64,7 +65,8 @@ class ImageClassification:
 
     def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
         """Labels from the first output; see ``base.OneCall``."""
-        np.subtract(outputs[0], self._offset, out=results, casting="unsafe")
+        labels = outputs[0] if outputs[0].ndim == 1 else outputs[0].argmax(axis=1)
+        np.subtract(labels, self._offset, out=results, casting="unsafe")
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """Top-1 accuracy in percent; see ``base.Benchmark``.

@@ -26,15 +26,16 @@ NO_LOGIT = -10_000.0
 class QuestionInputs:
     """Feeds the three inputs, cut to the longest sample of the batch.
 
-    That length is filled up to a multiple of what ``predictor`` likes.
+    That length is filled up to a multiple of what ``predictor`` likes, or to the only one that
+    the model takes. Numbers have the model's own type.
     """
 
     def __init__(self, benchmark: QuestionAnswering, capacity: int, predictor: Predictor) -> None:
         self._benchmark = benchmark
-        self._step = predictor.length_step
+        self._step = benchmark.length if benchmark.fixed_length else predictor.length_step
         self._buffers = [
-            predictor.buffer((capacity * benchmark.length,), np.int64)
-            for _ in benchmark.input_names
+            predictor.buffer((capacity * benchmark.length,), dtype)
+            for dtype in benchmark.input_types
         ]
 
     def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
@@ -57,11 +58,12 @@ class QuestionAnswering:
     """Features of SQuAD; LoadGen logs float32 [384, 2] (start, end) for each.
 
     The model's inputs are token numbers, mask and segments in this order, its first two outputs
-    the start and the end logits.
+    the start and the end logits, or its only one both side by side [384, 2].
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
-        if len(model.inputs) != len(INPUTS) or len(model.outputs) < 2:
+        joined = [tensor.shape[-1:] for tensor in model.outputs] == [(2,)]
+        if len(model.inputs) != len(INPUTS) or not (joined or len(model.outputs) >= 2):
             raise HarnessError(
                 f"question answering needs 3 inputs and 2 outputs, the model {model.name} has "
                 f"{len(model.inputs)} and {len(model.outputs)}"
@@ -76,8 +78,15 @@ class QuestionAnswering:
         if not self.sample_count == len(self.lengths) == facts["count"]:
             raise HarnessError(f"{dataset} is damaged: its arrays are not equally long")
         self.input_names = tuple(tensor.name for tensor in model.inputs)
+        self.input_types = tuple(tensor.dtype for tensor in model.inputs)
+        self.fixed_length = model.inputs[0].shape[0] != -1
+        if self.fixed_length and model.inputs[0].shape[0] != self.length:
+            raise HarnessError(
+                f"the model {model.name} takes {model.inputs[0].shape[0]} tokens, and the features "
+                f"of {dataset} have {self.length}"
+            )
         self.outputs: Mapping[str, tuple[str, ...]] = {
-            MAIN: (model.outputs[0].name, model.outputs[1].name)
+            MAIN: tuple(tensor.name for tensor in model.outputs[:2])
         }
         self.result = Result(np.dtype(np.float32), (self.length, 2))
         self._row_of = np.full(self.sample_count, -1, dtype=np.int64)
@@ -110,8 +119,11 @@ class QuestionAnswering:
     def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:
         """Both logits side by side, padding filled up; see ``base.OneCall``."""
         width = outputs[0].shape[1]
-        results[:, :width, 0] = outputs[0]
-        results[:, :width, 1] = outputs[1]
+        if len(outputs) == 1:
+            results[:, :width] = outputs[0]
+        else:
+            results[:, :width, 0] = outputs[0]
+            results[:, :width, 1] = outputs[1]
         results[:, width:] = NO_LOGIT
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
