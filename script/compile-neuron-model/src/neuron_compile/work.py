@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ from .wanted import CompileError, Wanted
 
 PROGRAM = Path(__file__).resolve().parents[2] / "sdk" / "compile.py"
 LAST_LINES = 12
-FULL = ("No space left on device", "Disk quota exceeded", "PytorchStreamWriter failed writing")
+NO_PACKAGE = ("ModuleNotFoundError", "ImportError")
+# PyTorch ends by a signal, behind forty frames, where the disk is full.
+FULL = ("No space left on device", "Disk quota exceeded", "failed writing file", "unexpected pos ")
 
 
 def make(wanted: Wanted) -> Path:
@@ -130,6 +132,7 @@ def run(wanted: Wanted, request: Path) -> None:
     It has this process's end of a pipe as its input: it ends with this one, however that ends.
     """
     last: deque[str] = deque(maxlen=LAST_LINES)
+    causes: list[str] = []
     command = [wanted.python, str(PROGRAM), str(request)]
     try:
         process = subprocess.Popen(
@@ -150,22 +153,23 @@ def run(wanted: Wanted, request: Path) -> None:
             for line in process.stdout or ():
                 sys.stdout.write(line)
                 sys.stdout.flush()
-                last.append(line.rstrip())
+                causes += [word for word in (*FULL, *NO_PACKAGE) if word in line]
+                if not line.lstrip().startswith("frame #"):
+                    last.append(line.rstrip())
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
-        raise failed(process.returncode, tuple(last))
+        raise failed(process.returncode, causes, tuple(last))
 
 
-def failed(status: int, last: tuple[str, ...]) -> CompileError:
-    """The failure of the SDK's process, by what it said last."""
-    said = " ".join(last)
-    if any(word in said for word in FULL):
+def failed(status: int, causes: Sequence[str], last: tuple[str, ...]) -> CompileError:
+    """The failure of the SDK's process; ``causes`` are the words of its lines that tell one."""
+    if any(word in FULL for word in causes):
         hint = "make room, or name another folder: --dir=/folder"
         return CompileError("no-space", "the compiler ran out of disk space", hint, last)
-    if "ModuleNotFoundError" in said or "ImportError" in said:
+    if status == 1 and causes:
         hint = (
             "see: cm run script --tags=get,neuron-sdk; weights of torchvision and MLCommons need "
         )
@@ -173,7 +177,8 @@ def failed(status: int, last: tuple[str, ...]) -> CompileError:
         return CompileError("import-failed", "the SDK's Python lacks a package", hint, last)
     if status < 0:
         text = f"the compiler was ended by signal {-status}"
-        hint = "of signal 9 memory is often the reason: see dmesg, and try a smaller --batch_size"
+        memory = "memory is often the reason: see dmesg, and try a smaller --batch_size"
+        hint = memory if status == -signal.SIGKILL else "its own words are above"
         return CompileError("script-failed", text, hint, last)
     text = f"the compiler failed with status {status}"
     hint = "its own words are above; an operator it does not know is named there"
