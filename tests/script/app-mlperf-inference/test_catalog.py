@@ -220,3 +220,32 @@ def test_a_broken_folder_of_ones_own_is_named(tmp_path: Path) -> None:
     (broken / "broken_spec.py").write_text("SPECS = 1 / 0\n", encoding="utf-8")
     with pytest.raises(catalog.CatalogError, match=r"broken_spec\.py cannot be used: division by"):
         catalog.benchmarks(str(broken))
+
+
+# What pip installs, by the name that is imported.
+SCORERS = {"pycocotools": "pycocotools", "rouge_score": "rouge-score", "nltk": "rouge-score"}
+
+
+def imported(module: Path) -> set[str]:
+    """The packages that a benchmark's module and its own neighbours import, wherever they do."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(str(node.module).partition(".")[0])
+        elif isinstance(node, ast.ImportFrom) and node.level == 1:
+            names = [node.module] if node.module else [name.name for name in node.names]
+            near = [module.with_name(f"{name}.py") for name in names]
+            found |= {name for path in near if path.is_file() for name in imported(path)}
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_judges_a_benchmark_is_installed_with_it(name: str) -> None:
+    spec = catalog.find(name)
+    if spec.assets is None or not spec.module:
+        return
+    path = lab.HARNESS / "mlperf_harness/benchmarks" / f"{spec.module.partition(':')[0]}.py"
+    needed = {SCORERS[each] for each in imported(path) if each in SCORERS}
+    assert needed <= set(spec.assets.packages)

@@ -31,6 +31,7 @@ GPTJ = BenchmarkSpec(
         data_name="cnndm",
         calibration="_calibration",
         base="gptj_",
+        packages=("rouge-score",),
     ),
     # 24 GB of weights, and 24 GB for the cache of four beams of the longest prompt in its three
     # copies.
