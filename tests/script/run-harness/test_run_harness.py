@@ -465,6 +465,16 @@ def test_no_results_no_tree(tmp_path: Path) -> None:
         assert caught.value.hint.startswith("make ")
 
 
+def test_azures_category_needs_not_be_told(tmp_path: Path) -> None:
+    for vendor_round, given in (("v0.7", []), ("v3.1", ["--category=datacenter"])):
+        flow_ = a_flow(tmp_path, vendor_round=vendor_round)
+        (tmp_path / "build/results/test_results").mkdir(parents=True, exist_ok=True)
+        with pytest.raises(FlowError, match="no tree was made"):
+            results.update_results(flow_)
+        assert isinstance(flow_.doer, Hands)
+        assert [word for word in flow_.doer.lines[0] if "--category" in word] == given
+
+
 def test_an_archive_has_the_sum_that_is_beside_it(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path)
     (results.tree(flow_, there=False) / "open").mkdir(parents=True)
