@@ -100,8 +100,10 @@ class Here:
         """Measure ``points``; raises ``sweep-stopped`` and what a worker raises."""
         folder = Jobs(opened.store).new_folder()
         job = worker_job(batch_of(opened, points), folder)
-        state = api.run_job(api.LocalExecutor(), job, teller.line)
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            state = api.run_job(api.LocalExecutor(), job, teller.line)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         teller.check(state)
 
 
@@ -131,15 +133,13 @@ class OnSlurm:
             # Another one may have measured them while the list was made.
             free = [point for point in free if not opened.store.outcome(point.key).done]
             mine = self._submit(opened, jobs, free, say)
-        wanted = {point.key for point in points}
         looker = SlurmExecutor()
+        wanted = {point.key for point in points}
         others = {kept: looker for kept in known if kept.keys & wanted}
         try:
             ended = attend({**others, **mine}, teller.line, say)
         except KeyboardInterrupt:
-            for kept, executor in mine.items():
-                executor.cancel(kept.handle)
-                jobs.forget(kept)
+            _cancel(jobs, mine)
             raise
         for kept, state in ended.items():
             jobs.forget(kept)
@@ -181,6 +181,12 @@ class OnSlurm:
             told = f" with {', '.join(labels)}" if labels else ""
             say(f"slurm {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
         return found
+
+
+def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
+    for kept, executor in submitted.items():
+        executor.cancel(kept.handle)
+        jobs.forget(kept)
 
 
 def run_sweep(

@@ -141,15 +141,15 @@ def filled(line: str, values: Mapping[str, str]) -> str:
 def _entry(command: Command) -> Path:
     """The folder of the experiment: one that is there already by its name or tags, or a new one."""
     cmind = command.workspace.cmind
-    tags = command.flags.get("tags")
-    names = command.names
+    tags, names = command.flags.get("tags"), command.names
     asked: dict[str, Any] = {"automation": "experiment,a0a2d123ef064bcb"}
-    if names:
-        asked["artifact"] = names[0]
-    whole = bool(names) and not names[0].endswith(":")
-    if tags and not whole:
-        asked["tags"] = tags
-    found = _asked(cmind, {**asked, "action": "find"})["list"] if names or tags else []
+    asked |= {"artifact": names[0]} if names else {}
+    by_name = bool(names) and not names[0].endswith(":")
+    by_tags = {"tags": tags} if tags else {}
+    found: list[Any] = []
+    if names or tags:
+        query = {**asked, "action": "find", **({} if by_name else by_tags)}
+        found = _asked(cmind, query)["list"]
     if len(found) > 1:
         places = sorted(each.path for each in found)
         raise Error(
@@ -160,8 +160,7 @@ def _entry(command: Command) -> Path:
         )
     if found:
         return Path(found[0].path)
-    new = {**asked, "action": "add", **({"tags": tags} if tags else {})}
-    return Path(_asked(cmind, new)["path"])
+    return Path(_asked(cmind, {**asked, "action": "add", **by_tags})["path"])
 
 
 def _asked(cmind: Any, i: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from cmbench import api
 from cmbench.lib import locks
 from cmbench_sweep.store import PointStore, lock_error, write
 from cmbench_sweep.values import Point
+
+_DAY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,15 @@ class Jobs:
             locks.release(path, handle)
 
     def new_folder(self) -> Path:
-        """A folder for a job; its name sorts by time and is like no other."""
+        """A folder for a job; its name sorts by time and is like no other.
+
+        What was left a day ago by one that nobody has kept goes.
+        """
+        for path in self._folder.glob("*/batch.json"):
+            kept = path.with_name("job.json").exists()
+            with suppress(OSError):
+                if not kept and time.time() - path.stat().st_mtime > _DAY_S:
+                    shutil.rmtree(path.parent, ignore_errors=True)
         return self._folder / f"{time.time_ns()}-{os.getpid()}"
 
     def keep(self, folder: Path, handle: api.JobHandle, points: Sequence[Point]) -> Kept:

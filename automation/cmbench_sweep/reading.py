@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -141,11 +142,7 @@ def _axis(place: str, value: Any, faults: Faults) -> list[Any]:
     if isinstance(value, Mapping):
         return _range(place, value, faults)
     if isinstance(value, str):
-        try:
-            value = evaluate(value, {})
-        except ExpressionError as problem:
-            faults.add(place, f"{problem}; write a list: [1, 2, 4]")
-            return []
+        value = _evaluated(place, value, faults)
     if not isinstance(value, list):
         faults.add(place, f"{value!r:.60} is no list of values and no range")
         return []
@@ -155,6 +152,14 @@ def _axis(place: str, value: Any, faults: Faults) -> list[Any]:
     for each in wrong:
         faults.add(place, f"{each!r:.60} is no value of an input")
     return [each for each in value if each not in wrong]
+
+
+def _evaluated(place: str, text: str, faults: Faults) -> Any:
+    try:
+        return evaluate(text, {})
+    except ExpressionError as problem:
+        faults.add(place, f"{problem}; write a list: [1, 2, 4]")
+        return text
 
 
 def _range(place: str, told: Mapping[str, Any], faults: Faults) -> list[Any]:
@@ -172,15 +177,19 @@ def _range(place: str, told: Mapping[str, Any], faults: Faults) -> list[Any]:
         faults.add(place, f"it ends ({high:g}) before it begins ({low:g})")
     if len(faults.found) > before:
         return []
-    found: list[float] = []
-    while (each := low * times ** len(found) if "times" in told else low + step * len(found)) <= (
-        high + abs(high) * 1e-9
-    ):
-        if len(found) >= MOST_POINTS:
-            faults.add(place, f"it has more than {MOST_POINTS:,} values")
-            break
-        found.append(round(each, 12))
+    by_step = (low + step * number for number in itertools.count())
+    by_times = (low * times**number for number in itertools.count())
+    found = _up_to(by_times if "times" in told else by_step, high)
+    if len(found) > MOST_POINTS:
+        faults.add(place, f"it has more than {MOST_POINTS:,} values")
     return [int(each) if each == int(each) else each for each in found]
+
+
+def _up_to(values: Iterable[float], high: float) -> list[float]:
+    """The values up to ``high``, rounding forgiven; one more than may be at most."""
+    end = high + abs(high) * 1e-9
+    some = itertools.islice(values, MOST_POINTS + 1)
+    return [round(each, 12) for each in itertools.takewhile(lambda each: each <= end, some)]
 
 
 def _zips(data: Any, faults: Faults) -> tuple[tuple[str, ...], ...]:
@@ -293,17 +302,7 @@ def _search(data: Any, faults: Faults) -> Search:
 
 def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faults) -> None:
     """Axes that are zipped or named in conditions exist, and those zipped are equally long."""
-    taken: list[str] = []
-    for group in parts["zips"]:
-        faults.known("zip", group, axes)
-        lengths = {name: len(axes[name]) for name in group if name in axes}
-        if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} has {many}" for name, many in lengths.items())
-            faults.add("zip", f"the axes have different numbers of values: {told}")
-        for name in group:
-            if name in taken:
-                faults.add("zip", f"{name} is in two groups")
-        taken += group
+    _check_zips(parts["zips"], axes, faults)
     for text in parts["exclude"]:
         faults.known("exclude", sorted(_names("exclude", text, faults)), axes)
     for label, text in parts["labels"].items():
@@ -311,6 +310,19 @@ def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faul
         faults.known(place, sorted(_names(place, text, faults)) if text else [], axes)
     for text in parts["constraints"]:
         _names("constraints", text, faults)
+
+
+def _check_zips(groups: Iterable[tuple[str, ...]], axes: Mapping[str, Any], faults: Faults) -> None:
+    taken: list[str] = []
+    for group in groups:
+        faults.known("zip", group, axes)
+        lengths = {name: len(axes[name]) for name in group if name in axes}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name} has {many}" for name, many in lengths.items())
+            faults.add("zip", f"the axes have different numbers of values: {told}")
+        for name in set(group).intersection(taken):
+            faults.add("zip", f"{name} is in two groups")
+        taken += group
 
 
 def _names(place: str, text: str, faults: Faults) -> set[str]:

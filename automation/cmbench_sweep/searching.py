@@ -52,12 +52,7 @@ class _Search:
         self._sweep, self._points, self._optuna = sweep, points, optuna
         self._outcomes = {key: each for key, each in known.items() if each.done}
         self._by_place = {self._place(point.values): point for point in points}
-        names = [",".join(group) for group in groups(sweep)]
-        values = [sorted({place[at] for place in self._by_place}) for at in range(len(names))]
-        self._axes = {
-            name: optuna.distributions.CategoricalDistribution(each)
-            for name, each in zip(names, values, strict=True)
-        }
+        self._axes = self._distributions()
         ways = ["maximize" if way == HIGHER else "minimize" for way in sweep.objectives.values()]
         sampler = optuna.samplers.TPESampler(seed=sweep.search.seed, multivariate=True)
         self._study = optuna.create_study(directions=ways, sampler=sampler)
@@ -66,6 +61,14 @@ class _Search:
         for point in points:
             if point.key in self._outcomes:
                 self._add(point, self._outcomes[point.key])
+
+    def _distributions(self) -> dict[str, Any]:
+        """For each independent axis the numbers of its values that occur."""
+        found = {}
+        for at, group in enumerate(groups(self._sweep)):
+            numbers = sorted({place[at] for place in self._by_place})
+            found[",".join(group)] = self._optuna.distributions.CategoricalDistribution(numbers)
+        return found
 
     def _place(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         """Where a point is in the grid: the number of its value, for each independent axis."""

@@ -266,8 +266,11 @@ def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.Job
         return api.JobState(
             "waiting" if states["PENDING"] == active else "running", reason=_waits_for(known)
         )
-    codes = _codes(folder)
-    if tasks is None and not codes:
+    return _ended(states, _codes(folder))
+
+
+def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
+    if not states and not codes:
         return api.JobState("lost", reason="Slurm knows nothing of it any more")
     bad = [name for name in states if name not in ("COMPLETED", "FAILED")]
     told = ", ".join(f"{states[name]} {name}" for name in bad)
@@ -296,17 +299,20 @@ def check(wish: Wish, labels: Iterable[str]) -> None:
     except SilentError:
         return
     rows = [line.partition("|")[::2] for line in told.splitlines()]
-    partitions = {partition for partition, _ in rows}
-    features = [
-        {*text.split(",")} - {"(null)"}
-        for partition, text in rows
-        if not wish.partition or partition in wish.partition.split(",")
-    ]
-    for name in filter(None, wish.partition.split(",")):
-        if name not in partitions:
-            _refuse("partition", name, partitions)
-    wanted = set(labels)
-    known = set().union(*features) if features else set()
+    asked = [name for name in wish.partition.split(",") if name]
+    _check_partitions(asked, {partition for partition, _ in rows})
+    features = [{*text.split(",")} for partition, text in rows if partition in asked or not asked]
+    _check_labels(set(labels), [each - {"(null)"} for each in features])
+
+
+def _check_partitions(asked: Iterable[str], known: set[str]) -> None:
+    for name in asked:
+        if name not in known:
+            _refuse("partition", name, known)
+
+
+def _check_labels(wanted: set[str], features: Sequence[set[str]]) -> None:
+    known = set().union(*features)
     for name in sorted(wanted - known):
         _refuse("node with the label", name, known)
     if wanted and not any(wanted <= each for each in features):

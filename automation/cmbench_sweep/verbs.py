@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
@@ -15,6 +15,9 @@ from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.report import best, effects, frontier, report
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import FAILED, MEASURED, OPEN, Budget, Point, Repeat, Search, Sweep
+
+if TYPE_CHECKING:
+    from cmbench_sweep.slurm import Wish
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "on", "labels")
@@ -171,18 +174,22 @@ def _place(flags: Mapping[str, Any]) -> driver.Here | driver.OnSlurm:
     if on not in ("local", "slurm"):
         hint = did_you_mean(on, ("local", "slurm")) or "write --on=slurm, or leave it out"
         raise Error("bad-value", f"--on={on} is not possible", hint=hint)
-    if on == "local":
-        if given:
-            raise Error("unknown-flag", f"--{given[0]} is of Slurm", hint="add --on=slurm")
-        labels = str(flags.get("labels") or "").split(",")
-        return driver.Here(frozenset(filter(None, labels)))
-    for name in given:
-        if flags[name] is True and name != "share_nodes":
-            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
-    texts = {name: str(flags[name]) for name in given if name != "share_nodes"}
+    if on == "slurm":
+        return driver.OnSlurm(_wish(flags, given))
+    if given:
+        raise Error("unknown-flag", f"--{given[0]} is of Slurm", hint="add --on=slurm")
+    return driver.Here(frozenset(filter(None, str(flags.get("labels") or "").split(","))))
+
+
+def _wish(flags: Mapping[str, Any], given: Sequence[str]) -> Wish:
     from cmbench_sweep.slurm import Wish
 
-    return driver.OnSlurm(Wish(**texts, exclusive=not flags.get("share_nodes")))
+    texts = {name: flags[name] for name in given if name != "share_nodes"}
+    for name, value in texts.items():
+        if value is True:
+            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
+    words = {name: str(value) for name, value in texts.items()}
+    return Wish(**words, exclusive=not flags.get("share_nodes"))
 
 
 def _sayer(command: Command) -> driver.Say:
