@@ -63,7 +63,7 @@ def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
     ``tags`` are added to those of the request, such as a variation; ``env.KEY`` goes into its
     group.
     """
-    flags: dict[str, Any] = copy.deepcopy(dict(sweep.request))
+    flags: dict[str, Any] = _as_typed(sweep.request)
     if isinstance(flags.get("tags"), list):
         flags["tags"] = ",".join(map(str, flags["tags"]))
     for name, value in values.items():
@@ -74,6 +74,15 @@ def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
         added = f"{place['tags']},{value}" if key == "tags" and place.get("tags") else str(value)
         place[key] = value if isinstance(value, bool) else added.rstrip(",")
     return flags
+
+
+def _as_typed(value: Any) -> Any:
+    """What a file says as a command line would: numbers are texts there."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_typed(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_as_typed(each) for each in value]
+    return value if isinstance(value, bool) else "" if value is None else str(value)
 
 
 def _key(request: api.RunRequest, flags: Mapping[str, Any], labels: Sequence[str]) -> str:

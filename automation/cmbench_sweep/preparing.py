@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,11 +74,40 @@ def samples(sweep: Sweep, points: Sequence[Point]) -> list[Point]:
 def prepare(
     workspace: api.Workspace, points: Sequence[Point], on_event: api.OnEvent | None = None
 ) -> None:
-    """Run what these points depend on, and not their script; raises what ``api.run`` raises."""
+    """Run what these points depend on, and not their script; raises what ``api.run`` raises.
+
+    It ends when the last entry is made: what comes after may be what is to be measured.
+    """
     for point in points:
         asked = request_of(workspace, point.flags)
+        root = api.plan(asked).data()["root"]
+        watch = _Watch(Counter(each.what.split()[0] for each in _missing(root)), on_event)
         modes = asked.request.modes | {"fake_run"}
-        api.run(replace(asked, request=replace(asked.request, modes=modes)), on_event=on_event)
+        if watch.left.total():
+            with suppress(_MadeError):
+                api.run(replace(asked, request=replace(asked.request, modes=modes)), on_event=watch)
+
+
+class _MadeError(Exception):
+    """All is made."""
+
+
+class _Watch:
+    """Hears what a run tells, and ends it when every script in ``left`` has made its entries."""
+
+    def __init__(self, left: Counter[str], on_event: api.OnEvent | None) -> None:
+        self.left = left
+        self._on_event = on_event
+        self.watches = bool(getattr(on_event, "watches", True))
+
+    def __call__(self, event: api.Event) -> None:
+        """Hand an event on."""
+        if self._on_event is not None:
+            self._on_event(event)
+        if event.kind == "finished" and event.step is not None and event.step.status == "done":
+            self.left.subtract([event.step.label.partition(",")[0]])
+            if all(many <= 0 for many in self.left.values()):
+                raise _MadeError
 
 
 def _missing(node: Mapping[str, Any]) -> Iterator[Shared]:

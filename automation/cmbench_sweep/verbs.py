@@ -219,7 +219,7 @@ def _failure(opened: Opened, failed: int, left: int) -> Error | None:
     if failed:
         return Error(
             "points-failed",
-            f"{failed} of {len(opened.points)} points have failed; the others are measured",
+            f"{failed} of {len(opened.points)} points have failed",
             hint="their reasons are kept: cm show experiment "
             f"{opened.sweep.name}\nagain: add --retry-failed",
         )

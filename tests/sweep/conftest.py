@@ -61,6 +61,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         input_mapping={name: f"CM_{name.upper()}" for name in INPUTS},
         input_description={name: {"desc": name} for name in INPUTS},
     )
+    lab.script("run-nothing", deps=[{"tags": "measure,nothing"}], new_env_keys=["CM_*"])
     (lab.repo / "cmr.yaml").write_text("alias: world\nuid: 1111111111111a11\n", encoding="utf-8")
     (tmp_path / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     return tmp_path

@@ -263,6 +263,20 @@ def test_points_excluded_zipped_and_of_variations(cm: Cm, world: Path) -> None:
     assert found == [(1, 0, 1), (1, 0, 2), (2, 0.001, 1), (2, 0.001, 2), (4, 0.002, 1)]
 
 
+def test_preparing_ends_before_what_is_measured_below_the_script(
+    cm: Cm, counted: Counted, world: Path
+) -> None:
+    wrapped = """
+    request: {tags: "run,nothing", env: {CM_THREADS: 1}}
+    axes: {env.CM_SIZE: [1, 2]}
+    record: {rate: env.CM_RATE}
+    """
+    (world / "sweep.yaml").write_text(wrapped, encoding="utf-8")
+    found = points(cm(*RUN, "--json").ok())
+    assert [point["status"] for point in found] == ["measured"] * 2
+    assert counted() == ["prepared", "1,1", "2,1"]
+
+
 def test_a_figure_that_no_run_gives_is_a_failed_point(cm: Cm, world: Path) -> None:
     change(world, "rate: env.CM_RATE", "rate: env.CM_RAT")
     found = points(cm(*RUN, "--json"))
