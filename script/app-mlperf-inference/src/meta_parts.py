@@ -113,9 +113,12 @@ def _choice(group: str, key: str, name: str) -> list[str]:
 def _backend(spec: BackendSpec) -> list[str]:
     lines = [f"{spec.name}:", "  group: backend"]
     lines += ["  default: true"] if spec.name == "onnxruntime" else []
-    defaults = {key: word for step in spec.steps for key, word in step.variations.items()}
+    defaults: dict[str, str] = {}
+    for step in spec.steps:
+        defaults |= {**step.variations, **step.defaults}
     if defaults:
-        lines += ["  default_env:", *(f"    {key}: {word}" for key, word in defaults.items())]
+        given = (f"    {key}: {word or repr(word)}" for key, word in defaults.items())
+        lines += ["  default_env:", *given]
     lines += ["  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
     for each in spec.packages:
         device = ["enable_if_env:", "  CM_MLPERF_DEVICE:", f"  - {each.device}"]
@@ -123,7 +126,8 @@ def _backend(spec: BackendSpec) -> list[str]:
         lines += _dep(tags, each.names, device if each.device else ())
     for step in spec.steps:
         lines += _dep(step.tags, step.names, _conditions(step))
-    return [*lines, *_add("ml-model", spec.model_tag)]
+    lines += _add("ml-model", spec.model_tag)
+    return lines + (_add("dataset-preprocessed", spec.data_tag)[1:] if spec.data_tag else [])
 
 
 def _conditions(step: Step) -> list[str]:
@@ -131,6 +135,8 @@ def _conditions(step: Step) -> list[str]:
     lines = ["update_tags_from_env_with_prefix:", "  _:", *keys] if keys else []
     if step.unless:
         lines += ["enable_if_env:", f"  {step.unless}:", "  - ''"]
+    if step.env:
+        lines += ["env:", *(f"  {key}: {word}" for key, word in step.env.items())]
     return lines
 
 

@@ -21,9 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import like_torchvision
 import numpy as np
 import numpy.typing as npt
 import PIL
+import single_files
 from area import resized_crop
 from arrays import SAMPLES, complete, fill
 from PIL import Image, ImageOps
@@ -112,18 +114,21 @@ def preprocess(image: Image.Image, side: int) -> Sample:
     return (crop - np.asarray(MEANS, dtype=np.float32)).transpose(2, 0, 1)
 
 
-def preprocess_file(path: Path, side: int) -> Sample:
-    """As ``preprocess``; raises ProgramError when the file is no readable image."""
+def preprocess_file(path: Path, side: int, torchvision: bool = False) -> Sample:
+    """As ``preprocess``, or as torchvision; raises ProgramError for no readable image."""
     try:
         with Image.open(path) as image:
-            return preprocess(image, side)
+            return (like_torchvision.preprocess if torchvision else preprocess)(image, side)
     except OSError as error:
         raise ProgramError(f"{path} cannot be read as an image: {error}") from error
 
 
-def recipe(entries: Sequence[Entry], files: Sequence[Path], side: int) -> str:
+def recipe(
+    entries: Sequence[Entry], files: Sequence[Path], side: int, torchvision: bool = False
+) -> str:
     """What the array is made of and how: another one is not gone on with."""
-    digest = hashlib.sha256(f"area {side} {CROP_PERCENT} {MEANS}\n".encode())
+    steps = f"{CROP_PERCENT} {MEANS}" if not torchvision else like_torchvision.RECIPE
+    digest = hashlib.sha256(f"area {side} {steps}\n".encode())
     for entry, path in zip(entries, files, strict=True):
         digest.update(f"{entry.name} {entry.label} {path.stat().st_size}\n".encode())
     return digest.hexdigest()
@@ -146,12 +151,12 @@ def write(options: argparse.Namespace) -> str:
     out: Path = options.out
     entries = chosen(read_map(options.map), options.only, options.count)
     images = find_files(options.images or options.map.parent, entries)
-    made_by = recipe(entries, images, options.side)
+    made_by = recipe(entries, images, options.side, options.torchvision)
     what = f"{len(entries)} samples of 3 x {options.side} x {options.side} float32"
     if finished(out, made_by):
         return f"{what} are there already, whole and undamaged"
     (out / "dataset.json").unlink(missing_ok=True)
-    make = partial(preprocess_file, side=options.side)
+    make = partial(preprocess_file, side=options.side, torchvision=options.torchvision)
     shape = (3, options.side, options.side)
     kept = fill(out, shape, images, make, made_by, options.processes or usable_processors())
     np.save(out / LABELS, np.asarray([entry.label for entry in entries], dtype=np.int64))
@@ -174,14 +179,35 @@ def facts(entries: Sequence[Entry], options: argparse.Namespace, made_by: str) -
         "sample_shape": [3, options.side, options.side],
         "sample_dtype": "float32",
         "layout": "NCHW",
-        "channel_means": list(MEANS),
-        "crop_percent": CROP_PERCENT,
+        **steps(options.torchvision),
         "files": files.facts_of_files(options.out, (SAMPLES, LABELS)),
         "recipe": made_by,
         "made_with": {"pillow": PIL.__version__, "numpy": np.__version__},
         "names": [entry.name for entry in entries],
         **({"qsl_count": options.qsl_count} if options.qsl_count else {}),
     }
+
+
+def steps(torchvision: bool) -> dict[str, Any]:
+    """What was done to each image, for dataset.json."""
+    if not torchvision:
+        return {"channel_means": list(MEANS), "crop_percent": CROP_PERCENT}
+    return {
+        "channel_means": list(like_torchvision.MEANS),
+        "channel_deviations": list(like_torchvision.DEVIATIONS),
+        "crop_percent": 100 * like_torchvision.CROP / like_torchvision.SHORT_SIDE,
+    }
+
+
+def write_all(options: argparse.Namespace) -> str:
+    """As ``write``, and a file for each image where a scratch folder is named."""
+    done = write(options)
+    if options.scratch is None:
+        return done
+    out = single_files.folder(options.scratch)
+    names = files.read_facts(options.out)["names"]
+    new = single_files.write(np.load(options.out / SAMPLES, mmap_mode="r"), names, out)
+    return f"{done}; {len(names)} files in {out}, {new} of them new"
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -194,6 +220,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--side", type=int, required=True, help="pixels of the square crop")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
+    parser.add_argument("--torchvision", action="store_true", help="the steps of torchvision")
+    parser.add_argument("--scratch", type=Path, help="write a file for each image below it too")
     parser.add_argument("--processes", type=int, help="how many work at once (default: all)")
     return parser.parse_args(arguments)
 
@@ -203,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        return program.run("preprocess", lambda: write(options))
+        return program.run("preprocess", lambda: write_all(options))
     except KeyboardInterrupt:
         print("preprocess: stopped; run again, it goes on where it was", file=sys.stderr)
         return 130

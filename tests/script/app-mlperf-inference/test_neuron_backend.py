@@ -95,6 +95,10 @@ def test_the_placeholder_of_the_public_index_is_told(
 
 def test_it_runs_two_models_and_others_are_refused_early() -> None:
     assert mlperf_catalog.backend("neuron").devices == ("cpu", "inf1", "inf2", "trn1")
+    env = {"CM_MLPERF_BACKEND": "neuron", "CM_MLPERF_MODEL": "retinanet"}
+    with pytest.raises(CatalogError, match=r"neuron does not run retinanet: it runs resnet50, b"):
+        asked_backend(env)
+    assert asked_backend({**env, "CM_MLPERF_MODEL": "bert-99"}).name == "neuron"
     rnnt = {"CM_MLPERF_BACKEND": "triton", "CM_MLPERF_MODEL": "rnnt"}
     with pytest.raises(CatalogError, match="does not run rnnt: its model consists of several"):
         asked_backend(rnnt)

@@ -29,13 +29,16 @@ class Step:
     """Another script that has to run first, by its ``tags``; ``names`` are its words for ``--adr``.
 
     The values of the env keys in ``variations`` become variations of it; there they have defaults.
-    It is left out where the env key ``unless`` is set.
+    It is left out where the env key ``unless`` is set, and told what ``env`` says; ``defaults`` are
+    env keys that the user may set.
     """
 
     tags: str
     names: tuple[str, ...] = ()
     variations: Mapping[str, str] = field(default_factory=dict)
     unless: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class BackendSpec:
         devices, precisions: What it computes on and in.
         packages: What has to be installed.
         model_tag: The variation of a model script whose files it opens.
+        data_tag: The variation of the data that these files want, where it is another one.
         refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
         only: The benchmarks that it can run, where it cannot run all.
         options: Its own settings, by name (``--backend_options=name=value``).
@@ -91,6 +95,7 @@ class BackendSpec:
     precisions: tuple[str, ...] = ("float32",)
     packages: tuple[Package, ...] = ()
     model_tag: str = "_onnx"
+    data_tag: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)

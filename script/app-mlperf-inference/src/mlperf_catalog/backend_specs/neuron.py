@@ -1,6 +1,6 @@
 """Models that were compiled for AWS Inferentia and Trainium, on the devices of this machine."""
 
-from ..backend import BackendSpec, Option, Package
+from ..backend import BackendSpec, Option, Package, Step
 
 SPECS = (
     BackendSpec(
@@ -13,7 +13,16 @@ SPECS = (
         options={
             "cores": Option("", "NeuronCores to use, such as 0-3 (NEURON_RT_VISIBLE_CORES)"),
         },
-        # Until the step that compiles gives its models to a run.
-        public=False,
+        model_tag="_pytorch",
+        data_tag="_pytorch",
+        steps=(
+            Step(
+                "compile,neuron-model",
+                ("neuron-model",),
+                {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_FORM": ""},
+                env={"CM_NEURON_MODEL_TARGET": "<<<CM_MLPERF_DEVICE>>>"},
+                defaults={"CM_NEURON_MODELS_PATH": "~/mlperf-inference-results/neuron-models"},
+            ),
+        ),
     ),
 )
