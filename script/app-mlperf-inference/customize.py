@@ -157,21 +157,30 @@ def overrides(env: Mapping[str, Any]) -> dict[str, float]:
 
 def model(env: Mapping[str, Any]) -> dict[str, Any]:
     """The harness's description of the model, from the facts that lie beside its file."""
-    with open(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"], encoding="utf-8") as file:
+    facts_path, path = files_of_model(env)
+    with open(facts_path, encoding="utf-8") as file:
         facts = json.load(file)
     keys = ("name", "sha256", "precision", "inputs", "outputs")
-    folder = os.path.dirname(env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"])
+    folder = os.path.dirname(facts_path)
     return {
         **{key: facts[key] for key in keys},
         "accuracy": accuracy(asked.benchmark(env).name, facts["accuracy"]),
         "options": facts.get("options", {}),
         "data_bytes": sum(each["bytes"] for each in ml_models.data_of(facts)),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],
-        "path": env["CM_ML_MODEL_FILE_WITH_PATH"],
+        "path": path,
         "starting_weights": env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"],
         "retraining": env["CM_ML_MODEL_RETRAINING"],
         "weight_transformations": env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"],
     }
+
+
+def files_of_model(env: Mapping[str, Any]) -> tuple[str, str]:
+    """The facts and the file of the model: what was compiled for Neuron, where that is to run."""
+    if asked.backend(env).name == "neuron":
+        # The model that it was made of may be handed out before or after it.
+        return env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"], env["CM_NEURON_MODEL_FILE_WITH_PATH"]
+    return env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"], env["CM_ML_MODEL_FILE_WITH_PATH"]
 
 
 def accuracy(benchmark: str, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,18 @@ def test_nothing_given_is_one_test_run_of_offline() -> None:
     assert found.results_dir == str(Path.home() / "mlperf-inference-results" / "20261121-1")
 
 
+def test_what_was_compiled_is_opened_whatever_came_after_it(tmp_path: Path) -> None:
+    facts = json.loads((lab.MODEL / "model.json").read_text())
+    (tmp_path / "m.pt.json").write_text(json.dumps({**facts, "name": "compiled"}))
+    compiled = {
+        "CM_NEURON_MODEL_FILE_WITH_PATH": str(tmp_path / "m.pt"),
+        "CM_NEURON_MODEL_SIDECAR_WITH_PATH": str(tmp_path / "m.pt.json"),
+    }
+    found = settings(CM_MLPERF_BACKEND="neuron", **compiled).model
+    assert (found.name, found.path) == ("compiled", str(tmp_path / "m.pt"))
+    assert settings(**compiled).model.path == "/model.onnx"
+
+
 @pytest.mark.parametrize(
     ("category", "scenarios"),
     [

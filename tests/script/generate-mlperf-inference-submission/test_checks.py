@@ -213,6 +213,15 @@ def test_a_nameplate_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert checks.check(tree) == []
 
 
+def test_a_processor_in_the_place_of_a_neuron_device_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab, "SYSTEM", "box-cmbench-cpu-neuron-default_config")
+    found = checks.check(lab.make(tmp_path / "tree"))
+    assert broken(found) == {"result.stand-in"}
+    assert found[0].found == "a stand-in took the place of a Neuron device"
+
+
 def test_findings_say_where_and_what_to_do(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     mutations.empty_run(mutations.place(tree))

@@ -307,6 +307,8 @@ def test_what_the_tree_would_be_refused_for_is_said_before_the_runs(tmp_path: Pa
     assert "--submitter=NAME" in caught.value.hint
     with pytest.raises(customize.Error, match="must be the name of a folder"):
         asked(tmp_path, CM_MLPERF_SUBMITTER="two words")
+    with pytest.raises(customize.Error, match=r"stands in for a device \(rule result.stand-in\)"):
+        asked(tmp_path, CM_MLPERF_BACKEND="neuron")
     (tmp_path / "out").mkdir()
     (tmp_path / "out/photo.jpg").touch()
     with pytest.raises(customize.Error, match="is no submission tree"):
@@ -352,13 +354,13 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
 
 def test_choices_are_those_that_exist() -> None:
     """The lists for the user must not promise more, or less, than the harness has."""
-    from mlperf_harness.backends.onnx_runtime import PROVIDERS
     from mlperf_harness.settings import SCENARIOS, STYLES
 
     choices = {name: about.get("choices") for name, about in META["input_description"].items()}
     assert choices["model"] == [*catalog.runnable(), "benchmark.#"]
     public = [name for name, spec in catalog.backends().items() if spec.public]
     assert choices["backend"] == [*public, "backend.#"]
-    assert choices["device"] == list(PROVIDERS)
+    devices = (device for name in public for device in catalog.backend(name).devices)
+    assert choices["device"] == list(dict.fromkeys(devices))
     assert sorted(choices["scenario"]) == sorted(SCENARIOS)
     assert choices["execution_mode"] == list(STYLES)

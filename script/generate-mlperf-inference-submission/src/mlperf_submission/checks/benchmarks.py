@@ -24,6 +24,8 @@ FORM = Rule("result.form", "the real model and data", RULES, NATURE)
 STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
 
 STAND_IN_NOTE = "stand-in for NVIDIA's TensorRT engines"
+# How the harness names a system whose processor computes what was compiled for Neuron.
+CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
 FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
 RUN_ALL = (
     "make them, finished runs are kept: "
@@ -37,9 +39,12 @@ def form(cell: Cell) -> str:
     return found.group(1) if found else ""
 
 
-def stands_in(site: Site, system: str) -> bool:
-    """Whether a system computes with a stand-in, by its own description."""
-    return STAND_IN_NOTE in text(site.root / SYSTEMS / f"{system}.json")
+def stands_in(site: Site, system: str) -> str:
+    """In whose place a system computes, by its own description or its name; empty for none."""
+    if CPU_FOR_NEURON.search(system):
+        return "a Neuron device"
+    described = text(site.root / SYSTEMS / f"{system}.json")
+    return "TensorRT" if STAND_IN_NOTE in described else ""
 
 
 def scenarios(site: Site) -> Iterator[Finding]:
@@ -93,9 +98,9 @@ def descriptions(site: Site) -> Iterator[Finding]:
         if form(cell):
             found = f"these are runs of a {form(cell)} form, not of the real model and data"
             yield FORM.broken(site.where(cell.results), found, "run the benchmark without the form")
-        if stands_in(site, cell.system):
-            found = "a stand-in took the place of TensorRT"
-            mend = "hand in under the name of what computed, or run with TensorRT"
+        if place := stands_in(site, cell.system):
+            found = f"a stand-in took the place of {place}"
+            mend = f"hand in under the name of what computed, or run with {place}"
             yield STAND_IN.broken(site.where(cell.results), found, mend)
 
 
