@@ -18,6 +18,8 @@ from cmbench.lib import nvidia
 from steps import Step
 
 KNOWN = registry.load()
+# Of the instances with Inferentia that NVIDIA did not submit with.
+DERIVED = 30
 SYSTEMS = tuple(KNOWN.systems.values())
 
 
@@ -31,11 +33,29 @@ def value(line: str) -> tuple[Any, ...]:
 # ---- what there is
 
 
+def test_values_of_further_instances_are_marked_as_derived() -> None:
+    for benchmark, field, ver, rates in (
+        ("resnet50", "offline_expected_qps", "triton", (1200, 1200, 16000, 2200, 26400)),
+        ("bert", "offline_expected_qps", "high_accuracy_triton", (70, 70, 1100, 160, 1920)),
+    ):
+        table = KNOWN.table("v2.0", benchmark, "Offline")
+        assert table.source.startswith("mlcommons")
+        ids = ("INF1_2XLARGE", "INF1_XLARGE", "INF1_24XLARGE", "INF2_XLARGE", "INF2_48XLARGE")
+        for name, rate in zip(ids, rates, strict=True):
+            config = KNOWN.config(table, f"Triton_Inferentia_{name}x1", ver)
+            assert config.values[field].value == rate
+            assert config.values["inferentia_compiled_model_framework"].value == "pytorch"
+            if name not in ("INF1_2XLARGE", "INF1_XLARGE"):
+                assert "derived: " in config.values[field].origin
+                cores = config.values["inferentia_neuron_core_count"]
+                assert cores.value == config.values["instance_group_count"].value
+
+
 def test_every_file_is_there_and_nothing_is_wrong() -> None:
     assert [str(fault) for fault in KNOWN.faults] == []
     assert Counter(table.round for table in KNOWN.tables) == {"v0.7": 21, "v2.0": 21, "v3.1": 2}
-    assert KNOWN.registrations == 438 + 1774 + 4
-    assert len(KNOWN.systems) == 66
+    assert KNOWN.registrations == 438 + 1774 + DERIVED + 4
+    assert len(KNOWN.systems) == 69
     for table in KNOWN.tables:
         words.benchmark(table.round, table.benchmark)
         assert "mlcommons/inference_results_" in table.source
@@ -297,7 +317,7 @@ def test_the_script_explains_and_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     explained(tmp_path)
-    assert "v2.0: 21 files, 1774 configurations" in capsys.readouterr().out
+    assert "v2.0: 21 files, 1804 configurations" in capsys.readouterr().out
     gpu = nvidia.Gpu(0, "GPU-0", "", {"name": "Tesla T4", "compute_cap": "7.5"})
     monkeypatch.setattr(nvidia, "read", lambda: nvidia.Driver("460.32.03", "11.2", (gpu,)))
     monkeypatch.setattr("os.uname", lambda: type("U", (), {"machine": "x86_64"}))

@@ -233,7 +233,8 @@ def load(folder: Path = HERE, own: Path | None = None) -> Registry:
             system = _system(path, root, faults)
             if system:
                 systems[system.id] = system
-        for path in sorted((root / "configs").glob("*/*/*.yaml")):
+        found = (root / "configs").glob("**/*.yaml")
+        for path in sorted(found, key=lambda path: (len(path.parts), path)):
             table = _table(path, root, faults)
             if table:
                 _join(tables, table)
@@ -307,7 +308,9 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
             faults.append(Fault(name, 1, f"it lacks {', '.join(sorted(missing))}"))
         return None
     head = [str(told[key]) for key in ("round", "benchmark", "scenario")]
-    if head != [*path.parts[-3:-1], path.stem]:
+    # Further values of a round, such as derived ones, lie in a folder of their own below it.
+    below = path.relative_to(folder / "configs").parts
+    if head != [below[0], path.parent.name, path.stem]:
         faults.append(Fault(name, 1, f"it says that it is {' '.join(head)}"))
     blocks = {}
     for key, block in (told["blocks"] or {}).items():
