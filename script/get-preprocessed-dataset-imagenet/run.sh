@@ -27,8 +27,8 @@ if [[ -n "${CM_DATASET_IMAGES_COUNT:-}" ]]; then
 fi
 if [[ "${CM_IMAGENET_STEPS:-}" == torchvision && -z "${CM_DATASET_FORM:-}" ]]; then
   words+=(--torchvision)
-  if [[ -n "${CM_NVIDIA_SCRATCH_PATH:-}" && "${CM_DATASET_TYPE}" == validation ]]; then
-    words+=(--scratch "${CM_NVIDIA_SCRATCH_PATH}")
+  if [[ -n "${CM_IMAGENET_SCRATCH_PATH:-}" && "${CM_DATASET_TYPE}" == validation ]]; then
+    words+=(--scratch "${CM_IMAGENET_SCRATCH_PATH}")
   fi
 fi
 exec "${CM_PYTHON_BIN_WITH_PATH}" "${src}/preprocess.py" "${words[@]}"

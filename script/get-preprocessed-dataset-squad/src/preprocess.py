@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from workshop.program import ProgramError
 
 LONGEST_QUESTION = 64
 STRIDE = 128
+TOKENIZED = ("input_ids", "input_mask", "segment_ids")
 ARRAYS = (
     "input_ids",
     "input_mask",
@@ -212,6 +214,17 @@ def write_arrays(rows: Sequence[Row], examples: Sequence[Example], out: Path) ->
     (out / "examples.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
+def write_tokenized(rows: Sequence[Row], scratch: Path) -> None:
+    """The three inputs as int32 [n, length], where NVIDIA's harnesses look for them."""
+    out = scratch / "preprocessed_data" / "squad_tokenized"
+    out.mkdir(parents=True, exist_ok=True)
+    for name in TOKENIZED:
+        unfinished = out / f".{name}.{os.getpid()}.part"
+        with unfinished.open("wb") as file:
+            np.save(file, np.stack([row[name] for row in rows]).astype(np.int32))
+        unfinished.replace(out / f"{name}.npy")
+
+
 def facts(options: argparse.Namespace, count: int, questions: int) -> dict[str, Any]:
     """What dataset.json says of the arrays."""
     names = [*(f"{name}.npy" for name in ARRAYS), "examples.json"]
@@ -236,6 +249,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--listed", choices=LISTED, default=LISTED[0], help="what its lines name, by number or id"
     )
+    parser.add_argument("--scratch", type=Path, help="write the inputs as int32 below it too")
     parser.add_argument("--qsl_count", type=int, help="how many samples runs are to have")
     parser.add_argument("--name", required=True, help="name of the data set, for its facts")
     return parser.parse_args(arguments)
@@ -248,6 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> str:
         rows, examples = cut(options)
         write_arrays(rows, examples, options.out)
+        if options.scratch is not None:
+            write_tokenized(rows, options.scratch)
         files.write_facts(options.out, facts(options, len(rows), len(examples)))
         return f"{len(rows)} features of {len(examples)} questions written"
 

@@ -120,3 +120,17 @@ def test_a_file_of_another_kind_is_refused(
     assert preprocess.main([*words, "--out", str(tmp_path)]) == 1
     assert "is no SQuAD v1.1 file" in capsys.readouterr().err
     assert not (tmp_path / "dataset.json").exists()
+
+
+def test_the_inputs_are_also_written_as_int32_below_a_scratch_folder(tmp_path: Path) -> None:
+    words = ["--questions", forms.questions() / "dev-v1.1.json", "--vocab", forms.VOCABULARY]
+    words += ["--name", "x", "--scratch", tmp_path / "scratch", "--out", tmp_path / "out"]
+    (tmp_path / "out").mkdir()
+    assert preprocess.main(list(map(str, words))) == 0
+    out = tmp_path / "scratch" / "preprocessed_data" / "squad_tokenized"
+    names = ["input_ids.npy", "input_mask.npy", "segment_ids.npy"]
+    assert sorted(each.name for each in out.iterdir()) == names
+    for name in names:
+        found, usual = np.load(out / name), np.load(tmp_path / "out" / name)
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, usual)
