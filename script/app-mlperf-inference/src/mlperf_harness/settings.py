@@ -121,7 +121,10 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the user fixed by hand; None leaves the choice to the harness. Latencies are in ms."""
+    """What the user fixed by hand; None leaves the choice to the harness. Latencies are in ms.
+
+    ``deque_timeout_us`` is how long a Server batch may wait for more queries, in microseconds.
+    """
 
     offline_target_qps: float | None = None
     server_target_qps: float | None = None
@@ -134,6 +137,7 @@ class Overrides:
     batch_size: int | None = None
     threads: int | None = None
     num_workers: int | None = None
+    deque_timeout_us: int | None = field(default=None, metadata=WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,8 @@ def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Worker]) ->
     else:
         times = {int(size): seconds for size, seconds in run.service_times.items()}
         limit = benchmark.rules.server_limit_s
-        queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times))
+        window_s = (run.overrides.deque_timeout_us or 0) / 1e6
+        queue = DynamicBatcher(DeadlinePolicy(limit, run.shape.batch, times), window_s)
     return PooledPipeline(queue, team)
 
 

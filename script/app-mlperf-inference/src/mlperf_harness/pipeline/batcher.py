@@ -48,6 +48,13 @@ class DeadlinePolicy:
             most -= 1
         return most
 
+    def patience(self, window_s: float) -> float:
+        """The age of the oldest query, in seconds, up to which others may be waited for.
+
+        ``window_s`` at most, and no longer than a batch of ``largest`` would still make its limit.
+        """
+        return min(window_s, self._budgets[self.largest])
+
 
 def _budgets(known: Sequence[tuple[int, float]], limit_s: float, largest: int) -> list[float]:
     """For each batch size the age at which its oldest query would just miss the limit.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -11,6 +13,9 @@ import numpy as np
 
 from ..benchmarks.base import Array
 from .batcher import Batch, DeadlinePolicy
+
+# A query: its id, its sample, and when it came; None ends a worker.
+Item = tuple[int, int, float] | None
 
 
 class WorkQueue(Protocol):
@@ -61,37 +66,66 @@ class CutQueue:
 
 
 class DynamicBatcher:
-    """Server: single queries arrive at random times, and a worker takes several together."""
+    """Server: single queries arrive at random times, and a worker takes several together.
 
-    def __init__(self, policy: DeadlinePolicy) -> None:
+    With a ``window_s`` a batch that is not full waits for more queries, until its oldest one is
+    that old: fewer and larger batches, for an accelerator that needs them, and later answers.
+    ``queue`` and ``clock`` are given where time is simulated.
+    """
+
+    def __init__(
+        self,
+        policy: DeadlinePolicy,
+        window_s: float = 0.0,
+        queue: SimpleQueue[Item] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._policy = policy
-        self._queue: SimpleQueue[tuple[int, int, float] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Item] = SimpleQueue() if queue is None else queue
+        self._clock = clock
+        self._window_s = window_s
+        # Two that wait for more would both get half of it.
+        self._gathering = threading.Lock() if window_s else nullcontext()
 
     def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``WorkQueue``."""
-        now = time.perf_counter()
+        now = self._clock()
         for query, index in zip(ids, indices, strict=True):
             self._queue.put((query, index, now))
 
     def next(self) -> Batch | None:
         """See ``WorkQueue``; the policy says how many of the waiting queries are joined."""
-        first = self._queue.get()
-        if first is None:
-            return None
-        ids, indices, arrived = [first[0]], [first[1]], [first[2]]
-        age = time.perf_counter() - first[2]
-        for _ in range(self._policy.take(1 + self._queue.qsize(), age) - 1):
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                break  # another worker was faster
-            if item is None:
-                self._queue.put(None)
-                break
-            ids.append(item[0])
-            indices.append(item[1])
-            arrived.append(item[2])
+        with self._gathering:
+            first = self._queue.get()
+            if first is None:
+                return None
+            ids, indices, arrived = [first[0]], [first[1]], [first[2]]
+            now, until = self._clock(), first[2] + self._policy.patience(self._window_s)
+            most = self._policy.take(1 + self._queue.qsize(), now - first[2])
+            for _ in range((self._policy.largest if until > now else most) - 1):
+                item = self._soon(until)
+                if item is None:
+                    break
+                ids.append(item[0])
+                indices.append(item[1])
+                arrived.append(item[2])
         return Batch(ids, indices, arrived)
+
+    def _soon(self, until: float) -> Item:
+        """The next query, waited for ``until`` then; None where there is none any more."""
+        try:
+            item = self._queue.get_nowait()
+        except Empty:  # another worker was faster, or none has come yet
+            left = until - self._clock()
+            if left <= 0:
+                return None
+            try:
+                item = self._queue.get(timeout=left)
+            except Empty:
+                return None
+        if item is None:
+            self._queue.put(None)
+        return item
 
     def close(self, workers: int) -> None:
         """See ``WorkQueue``."""
