@@ -126,8 +126,9 @@ def _backend(spec: BackendSpec) -> list[str]:
         lines += _dep(tags, each.names, device if each.device else ())
     for step in spec.steps:
         lines += _dep(step.tags, step.names, _conditions(step))
-    lines += _add("ml-model", spec.model_tag)
-    return lines + (_add("dataset-preprocessed", spec.data_tag)[1:] if spec.data_tag else [])
+    quantizer = _add("ml-model-quantizer", spec.quantized)[1:] if spec.quantized else []
+    data = _add("dataset-preprocessed", spec.data_tag)[1:] if spec.data_tag else []
+    return [*lines, *_add("ml-model", spec.model_tag), *quantizer, *data]
 
 
 def _conditions(step: Step) -> list[str]:

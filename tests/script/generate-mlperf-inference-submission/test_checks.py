@@ -231,6 +231,15 @@ def test_findings_say_where_and_what_to_do(tmp_path: Path) -> None:
         assert finding.source
 
 
+def test_what_stood_in_for_a_runtime_cannot_be_submitted(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    (path,) = tree.root.glob("closed/*/systems/*.json")
+    system = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**system, "framework": "stand-in 1.32.0"}), encoding="utf-8")
+    found = {(each.rule, each.severity) for each in checks.check(tree)}
+    assert found == {("result.stand-in", "nature")}
+
+
 def test_the_page_lists_every_rule() -> None:
     page = (ROOT / "docs/reference/submission-checks.md").read_text(encoding="utf-8")
     for rule in checks.rules():

@@ -189,6 +189,7 @@ def test_a_full_disk_leaves_no_engine(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         ({"precision": "int8"}, "int8 is asked for"),
         ({"precision": "fp8", "compute_capabilities": ["7.5"]}, "7.5 has no fp8"),
+        ({"precision": "fp8", "compute_capabilities": ["8.9"]}, "has nothing in fp8"),
         ({"batch": "8:4:2", "product": "tensorrt-rtx"}, "no range of sizes"),
         ({"product": "tensorrt", "facts": str(TINY / "model.json")}, "TensorRT cannot be used"),
     ],

@@ -36,7 +36,7 @@ def test_what_runs_before_a_refusal_costs_nothing() -> None:
     [
         ("openvino", "cuda", "float32", "--backend=onnxruntime or --backend=pytorch"),
         ("", "cuda", "bfloat16", "use --backend=pytorch, or another --device"),
-        ("openvino", "cuda", "int8", "use --backend=onnxruntime, or another --device"),
+        ("openvino", "cuda", "int8", "use --backend=onnxruntime or --backend=tensorrt, or another"),
         ("onnxruntime", "cpu", "bfloat16", "--backend=openvino or --backend=pytorch"),
         ("pytorch", "cpu", "int8", "--backend=onnxruntime or --backend=openvino"),
     ],

@@ -77,6 +77,7 @@ class BackendSpec:
         packages: What has to be installed.
         model_tag: The variation of a model script whose files it opens.
         data_tag: The variation of the data that these files want, where it is another one.
+        quantized: The variation of the quantizer whose models it takes in int8.
         refuses: Benchmarks (or ``benchmark:precision``) that it cannot run, and why.
         only: The benchmarks that it can run, where it cannot run all.
         options: Its own settings, by name (``--backend_options=name=value``).
@@ -96,6 +97,7 @@ class BackendSpec:
     packages: tuple[Package, ...] = ()
     model_tag: str = "_onnx"
     data_tag: str = ""
+    quantized: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)

@@ -9,5 +9,7 @@ NAMES = {
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),
     "pytorch": ("pytorch",),
+    "stand_in": ("stand-in",),
+    "tensorrt": ("tensorrt",),
     "triton": ("triton",),
 }

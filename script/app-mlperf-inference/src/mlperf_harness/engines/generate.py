@@ -23,7 +23,7 @@ from .names import Named, stem
 from .sidecar import ONNX, PLAN, STAND_IN, TITLES, Sidecar
 
 # A float32 graph is written in another type here; other types come with the graph.
-MADE_HERE = {"fp32": ("float32", "float16"), "int8": ("int8",), "fp16": ("float16",)}
+MADE_HERE = {"fp32": ("float32", "float16", "fp8"), "int8": ("int8",), "fp16": ("float16",)}
 MADE_HERE |= {"fp8": ("fp8",)}
 FACTS = "CM_ML_MODEL_FACTS_FILE_WITH_PATH"
 # Options of models that take one sample, or one window of it, at a time.
@@ -89,6 +89,17 @@ def link_weights(facts: Mapping[str, Any], source: Path, folder: Path) -> None:
             link.symlink_to((source / name).resolve())
 
 
+def link_beside(graph: Path, folder: Path) -> None:
+    """The same for a graph without facts: the files are those that it names itself."""
+    import onnx
+
+    tensors = onnx.load(str(graph), load_external_data=False).graph.initializer
+    entries = (entry for tensor in tensors for entry in tensor.external_data)
+    names = {str(entry.value) for entry in entries if entry.key == "location"}
+    facts = {"data": [{"file": name} for name in sorted(names)]}
+    link_weights(facts, graph.parent, folder)
+
+
 def weights_beside(facts: Mapping[str, Any]) -> list[str]:
     """The files with weights that do not fit into a model's graphs."""
     data = facts.get("data", [])
@@ -124,6 +135,8 @@ def write_engine(
 ) -> tuple[Path, Sidecar]:
     """Write ``target`` and the facts beside it: both whole, or neither."""
     began = time.monotonic()
+    if asked.precision == "fp8":
+        half.check_fp8(source)
     with in_precision(source, str(described.get("precision", "")), asked, target) as graph:
         version, shapes = _made(asked, graph, source.name, target)
     fields = deciding(asked)

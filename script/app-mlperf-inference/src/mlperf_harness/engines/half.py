@@ -1,4 +1,4 @@
-"""A float32 graph in float16: what builders that take types from the graph are given."""
+"""The types in a graph, which builders go by: writing float16, and looking for fp8."""
 
 from __future__ import annotations
 
@@ -24,3 +24,17 @@ def write(source: Path, target: Path) -> None:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"{source} cannot be written in float16: {reason}") from error
     onnx.save(smaller, str(target))
+
+
+def check_fp8(source: Path) -> None:
+    """Raise HarnessError where nothing in a graph is 8-bit floating point."""
+    import onnx
+
+    graph = onnx.load(str(source), load_external_data=False).graph
+    kinds = onnx.TensorProto
+    eighths = {kinds.FLOAT8E4M3FN, kinds.FLOAT8E5M2}
+    if not any(tensor.data_type in eighths for tensor in graph.initializer):
+        raise HarnessError(
+            f"{source.name} has nothing in fp8, and nothing here quantizes to it",
+            "give a model that a tool such as NVIDIA's ModelOpt has written: --model_path=FILE",
+        )

@@ -23,6 +23,7 @@ VALUES = Rule("measurements.values", "no key of the description is empty", CHECK
 FORM = Rule("result.form", "the real model and data", RULES, NATURE)
 STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
 
+STAND_IN_BACKEND = re.compile(r'"framework": *"stand-in\b')
 STAND_IN_NOTE = "stand-in for NVIDIA's TensorRT engines"
 # How the harness names a system whose processor computes what was compiled for Neuron.
 CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
@@ -44,7 +45,8 @@ def stands_in(site: Site, system: str) -> str:
     if CPU_FOR_NEURON.search(system):
         return "a Neuron device"
     described = text(site.root / SYSTEMS / f"{system}.json")
-    return "TensorRT" if STAND_IN_NOTE in described else ""
+    stands = STAND_IN_NOTE in described or STAND_IN_BACKEND.search(described)
+    return "TensorRT" if stands else ""
 
 
 def scenarios(site: Site) -> Iterator[Finding]:

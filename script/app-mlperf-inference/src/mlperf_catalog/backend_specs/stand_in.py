@@ -1,0 +1,15 @@
+"""What stands in for TensorRT where there is no GPU: the same flow, computed by ONNX Runtime."""
+
+from ..backend import BackendSpec, Package
+
+SPECS = (
+    BackendSpec(
+        name="stand-in",
+        title="stand-in for TensorRT (ONNX Runtime on the CPU)",
+        module="stand_in:StandIn",
+        precisions=("float32", "float16", "int8"),
+        packages=(Package("onnxruntime", ("onnxruntime",)), Package("onnx")),
+        quantized="_signed",
+        builds=True,
+    ),
+)

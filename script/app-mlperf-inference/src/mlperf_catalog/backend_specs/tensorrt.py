@@ -1,0 +1,26 @@
+"""TensorRT and TensorRT-RTX on a GPU."""
+
+from ..backend import BackendSpec, Option, Package, Step
+
+SPECS = (
+    BackendSpec(
+        name="tensorrt",
+        title="TensorRT",
+        module="tensor_rt:TensorRt",
+        devices=("cuda",),
+        precisions=("float32", "float16", "int8", "fp8"),
+        packages=(Package("torch", ("torch", "pytorch")), Package("onnx"), Package("onnxruntime")),
+        quantized="_signed",
+        builds=True,
+        options={
+            "product": Option(
+                "tensorrt", "who builds and runs the engine", ("tensorrt", "tensorrt-rtx")
+            ),
+            "batch": Option(64, "the greatest batch that the engine is built for"),
+            "lengths": Option("1:384:384", "other open sizes, LEAST:USUAL:GREATEST"),
+            "streams": Option(2, "lanes side by side at most"),
+            "graphs": Option(True, "whether work on shapes that come again is captured"),
+        },
+        steps=(Step("get,tensorrt", ("tensorrt",)),),
+    ),
+)

@@ -1,0 +1,43 @@
+"""What stands in for TensorRT where there is no GPU: an ONNX graph, which says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..engines import generate, sidecar
+from ..engines.sidecar import ONNX, STAND_IN
+from ..settings import GraphSpec
+from .base import Predictor
+from .onnx_runtime import OnnxRuntime
+
+
+class StandIn(OnnxRuntime):
+    """The ``stand-in`` backend: the flow of engines, without an engine."""
+
+    def build(self, graph: GraphSpec, folder: Path) -> GraphSpec:
+        """See ``base.Backend``. A graph that ``generate,engine,nvidia,_stand-in`` made is taken."""
+        if sidecar.place(Path(graph.path)).is_file():
+            return graph
+        asked = generate.Asked(
+            product=STAND_IN, folder=str(folder), benchmark="model", precision=self.setup.precision
+        )
+        source = Path(graph.path)
+        target = folder / f"{source.stem}{ONNX}"
+        generate.link_beside(source, folder)
+        generate.write_engine(asked, source, {"sha256": graph.sha256}, target)
+        return replace(graph, path=str(target))
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
+    ) -> Sequence[Predictor]:
+        """See ``base.Backend``; what stands in has to say so, and to be what it says."""
+        wanted = {"builder": STAND_IN, "precision": self.setup.precision}
+        sidecar.check(Path(graph.path), wanted)
+        return super().open(graph, outputs, workers, threads)
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``: the word stands where that of a runtime would."""
+        found = super().versions()
+        return {STAND_IN: found["onnxruntime"], **found}

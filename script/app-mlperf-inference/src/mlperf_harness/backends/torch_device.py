@@ -1,0 +1,73 @@
+"""The calls of CUDA by PyTorch; not verified on hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import HarnessError
+from .base import Array
+
+
+class TorchDevice:
+    """The ``lanes.Device`` of the GPU that is current; raises HarnessError without one."""
+
+    def __init__(self) -> None:
+        if not torch.cuda.is_available():
+            raise HarnessError(
+                f"this PyTorch ({torch.__version__}) sees no CUDA device: install a CUDA build of "
+                "it and the NVIDIA driver"
+            )
+
+    def stream(self) -> Any:
+        """See ``lanes.Device``."""
+        return torch.cuda.Stream()
+
+    def event(self) -> Any:
+        """See ``lanes.Device``."""
+        return torch.cuda.Event()
+
+    def pinned(self, size: int) -> Array:
+        """See ``lanes.Device``: bytes [size]; the array keeps the memory."""
+        return np.asarray(torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy())
+
+    def memory(self, size: int) -> Any:
+        """See ``lanes.Device``: bytes [size]."""
+        return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+    def copy_in(self, target: Any, source: Array, stream: Any) -> None:
+        """See ``lanes.Device``."""
+        with torch.cuda.stream(stream):
+            target[: source.nbytes].copy_(torch.from_numpy(source), non_blocking=True)
+
+    def copy_out(self, target: Array, source: Any, stream: Any) -> None:
+        """See ``lanes.Device``."""
+        with torch.cuda.stream(stream):
+            torch.from_numpy(target).copy_(source[: target.nbytes], non_blocking=True)
+
+    def record(self, event: Any, stream: Any) -> None:
+        """See ``lanes.Device``."""
+        event.record(stream)
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """See ``lanes.Device``."""
+        stream.wait_event(event)
+
+    def synchronize(self, event: Any) -> None:
+        """See ``lanes.Device``."""
+        event.synchronize()
+
+    def capture(self, stream: Any, work: Callable[[], None]) -> Any:
+        """See ``lanes.Device``."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            work()
+        return graph
+
+    def launch(self, graph: Any, stream: Any) -> None:
+        """See ``lanes.Device``."""
+        with torch.cuda.stream(stream):
+            graph.replay()
