@@ -11,8 +11,9 @@ from typing import Any
 from mlperf_catalog.values import dataclass
 
 from .. import host
+from ..records import WHEN_GIVEN
 from ..wording import cores_in_words
-from . import contention, energy
+from . import contention, energy, gpu
 from .contention import Taken
 
 CPUS = Path("/sys/devices/system/cpu")
@@ -69,12 +70,14 @@ class Telemetry:
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     taken: Taken | None = None
+    gpus: tuple[gpu.Gpu, ...] = field(default=(), metadata=WHEN_GIVEN)
 
 
 class Monitor:
     """Watches the machine from its making until ``finish``; ``sample`` is called now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self._gpus = gpu.Watch() if device == "cuda" else None
         self._beside = contention.beside()
         self._watch = contention.Watch(
             contention.cores(), contention.read(self._beside), host.quota_cores()
@@ -102,6 +105,8 @@ class Monitor:
         if now < self._next:
             return
         self._next = now + SAMPLE_S
+        if self._gpus:
+            self._gpus.look()
         clocks = frequencies()
         self._frequencies += clocks
         self._temperatures += temperatures()
@@ -142,6 +147,7 @@ class Monitor:
             energy_j=energy.used(self._energy, energy.counters()),
             seconds=round(time.monotonic() - self._began, 3),
             taken=self._watch.total(contention.read(self._beside)),
+            gpus=self._gpus.finish() if self._gpus else (),
         )
         return replace(found, warnings=tuple(warnings(found, host.usable_cores())))
 
@@ -155,6 +161,7 @@ def warnings(found: Telemetry, cores: int) -> Iterator[str]:
     elif load is not None and load > max(IDLE_LOAD * cores, 0.5):
         yield f"the load was {load:g} on {cores_in_words(cores)} at the start"
     yield from _clock_warnings(found)
+    yield from gpu.warnings(found.gpus)
     free, total = found.memory_free_bytes, found.memory_total_bytes
     if free is not None and total and free < LEAST_FREE_SHARE * total:
         yield f"only {free / 2**20:.0f} MiB of memory were left: the system may have swapped"

@@ -107,7 +107,7 @@ class Context:
         duration_ms = 0
         if run.mode == PERFORMANCE:
             duration_ms = run.targets.min_duration_ms or MINIMUM_DURATION_MS
-        self.launcher.monitor = monitor = Monitor()
+        self.launcher.monitor = monitor = Monitor(self.settings.device)
         try:
             watched = f"{label}, {doing}" if doing else label
             self.launcher.execute("run", folder, run, watched, START_S + duration_ms / 1000)
