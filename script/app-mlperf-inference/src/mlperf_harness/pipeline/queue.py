@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from .batcher import Batch, DeadlinePolicy
 
 # A query: its id, its sample, and when it came; None ends a worker.
 Item = tuple[int, int, float] | None
+NOBODY: Item = (-1, -1, 0.0)
 
 
 class WorkQueue(Protocol):
@@ -83,9 +83,9 @@ class DynamicBatcher:
         self._policy = policy
         self._queue: SimpleQueue[Item] = SimpleQueue() if queue is None else queue
         self._clock = clock
-        self._window_s = window_s
+        self._patience = policy.patience(window_s) if window_s else 0.0
         # Two that wait for more would both get half of it.
-        self._gathering = threading.Lock() if window_s else nullcontext()
+        self._gathering = threading.Lock()
 
     def put(self, ids: Sequence[int], indices: Sequence[int]) -> None:
         """See ``WorkQueue``."""
@@ -95,37 +95,39 @@ class DynamicBatcher:
 
     def next(self) -> Batch | None:
         """See ``WorkQueue``; the policy says how many of the waiting queries are joined."""
+        if self._patience <= 0:
+            return self._gather(0.0)
         with self._gathering:
-            first = self._queue.get()
-            if first is None:
-                return None
-            ids, indices, arrived = [first[0]], [first[1]], [first[2]]
-            now, until = self._clock(), first[2] + self._policy.patience(self._window_s)
-            most = self._policy.take(1 + self._queue.qsize(), now - first[2])
-            for _ in range((self._policy.largest if until > now else most) - 1):
-                item = self._soon(until)
-                if item is None:
+            return self._gather(self._patience)
+
+    def _gather(self, patience: float) -> Batch | None:
+        first = self._queue.get()
+        if first is None:
+            return None
+        ids, indices, arrived = [first[0]], [first[1]], [first[2]]
+        age = self._clock() - first[2]
+        waits = age < patience
+        most = self._policy.largest if waits else self._policy.take(1 + self._queue.qsize(), age)
+        for _ in range(most - 1):
+            try:
+                item = self._queue.get_nowait()
+            except Empty:  # another worker was faster, or none has come yet
+                if not waits or (item := self._later(first[2] + patience)) is NOBODY:
                     break
-                ids.append(item[0])
-                indices.append(item[1])
-                arrived.append(item[2])
+            if item is None:
+                self._queue.put(None)
+                break
+            ids.append(item[0])
+            indices.append(item[1])
+            arrived.append(item[2])
         return Batch(ids, indices, arrived)
 
-    def _soon(self, until: float) -> Item:
-        """The next query, waited for ``until`` then; None where there is none any more."""
+    def _later(self, until: float) -> Item:
+        """The next query, waited for ``until`` then; ``NOBODY`` where none comes."""
         try:
-            item = self._queue.get_nowait()
-        except Empty:  # another worker was faster, or none has come yet
-            left = until - self._clock()
-            if left <= 0:
-                return None
-            try:
-                item = self._queue.get(timeout=left)
-            except Empty:
-                return None
-        if item is None:
-            self._queue.put(None)
-        return item
+            return self._queue.get(timeout=max(0.0, until - self._clock()))
+        except Empty:
+            return NOBODY
 
     def close(self, workers: int) -> None:
         """See ``WorkQueue``."""
