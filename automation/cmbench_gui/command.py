@@ -251,17 +251,18 @@ def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
     if not (tags.wanted or name):
         raise Error("bad-value", "no script is named", hint="add --tags=TAGS")
     script = api.show(workspace, Tags(tags.wanted, tags.unwanted), name)
-    flags = {k: v for k, v in _flat(flags_of(given)) if (v or "." in k) and k != "tags"}
+    flags = {k: v for k, v in flat(flags_of(given)) if (v or "." in k) and k != "tags"}
     explained = [Explained(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
     explained += _of_names(tags, name, script)
     explained += [_of_flag(key, value, script) for key, value in flags.items()]
     return Parsed(words[1], Choice(script.alias, tags.variations, flags), tuple(explained))
 
 
-def _flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Flags in groups as they stand on a command line: ``env.KEY``, each with its text."""
     for name, value in flags.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
+            yield from flat(value, f"{before}{name}.")
         elif isinstance(value, bool):
             yield before + name, "yes" if value else "no"
         else:
@@ -317,5 +318,5 @@ def problem_of(spec: InputSpec, value: str, script: Script) -> str:
     try:
         check_input(spec.name, value, script)
     except Error as error:
-        return " ".join(filter(None, (error.message, error.hint)))
+        return "; ".join(filter(None, (error.message, *error.hint.splitlines())))
     return ""

@@ -91,7 +91,7 @@ def _refusal(request: Request, body: bytes) -> Response | None:
         return _refused(request, "this server does not go by that name", 400)
     if request.method not in ("GET", "HEAD", "POST"):
         return _refused(request, f"{request.method} is not answered", 405)
-    if request.url.path == "/enter":
+    if request.url.path.startswith("/enter/"):
         return _let_in(request, site)
     if request.url.path.startswith("/static/"):
         return None
@@ -126,7 +126,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 def _let_in(request: Request, site: Site) -> Response:
-    if not _same(request.query_params.get("key", ""), site.key.hex()):
+    if not _same(request.url.path.removeprefix("/enter/"), site.key.hex()):
         return _refused(request, "the key of that address is not the one of this server", 403)
     target = request.query_params.get("next", "/")
     # Only a path of this server: "//host" and "/\host" are other places.
@@ -140,8 +140,8 @@ def entrance(site: Site, page: str = "/") -> str:
     """The address that lets a browser in, and shows ``page``."""
     shown = "127.0.0.1" if site.address in ("", "0.0.0.0", "::") else site.address
     host = f"[{shown}]" if ":" in shown else shown
-    wanted = "" if page == "/" else f"&next={quote(page, safe='/')}"
-    return f"http://{host}:{site.port}/enter?key={site.key.hex()}{wanted}"
+    wanted = "" if page == "/" else f"?next={quote(page, safe='/')}"
+    return f"http://{host}:{site.port}/enter/{site.key.hex()}{wanted}"
 
 
 def _is_own(host: str, site: Site) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
+from cmbench.format.model import Tags
+from cmbench.session.workspace import Workspace
 
 if TYPE_CHECKING:
     import socket
@@ -16,25 +19,91 @@ if TYPE_CHECKING:
     from cmbench_gui.site import Site
 
 PORT = 8501
-OWN = ("address", "browser", "db", "port", "title", "no_browser", "no_run", "script")
-_IGNORED = ("tags", "out", "quiet", "silent", "verbose", "json", "debug", "help")
+OWN = ("address", "db", "port", "title", "no_browser", "no_run")
+_NOT_PRESET = (*OWN, "script", "tags", "out", "silent", "json", "debug", "help")
 
 
 def gui_script(command: Command) -> Reply:
     """``cm gui script``: compose commands, run and watch them, in a browser.
 
-    Raises ``tool-missing``, ``cannot-listen``, ``bad-value``, ``unknown-flag``.
+    Flags that are none of its own are choices of the script that is named. Raises what
+    ``serve_pages`` does.
     """
-    return _gui(command, "/")
+    tags, name = command.query()
+    words = ",".join(filter(None, (str(command.flags.get("script") or ""), str(tags))))
+    chosen = {k: v for k, v in command.flags.items() if k not in _NOT_PRESET}
+    if not (words or name):
+        refuse_unknown(command.flags, _NOT_PRESET)
+    return _gui(command, start_page(command.workspace, words, name, chosen))
 
 
 def gui_results(command: Command) -> Reply:
-    """``cm gui results``: the same server, at the page of results."""
+    """``cm gui results``: the same server, at the page of results.
+
+    Raises what ``serve_pages`` does, and ``unknown-flag``.
+    """
+    refuse_unknown(command.flags, _NOT_PRESET)
     return _gui(command, "/results")
 
 
 def _gui(command: Command, page: str) -> Reply:
-    refuse_unknown(command.flags, (*OWN, *_IGNORED))
+    repositories = tuple(each.path for each in command.workspace.repositories)
+    home = os.path.dirname(command.workspace.root)
+    return Reply({"url": serve_pages(home, command.flags, page, command.say, repositories)})
+
+
+def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, Any]) -> str:
+    """The page of the script that ``tags`` or ``name`` choose, with flags filled in; else "/".
+
+    Raises ``script-not-found``, ``bad-value``.
+    """
+    if not (tags or name):
+        return "/"
+    from urllib.parse import urlencode
+
+    from cmbench import api
+    from cmbench.index.select import parse_tags
+
+    _needs_packages()
+    from cmbench_gui.command import choice_of, flat
+
+    asked = parse_tags(tags)
+    script = api.show(workspace, Tags(asked.wanted, asked.unwanted), name)
+    variations = [("tags", f"_{variation}") for variation in asked.variations]
+    query = urlencode(choice_of(script, [*variations, *flat(chosen)]).query())
+    return f"/script/{script.alias}" + (f"?{query}" if query else "")
+
+
+def serve_pages(
+    home: str,
+    flags: Mapping[str, Any],
+    page: str,
+    say: Callable[[str], None],
+    repositories: tuple[str, ...] = (),
+) -> str:
+    """Serve the pages of the CM home ``home`` until Ctrl-C; returns the address that was told.
+
+    ``flags`` are those of ``OWN``; ``page`` is shown first. Without ``repositories`` the home's
+    registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``.
+    """
+    _needs_packages()
+    from cmbench_gui.guard import entrance, is_loopback
+    from cmbench_gui.server import create_app, serve
+
+    listener = _listener(flags)
+    site = _site(home, flags, listener, repositories)
+    address = entrance(site, page)
+    say(f"pages of {site.home}: {address}")
+    say("Ctrl-C ends the server; runs that it has started go on")
+    if not is_loopback(site.address):
+        say("others can reach this port, and the address lets them in: use TLS in front")
+    if not is_true(flags.get("no_browser", False)):
+        _open(site, address)
+    serve(create_app(site), listener)
+    return address
+
+
+def _needs_packages() -> None:
     try:
         import jinja2
         import starlette
@@ -46,46 +115,33 @@ def _gui(command: Command, page: str) -> Reply:
             hint=f"{sys.executable} -m pip install 'cmbench[gui]'",
         ) from None
     del jinja2, starlette, uvicorn
-    from cmbench_gui.guard import entrance, is_loopback
-    from cmbench_gui.server import create_app, serve
-
-    listener = _listener(command)
-    site = _site(command, listener)
-    app, address = create_app(site), entrance(site, page)
-    command.say(f"pages of {site.home}: {address}")
-    command.say("Ctrl-C ends the server; runs that it has started go on")
-    if not is_loopback(site.address):
-        command.say("others can reach this port, and the address lets them in: use TLS in front")
-    if not is_true(command.flags.get("no_browser", False)):
-        _open(site, address)
-    serve(app, listener)
-    return Reply({"url": address})
 
 
-def _listener(command: Command) -> socket.socket:
+def _listener(flags: Mapping[str, Any]) -> socket.socket:
     """The socket of ``--address`` and ``--port``; without a port, the next one that is free."""
     from cmbench_gui.server import listening
 
-    address = str(command.flags.get("address") or "127.0.0.1")
-    given = command.flags.get("port", PORT)
+    address = str(flags.get("address") or "127.0.0.1")
+    given = flags.get("port", PORT)
     if given is True or not str(given).isdigit() or int(given) > 65535:
         raise Error("bad-value", f"--port={given} is no port", hint=f"write --port={PORT}")
-    return listening(address, int(given), any_port="port" not in command.flags)
+    return listening(address, int(given), any_port="port" not in flags)
 
 
-def _site(command: Command, listener: socket.socket) -> Site:
+def _site(
+    home: str, flags: Mapping[str, Any], listener: socket.socket, repositories: tuple[str, ...]
+) -> Site:
     from cmbench_gui.site import Site, kept_key
 
-    home = os.path.dirname(command.workspace.root)
     return Site(
         home=home,
         key=kept_key(home),
-        repositories=tuple(each.path for each in command.workspace.repositories),
-        title=str(command.flags.get("title") or "cmbench"),
-        address=str(command.flags.get("address") or "127.0.0.1"),
+        repositories=repositories,
+        title=str(flags.get("title") or "cmbench"),
+        address=str(flags.get("address") or "127.0.0.1"),
         port=listener.getsockname()[1],
-        db=str(command.flags.get("db") or ""),
-        may_run=not is_true(command.flags.get("no_run", False)),
+        db=str(flags.get("db") or ""),
+        may_run=not is_true(flags.get("no_run", False)),
     )
 
 

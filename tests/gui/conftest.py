@@ -28,5 +28,5 @@ def stranger(site: Site) -> Iterator[TestClient]:
 
 @pytest.fixture
 def client(stranger: TestClient, site: Site) -> TestClient:
-    stranger.get("/enter", params={"key": site.key.hex()})
+    stranger.get(f"/enter/{site.key.hex()}")
     return stranger

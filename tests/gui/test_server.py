@@ -36,7 +36,7 @@ def test_a_browser_without_the_key_sees_nothing(stranger: TestClient, path: str)
     answer = stranger.get(path)
     assert answer.status_code == 401
     assert "cm gui script" in answer.text
-    stranger.get("/enter", params={"key": "0" * 64})
+    stranger.get(f"/enter/{'0' * 64}")
     assert stranger.get(path).status_code == 401
 
 
@@ -47,7 +47,7 @@ def test_a_browser_without_the_key_sees_nothing(stranger: TestClient, path: str)
 def test_who_is_let_in_stays_on_this_server(
     stranger: TestClient, site: Site, target: str, place: str
 ) -> None:
-    answer = stranger.get("/enter", params={"key": site.key.hex(), "next": target})
+    answer = stranger.get(f"/enter/{site.key.hex()}", params={"next": target})
     assert (answer.status_code, answer.headers["location"]) == (303, place)
     assert "httponly" in answer.headers["set-cookie"].lower()
 
@@ -136,5 +136,5 @@ def test_a_port_that_is_taken_is_told_or_passed_over() -> None:
 
 
 def test_the_printed_address_of_all_interfaces_is_one_that_works_here(site: Site) -> None:
-    assert entrance(site).startswith("http://127.0.0.1:8501/enter?key=")
-    assert entrance(site, "/results").endswith("&next=/results")
+    assert entrance(site).startswith("http://127.0.0.1:8501/enter/")
+    assert entrance(site, "/results").endswith("?next=/results")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.routing import BaseRoute, Route
 
 
@@ -17,3 +19,10 @@ def routes() -> list[BaseRoute]:
         Route("/script/{name}/plan", views.plan),
         Route("/script/{name}/check", views.check),
     ]
+
+
+def close(state: Any) -> None:
+    """End what the pages of this part have started for an application of that ``state``."""
+    planner = getattr(state, "planner", None)
+    if planner is not None:
+        planner.close()

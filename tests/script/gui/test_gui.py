@@ -1,0 +1,107 @@
+"""The words by which CM's users start the pages."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from support import Home, wait_for
+
+SPELLINGS = {
+    "words": ("run", "script", "cm gui"),
+    "tags": ("run", "script", "--tags=gui"),
+    "graph": ("run", "script", "--tags=cm,gui,_graph"),
+    "script": ("run", "script", "--tags=gui", "--script=run-mlperf,inference,_tiny"),
+    "verb": ("gui", "script", "--tags=run-mlperf,inference,_tiny", "--device=cpu"),
+    "results": ("gui", "results"),
+}
+SHOWN = {
+    "words": "/",
+    "tags": "/",
+    "graph": "/results",
+    "script": "/script/run-mlperf-inference-app?tags=_tiny",
+    "verb": "/script/run-mlperf-inference-app?tags=_tiny&device=cpu",
+    "results": "/results",
+}
+
+
+@pytest.fixture
+def started(home: Home) -> Iterator[list[subprocess.Popen[str]]]:
+    found: list[subprocess.Popen[str]] = []
+    yield found
+    for process in found:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_known_spellings_serve_the_page_that_they_mean(
+    home: Home, started: list[subprocess.Popen[str]], spelling: str
+) -> None:
+    words = (*SPELLINGS[spelling], "--no_browser", "--port=0", "--title=Lab")
+    process = subprocess.Popen(
+        [str(home.bin / "cm"), *words],
+        cwd=home.path,
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    started.append(process)
+    assert process.stdout is not None
+    address = ""
+    for line in process.stdout:
+        address = next(iter(re.findall(r"http://127\.0\.0\.1:\d+/enter/[0-9a-f]{64}\S*", line)), "")
+        if address:
+            break
+    assert address, "no address was printed"
+
+    class Stays(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_: object) -> None:
+            return None
+
+    with pytest.raises(urllib.error.HTTPError) as told:
+        urllib.request.build_opener(Stays).open(address)
+    assert told.value.headers["location"] == SHOWN[spelling]
+    jar = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    if SHOWN[spelling] != "/results":
+        assert "· Lab</title>" in jar.open(address).read().decode()
+    # Ctrl-C is how it ends, and no failure.
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: process.poll() is not None)
+    assert process.returncode == 0
+
+
+def test_a_port_that_is_taken_is_one_clear_error(home: Home) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        told = home.cm("gui", "script", "--no_browser", f"--port={port}")
+    assert told.status == 1
+    assert "error [cannot-listen]" in told.stderr
+    assert f"--port={port + 1}" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (["--port=many"], "bad-value"),
+        (["--nonsense"], "unknown-flag"),
+        (["--tags=no,such,script"], "script-not-found"),
+    ],
+)
+def test_a_wrong_flag_is_refused_before_anything_is_served(
+    home: Home, flags: list[str], code: str
+) -> None:
+    told = home.cm("gui", "script", "--no_browser", *flags)
+    assert told.status != 0
+    assert f"error [{code}]" in told.stderr
