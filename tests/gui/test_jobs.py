@@ -22,39 +22,12 @@ from cmbench_gui.jobs import control
 from cmbench_gui.jobs.views import drawn
 from cmbench_gui.jobs.watch import LogReader, events, tree
 from cmbench_gui.site import Site
-from support import LONG_S, ROOT, Home, wait_for
-
-QUICK = 'echo "all is well"; echo "warning: a thing to see"'
-# One that does not want to end, one that has left the group and the session.
-LONG = f"""
-trap '' TERM
-setsid sleep {LONG_S} &
-echo begun
-sleep {LONG_S}
-sleep {LONG_S}
-"""
+from support import LONG_S, Home, wait_for
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A home with a quick script, a failing one and one that does not end by itself."""
-    scripts = tmp_path / "repo" / "script"
-    for name, text in (("quick", QUICK), ("fails", "echo broken >&2; exit 3"), ("long", LONG)):
-        folder = scripts / name
-        folder.mkdir(parents=True)
-        below = "deps: [{tags: is-quick}]\n" if name == "fails" else ""
-        uid = {"quick": "a", "fails": "b", "long": "c"}[name] * 16
-        (folder / "meta.yaml").write_text(
-            f"alias: {name}\nuid: {uid}\ntags: [is-{name}, test]\n{below}"
-            "automation_alias: script\nautomation_uid: 5b4e0237da074764\n"
-        )
-        (folder / "run.sh").write_text(text)
-    (tmp_path / "repo" / "cmr.yaml").write_text("alias: jobs-lab\nuid: 1234567890abcdef\n")
-    home = Home(tmp_path)
-    home.register(ROOT, tmp_path / "repo")
-    for key, value in home.environment().items():
-        monkeypatch.setenv(key, value)
-    return Site(str(home.cm_repos), b"k" * 32, folder=str(tmp_path))
+def site(lab_site: Site) -> Site:
+    return lab_site
 
 
 @pytest.fixture
