@@ -83,10 +83,15 @@ def choice_of(script: Script, given: Iterable[tuple[str, str]]) -> Choice:
     return Choice(script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
 
 
+def can_be_typed(name: str) -> bool:
+    """Whether ``--NAME=value`` gives a script that input: not by names that ``cm`` itself reads."""
+    return "-" not in name and name in flags_of({name: ""})
+
+
 def _is_flag(name: str) -> bool:
-    if name in ("tags", "more", "token") or name.startswith("_"):
+    if name in ("tags", "more", "token") or name.startswith("_") or "," in name:
         return False
-    return bool(_NAME.fullmatch(name)) and not any(mark in name for mark in ",")
+    return bool(_NAME.fullmatch(name)) and can_be_typed(_as_typed(name).partition(".")[0])
 
 
 def _as_typed(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cmbench.format.model import InputSpec, Script, Variation
 from cmbench.session.request import FLAGS, SWITCHES
-from cmbench_gui.command import Choice, meaning_of, problem_of
+from cmbench_gui.command import Choice, can_be_typed, meaning_of, problem_of
 
 FEW = 12
 """A form with no more inputs shows all of them at once."""
@@ -92,11 +92,11 @@ def _inputs(
 def _distinct(script: Script, choice: Choice) -> Iterator[InputSpec]:
     """Each input once: of two names for one key the first, and those that are chosen.
 
-    ``cm`` makes a low line of a dash in a name: one with a dash cannot be given.
+    ``cm`` makes a low line of a dash in a name, and reads some names itself: those have no field.
     """
     seen: set[str] = set()
     for name, spec in script.inputs.items():
-        if "-" in name:
+        if not can_be_typed(name):
             continue
         new = not spec.env or spec.env not in seen
         if new or name in choice.flags:
