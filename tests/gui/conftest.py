@@ -21,6 +21,19 @@ echo begun
 sleep {LONG_S}
 sleep {LONG_S}
 """
+PICKS = """input_mapping: {speed: SPEED}
+input_description: {speed: {desc: how fast, choices: [slow, fast]}}
+variations:
+  here: {group: place, default: true}
+  lost: {group: place, deps: [{tags: "nowhere,to,be,found"}]}
+"""
+SCRIPTS = {
+    "quick": ("", QUICK),
+    "fails": ("deps: [{tags: is-quick}]\n", "echo broken >&2; exit 3"),
+    "long": ("", LONG),
+    "picks": (PICKS, "echo picked"),
+}
+"""What a meta has beside its names, and the native script."""
 
 
 @pytest.fixture
@@ -44,15 +57,12 @@ def client(stranger: TestClient, site: Site) -> TestClient:
 
 @pytest.fixture
 def lab_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A home with a quick script, a failing one and one that does not end by itself."""
-    scripts = tmp_path / "repo" / "script"
-    for name, text in (("quick", QUICK), ("fails", "echo broken >&2; exit 3"), ("long", LONG)):
-        folder = scripts / name
+    """A home with a few scripts that need nothing."""
+    for number, (name, (more, text)) in enumerate(SCRIPTS.items(), 1):
+        folder = tmp_path / "repo" / "script" / name
         folder.mkdir(parents=True)
-        below = "deps: [{tags: is-quick}]\n" if name == "fails" else ""
-        uid = {"quick": "a", "fails": "b", "long": "c"}[name] * 16
         (folder / "meta.yaml").write_text(
-            f"alias: {name}\nuid: {uid}\ntags: [is-{name}, test]\n{below}"
+            f"alias: {name}\nuid: {number:016}\ntags: [is-{name}, test]\n{more}"
             "automation_alias: script\nautomation_uid: 5b4e0237da074764\n"
         )
         (folder / "run.sh").write_text(text)
