@@ -180,7 +180,7 @@ def server(home: Path) -> Iterator[tuple[int, int]]:
 def asked(port: int, ways: Sequence[str], times: list[float]) -> None:
     """Get these pages one after the other by one connection; raises where one is no page."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    connection.request("GET", f"/enter?key={KEY.hex()}")
+    connection.request("GET", f"/enter/{KEY.hex()}")
     answer = connection.getresponse()
     cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
     answer.read()
