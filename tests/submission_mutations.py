@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_catalog import Scenario
+
 from submission_lab import Cell, Tree, line, put
 
 DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
@@ -51,11 +53,17 @@ class Mutation:
 def place(tree: Tree) -> Place:
     """The first submitter's resnet result."""
     from mlperf_submission.layouts import cells
+    from mlperf_submission.names import official
 
     _, _, root = tree.submitters()[0]
-    found = [cell for cell in cells(root, tree.layout) if cell.benchmark == "resnet"]
+    found = [cell for cell in cells(root, tree.layout) if official(cell.benchmark) == "resnet"]
     system = root / "systems" / f"{found[0].system}.json"
-    return Place(tree, root, system, {cell.scenario: cell for cell in found})
+    return Place(tree, root, system, {scenario(cell): cell for cell in found})
+
+
+def scenario(cell: Cell) -> str:
+    """The scenario of a folder, which may be in lower case."""
+    return str(Scenario.of_folder(cell.scenario))
 
 
 def value(path: Path, key: str, new: object) -> None:
@@ -157,6 +165,13 @@ def write(path: Callable[[Place], Path], content: str) -> Callable[[Place], None
     return lambda p: put(path(p), content)
 
 
+def coded(p: Place) -> Path:
+    """The folder of the benchmark's code."""
+    folder = p.root / p.tree.layout.code / p.offline.benchmark
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def tested(p: Place, name: str) -> Path:
     return p.offline.compliance(name)
 
@@ -254,7 +269,17 @@ def documented(p: Place) -> None:
 def lowered(p: Place) -> None:
     """Scenario folders in lower case, as earlier tools wrote them."""
     for cell in p.cells.values():
-        cell.results.rename(cell.results.with_name(cell.scenario.lower()))
+        places = (cell.results, cell.measurements, cell.compliance(""))
+        for folder in dict.fromkeys(places):
+            if folder.is_dir():
+                folder.rename(folder.with_name(cell.scenario.lower()))
+
+
+def accelerated(p: Place) -> None:
+    """Accelerators in the description of a system that has none."""
+    count = json.loads(p.system.read_text(encoding="utf-8")).get("accelerators_per_node")
+    assert str(count) == "0", "it has accelerators"
+    field(p.system, "accelerators_per_node", "8")
 
 
 MUTATIONS = (
@@ -642,9 +667,7 @@ MUTATIONS = (
     ),
     Mutation("number_of_nodes no number", system("number_of_nodes", "some"), "system.field-number"),
     Mutation("9,999 cores", system("host_processor_core_count", "9999"), "system.field-number"),
-    Mutation(
-        "accelerators on a CPU run", system("accelerators_per_node", "8"), "system.field-number"
-    ),
+    Mutation("accelerators on a CPU run", accelerated, "system.field-number"),
     Mutation("unknown status", system("status", "soon"), "system.status"),
     Mutation("unknown system type", system("system_type", "desktop"), "system.type"),
     Mutation(
@@ -700,20 +723,20 @@ MUTATIONS = (
         write(lambda p: p.root.parent / "notes.txt", "x"),
         "tree.division",
     ),
-    Mutation("hidden file", write(lambda p: p.root / "src/resnet/.env", "x"), "tree.names"),
-    Mutation(
-        "space in a name", write(lambda p: p.root / "src/resnet/my notes.md", "x"), "tree.names"
-    ),
+    Mutation("hidden file", write(lambda p: coded(p) / ".env", "x"), "tree.names"),
+    Mutation("space in a name", write(lambda p: coded(p) / "my notes.md", "x"), "tree.names"),
     Mutation(
         "compiled Python files",
-        write(lambda p: p.root / "src/resnet/__pycache__/a.pyc", "x"),
+        write(lambda p: coded(p) / "__pycache__/a.pyc", "x"),
         "tree.names",
     ),
+    Mutation("broken link", lambda p: (coded(p) / "gone.md").symlink_to("nowhere"), "tree.links"),
+    Mutation("file above 50 MB", lambda p: big(coded(p) / "weights.bin"), "tree.size"),
     Mutation(
-        "broken link", lambda p: (p.root / "src/resnet/gone.md").symlink_to("nowhere"), "tree.links"
+        "empty folder",
+        lambda p: (p.root / p.tree.layout.code / "empty").mkdir(),
+        "tree.empty-folder",
     ),
-    Mutation("file above 50 MB", lambda p: big(p.root / "src/resnet/weights.bin"), "tree.size"),
-    Mutation("empty folder", lambda p: (p.root / "src/empty").mkdir(), "tree.empty-folder"),
     Mutation(
         "empty power folder",
         lambda p: (p.offline.results / "performance/power").mkdir(),
@@ -731,5 +754,5 @@ ALLOWED = (
     Mutation("status in capitals", system("status", "Available")),
     Mutation("more samples issued than asked for", perf("effective_samples_per_query", 600_000)),
     Mutation("longer runs", perf("effective_min_duration_ms", 1_200_000, "SingleStream")),
-    Mutation("more notes in the code", write(lambda p: p.root / "src/resnet/notes.md", "x")),
+    Mutation("more notes in the code", write(lambda p: coded(p) / "notes.md", "x")),
 )  # fmt: skip

@@ -116,6 +116,17 @@ def test_a_log_holds_what_the_checker_calculates_with(
     assert "performance.figures" in broken(checks.check(tree))
 
 
+@pytest.mark.parametrize(("asked", "severity"), [("5.1", "nature"), ("6.1", "warning")])
+def test_too_few_offline_samples_in_the_open_division(
+    tmp_path: Path, asked: str, severity: str
+) -> None:
+    example = lab.Example(asked, "open", ("resnet",), ("Offline",))
+    tree = lab.make(tmp_path / "tree", example)
+    mutations.value(first(tree).run / mutations.DETAIL, "effective_samples_per_query", 100)
+    found = [each for each in checks.check(tree) if each.rule == "performance.samples"]
+    assert [each.severity for each in found] == [severity]
+
+
 @pytest.mark.parametrize(
     ("measured", "folder", "key"),
     [

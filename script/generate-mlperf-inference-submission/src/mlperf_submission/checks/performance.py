@@ -52,6 +52,7 @@ EQUAL = Rule("performance.equal-issue", "every sample is issued equally often", 
 NETWORK = Rule("performance.network", "network division: a Network SUT was measured", RULES)
 CONSISTENT = Rule("performance.consistent", "figures that fit each other", LOADGEN)
 
+FIRST_MODULAR = "6.1"
 NS_PER_S = 1e9
 NETWORK_NAME = "Network SUT"
 # By how much figures that follow from each other differ: they are logged with six digits.
@@ -161,11 +162,14 @@ def _lengths(run: Run) -> Iterator[Finding]:
 
 
 def _offline(run: Run) -> Iterator[Finding]:
-    if run.measured is not OFFLINE or not run.site.strict:
+    if run.measured is not OFFLINE:
         return
     issued, least = run.number("effective_samples_per_query"), run.known.offline_minimum
     text_ = f"{issued:.0f} Offline samples are fewer than the rules' {least}"
-    yield from SAMPLES.unless(issued >= least, run.where, text_, FULL)
+    # The modular checker, whose word counts from 6.1 on, lets other divisions issue fewer.
+    free = not run.site.strict and rounds.since(run.site.layout.round, FIRST_MODULAR)
+    rule = SAMPLES.at(WARNING, free)
+    yield from rule.unless(issued >= least, run.where, text_, FULL)
 
 
 def _limits(run: Run) -> Iterator[Finding]:
