@@ -236,7 +236,13 @@ def test_packages_may_be_installed_into_an_environment_of_python(lab: Lab) -> No
     assert lab.run("app").answer["return"] == 0
 
 
-@pytest.mark.parametrize("name", [".data", "notes.md", "linked/data", "../other/lib.sh"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".data", "notes.md", "linked/data", "../other/lib.sh"),
+        *("README.md", "README-extra", "COPYRIGHT.txt", "tests/data", "detection_test.yaml"),
+    ],
+)
 def test_an_edit_of_what_a_script_reads_is_noticed(lab: Lab, name: str) -> None:
     run = f"echo CM_OUT=$(cat $CM_TMP_CURRENT_SCRIPT_PATH/{name}) > tmp-run-env.out\n"
     lab.script("other")
@@ -244,10 +250,33 @@ def test_an_edit_of_what_a_script_reads_is_noticed(lab: Lab, name: str) -> None:
     elsewhere = lab.repo / "elsewhere"
     elsewhere.mkdir()
     (path / "linked").symlink_to(elsewhere)
+    (path / "tests").mkdir()
     for content in ("one", "three"):
         (path / name).write_text(content + "\n")
         assert lab.run("get,x").env["CM_OUT"] == content
     assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def test_a_hook_that_reads_its_readme_is_run_again_after_an_edit(lab: Lab) -> None:
+    hook = (
+        "import os\n\n\ndef preprocess(i):\n"
+        '    with open(os.path.join(i["run_script_input"]["path"], "README.md")) as file:\n'
+        '        i["env"]["CM_OUT"] = file.read()\n'
+        '    return {"return": 0}\n'
+    )
+    path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=hook)
+    for content in ("one", "three"):
+        (path / "README.md").write_text(content)
+        assert lab.run("get,x").env["CM_OUT"] == content
+
+
+def test_a_document_that_no_program_names_makes_nothing_anew(lab: Lab) -> None:
+    run = "# see https://example.org/COPYRIGHT.md\necho CM_OUT=1 > tmp-run-env.out\n"
+    path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    for content in ("one", "three"):
+        for name in ("README.md", "COPYRIGHT.md"):
+            (path / name).write_text(content)
+        assert lab.run("get,x").status["get-x"] == ("done" if content == "one" else "cached")
 
 
 def test_links_in_a_circle_and_to_nowhere_are_no_files(lab: Lab) -> None:

@@ -21,6 +21,11 @@ _IGNORED = re.compile(
     r"(^|/)(__pycache__|tests|detection_test\.yaml|\.git|\.DS_Store|\.[^/]*\.sw.|\.pytest_cache"
     r"|README[^/]*|COPYRIGHT[^/]*|[^/]*\.pyc|[^/]*~)$"
 )
+# Of these, one counts that a program of the script names, other than in an address.
+_NAMED = rb"(?<![\w.-])(README[\w.-]*|COPYRIGHT[\w.-]*|detection_test\.yaml|tests(?![\w.-]))"
+# Files that people read and metadata, which start nothing.
+_TOLD = (".md", *META_FILES)
+_ADDRESS = rb"https?://\S+"
 _NAME = attrgetter("name")
 _SHORT = 16
 """Digits of a digest that tell the versions of one file apart."""
@@ -48,8 +53,8 @@ _PYTHON_FETCHES = r"(?m)^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\("
 class Content:
     """Digest of a script's own files, their names, the env words that its programs may read.
 
-    The words are those of ``reading``. The folders that it shares with others, beside its own,
-    count as its own files do.
+    The words are those of ``reading``. What is ``shared`` counts as its own files do: folders
+    beside its own, and documents or tests of its own that a program of it reads.
     """
 
     digest: str
@@ -97,13 +102,18 @@ def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
     return []
 
 
-def shared_files(path: str, folders: Iterable[str]) -> list[tuple[str, int, int]]:
-    """As ``own_files`` for the shared ``folders`` beside ``path``; names begin with ``../``."""
+def shared_files(path: str, shared: Iterable[str]) -> list[tuple[str, int, int]]:
+    """As ``own_files`` for what is ``shared`` beside ``path``; names begin with ``../``."""
     found: list[tuple[str, int, int]] = []
-    for folder in folders:
+    for each in shared:
+        place = f"{os.path.dirname(path)}/{each}"
         with suppress(OSError):
-            files = own_files(f"{os.path.dirname(path)}/{folder}")
-            found += [(f"../{folder}/{name}", size, time) for name, size, time in files]
+            if os.path.isdir(place):
+                files = [(f"/{name}", size, time) for name, size, time in own_files(place)]
+            else:
+                info = os.stat(place)
+                files = [("", info.st_size, info.st_mtime_ns)]
+            found += [(f"../{each}{name}", size, time) for name, size, time in files]
     return found
 
 
@@ -111,7 +121,8 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     """The content of the script directory ``path``, whose own files are ``names``, sorted.
 
     A folder beside it that one of its native scripts names as ``/../NAME/`` is shared: its files
-    count too. Of another script, only the native ones tell what is read.
+    count too. Of another script, only the native ones tell what is read. So does what else is left
+    out (README, COPYRIGHT, tests) where a program names it.
     """
     import hashlib
 
@@ -120,17 +131,30 @@ def read_content(path: str, names: Sequence[str]) -> Content:
     digest = hashlib.sha256()
     reads = Reads()
     beside: set[bytes] = set()
+    named: set[bytes] = set()
     for name in names:
         data = _read(digest.update, path, name)
         reads.add(name, data)
         beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
+        if not name.endswith(_TOLD):
+            named |= set(re.findall(_NAMED, re.sub(_ADDRESS, b"", data)))
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
+    shared += _left_out(path, tuple(each.decode() for each in named))
     for name, _, _ in sorted(shared_files(path, shared)):
         data = _read(digest.update, path, name)
         # What a native script sources of a folder for all only makes way for programs.
         if name.endswith(".sh") == _is_script(path, name.split("/")[1]):
             reads.add(name, data)
     return Content(digest.hexdigest()[:32], reads.words(), tuple(names), shared)
+
+
+def _left_out(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
+    """What of ``path`` is left out but begins with a word in ``named``, as seen from beside it."""
+    if not named:
+        return ()
+    folder = os.path.basename(path)
+    found = sorted(name for name in os.listdir(path) if _IGNORED.search(name))
+    return tuple(f"{folder}/{name}" for name in found if name.startswith(named))
 
 
 def _read(update: Callable[[bytes], None], path: str, name: str) -> bytes:
