@@ -73,6 +73,13 @@ def test_nothing_is_printed(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_home_that_is_a_file_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "CM").write_text("")
+    with pytest.raises(Error, match="it is a file") as refused:
+        api.Workspace.open(str(tmp_path / "CM"))
+    assert refused.value.code == "bad-value"
+
+
 def test_the_events_of_a_run(workspace: api.Workspace) -> None:
     events: list[api.Event] = []
     api.run(api.request(workspace, tags="app,x", verbose=True), on_event=events.append)

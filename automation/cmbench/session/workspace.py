@@ -114,6 +114,12 @@ def _registered(home: str) -> list[tuple[str, str]]:
     from cmind.core import CM
     from cmind.repos import Repos
 
+    if os.path.exists(home) and not os.path.isdir(home):
+        raise Error(
+            "bad-value",
+            f"{home} is no home of cm: it is a file",
+            hint="name a folder: export CM_REPOS=DIR",
+        )
     cm = CM(repos_path=home)
     found = Repos(path=home, cfg=cm.cfg, path_to_internal_repo=cm.path_to_cmind_repo)
     answer = found.load()
