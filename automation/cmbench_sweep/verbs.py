@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "on", "labels")
+_OF_EXPLORATION = ("tags", "explore", "dir")
 _OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "share_nodes")
 
 
@@ -32,6 +33,9 @@ def run_experiment(command: Command) -> Reply:
     if not command.flags.get("sweep"):
         from cmbench_sweep.explore import explore
 
+        if not command.rest:
+            own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
+            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *own))
         return explore(command)
     refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM))
     place = _place(command.flags)
