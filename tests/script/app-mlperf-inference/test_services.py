@@ -17,7 +17,7 @@ import yaml
 from mlperf_harness import records
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.jobs import Probe
-from mlperf_harness.reporting.page import rates
+from mlperf_harness.reporting.course import rates
 from mlperf_harness.reporting.results import Results
 from mlperf_harness.session import precheck, session
 from mlperf_harness.settings import SCENARIOS, SessionSettings
