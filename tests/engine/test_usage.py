@@ -225,3 +225,10 @@ def preprocess(i):
     (lab.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
     assert lab.call("run", **words).env == {"NAMES": "one,two"}
     assert lab.call("run", artifact="set venv").env == {"NAMES": ""}
+
+
+def test_a_flag_of_plans_is_an_input_where_the_script_has_one_of_that_name(lab: Lab) -> None:
+    lab.script("get-x", input_mapping={"explain": "X"}, new_env_keys=["X"])
+    assert lab.run("get,x", explain=True).answer["new_env"]["X"] == "yes"
+    lab.script("get-y")
+    assert lab.run("get,y", explain=True).answer["code"] == "unknown-flag"

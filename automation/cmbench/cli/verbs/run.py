@@ -19,7 +19,7 @@ def run_script(command: Command) -> Reply:
     if command.flags.get("help"):
         return script_help(request.script, request.workspace.index)
     for name in _OF_PLANS:
-        if name in command.flags:
+        if name in command.flags and name not in request.script.inputs:
             raise Error(
                 "unknown-flag",
                 f"--{name} belongs to plans",
