@@ -82,7 +82,8 @@ from mlperf_harness.quantization import calibration, quantize
 folder, side = Path(sys.argv[1]), int(sys.argv[2])
 calls = [[{"x0": np.ones((1, 8, side, side), np.float32)}] for _ in range(3)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", calibration.Counted(calls), ())
+counted = calibration.Counted(calls)
+quantize._quantize(folder / "deep.onnx", folder / "int8.onnx", counted, quantize.Way())
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

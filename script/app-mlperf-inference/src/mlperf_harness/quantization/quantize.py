@@ -53,7 +53,7 @@ class Request:
 class Way:
     """How one graph is quantized: for TensorRT or not, and which nodes its facts keep float."""
 
-    signed: bool
+    signed: bool = False
     keep_float: tuple[str, ...] = ()
 
 
