@@ -150,6 +150,24 @@ def test_a_run_of_a_command_line_is_watched_and_stopped_too(
     assert running_sleeps() == []
 
 
+def test_a_home_without_room_for_a_run_is_one_clear_error(
+    site: Site, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = os.makedirs
+
+    def full(path: str, *more: int, **named: bool) -> None:
+        if "/runs/" in path:
+            raise OSError(28, "No space left on device")
+        made(path, *more, **named)
+
+    monkeypatch.setattr(os, "makedirs", full)
+    words = "cm run script --tags=is-quick,test"
+    answer = client.post("/jobs", data={"token": site.token, "command": words})
+    assert answer.status_code == 400
+    assert "No space left on device" in answer.text
+    assert control.jobs(site) == []
+
+
 def test_a_killed_run_is_told_as_that(site: Site, ended: Callable[[str], control.Job]) -> None:
     run = control.start(site, ["cm", "run", "script", "--tags=is-long"])
     wait_for(running_sleeps)

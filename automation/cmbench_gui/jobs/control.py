@@ -128,9 +128,9 @@ _STARTING = threading.Lock()
 def _start(site: Site, words: Sequence[str]) -> str:
     run = new_run_id()
     folder = os.path.join(site.home, "cmbench", "runs", run)
-    os.makedirs(folder)
     environment = {**os.environ, NAMED: run, "CM_REPOS": site.home, "PYTHONUNBUFFERED": "1"}
     try:
+        os.makedirs(folder)
         with open(os.path.join(folder, OUTPUT), "wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "cmind", *words[1:]],
