@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from cmbench import doctor
 from cmbench.api import readiness
-from cmbench.doctor import INFO, LOOK, OK, STOP, Finding, Machine
+from cmbench.doctor import checks as doctor
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine
 from cmbench.lib.probe import ProbeResult
 from cmbench.render.doctor import doctor_text
 from cmbench.session.call import Call
@@ -228,7 +228,7 @@ def test_the_verb_on_this_machine(lab: Lab) -> None:
     assert result.answer["findings"]
     assert "system" in result.out
     data: list[dict[str, Any]] = json.loads(lab.call("doctor", json=True).out)
-    assert {"area", "state", "text", "remedy"} == set(data[0])
+    assert {"area", "state", "text", "remedy", "id"} == set(data[0])
     assert not list(lab.home.iterdir()), "it writes nothing"
 
 

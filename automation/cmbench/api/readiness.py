@@ -11,19 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from cmbench.api.planning import Planned, plan
-from cmbench.doctor import (
-    INFO,
-    LOOK,
-    OK,
-    STOP,
-    TOOLS,
-    Finding,
-    Machine,
-    accelerators,
-    checked,
-    containers,
-    network,
-)
+from cmbench.doctor.checks import TOOLS, accelerators, containers, network
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine, checked
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
 from cmbench.lib.text_files import size_text

@@ -210,8 +210,16 @@ VERBS: tuple[Verb, ...] = (
         {
             "cm doctor script": "look at the machine before you start",
             "cm doctor script --tags=get,tool": "what a script and all below it need of it",
+            "cm doctor script --for=nvidia": "what NVIDIA's benchmark flow stumbles over",
         },
-        {"tags=TAGS": "the script with these tags; its name and inputs do as well", **_JSON},
+        {
+            "tags=TAGS": "the script with these tags; its name and inputs do as well",
+            "for=VENDOR": "the checks before a vendor's flow: nvidia",
+            "path=DIR": "with --for: the folder of the flow",
+            "vendor_round=ROUND": "with --for: the round of the vendor's submission, such as v0.7",
+            "scratch_path=DIR": "with --for: the scratch space, else MLPERF_SCRATCH_PATH",
+            **_JSON,
+        },
     ),
     _run("replay", "replay:replay_script", {"cm replay script last": "repeat a recorded run"}),
     Verb(

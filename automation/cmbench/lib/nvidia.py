@@ -220,6 +220,32 @@ def read(
     return _with_module(known[0] if known else _nothing(root), root)
 
 
+def rows_of(
+    fields: Iterable[str], root: Path = ROOT, find: Find = which, ask: Ask = probe
+) -> list[dict[str, str]]:
+    """What nvidia-smi tells of each GPU now, by its names of fields; those that it knows.
+
+    Empty where there is no nvidia-smi, or where it fails.
+    """
+    tool = find(TOOL) or _existing(root / WSL_TOOL)
+    if tool is None:
+        return []
+    answer = _table(str(tool), list(fields), ask)
+    return _rows(answer.stdout, "") if answer.ok else []
+
+
+def processes(
+    root: Path = ROOT, find: Find = which, ask: Ask = probe
+) -> tuple[tuple[str, str, str], ...]:
+    """What computes on the GPUs now: the UUID of the GPU, the process's number and name."""
+    tool = find(TOOL) or _existing(root / WSL_TOOL)
+    query = [str(tool), "--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader"]
+    answer = ask(query) if tool else None
+    lines = answer.stdout.splitlines() if answer and answer.ok else []
+    cells = ([cell.strip() for cell in line.split(",", 2)] for line in lines)
+    return tuple((row[0], row[1], row[2]) for row in cells if len(row) == 3 and row[1].isdigit())
+
+
 def kinds() -> tuple[Mapping[str, str], ...]:
     """What the driver tells of each GPU's model and settings; empty where it tells nothing."""
     return tuple(gpu.kind for gpu in read().gpus)
@@ -318,11 +344,7 @@ def _existing(path: Path) -> Path | None:
 
 
 def _ask_tool(tool: str, ask: Ask) -> Driver:
-    fields = [*OF_ONE, *OF_KIND]
-    answer = ask(_query(tool, fields))
-    while not answer.ok and (unknown := _unknown_field(answer.output)) in fields:
-        fields.remove(unknown)
-        answer = ask(_query(tool, fields))
+    answer = _table(tool, [*OF_ONE, *OF_KIND], ask)
     rows = _rows(answer.stdout) if answer.ok else []
     if not rows:
         return _troubled(answer, TOOL)
@@ -337,6 +359,15 @@ def _ask_tool(tool: str, ask: Ask) -> Driver:
     return Driver(version, cuda[1] if header.ok and cuda else "", gpus, asked=TOOL)
 
 
+def _table(tool: str, fields: list[str], ask: Ask) -> ProbeResult:
+    """The answer to those of the fields that this nvidia-smi knows."""
+    answer = ask(_query(tool, fields))
+    while not answer.ok and (unknown := _unknown_field(answer.output)) in fields:
+        fields.remove(unknown)
+        answer = ask(_query(tool, fields))
+    return answer
+
+
 def _query(tool: str, fields: Iterable[str]) -> list[str]:
     return [tool, f"--query-gpu={','.join(fields)}", "--format=csv,nounits"]
 
@@ -346,11 +377,14 @@ def _unknown_field(said: str) -> str:
     return match[1] if match else ""
 
 
-def _rows(text: str) -> list[dict[str, str]]:
-    """The table as nvidia-smi writes it, by the names in its first line without their units."""
+def _rows(text: str, needed: str = "name") -> list[dict[str, str]]:
+    """The table as nvidia-smi writes it, by the names in its first line without their units.
+
+    Without the column ``needed`` it is no table.
+    """
     lines = csv.reader(text.splitlines(), skipinitialspace=True)
     heads = [name.partition(" [")[0].strip() for name in next(lines, [])]
-    if "name" not in heads:
+    if needed and needed not in heads:
         return []
     rows = [[cell.strip() for cell in line] for line in lines]
     return [dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)]

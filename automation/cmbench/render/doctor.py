@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from cmbench.doctor import INFO, LOOK, STOP, Finding
+from cmbench.doctor.finding import INFO, LOOK, STOP, Finding
 
 WIDTH = 80
 
@@ -23,7 +23,8 @@ def doctor_text(found: Sequence[Finding]) -> str:
 
 def _lines(finding: Finding) -> Iterator[str]:
     state = "" if finding.state == INFO else finding.state
-    head = f"{state:<6}{finding.area:<11} "
+    # The id of a check of a vendor's registry is longer than the name of an area.
+    head = f"{state:<6}{finding.id:<17} " if finding.id else f"{state:<6}{finding.area:<11} "
     yield from textwrap.wrap(
         finding.text,
         WIDTH,

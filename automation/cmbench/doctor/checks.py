@@ -14,82 +14,24 @@ import re
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Check, Finding, Machine, checked
 from cmbench.lib import nvidia
 from cmbench.lib.host.machine import memory_facts, usable_cores
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
-from cmbench.lib.probe import ProbeResult, probe, which
 from cmbench.lib.text_files import size_text
-
-OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
-"""States of a finding: fine; good to know; may get in the way; nothing runs until it is mended."""
 
 _GB = 10**9
 _LITTLE_SPACE, _NO_SPACE = 20 * _GB, _GB
-_TIMEOUT = 8.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the doctor: what was looked at, its state, what was found, what to do."""
-
-    area: str
-    state: str
-    text: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What the checks look at; tests put a made-up one in its place.
-
-    ``root`` is the tree with ``/proc``, ``/sys`` and ``/dev``. ``store`` is where the cache lies.
-    """
-
-    store: str
-    root: Path = Path("/")
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    ask: Callable[..., ProbeResult] = probe
-    find: Callable[[str], Path | None] = which
-    uid: int = field(default_factory=os.geteuid)
-    architecture: str = field(default_factory=lambda: os.uname().machine)
-
-    def read(self, path: str) -> str:
-        """The text of a file below ``root``; empty where there is none."""
-        try:
-            return (self.root / path).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-
-    def there(self, pattern: str) -> list[Path]:
-        """What matches ``pattern`` below ``root``, sorted."""
-        return sorted(self.root.glob(pattern))
-
-    def say(self, *command: str) -> ProbeResult:
-        """What a program answers within a few seconds."""
-        return self.ask(list(command), timeout=_TIMEOUT)
-
-
-Check = Callable[[Machine], Iterator[Finding]]
 
 
 def examine(machine: Machine) -> list[Finding]:
     """All findings; a check that fails itself is a finding too."""
     return [finding for check in CHECKS for finding in checked(check, machine)]
-
-
-def checked(check: Check, machine: Machine) -> list[Finding]:
-    """What one check finds; one that fails itself is a finding too."""
-    try:
-        return list(check(machine))
-    except (OSError, ValueError) as problem:
-        area = check.__name__.strip("_")
-        return [Finding(area, LOOK, f"could not be looked at: {problem}")]
 
 
 def _system(machine: Machine) -> Iterator[Finding]:

@@ -1,0 +1,261 @@
+"""Checks before NVIDIA's flow: driver, container toolkit, GPUs, MIG instances.
+
+What they keep from happening is told by complaints of users of the published flows; the page
+docs/how-to/doctor.md has the list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Check, Finding, View
+from cmbench.lib import nvidia
+from cmbench.lib.versions import compare
+
+OLDEST_TOOLKIT = "1.4.0"
+"""Of libnvidia-container: what NVIDIA's and Azure's guides ask for."""
+CDI = ("etc/cdi/nvidia.yaml", "var/run/cdi/nvidia.yaml")
+MAKE_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+COOL_T4 = 65
+"""Degrees Celsius below which the tuning guide wants a T4."""
+STATE = (
+    "index",
+    "temperature.gpu",
+    "memory.used",
+    "clocks_throttle_reasons.hw_slowdown",
+    "clocks_throttle_reasons.hw_thermal_slowdown",
+    "clocks_throttle_reasons.sw_thermal_slowdown",
+    "power.limit",
+    "power.default_limit",
+)
+"""What is asked of each GPU as it is now, by nvidia-smi's names."""
+_ALL_OR_NONE = ("all", "none", "void")
+
+
+def works(view: View) -> Iterator[Finding]:
+    """The driver answers, where there is a sign of one."""
+    driver, machine = view.driver, view.machine
+    if not driver.problem:
+        cuda = f", CUDA up to {driver.cuda}" if driver.cuda else ""
+        yield view.found(OK, f"driver {driver.version}{cuda}, {len(driver.gpus)} GPUs")
+    elif nvidia.signs(machine.root, machine.find):
+        says = f": {driver.says[0]}" if driver.says and driver.trouble != "other" else ""
+        yield view.found(STOP, driver.problem + says, driver.remedy)
+    else:
+        yield view.found(INFO, f"{driver.problem}: the stand-in on the CPU takes its place")
+
+
+def of_round(view: View) -> Iterator[Finding]:
+    """The driver is new enough for the round's submission."""
+    driver, asked = view.driver, view.subject.vendor_round
+    if driver.problem or not driver.version:
+        return
+    rounds = {asked: nvidia.ROUND_DRIVERS.get(asked, "")} if asked else nvidia.ROUND_DRIVERS
+    old = [f"{name} wants {least}" for name, least in rounds.items() if _older(driver, least)]
+    if not old:
+        yield view.found(OK, f"driver {driver.version} will do for {', '.join(rounds)}")
+        return
+    told = f"driver {driver.version} is too old: {', '.join(old)} or newer"
+    if view.subject.skip_driver:
+        yield view.found(LOOK, f"{told}; SKIP_DRIVER_CHECK lets it pass", "update the driver")
+    else:
+        state = STOP if asked else LOOK
+        yield view.found(state, told, "update the driver; to try it as it is: SKIP_DRIVER_CHECK=1")
+
+
+def _older(driver: nvidia.Driver, least: str) -> bool:
+    return bool(least) and compare(driver.version, least) < 0
+
+
+def runs_cuda(view: View) -> Iterator[Finding]:
+    """The toolkit that is on PATH, of this machine or container, is not newer than the driver."""
+    if view.driver.problem or not view.machine.find("nvcc"):
+        return
+    match = re.search(r"release (\d+\.\d+)", view.machine.say("nvcc", "--version").output)
+    if not match:
+        return
+    least = nvidia.least_driver(match[1])
+    if _older(view.driver, least):
+        told = f"CUDA {match[1]} needs driver {least}, and {view.driver.version} is loaded"
+        yield view.found(STOP, told, "update the driver, or take an image with an older CUDA")
+    elif view.driver.cuda and compare(match[1], view.driver.cuda) > 0:
+        told = f"CUDA {match[1]} is newer than what the driver was made for, {view.driver.cuda}"
+        yield view.found(LOOK, told, "its programs run where they use nothing new of it")
+    else:
+        yield view.found(OK, f"CUDA {match[1]} runs on driver {view.driver.version}")
+
+
+def toolkit(view: View) -> Iterator[Finding]:
+    """NVIDIA's container toolkit is there, new enough, and made for the driver that is loaded."""
+    machine = view.machine
+    engine = any(machine.find(name) for name in ("docker", "podman"))
+    if view.driver.problem or not engine:
+        return
+    answer = machine.say("nvidia-container-cli", "--version")
+    match = re.search(r"lib-version: (\d[\d.]*)", answer.output)
+    if not match or compare(match[1], OLDEST_TOOLKIT) < 0:
+        seen = f"{match[1]} is there" if match else "it is not there"
+        told = f"libnvidia-container {OLDEST_TOOLKIT} or newer hands GPUs over, and {seen}"
+        yield view.found(LOOK, told, "cm run script --tags=get,nvidia-docker tells how")
+    else:
+        yield view.found(OK, f"libnvidia-container {match[1]}")
+    yield from _device_list(view)
+
+
+def _device_list(view: View) -> Iterator[Finding]:
+    """A list of devices (CDI) names the libraries of one driver; an update makes it wrong."""
+    for path in CDI:
+        named = set(re.findall(r"libcuda\.so\.(\d+\.[\d.]*\d)", view.machine.read(path)))
+        if named and view.driver.version not in named:
+            told = f"/{path} is for driver {', '.join(sorted(named))}, loaded is "
+            told += f"{view.driver.version}: containers find no libcuda"
+            yield view.found(STOP, told, MAKE_CDI)
+
+
+def alike(view: View) -> Iterator[Finding]:
+    """All GPUs are of one kind, or somebody has said which count."""
+    names = sorted({gpu.name for gpu in view.driver.gpus})
+    if len(names) > 1 and not view.env("CUDA_VISIBLE_DEVICES"):
+        told = f"the GPUs differ: {', '.join(names)}"
+        yield view.found(LOOK, told, "export CUDA_VISIBLE_DEVICES=… of one kind")
+
+
+def visible(view: View) -> Iterator[Finding]:
+    """The variables that choose GPUs name some that are there."""
+    for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        told = view.machine.environ.get(name)
+        if told is None or (name.startswith("NVIDIA") and told.lower() in _ALL_OR_NONE):
+            continue
+        unset = f"unset {name}; what there is: nvidia-smi -L"
+        gone = [word for word in _words(told) if not names_one(word, view.driver.gpus)]
+        if not view.driver.gpus:
+            text = f"{name}={told} names nothing: no GPU answers"
+            yield view.found(LOOK, text, f"unset {name}")
+        elif gone:
+            yield view.found(STOP, f"{name}={told}: {', '.join(gone)} names no GPU here", unset)
+        elif not _words(told):
+            yield view.found(STOP, f"{name} is set and empty: it hides every GPU", unset)
+        else:
+            yield view.found(OK, f"{name}={told}")
+
+
+def _words(told: str) -> list[str]:
+    return [word.strip() for word in told.split(",") if word.strip()]
+
+
+def names_one(word: str, gpus: Sequence[nvidia.Gpu]) -> bool:
+    """Whether a word of CUDA_VISIBLE_DEVICES is a GPU's number, UUID (or its start), or a part's.
+
+    ``0:1`` is the second MIG instance of the first GPU, as NVIDIA_VISIBLE_DEVICES has it.
+    """
+    number, _, part = word.partition(":")
+    if number.isdigit():
+        found = [gpu for gpu in gpus if gpu.index == int(number)]
+        return any(not part or part in {str(each.number) for each in gpu.mig} for gpu in found)
+    if word.startswith("MIG-"):
+        parts = [each.uuid for gpu in gpus for each in gpu.mig]
+        # Drivers before 470 name a part by the GPU's UUID and its two numbers.
+        return word in parts or any(f"MIG-{gpu.uuid}/" in word for gpu in gpus if gpu.mig)
+    return word.startswith("GPU-") and any(gpu.uuid.startswith(word) for gpu in gpus)
+
+
+def instances(view: View) -> Iterator[Finding]:
+    """A GPU on which MIG is on has an instance, and MIG is on everywhere or nowhere."""
+    cut = [gpu for gpu in view.driver.gpus if gpu.mig_is_on]
+    for gpu in cut:
+        if not gpu.mig:
+            told = f"GPU {gpu.index}: MIG is on and there is no instance: nothing can use it"
+            remedy = f"NVIDIA_VISIBLE_DEVICES={gpu.index} MIG_CONF=1 make configure_mig, or make "
+            yield view.found(STOP, told, f"{remedy}teardown_mig")
+            continue
+        profiles = sorted({part.profile for part in gpu.mig})
+        told = f"GPU {gpu.index}: {len(gpu.mig)} MIG instances of {', '.join(profiles)}"
+        if len(profiles) > 1:
+            yield view.found(LOOK, f"{told}: instances of one size are measured", _ONE)
+        elif len(gpu.mig) > 1 and "MIG-" not in view.env("CUDA_VISIBLE_DEVICES"):
+            yield view.found(LOOK, f"{told}: a program takes the first", _ONE)
+        else:
+            yield view.found(OK, told)
+    if cut and len(cut) < len(view.driver.gpus):
+        told = f"MIG is on at {len(cut)} of {len(view.driver.gpus)} GPUs"
+        yield view.found(LOOK, told, _ONE)
+
+
+_ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
+
+
+def memory(view: View) -> Iterator[Finding]:
+    """Each GPU has the memory that the benchmarks take."""
+    for gpu in view.driver.gpus:
+        have = gpu.memory * 2**20
+        large = [n.name for n in view.subject.needs if have and n.gpu_memory > have]
+        if large:
+            told = f"GPU {gpu.index} has {gpu.memory} MiB, too few for {', '.join(large)}"
+            yield view.found(STOP, told, "leave it out: --benchmarks=…, or take a larger GPU")
+
+
+def busy(view: View) -> Iterator[Finding]:
+    """Nobody else computes on the GPUs."""
+    machine = view.machine
+    if view.driver.problem:
+        return
+    found = nvidia.processes(machine.root, machine.find, lambda words: machine.say(*words))
+    who = [f"{name} ({number})" for _, number, name in found]
+    if who:
+        told = f"{len(who)} processes compute on the GPUs: {', '.join(who[:3])}"
+        yield view.found(LOOK, told, "end them, or choose others: CUDA_VISIBLE_DEVICES=…")
+
+
+def state(view: View) -> Iterator[Finding]:
+    """Temperature, power limit, slow-downs, ECC and persistence, as far as they are told."""
+    machine = view.machine
+    if view.driver.problem:
+        return
+    ask = lambda words: machine.say(*words)  # noqa: E731
+    rows = {row.get("index"): row for row in nvidia.rows_of(STATE, machine.root, machine.find, ask)}
+    for gpu in view.driver.gpus:
+        row = rows.get(str(gpu.index), {})
+        wrong = [*_slow(row), *_warm(gpu.name, row)]
+        if wrong:
+            remedy = "cool it; lock its clock: GPUCLK=… make lock_clocks"
+            yield view.found(LOOK, f"GPU {gpu.index}: {', '.join(wrong)}", remedy)
+        if gpu.kind.get("persistence_mode") == "Disabled":
+            told = f"GPU {gpu.index}: persistence is off, so the first query waits for the driver"
+            yield view.found(INFO, told, "as root: nvidia-smi -pm 1")
+
+
+def _slow(row: dict[str, str]) -> Iterator[str]:
+    reasons = [name for name, value in row.items() if value == "Active"]
+    if reasons:
+        yield f"slowed down now ({', '.join(name.rpartition('.')[2] for name in reasons)})"
+    limit, usual = (_number(row.get(name, "")) for name in ("power.limit", "power.default_limit"))
+    if limit and usual and limit < 0.98 * usual:
+        yield f"its power is limited to {limit:.0f} W of {usual:.0f} W"
+
+
+def _warm(name: str, row: dict[str, str]) -> Iterator[str]:
+    heat = _number(row.get("temperature.gpu", ""))
+    if "T4" in name.split() and heat >= COOL_T4:
+        yield f"{heat:.0f} °C: a T4 gets slower from {COOL_T4} °C on"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+CHECKS = (
+    Check("driver.works", works),
+    Check("driver.round", of_round),
+    Check("driver.cuda", runs_cuda),
+    Check("container.gpus", toolkit),
+    Check("gpu.alike", alike),
+    Check("gpu.visible", visible),
+    Check("gpu.mig", instances),
+    Check("gpu.memory", memory),
+    Check("gpu.busy", busy),
+    Check("gpu.state", state),
+)

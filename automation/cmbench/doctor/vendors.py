@@ -1,0 +1,152 @@
+"""The registry of checks before a vendor's flow: ``cm doctor script --for=nvidia``, and its words.
+
+A module for each vendor holds its checks as a tuple ``CHECKS``; a new vendor is a row in ``FOR``.
+Each check has an id, which stays, and gives what it found with what to do about it. The flow that
+is going to run says what it wants by a ``Subject``; without one only the machine is looked at.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine, checked
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib import nvidia
+
+FOR: Mapping[str, tuple[str, ...]] = {
+    "nvidia": ("cmbench.doctor.flow", "cmbench.doctor.nvidia"),
+}
+"""By vendor, the modules with its checks, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a benchmark takes: bytes on disk, bytes of memory, bytes of a GPU's memory.
+
+    ``data`` are folders and files below the scratch space that must be whole once they are begun,
+    each with the end of its files' names and their least number; 0 is for what is not known.
+    """
+
+    name: str
+    disk: int = 0
+    memory: int = 0
+    gpu_memory: int = 0
+    data: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is going to run; what is empty or None is not known.
+
+    ``folder`` is that of the flow, ``scratch`` the scratch space, ``system`` the one whose values
+    count. ``skip_driver`` lets a driver pass that is too old for ``vendor_round``.
+    """
+
+    vendor_round: str = ""
+    folder: Path | None = None
+    scratch: Path | None = None
+    system: str = ""
+    scenarios: tuple[str, ...] = ()
+    needs: tuple[Needs, ...] = ()
+    allow_root: bool = False
+    skip_driver: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """What a check of the registry looks at; the driver is asked once for all of them."""
+
+    machine: Machine
+    subject: Subject = field(default_factory=Subject)
+
+    @cached_property
+    def driver(self) -> nvidia.Driver:
+        """NVIDIA's driver."""
+        machine = self.machine
+        return nvidia.read(machine.root, machine.find, lambda words: machine.say(*words))
+
+    def env(self, name: str) -> str:
+        """The value of a variable; empty where it is not set."""
+        return self.machine.environ.get(name, "")
+
+    def found(self, state: str, text: str, remedy: str = "") -> Finding:
+        """A finding; the registry puts the name of the check in."""
+        return Finding("", state, text, remedy)
+
+
+Look = Callable[[View], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A row of the registry: its id, whose area is the part before the dot, and how it looks."""
+
+    id: str
+    look: Look
+
+    def findings(self, view: View) -> list[Finding]:
+        """What it finds, under its id; one that fails itself is a finding too."""
+
+        def look(machine: Machine) -> Iterator[Finding]:
+            del machine
+            return self.look(view)
+
+        area = self.id.partition(".")[0]
+        return [replace(f, area=area, id=self.id) for f in checked(look, view.machine)]
+
+
+def checks_of(vendor: str) -> tuple[Check, ...]:
+    """The checks for a vendor; raises ``bad-value`` for one that is not known."""
+    if vendor not in FOR:
+        known = ", ".join(FOR)
+        hint = did_you_mean(vendor, FOR) or f"one of: {known}"
+        raise Error("bad-value", f"--for={vendor} is not known", hint=hint)
+    modules = (importlib.import_module(name) for name in FOR[vendor])
+    return tuple(check for module in modules for check in module.CHECKS)
+
+
+def examine_for(vendor: str, machine: Machine, subject: Subject | None = None) -> list[Finding]:
+    """All findings for a vendor's flow; raises ``bad-value`` for a vendor that is not known."""
+    view = View(machine, subject or Subject())
+    return [finding for check in checks_of(vendor) for finding in check.findings(view)]
+
+
+def subject_of(told: Mapping[str, Any]) -> Subject:
+    """A subject of plain values, as a flow that knows nothing of the engine tells them.
+
+    Raises ``bad-value`` for a name that a subject does not have.
+    """
+    known = {each.name for each in fields(Subject)}
+    for name in told:
+        if name not in known:
+            raise Error("bad-value", f"a subject has no {name}", hint=did_you_mean(name, known))
+    given = dict(told)
+    for name in ("folder", "scratch"):
+        given[name] = Path(os.path.abspath(given[name])) if given.get(name) else None
+    given["scenarios"] = tuple(given.get("scenarios", ()))
+    given["needs"] = tuple(Needs(**each) for each in given.get("needs", ()))
+    return Subject(**given)
+
+
+__all__ = [
+    "FOR",
+    "INFO",
+    "LOOK",
+    "OK",
+    "STOP",
+    "Check",
+    "Finding",
+    "Machine",
+    "Needs",
+    "Subject",
+    "View",
+    "checks_of",
+    "examine_for",
+    "subject_of",
+]
