@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import nvidia, siblings
+from cmbench.lib import neuron, nvidia, siblings
 from cmbench.lib.yes_no import is_yes
 
-siblings.importable(__file__, "run-harness")
+siblings.importable(__file__, "run-harness", "compile-neuron-model")
 
 # What make tells its own children only.
 _OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
@@ -30,6 +30,7 @@ _SETTINGS = {
     "category": "CM_MLPERF_SUBMISSION_CATEGORY",
     "system": "CM_NVIDIA_SYSTEM",
     "systems_dir": "CM_NVIDIA_SYSTEMS_DIR",
+    "compiled_models": "CM_NEURON_MODELS_PATH",
     "allow_nearest": "CM_NVIDIA_ALLOW_NEAREST",
 }
 
@@ -40,11 +41,14 @@ class Engine:
     def __init__(self, env: Mapping[str, str], results_fd: int = 0) -> None:
         self._results_fd = results_fd
         self._env = {name: value for name, value in env.items() if name not in _OF_MAKE}
+        # The output of every step, where the make line asks for it.
+        self._more = ["--verbose"] if env.get("VERBOSE", "0") not in ("", "0") else []
 
     def cm(self, line: Sequence[str]) -> int:
         """Run a line; what it prints goes to stderr."""
         self.tell(f"cm {shlex.join(line)}")
-        done = subprocess.run(_command(line), env=self._env, stdout=sys.__stderr__, check=False)
+        words = [*line, *self._more]
+        done = subprocess.run(_command(words), env=self._env, stdout=sys.__stderr__, check=False)
         return done.returncode
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
@@ -76,6 +80,15 @@ class Engine:
         if not gpus and not jetson:
             return None
         return systems.machine_of(gpus, os.uname().machine, jetson.board if jetson else "")
+
+    def neuron(self) -> Any:
+        """The Neuron devices of this machine."""
+        from nvidia_make.neuron import Device
+
+        found = neuron.read()
+        # Without a device, and without a sign of one, nothing is wrong.
+        problem = found.problem if found.devices or found.says else ""
+        return Device(found.target, found.instance_type, found.cores, problem, found.remedy)
 
     def tell(self, line: str) -> None:
         """Show a line on stderr, and put it into the log of this run."""
@@ -124,7 +137,7 @@ def do(env: Mapping[str, Any], folder: Path) -> None:
         variables["RUN_ARGS"] = str(env["CM_NVIDIA_RUN_ARGS"])
     vendor = targets.vendor(variables)
     target = targets.find(str(env["CM_NVIDIA_FLOW_TARGET"]), vendor)
-    settings = flow.read(folder)
+    settings = targets.settings(flow.read(folder), vendor)
     if variables["SUBMITTER"]:
         given = {**asdict(settings), "submitter": variables["SUBMITTER"]}
         settings = flow.checked(given, "SUBMITTER")

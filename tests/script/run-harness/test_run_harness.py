@@ -30,6 +30,7 @@ from nvidia_make import (
     tune,
     work,
 )
+from nvidia_make.neuron import Device
 
 from support import Finished, Home, run
 
@@ -54,6 +55,9 @@ class Hands:
 
     def machine(self) -> Machine | None:
         return self.gpus
+
+    def neuron(self) -> Device:
+        return Device()
 
     def tell(self, line: str) -> None:
         self.told.append(line)

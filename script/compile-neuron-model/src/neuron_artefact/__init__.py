@@ -8,7 +8,7 @@ the harness.
 
 from .artefact import TARGETS, Artefact, ArtefactError, Source, Tensor
 from .files import read, sha256, sidecar_of, write
-from .places import benchmarks, file_of, usual_folder
+from .places import benchmarks, file_of, usual_folder, usual_scratch
 
 __all__ = [
     "TARGETS",
@@ -22,5 +22,6 @@ __all__ = [
     "sha256",
     "sidecar_of",
     "usual_folder",
+    "usual_scratch",
     "write",
 ]

@@ -22,6 +22,11 @@ def usual_folder() -> Path:
     return Path(_guide()["folder"])
 
 
+def usual_scratch() -> Path:
+    """The scratch space of the guide, where nobody names another."""
+    return Path(_guide()["scratch"])
+
+
 def benchmarks() -> tuple[str, ...]:
     """Those that models are compiled for."""
     return tuple(_guide()["files"])

@@ -288,6 +288,7 @@ def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
             profile=mig.get("profile", ""),
             instances=int(mig.get("instances", 0)),
             accelerator=told.get("accelerator", ""),
+            instance=told.get("instance", ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         text = f"it is no system: {type(problem).__name__} {problem}"

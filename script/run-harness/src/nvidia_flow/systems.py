@@ -19,7 +19,8 @@ class System:
     """A system of the registry; ``names`` is empty for one without a GPU of NVIDIA's.
 
     Memory is in GiB, power in W, 0 where it is not looked at. ``board`` says that the name is that
-    of the board. ``profile`` and ``instances`` are of MIG; ``count`` counts GPUs.
+    of the board. ``profile`` and ``instances`` are of MIG; ``count`` counts GPUs. ``instance`` is a
+    cloud's type of machine, such as inf1.6xlarge.
     """
 
     id: str
@@ -35,6 +36,7 @@ class System:
     profile: str = ""
     instances: int = 0
     accelerator: str = ""
+    instance: str = ""
 
     @property
     def units(self) -> int:

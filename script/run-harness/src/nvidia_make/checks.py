@@ -11,6 +11,7 @@ from pathlib import Path
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import FOLDERS, too_large
 
+from nvidia_make import neuron
 from nvidia_make.flow import Flow
 from nvidia_make.work import Work
 
@@ -99,6 +100,9 @@ def of_memory(flow: Flow) -> Iterator[Check]:
 
 def of_gpus(flow: Flow) -> Iterator[Check]:
     """The GPUs, and that CUDA_VISIBLE_DEVICES names some of them."""
+    if flow.vendor == neuron.ACCELERATOR:
+        yield Check("neuron.there", OK, str(neuron.device(flow)))
+        return
     machine = flow.doer.machine()
     if machine is None:
         yield Check("gpu.there", OK, "no NVIDIA GPU: ONNX Runtime is the stand-in")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import neuron_artefact
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import PLACES
 
-from nvidia_make import asked, engines
+from nvidia_make import asked, engines, neuron
 from nvidia_make.flow import Flow
 
 BY_HAND: Mapping[str, tuple[str, str, str]] = {
@@ -30,7 +31,12 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
     vendor_round = flow.settings.vendor_round
     named = flow.variables.get("BENCHMARKS", "").replace(",", " ").split()
     known = words.rounds(vendor_round)
+    if flow.vendor == neuron.ACCELERATOR:
+        known = {word: known[word] for word in neuron_artefact.benchmarks()}
     chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != asked.ALL]
+    if foreign := [word for word in chosen if word not in known]:
+        told = f"no model of {', '.join(foreign)} is compiled for Inferentia"
+        raise FlowError("not-available", told, f"BENCHMARKS of: {' '.join(known)}")
     return [(word, known[word]) for word in dict.fromkeys(chosen or known)]
 
 
@@ -72,8 +78,11 @@ def preprocess_data(flow: Flow) -> None:
     for word, ours in benchmarks(flow):
         tags = engines.step_of(flow, ours, "preprocessed")
         line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
+        files = neuron.scratch(flow)
+        line += [f"--scratch_path={files}"] if files else []
         source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PREPROCESSED_PATH")
-        if source:
+        # The guide for Inferentia has files of its own, which the script has written there.
+        if source and not files:
             place = flow.build / "preprocessed_data" / PLACES[word].preprocessed_data[0]
             show(flow, place, Path(source))
 

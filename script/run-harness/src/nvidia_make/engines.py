@@ -17,6 +17,7 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
+from nvidia_make import neuron
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, plan
 
@@ -130,13 +131,17 @@ def stand_in(flow: Flow, benchmark: str) -> Path:
 
 
 def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
-    """The ONNX model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``)."""
+    """The model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
+
+    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia.
+    """
     tags = step_of(flow, benchmark, "ml-model")
     env: Mapping[str, Any] = flow.doer.cm_json(["run", "script", f"--tags={tags}", "--quiet"])[
         "env"
     ]
-    if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(".onnx"):
-        raise FlowError("not-available", f"{benchmark} has no ONNX model here")
+    endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
+    if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
+        raise FlowError("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
     return env
 
 
@@ -168,9 +173,14 @@ def base(flow: Flow, benchmark: str) -> list[str]:
     return [
         f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",
         f"--model={benchmark}",
-        "--backend=onnxruntime",
-        "--precision=float32",
+        *_computes(flow),
     ]
+
+
+def _computes(flow: Flow) -> list[str]:
+    if flow.vendor == neuron.ACCELERATOR:
+        return ["--backend=neuron", f"--device={neuron.target(flow)}", "--precision=float32"]
+    return ["--backend=onnxruntime", "--precision=float32"]
 
 
 def put(flow: Flow, item: Item, source: Path) -> Path:

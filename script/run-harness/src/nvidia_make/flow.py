@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError, nearest
 from nvidia_flow.systems import Machine
+
+if TYPE_CHECKING:
+    from nvidia_make.neuron import Device
 
 SETTINGS = "flow.yaml"
 FORMS = ("full", "tiny", "synthetic")
@@ -43,7 +46,8 @@ VARIABLES = (
 class Settings:
     """What a folder was made for; ``form`` is that of model and data, ``round`` that of LoadGen.
 
-    ``system`` is empty where the one that the machine is counts.
+    ``system`` is empty where the one that the machine is counts, ``compiled_models`` where the
+    folder of the guide for Inferentia does.
     """
 
     submitter: str
@@ -55,6 +59,7 @@ class Settings:
     category: str = ""
     system: str = ""
     systems_dir: str = ""
+    compiled_models: str = ""
     allow_nearest: str = ""
     allow_root: bool = False
 
@@ -89,6 +94,9 @@ class Doer(Protocol):
 
     def machine(self) -> Machine | None:
         """The GPUs of this machine; None without one."""
+
+    def neuron(self) -> Device:
+        """The Neuron devices of this machine."""
 
     def tell(self, line: str) -> None:
         """Show a line on stderr."""

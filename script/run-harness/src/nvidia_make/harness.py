@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import advice, checks, data, engines
+from nvidia_make import advice, checks, data, engines, neuron
 from nvidia_make.asked import ACCURACY, PERFORMANCE
 from nvidia_make.engines import STAND_IN
 from nvidia_make.flow import Flow
@@ -59,16 +60,16 @@ def run(flow: Flow) -> None:
 
 def measure(flow: Flow, work: Work) -> None:
     """Make the runs one after the other; what is INVALID is told at the end."""
-    engines.require(flow, work.items)
+    require(flow, work)
     checks.before_runs(flow, work)
-    book = Book(log_folder(flow, work), system_name(work.system))
+    book = Book(log_folder(flow, work), system_name(flow, work.system))
     flow.tell(advice.run_times(flow, work))
     flow.tell([f"logs: {book.folder}"])
     wrong = []
     for item in work.items:
         started = time.time()
         status = flow.doer.cm(line(flow, work, item))
-        found = newest(flow, item, started)
+        found = newest(flow, work, item, started)
         if found is None:
             raise FlowError(
                 "script-failed",
@@ -88,11 +89,25 @@ def measure(flow: Flow, work: Work) -> None:
         )
 
 
+def require(flow: Flow, work: Work) -> None:
+    """Raise FlowError unless there is something that computes every item."""
+    if flow.vendor == neuron.ACCELERATOR:
+        from nvidia_make import inferentia
+
+        inferentia.require(flow, work.items)
+    else:
+        engines.require(flow, work.items)
+
+
 def line(flow: Flow, work: Work, item: Item) -> list[str]:
     """The ``cm`` line of one run."""
     words = [*engines.base(flow, item.ours), *data.by_hand(flow, item.ours)]
     words[0] += f",{MODES[work.asked.mode]}"
-    if "triton" in item.config.ver:
+    if flow.vendor == neuron.ACCELERATOR:
+        from nvidia_make import inferentia
+
+        words += inferentia.words(flow, item)
+    elif "triton" in item.config.ver:
         words[2] = "--backend=triton"
     settings = flow.settings
     words += [
@@ -101,7 +116,7 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
         f"--division={settings.division}",
         f"--results_dir={flow.results}",
         f"--sut_dir={flow.build / 'sut'}",
-        f"--hw_name={system_name(work.system)}",
+        f"--hw_name={system_name(flow, work.system)}",
         "--rerun",
         "--quiet",
     ]
@@ -118,9 +133,13 @@ def options_of(work: Work, item: Item) -> Iterator[tuple[str, Any]]:
             yield option, value if factor == 1 else value * factor
 
 
-def system_name(system: str) -> str:
+def system_name(flow: Flow, system: str) -> str:
     """The system in logs and results: this machine, with the word for what it computes with."""
-    return f"{system}_{STAND_IN}_{platform.node() or 'host'}"
+    word = STAND_IN
+    if flow.vendor == neuron.ACCELERATOR:
+        on = neuron.target(flow)
+        word = f"{neuron.CPU}-{STAND_IN}" if on == neuron.CPU else on
+    return f"{system}_{word}_{platform.node() or 'host'}"
 
 
 def log_folder(flow: Flow, work: Work) -> Path:
@@ -138,10 +157,13 @@ def log_folder(flow: Flow, work: Work) -> Path:
     raise FlowError("file-error", f"{above} has a hundred folders of this second")
 
 
-def newest(flow: Flow, item: Item, since: float, below: Path | None = None) -> Path | None:
+def newest(
+    flow: Flow, work: Work, item: Item, since: float, below: Path | None = None
+) -> Path | None:
     """The results.json that a run has written since a time in s; None where it has not."""
-    # The harness writes the system's name with _ for -.
-    pattern = f"{flow.settings.execution_mode}_results/*stand_in*/{item.ours}/results.json"
+    # The harness writes the system's name with _ for what is no letter, number, dot or _.
+    system = re.sub(r"[^A-Za-z0-9._]+", "_", system_name(flow, work.system))
+    pattern = f"{flow.settings.execution_mode}_results/{system}-*/{item.ours}/results.json"
     places = (below or flow.results).glob(pattern)
     written = [path for path in places if path.stat().st_mtime >= since - 1]
     return max(written, key=lambda path: path.stat().st_mtime, default=None)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import engines, harness
+from nvidia_make import harness, neuron
 from nvidia_make.engines import STAND_IN
 from nvidia_make.flow import Flow
 from nvidia_make.scratch import link
@@ -20,6 +20,7 @@ TREE = "submission-staging"
 CATEGORY = {"v3.1": "datacenter"}
 """Where a round's own submission was in one category only: Azure's."""
 NOTE = f"{STAND_IN} for NVIDIA's TensorRT engines: ONNX Runtime on the processor"
+NEURON_NOTE = f"{STAND_IN} for a Neuron device: TorchScript on the processor"
 
 
 def tree(flow: Flow, there: bool = True) -> Path:
@@ -36,7 +37,8 @@ def update_results(flow: Flow) -> None:
     if not runs.is_dir():
         raise FlowError("no-results", f"{runs} is not there: nothing was measured", "make run")
     settings, folder = flow.settings, tree(flow, there=False)
-    category = settings.category or CATEGORY.get(settings.vendor_round, "")
+    only = "datacenter" if flow.vendor == neuron.ACCELERATOR else ""
+    category = settings.category or only or CATEGORY.get(settings.vendor_round, "")
     shutil.rmtree(folder, ignore_errors=True)
     status = flow.doer.cm(
         [
@@ -48,7 +50,7 @@ def update_results(flow: Flow) -> None:
             f"--submitter={settings.submitter}",
             f"--division={settings.division}",
             *([f"--category={category}"] if category else []),
-            f"--sw_notes_extra={NOTE}",
+            *note(flow),
             "--quiet",
         ]
     )
@@ -63,12 +65,19 @@ def update_results(flow: Flow) -> None:
     flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
 
 
+def note(flow: Flow) -> list[str]:
+    """The option that says in the system's description what stood in; none on a Neuron device."""
+    if flow.vendor != neuron.ACCELERATOR:
+        return [f"--sw_notes_extra={NOTE}"]
+    return [f"--sw_notes_extra={NEURON_NOTE}"] if neuron.target(flow) == neuron.CPU else []
+
+
 def run_audit_harness(flow: Flow) -> None:
     """The compliance tests of every item, as the round asks for them."""
     work = plan(flow)
     flow.tell(work.lines())
     flow.tell([f"round {flow.settings.round} says which tests: they are made together"])
-    engines.require(flow, work.items)
+    harness.require(flow, work)
     for item in work.items:
         words = harness.line(flow, work, item)
         words[2] = words[2].rpartition(",")[0] + ",_compliance"

@@ -9,13 +9,14 @@ from pathlib import Path
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import FOLDERS
 
+from nvidia_make import neuron
 from nvidia_make.flow import Flow
 
 
 def space(flow: Flow) -> Path:
     """The scratch space, made where it is not there; raises FlowError."""
     line = ["run", "script", "--tags=get,mlperf,inference,nvidia,scratch,space", "--quiet"]
-    given = flow.variables.get("MLPERF_SCRATCH_PATH")
+    given = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
     line += [f"--scratch_path={given}"] if given else []
     line += ["--allow_root"] if flow.settings.allow_root else []
     return Path(flow.doer.cm_json(line)["env"]["MLPERF_SCRATCH_PATH"])

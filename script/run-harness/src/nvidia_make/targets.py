@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nvidia_flow.errors import FlowError, nearest
 
-from nvidia_make.flow import Flow
+from nvidia_make.flow import Flow, Settings
+from nvidia_make.neuron import ACCELERATOR, ROUND
 
-NVIDIA, INFERENTIA = "nvidia", "inferentia"
+NVIDIA, INFERENTIA = "nvidia", ACCELERATOR
 SWITCHES = {INFERENTIA: "USE_INFERENTIA"}
 """The variable that turns the words of a vendor's systems on; NVIDIA's need none."""
+ROUNDS = {INFERENTIA: ROUND}
+"""The round of a vendor's systems, where there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,9 @@ TARGETS: tuple[Target, ...] = (
     Target("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
     Target("prebuild", f"{_M}build:prebuild", "check the machine before anything is built"),
     Target("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
-    Target("build", f"{_M}build:build", "links, sources, and what the harness needs"),
+    Target(
+        "build", f"{_M}build:build", "links, sources, and what the harness needs", vendor=NVIDIA
+    ),
     Target(
         "generate_engines",
         f"{_M}engines:generate_engines",
@@ -54,6 +59,32 @@ TARGETS: tuple[Target, ...] = (
         vendor=NVIDIA,
     ),
     Target("run", f"{_M}harness:run", "generate_engines, then run_harness", vendor=NVIDIA),
+    Target(
+        "build_inferentia",
+        f"{_M}inferentia:build_inferentia",
+        "links, LoadGen, and every compiled model that the system's configurations name",
+        ("build", "build_triton_inferentia", "build_harness_inferentia"),
+        vendor=INFERENTIA,
+    ),
+    Target(
+        "run_inferentia_harness",
+        f"{_M}inferentia:run_inferentia_harness",
+        "measure with the compiled models that are there; results on stdout",
+        vendor=INFERENTIA,
+    ),
+    Target(
+        "generate_engines",
+        f"{_M}inferentia:no_engines",
+        "not here: says what there is",
+        ("run",),
+        vendor=INFERENTIA,
+    ),
+    Target(
+        "run_harness",
+        f"{_M}inferentia:other_word",
+        "not here: says what there is",
+        vendor=INFERENTIA,
+    ),
     Target("download_model", f"{_M}data:download_model", "models, linked in build/models"),
     Target(
         "download_data",
@@ -98,7 +129,7 @@ TARGETS: tuple[Target, ...] = (
         "build_docker",
         f"{_M}refused:container",
         "not here: says what there is",
-        ("attach_docker", "launch_docker", "docker_add_user"),
+        ("attach_docker", "launch_docker", "docker_add_user", "launch_inferentia_docker"),
     ),
     Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
 )
@@ -108,6 +139,12 @@ def vendor(variables: Mapping[str, str]) -> str:
     """Whose systems are meant, by the variables that turn them on."""
     on = [name for name, key in SWITCHES.items() if variables.get(key, "0") not in ("", "0")]
     return on[0] if on else NVIDIA
+
+
+def settings(given: Settings, of: str) -> Settings:
+    """The settings of a folder for the systems of a vendor, which may be of one round only."""
+    only = ROUNDS.get(of)
+    return replace(given, vendor_round=only) if only else given
 
 
 def find(word: str, of: str, targets: Iterable[Target] = TARGETS) -> Target:

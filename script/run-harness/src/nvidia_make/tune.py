@@ -54,6 +54,6 @@ def tried(flow: Flow, work: Work, item: Item, size: int) -> float | None:
     ]
     started = time.time()
     flow.doer.cm(words)
-    found = harness.newest(apart, item, started, flow.build / "autotune")
+    found = harness.newest(apart, work, item, started, flow.build / "autotune")
     result: Mapping[str, Any] = harness.told_of(found, item) if found else {}
     return float(result["value"]) if result.get("validity") == "VALID" else None

@@ -13,6 +13,7 @@ from nvidia_flow.registry import DEFAULT, Config, Registry, Table
 from nvidia_flow.systems import Machine
 
 from nvidia_make import asked as asked_of
+from nvidia_make import neuron
 from nvidia_make.asked import Asked
 from nvidia_make.flow import Flow
 
@@ -59,11 +60,11 @@ class Work:
     machine: Machine | None
     items: tuple[Item, ...]
     notes: tuple[str, ...]
+    on: str = "no GPU here"
 
     def lines(self) -> list[str]:
         """What will be done, before it is."""
-        on = str(self.machine) if self.machine else "no GPU here"
-        told = [*self.asked.lines(), f"system: {self.system} ({on})"]
+        told = [*self.asked.lines(), f"system: {self.system} ({self.machine or self.on})"]
         told += [f"run: {item.name}; here {item.ours}" for item in self.items]
         return [*told, *(f"note: {note}" for note in (*self.asked.notes, *self.notes))]
 
@@ -83,7 +84,8 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     items = tuple(_items(known, pairs, asked, system, machine))
     notes += _skipped(asked, tables, pairs)
     notes += [note for item in items for note in item.config.notes]
-    return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)))
+    on = {"on": str(neuron.device(flow))} if flow.vendor == neuron.ACCELERATOR else {}
+    return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)), **on)
 
 
 def read_registry(own: str = "") -> Registry:
@@ -97,9 +99,14 @@ def read_registry(own: str = "") -> Registry:
 
 def which(flow: Flow, known: Registry, asked: Asked) -> tuple[str, Machine | None, list[str]]:
     """The system whose values count, the machine where it has a GPU, and what to say of it."""
-    settings, machine = flow.settings, flow.doer.machine()
+    settings = flow.settings
     of_round = [s for s in known.systems.values() if settings.vendor_round in s.rounds]
     name = asked.system or settings.system
+    if flow.vendor == neuron.ACCELERATOR:
+        system, told = neuron.system(flow, name, of_round)
+        return system, None, told
+    neuron.refuse_foreign(name, of_round)
+    machine = flow.doer.machine()
     if name:
         return systems.named(name, of_round).id, machine, []
     if machine is None:
@@ -173,7 +180,8 @@ def _check_versions(
         return
     raise FlowError(
         "bad-value",
-        f"--config_ver={','.join(missing or asked.versions)} is not there for this on {system}",
+        f"--config_ver={','.join(missing or asked.versions or [DEFAULT])} is not there for this on "
+        f"{system}",
         f"one of: {', '.join(every)}",
     )
 

@@ -1,0 +1,93 @@
+"""What computes under USE_INFERENTIA: the Neuron devices of this machine, or what stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import neuron_artefact
+from nvidia_flow.errors import FlowError
+from nvidia_flow.systems import System, named
+
+from nvidia_make.flow import Flow
+
+ROUND = "v2.0"
+"""The only round with systems of Inferentia."""
+ACCELERATOR = "inferentia"
+REFERENCE = "Triton_Inferentia_INF1_2XLARGEx1"
+"""The system whose benchmarks and scenarios a machine without a device follows."""
+CPU = "cpu"
+SWITCH = "export USE_INFERENTIA=1"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The Neuron devices together; all is empty or 0 where there are none.
+
+    ``target`` is what models are compiled for, ``cores`` counts NeuronCores, ``problem`` says why
+    devices that are there cannot be used.
+    """
+
+    target: str = ""
+    instance: str = ""
+    cores: int = 0
+    problem: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        if not self.target:
+            return f"no Neuron device: {CPU} stands in"
+        return f"{self.instance or self.target}, {self.cores or 'unknown'} NeuronCores"
+
+
+def device(flow: Flow) -> Device:
+    """The devices of this machine; raises FlowError where they are there and cannot be used."""
+    found = flow.doer.neuron()
+    if found.problem:
+        raise FlowError("no-driver", found.problem, found.remedy)
+    return found
+
+
+def target(flow: Flow) -> str:
+    """What models are compiled for: ``cpu`` where there is no device."""
+    return device(flow).target or CPU
+
+
+def system(flow: Flow, name: str, systems: Iterable[System]) -> tuple[str, list[str]]:
+    """The system of that name, else the one that this machine is; and what to say of it.
+
+    Raises FlowError where the machine is none, with the nearest one.
+    """
+    ours = [each for each in systems if each.accelerator == ACCELERATOR]
+    found = device(flow)
+    if name:
+        return named(name, ours).id, []
+    if not found.target:
+        note = f"there is no Neuron device: benchmarks and scenarios are those of {REFERENCE}"
+        return REFERENCE, [f"{note}, its rates and batches of requests are not taken"]
+    same = next((each for each in ours if each.instance == found.instance), None)
+    if same:
+        return same.id, []
+    alike = [each for each in ours if each.instance.partition(".")[0] == found.target]
+    known = ", ".join(each.id for each in alike or ours)
+    raise FlowError(
+        "not-available",
+        f"{found.instance or f'this machine with {found.target}'} is no system of {ROUND}",
+        f"name the one whose values count: --system_name=ID in RUN_ARGS; one of: {known}",
+    )
+
+
+def scratch(flow: Flow) -> str:
+    """Under USE_INFERENTIA the scratch space that is given, else the guide's where it is there."""
+    if flow.vendor != ACCELERATOR:
+        return ""
+    usual = neuron_artefact.usual_scratch()
+    given = flow.variables.get("MLPERF_SCRATCH_PATH", "")
+    return given or (str(usual) if usual.is_dir() else "")
+
+
+def refuse_foreign(name: str, systems: Iterable[System]) -> None:
+    """Raise FlowError for a system of Inferentia where its words are not turned on."""
+    for each in systems:
+        if each.id.lower() == name.lower() and each.accelerator == ACCELERATOR:
+            raise FlowError("bad-value", f"{each.id} is a system of AWS Inferentia", SWITCH)

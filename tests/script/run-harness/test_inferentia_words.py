@@ -1,0 +1,286 @@
+"""The make lines of the guide for Triton on Inferentia, read, and once from their start to logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import neuron_artefact
+import pytest
+from nvidia_flow.errors import FlowError
+from nvidia_flow.systems import Machine
+from nvidia_make import build, data, flow, harness, inferentia, neuron, results, targets, work
+
+INF1 = neuron.Device("inf1", "inf1.6xlarge", 16)
+TRITON = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
+
+
+@dataclass
+class Hands:
+    """Keeps what a word would have called; ``there`` are the Neuron devices that it finds."""
+
+    there: neuron.Device = field(default_factory=neuron.Device)
+    lines: list[list[str]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def cm(self, line: Sequence[str]) -> int:
+        self.lines.append(list(line))
+        return 0
+
+    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
+        raise AssertionError(f"nothing is asked of {line}")
+
+    def machine(self) -> Machine | None:
+        return None
+
+    def neuron(self) -> neuron.Device:
+        return self.there
+
+    def tell(self, line: str) -> None:
+        self.told.append(line)
+
+    def show(self, line: str) -> None:
+        raise AssertionError(line)
+
+
+def a_flow(folder: Path, run_args: str = "", there: neuron.Device | None = None) -> flow.Flow:
+    given = flow.Settings("Me", form="tiny", execution_mode="test", allow_root=True)
+    settings = targets.settings(given, targets.INFERENTIA)
+    hands = Hands(there or neuron.Device())
+    return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, targets.INFERENTIA, hands)
+
+
+def lines(flow_: flow.Flow) -> list[list[str]]:
+    assert isinstance(flow_.doer, Hands)
+    return flow_.doer.lines
+
+
+def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
+    """A file in the place of the item's compiled model, with what lies beside one."""
+    path = neuron_artefact.file_of(
+        item.config.benchmark, inferentia.batch_of(item), inferentia.models(flow_)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"compiled")
+    tensor = (neuron_artefact.Tensor("INPUT__0", "float32", (3, 28, 28)),)
+    artefact = neuron_artefact.Artefact(
+        name="m",
+        file=path.name,
+        sha256=neuron_artefact.sha256(path),
+        bytes=8,
+        precision="float32",
+        inputs=tensor,
+        outputs=tensor,
+        benchmark=item.config.benchmark,
+        target=target,
+        batch_size=inferentia.batch_of(item),
+        dynamic_batch=True,
+        sdk="torch",
+        versions={},
+        source=neuron_artefact.Source("m", "m.pt", "0" * 64),
+    )
+    neuron_artefact.write(path, artefact)
+    return path
+
+
+# ---- which system, which words
+
+
+def test_a_folder_of_another_round_is_one_of_the_round_with_inferentia(tmp_path: Path) -> None:
+    assert a_flow(tmp_path).settings.vendor_round == "v2.0"
+    kept = flow.Settings("Me", vendor_round="v0.7")
+    assert targets.settings(kept, targets.NVIDIA) is kept
+
+
+@pytest.mark.parametrize(
+    ("there", "system"),
+    [
+        (neuron.Device(), "Triton_Inferentia_INF1_2XLARGEx1"),
+        (INF1, "Triton_Inferentia_INF1_6XLARGEx1"),
+        (neuron.Device("inf2", "inf2.xlarge", 2), "Triton_Inferentia_INF2_XLARGEx1"),
+    ],
+)
+def test_the_type_of_the_instance_says_whose_values_count(
+    tmp_path: Path, there: neuron.Device, system: str
+) -> None:
+    plan = work.plan(a_flow(tmp_path, TRITON, there))
+    assert plan.system == system
+    assert f"system: {system} ({there})" in plan.lines()
+    assert bool(plan.notes) is not bool(there.target)
+
+
+def test_another_instance_names_the_systems_that_are_like_it(tmp_path: Path) -> None:
+    larger = neuron.Device("inf2", "inf2.8xlarge", 2)
+    with pytest.raises(FlowError, match=r"inf2\.8xlarge is no system of v2\.0") as caught:
+        work.plan(a_flow(tmp_path, TRITON, larger))
+    assert "--system_name=ID" in caught.value.hint
+    assert "INF2_XLARGEx1" in caught.value.hint
+    assert "INF1" not in caught.value.hint
+    named = f"{TRITON} --system_name=triton_inferentia_inf2_xlargex1"
+    assert work.plan(a_flow(tmp_path, named, larger)).system == "Triton_Inferentia_INF2_XLARGEx1"
+
+
+def test_systems_of_the_other_vendor_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match="there is no system T4x1"):
+        work.plan(a_flow(tmp_path, f"{TRITON} --system_name=T4x1"))
+    mine = a_flow(tmp_path, f"{TRITON} --system_name=Triton_Inferentia_INF1_2XLARGEx1")
+    with pytest.raises(FlowError, match="is a system of AWS Inferentia") as caught:
+        work.plan(replace(mine, vendor=targets.NVIDIA))
+    assert caught.value.hint == "export USE_INFERENTIA=1"
+
+
+def test_a_driver_that_does_not_work_stops(tmp_path: Path) -> None:
+    broken = neuron.Device(problem="the Neuron driver does not work", remedy="modprobe neuron")
+    with pytest.raises(FlowError, match="driver does not work") as caught:
+        work.plan(a_flow(tmp_path, TRITON, broken))
+    assert (caught.value.kind, caught.value.hint) == ("no-driver", "modprobe neuron")
+
+
+SAID = {
+    "generate_engines": ("no step that generates engines", "make build_inferentia, then make run_"),
+    "run": ("no step that generates engines", "make build_inferentia, then make run_"),
+    "run_harness": (
+        "run_harness is for NVIDIA's GPUs",
+        'make run_inferentia_harness RUN_ARGS="--b',
+    ),
+}
+
+
+@pytest.mark.parametrize("word", SAID)
+def test_words_of_tensorrt_say_what_to_type(tmp_path: Path, word: str) -> None:
+    with pytest.raises(FlowError, match=re.escape(SAID[word][0])) as caught:
+        targets.find(word, targets.INFERENTIA).function()(a_flow(tmp_path, "--benchmarks=bert"))
+    assert caught.value.hint.startswith(SAID[word][1])
+
+
+WRONG = {
+    "--benchmarks=resnet50": "--config_ver=default is not there",
+    "--benchmarks=rnnt --config_ver=triton": "v2.0 has no values for rnnt",
+    "--benchmarks=resnet50 --config_ver=triton --inferentia_request_batchsize=4": (
+        "did you mean inferentia_request_batch_size?"
+    ),
+    "--benchmarks=resnet50 --scenarios=singlestream --config_ver=triton": "no values for resnet50",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_the_guide_does_not_have_is_said(tmp_path: Path, line: str) -> None:
+    with pytest.raises(FlowError) as caught:
+        work.plan(a_flow(tmp_path, line))
+    assert WRONG[line] in str(caught.value)
+    assert caught.value.hint
+
+
+def test_variables_of_the_guide_that_do_nothing_say_so_where_they_ask_for_something(
+    tmp_path: Path,
+) -> None:
+    for value, said in (("0", False), ("", False), ("1", True)):
+        flow_ = replace(a_flow(tmp_path), variables={"USE_NIGHTLY": value})
+        build.prebuild(flow_)
+        assert isinstance(flow_.doer, Hands)
+        assert (build.NIGHTLY in flow_.doer.told) is said
+        assert "go on with make build_inferentia" in flow_.doer.told[-1]
+
+
+# ---- models
+
+
+def test_build_compiles_each_model_of_the_system_once(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, there=INF1)
+    inferentia.build_inferentia(flow_)
+    asked = [line[2:6] for line in lines(flow_) if "compile" in line[2]]
+    folder = f"--dir={inferentia.models(flow_)}"
+    assert asked == [
+        ["--tags=compile,neuron-model,_bert,_tiny", "--target=inf1", "--batch_size=1", folder],
+        ["--tags=compile,neuron-model,_resnet50,_tiny", "--target=inf1", "--batch_size=5", folder],
+        ["--tags=compile,neuron-model,_resnet50,_tiny", "--target=inf1", "--batch_size=1", folder],
+    ]
+
+
+def test_what_no_device_runs_lies_apart_from_the_guides_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tmp_path / "home/inferentia-compiled-models"
+    monkeypatch.setattr(neuron_artefact, "usual_folder", lambda: usual)
+    (tmp_path / "home").mkdir()
+    assert inferentia.models(a_flow(tmp_path, there=INF1)) == usual
+    assert inferentia.models(a_flow(tmp_path)) == tmp_path / "build/inferentia-compiled-models"
+    mine = a_flow(tmp_path)
+    given = replace(mine, settings=replace(mine.settings, compiled_models="/models"))
+    assert inferentia.models(given) == Path("/models")
+
+
+def test_a_model_that_is_missing_or_of_another_device_stops_with_its_line(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, TRITON)
+    with pytest.raises(FlowError, match=r"nothing tells what .*_bs5_dynamic") as caught:
+        inferentia.run_inferentia_harness(flow_)
+    assert caught.value.hint.startswith("make build_inferentia, or cm run script --tags=compile,")
+    assert lines(flow_) == []
+    (item,) = work.plan(flow_).items
+    compiled(flow_, item, "inf1")
+    with pytest.raises(FlowError, match="was compiled for inf1, and cpu is to run it"):
+        inferentia.require(flow_, [item])
+    compiled(flow_, item, "cpu")
+    inferentia.require(flow_, [item])
+
+
+def test_cores_that_instances_do_not_divide_are_refused(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, f"{TRITON} --instance_group_count=3", INF1)
+    with pytest.raises(FlowError, match="16 NeuronCores cannot be shared out to 3") as caught:
+        inferentia.run_inferentia_harness(flow_)
+    assert "--instance_group_count=N with N one of: 1, 2, 4, 8, 16" in caught.value.hint
+
+
+# ---- runs
+
+
+def test_a_run_takes_the_compiled_model_and_the_cores_of_a_device(tmp_path: Path) -> None:
+    line = "--benchmarks=bert --scenarios=server --config_ver=high_accuracy_triton --fast"
+    flow_ = a_flow(tmp_path, line, INF1)
+    plan = work.plan(flow_)
+    words = harness.line(flow_, plan, plan.items[0])
+    assert words[2:4] == [
+        "--tags=run-mlperf,inference,_r6.1,_tiny,_performance-only",
+        "--model=bert-99.9",
+    ]
+    assert {"--backend=neuron", "--device=inf1", "--backend_options=cores=0-15"} <= set(words)
+    assert "--adr.neuron-model.batch_size=1" in words
+    assert any("INF1_6XLARGEx1_inf1_" in word for word in words)
+    plain = a_flow(tmp_path, line)
+    words = harness.line(plain, plan, plan.items[0])
+    assert "--device=cpu" in words
+    assert any("INF1_6XLARGEx1_cpu-stand-in_" in word for word in words)
+    assert not any("cores" in word for word in words)
+
+
+def test_audits_route_here(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, TRITON)
+    word = targets.find("run_audit_test01", targets.INFERENTIA).function()
+    with pytest.raises(FlowError, match="nothing tells what"):
+        word(flow_)
+    compiled(flow_, work.plan(flow_).items[0], "cpu")
+    word(flow_)
+    (line,) = lines(flow_)
+    assert {"--backend=neuron", "--mode=compliance"} <= set(line)
+    assert line[2].endswith(",_compliance")
+
+
+def test_the_tree_says_what_stood_in_and_is_of_the_datacenter(tmp_path: Path) -> None:
+    (tmp_path / "build/results/test_results").mkdir(parents=True)
+    for there, noted in ((neuron.Device(), True), (INF1, False)):
+        flow_ = a_flow(tmp_path, there=there)
+        with pytest.raises(FlowError, match="no tree was made"):
+            results.update_results(flow_)
+        (line,) = lines(flow_)
+        assert "--category=datacenter" in line
+        assert (f"--sw_notes_extra={results.NEURON_NOTE}" in line) is noted
+
+
+def test_data_are_those_of_the_two_benchmarks(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path)
+    assert [word for word, _ in data.benchmarks(flow_)] == ["bert", "resnet50"]
+    with pytest.raises(FlowError, match="no model of rnnt is compiled for Inferentia"):
+        data.benchmarks(replace(flow_, variables={"BENCHMARKS": "rnnt bert"}))
