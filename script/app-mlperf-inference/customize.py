@@ -57,15 +57,46 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     asked.precision(env)
     folder = env["CM_TMP_RUN_DIR"]
-    path = os.path.join(folder, "session.json")
+    env["CM_MLPERF_HARNESS_PROGRAM"] = program = "node" if serves(env) else "session"
+    path = os.path.join(folder, f"{program}.json")
+    settings = session(env, folder)
+    if env.get("CM_NETWORK_LOADGEN") == "lon":
+        settings |= over_network(env)
+    told = {**settings, "provenance": origin(i)}
     with open(path, "w", encoding="utf-8") as file:
-        settings = session(env, folder)
-        json.dump({**settings, "provenance": origin(i)}, file, indent=2)
+        json.dump(node(env, told) if serves(env) else told, file, indent=2)
     if not env.get("OUTPUT_BASE_DIR"):
         # The folder is this call's own: the next one would begin again in another.
         env["CM_TMP_GO_ON_WITH"] = f"--results_dir={shlex.quote(settings['results_dir'])}"
     env["CM_MLPERF_HARNESS_CONFIG"] = path
     return {"return": 0}
+
+
+def serves(env: Mapping[str, Any]) -> bool:
+    """Whether this machine is to be a node of a system under test, which LoadGen asks."""
+    return str(env.get("CM_NETWORK_LOADGEN") or "") == "sut"
+
+
+def over_network(env: Mapping[str, Any]) -> dict[str, Any]:
+    """What is different where nodes compute: they have the backend, and options of its own."""
+    token = env.get("CM_NETWORK_LOADGEN_SUT_TOKEN_FILE")
+    options = {
+        "servers": str(env["CM_NETWORK_LOADGEN_SUT_SERVERS"]),
+        "backend": asked.backend(env).name,
+        **({"token_file": str(token)} if token else {}),
+    }
+    return {"backend": "network", "backend_options": options}
+
+
+def node(env: Mapping[str, Any], session: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a node that computes what ``session`` says."""
+    keys = {
+        "address": "CM_NETWORK_LOADGEN_SUT_ADDRESS",
+        "name": "CM_NETWORK_LOADGEN_SUT_NAME",
+        "token_file": "CM_NETWORK_LOADGEN_SUT_TOKEN_FILE",
+    }
+    given = {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+    return {"session": dict(session), **given}
 
 
 def session(env: Mapping[str, Any], folder: str) -> dict[str, Any]:
@@ -202,8 +233,10 @@ def _part(folder: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Give the results to whoever asked."""
+    """Give the results to whoever asked; a node has none."""
     env = i["env"]
+    if serves(env):
+        return {"return": 0}
     with open(os.path.join(env["CM_TMP_RUN_DIR"], "results.json"), encoding="utf-8") as file:
         results = json.load(file)
     folder = results["folder"]

@@ -7,4 +7,5 @@ export PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH="${CM_TMP_CURRENT_SCRIPT_PATH}/src${PYTHONPATH:+:${PYTHONPATH}}"
 
 # The harness takes this shell's place, so that a signal reaches it and not only the shell.
-exec "${CM_PYTHON_BIN_WITH_PATH}" -m mlperf_harness session "${CM_MLPERF_HARNESS_CONFIG}"
+exec "${CM_PYTHON_BIN_WITH_PATH}" -m mlperf_harness "${CM_MLPERF_HARNESS_PROGRAM:-session}" \
+  "${CM_MLPERF_HARNESS_CONFIG}"

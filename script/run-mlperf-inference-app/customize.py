@@ -14,6 +14,7 @@ from cmbench.lib import capacity, siblings
 
 siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
 
+import mlperf_catalog  # noqa: E402
 from mlperf_catalog import asked  # noqa: E402
 
 WIDTH = 80
@@ -33,6 +34,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     check_length(env, str(i.get("input", {}).get("tags", "")).split(","))
     if env.get("CM_ML_MODEL_OWN_PATH") or env.get("CM_ML_MODEL_OWN_DATA"):
         take_own(env)
+    take_network(env)
     spec = asked.benchmark(env)
     asked.backend(env)
     find_plugins(env)
@@ -70,6 +72,46 @@ def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
             "note: _full is the length of the runs (10 minutes each), _tiny the size of the\n"
             "  model; the real model is measured without _tiny"
         )
+
+
+SERVERS = "CM_NETWORK_LOADGEN_SUT_SERVERS"
+
+
+def take_network(env: dict[str, Any]) -> None:
+    """Look at what is asked of several machines; raises Error for what they cannot do."""
+    side = str(env.get("CM_NETWORK_LOADGEN") or "")
+    if side not in ("lon", "sut", ""):
+        raise Error("bad-value", f"--network={side} is not known", hint="use lon or sut")
+    if not side:
+        return
+    known = mlperf_catalog.backend("network").only
+    if asked.benchmark(env).name not in known:
+        text = f"--network={side} does not run {env['CM_MLPERF_MODEL']} yet"
+        raise Error("not-available", text, hint=f"use one of: {', '.join(known)}")
+    if side == "sut":
+        place = env.get("CM_NETWORK_LOADGEN_SUT_ADDRESS") or "127.0.0.1:8089"
+        print(f"this machine becomes a node at {place}, until Ctrl-C; LoadGen's machine asks it")
+        print("  with the same command and --network=lon --sut_servers=HOST:PORT")
+        return
+    servers = env.get(SERVERS) or ""
+    env[SERVERS] = ",".join(servers) if isinstance(servers, list) else str(servers)
+    if not env[SERVERS]:
+        hint = "add --sut_servers=HOST:PORT,HOST:PORT"
+        raise Error("needs-input", "no node is named that LoadGen could ask", hint=hint)
+    if env["CM_MLPERF_SUBMISSION_DIVISION"] == "closed":
+        # The closed division is measured on one system; this one has its rules and more.
+        env["CM_MLPERF_SUBMISSION_DIVISION"] = "network"
+    if env["CM_MLPERF_SUBMISSION_DIVISION"] == "network":
+        ask_for_datacenter(env)
+
+
+def ask_for_datacenter(env: dict[str, Any]) -> None:
+    """The network division has the datacenter's scenarios only; raises Error for others."""
+    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "datacenter"
+    if category != "datacenter":
+        hint = "use --category=datacenter, or --division=open"
+        raise Error("bad-value", f"the network division has no {category}", hint=hint)
+    env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] = category
 
 
 # The benchmark of any ONNX file: its specification and its part of the harness.
@@ -169,6 +211,8 @@ def check_tree(env: dict[str, Any]) -> None:
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Print the table; raises Error when a rule is broken, after the results are shown."""
     env = i["env"]
+    if env.get("CM_NETWORK_LOADGEN") == "sut":
+        return {"return": 0}
     with open(env["CM_MLPERF_INFERENCE_RESULTS_SUMMARY"], encoding="utf-8") as file:
         print(file.read(), end="")
     results = i["state"]["cm-mlperf-inference-results"]

@@ -128,11 +128,11 @@ def test_batches_are_padded_to_their_longest_sample_only() -> None:
     made, solve = solver(4)
     order = np.argsort(made.lengths)
     made.load(order[:4].tolist())
-    fed = solve._inputs.feeds(order[:4])
+    fed = solve.inputs.feeds(order[:4])
     width = fed["input_ids"].shape[1]
     assert made.lengths[order[3]] <= width < made.lengths[order[3]] + 8
     with pytest.raises(IndexError, match="never loaded"):
-        solve._inputs.feeds(order[-1:])
+        solve.inputs.feeds(order[-1:])
 
 
 def test_offline_takes_long_samples_first() -> None:

@@ -1,4 +1,4 @@
-"""The programs of the package: ``session`` and what it starts, ``quantize``, ``engine``."""
+"""The programs of the package: ``session`` and what it starts, ``node``, and others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .errors import HarnessError, tell
 
-PROGRAMS = ("session", "probe", "build", "tune", "run", "compare", "quantize", "engine")
+PROGRAMS = ("session", "node", "probe", "build", "tune", "run", "compare", "quantize", "engine")
 USAGE = f"usage: python -m mlperf_harness {'|'.join(PROGRAMS)} CONFIG.json"
 
 
@@ -22,6 +22,10 @@ def main(arguments: list[str]) -> int:
             from .session import session
 
             return session.main(config)
+        if name == "node":
+            from .session import node
+
+            return node.main(config)
         if name == "quantize":
             from .quantization import quantize
 

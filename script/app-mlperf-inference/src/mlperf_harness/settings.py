@@ -195,7 +195,7 @@ class SessionSettings:
             ("scenarios", self.scenarios, SCENARIOS),
             ("modes", self.modes, MODES),
             ("style", (self.style,), tuple(STYLES)),
-            ("division", (self.division,), (Division.CLOSED, Division.OPEN)),
+            ("division", (self.division,), tuple(Division)),
             ("precision", (self.precision,), _precisions()),
             ("scenario_models", tuple(self.scenario_models) or SCENARIOS, SCENARIOS),
         ):

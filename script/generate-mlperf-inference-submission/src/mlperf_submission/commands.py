@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from mlperf_catalog import rounds
-from mlperf_harness.reporting.results import Results
+from mlperf_harness.reporting.results import NETWORK, Results
 from mlperf_harness.settings import IMPLEMENTATION
 
 GENERAL = re.compile(r"cm run script --tags=run-mlperf,inference(\S*)(.*)$")
@@ -54,11 +54,14 @@ def _command(general: str, options: str, results: Results, scenario: str) -> str
 
 
 def _others(results: Results) -> list[str]:
-    words = [
-        f"--{name}={getattr(results, name)}"
-        for name, usual in DEFAULTS.items()
-        if getattr(results, name) != usual
-    ]
+    usual_of, told = DEFAULTS, {name: str(getattr(results, name)) for name in DEFAULTS}
+    if results.backend == NETWORK:
+        given = results.backend_options
+        told |= {"backend": str(given["backend"]), "network": "lon"}
+        told |= {"sut_servers": str(given["servers"])}
+        told |= {"sut_token_file": str(given.get("token_file", ""))}
+        usual_of = {**DEFAULTS, "division": NETWORK, "sut_token_file": ""}
+    words = [f"--{name}={value}" for name, value in told.items() if value != usual_of.get(name)]
     machine = results.sut.partition(f"-{IMPLEMENTATION}-")[0]
     usual = re.sub(r"[^A-Za-z0-9._]+", "_", platform.node())
     return words + ([f"--hw_name={machine}"] if machine != usual else [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_harness import host
-from mlperf_harness.reporting.results import Results
+from mlperf_harness.reporting.results import NETWORK, Results
 
 from . import machine
 from .errors import SubmissionError
@@ -113,7 +113,29 @@ def of_results(results: Results, gpus: Gpus = tuple) -> dict[str, Value]:
 
     ``gpus`` tells what GPUs this machine has, as ``machine.facts`` takes them.
     """
+    if results.backend == NETWORK:
+        return {**_from_results(results), **_of_nodes(results)}
     return {**_from_results(results), **_detected(results, gpus)}
+
+
+def _of_nodes(results: Results) -> dict[str, Value]:
+    """The system under test of a network run, as its nodes told it: this machine is none of it."""
+    told = results.device_facts
+    workers = results.calibration.get("offline", {}).get("shape", {}).get("workers", "")
+    stack = f"{results.host.system} TCP sockets, Python {results.host.python}"
+    texts = {
+        "number_of_nodes": told.get("nodes", ""),
+        "host_processor_model_name": told.get("cpu", ""),
+        "host_memory_capacity": told.get("memory", ""),
+        "operating_system": told.get("system", ""),
+        "network_protocol": f"cmbench frames {results.versions.get(NETWORK, '')} over TCP",
+        "number_connections": str(workers),
+        "net_software_stack_loadgen": stack,
+        "net_software_stack_sut": f"{told.get('system', '')} TCP sockets, Python",
+        "hw_notes": f"LoadGen node: {results.host.cpu_model}, "
+        f"{results.host.cores_usable} cores; nodes: {told.get('names', '')}",
+    }
+    return {name: Value(text.strip(), RESULTS) for name, text in texts.items() if text.strip()}
 
 
 def _from_results(results: Results) -> dict[str, Value]:
@@ -126,7 +148,7 @@ def _from_results(results: Results) -> dict[str, Value]:
         "system_name": results.sut,
         "host_processor_model_name": told.cpu_model,
         "host_memory_capacity": f"{told.memory_bytes / 2**30:.0f}GB" if told.memory_bytes else "",
-        "framework": _framework(results),
+        "framework": results.runtime,
         "operating_system": told.system,
         "other_software_stack": ", ".join(stack),
         "sw_notes": _note(results),
@@ -139,11 +161,6 @@ def without_accelerator() -> dict[str, Value]:
     """The fields about accelerators of a run on a CPU."""
     found = {f"accelerator_{name}": Value(UNKNOWN, RESULTS) for name in ACCELERATOR}
     return {**found, "accelerators_per_node": Value("0", RESULTS)}
-
-
-def _framework(results: Results) -> str:
-    version = results.versions.get(results.backend, "")
-    return f"{results.backend} {version}".strip()
 
 
 def _note(results: Results) -> str:

@@ -32,7 +32,7 @@ def code(results: Results) -> str:
     return (
         f"# {results.benchmark}: implementation\n\n"
         "The runs were made by the harness of cmbench (script `app-mlperf-inference`), with "
-        f"{results.backend} on {results.device}; {REPOSITORY_HINT}.\n\n"
+        f"{results.runtime} on {results.device}; {REPOSITORY_HINT}.\n\n"
         f"Model: {results.model['name']}, {results.model['precision']}, SHA-256 "
         f"`{results.model['sha256']}`.\n\n"
         f"Data set: {results.dataset['name']}, {results.dataset['count']} samples, SHA-256 of its "

@@ -4,6 +4,7 @@
 """
 
 NAMES = {
+    "network": ("network",),
     "neuron": ("neuron",),
     "null": ("null",),
     "onnxruntime": ("onnxruntime",),

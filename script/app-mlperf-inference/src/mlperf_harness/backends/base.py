@@ -53,6 +53,8 @@ class Backend(ABC):
     """
 
     largest_batch = 64
+    # Whether queries of the Server scenario may go through the model together here.
+    joins_queries = True
     library_bytes = 300_000_000
 
     def __init__(self, setup: Setup) -> None:
@@ -135,7 +137,7 @@ def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[Ten
             names = ", ".join(by_name) or "none"
             text = f"the model has no {kind} {tensor.name}; its {kind}s are: {names}"
             raise HarnessError(text, OTHER_MODEL)
-        if real.dtype != tensor.dtype or not _fits(tensor.shape, real.shape):
+        if real.dtype != tensor.dtype or not fits(tensor.shape, real.shape):
             raise HarnessError(
                 f"{kind} {tensor.name} of the model is {describe(real)}, "
                 f"but {describe(tensor)} is needed",
@@ -143,7 +145,8 @@ def check_signature(kind: str, wanted: Sequence[TensorSpec], found: Sequence[Ten
             )
 
 
-def _fits(wanted: tuple[int, ...], found: tuple[int, ...]) -> bool:
+def fits(wanted: tuple[int, ...], found: tuple[int, ...]) -> bool:
+    """Whether two shapes are alike, where a size of -1 in either is any size."""
     return len(wanted) == len(found) and all(
         -1 in (need, size) or size == need for need, size in zip(wanted, found, strict=True)
     )

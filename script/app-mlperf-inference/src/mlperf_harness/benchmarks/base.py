@@ -58,7 +58,8 @@ class Inputs(Protocol):
 class OneCall:
     """The solver of most benchmarks: the model is called once for a batch.
 
-    ``postprocess(outputs, results, sizes)`` turns what comes out of the model into results.
+    ``postprocess(outputs, results, sizes)`` turns what comes out of the model into results. Both
+    halves can be used alone: over a network they are on two machines.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class OneCall:
         predictor: Predictor,
         postprocess: Callable[[Sequence[Array], Array, Array], None],
     ) -> None:
-        self._inputs = inputs
-        self._predictor = predictor
-        self._postprocess = postprocess
+        self.inputs = inputs
+        self.predictor = predictor
+        self.postprocess = postprocess
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``Solver``."""
-        outputs = self._predictor.predict(self._inputs.feeds(indices))
-        self._postprocess(outputs, results, sizes)
+        outputs = self.predictor.predict(self.inputs.feeds(indices))
+        self.postprocess(outputs, results, sizes)
 
 
 class Benchmark(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.base import Predictor
 from ..jobs import AccuracyFigure
-from .base import Array, Benchmark, Solver
+from .base import Array, Benchmark, Inputs, OneCall, Solver
 
 
 class Repeated:
@@ -42,11 +42,25 @@ class Repeated:
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
         """See ``base.Benchmark``."""
-        return _Folded(self._benchmark.solver(predictors, capacity), self._own)
+        solver = self._benchmark.solver(predictors, capacity)
+        if isinstance(solver, OneCall):
+            inputs = _FoldedInputs(solver.inputs, self._own)
+            return OneCall(inputs, solver.predictor, solver.postprocess)
+        return _Folded(solver, self._own)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """See ``base.Benchmark``."""
         return self._benchmark.accuracy(answers, samples % self._own)
+
+
+class _FoldedInputs:
+    def __init__(self, inputs: Inputs, own: int) -> None:
+        self._inputs = inputs
+        self._own = own
+
+    def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
+        """See ``base.Inputs``."""
+        return self._inputs.feeds(np.asarray(indices) % self._own)
 
 
 class _Folded:

@@ -22,6 +22,7 @@ import numpy
 
 from .. import backends, benchmarks, records
 from ..backends import footprint
+from ..backends.network import Network
 from ..benchmarks.base import Benchmark
 from ..errors import HarnessError
 from ..jobs import STALLED, AccuracyFigure, Outcome
@@ -80,7 +81,9 @@ def execute(run: RunSettings) -> Outcome:
         lambda: _answered(team) == _generated(log_folder(run)),
     )
     with cut_off, recorder:
-        _start_test(run, _Warmed(benchmark, run, team), pipeline, settings, failures)
+        name = backend.sut_name if isinstance(backend, Network) else None
+        warmed = _Warmed(benchmark, run, team)
+        _start_test(run, warmed, pipeline, settings, failures, name)
     seconds = time.perf_counter() - started
     tally = pipeline.close()
     if run.mode == PERFORMANCE:
@@ -282,9 +285,17 @@ def _pipeline(run: RunSettings, benchmark: Benchmark, team: Sequence[Worker]) ->
 
 
 def _start_test(
-    run: RunSettings, warmed: _Warmed, pipeline: Pipeline, settings: Any, failures: Failures
+    run: RunSettings,
+    warmed: _Warmed,
+    pipeline: Pipeline,
+    settings: Any,
+    failures: Failures,
+    network_name: Callable[[], str] | None = None,
 ) -> None:
-    """Run LoadGen until it is done. No callback lets an exception out."""
+    """Run LoadGen until it is done. No callback lets an exception out.
+
+    ``network_name`` asks a system under test on other machines for its name.
+    """
     benchmark = warmed.benchmark
 
     def guarded(doing: str, action: Callable[..., None]) -> Callable[..., None]:
@@ -296,7 +307,8 @@ def _start_test(
 
         return callback
 
-    sut = mlperf_loadgen.ConstructFastSUT(guarded("taking a query", pipeline.issue), lambda: None)
+    issue = guarded("taking a query", pipeline.issue)
+    sut, destroy = _sut(issue, network_name, failures)
     samples = mlperf_loadgen.ConstructQSL(
         benchmark.sample_count,
         loaded_samples(run, benchmark),
@@ -306,7 +318,29 @@ def _start_test(
     log_settings = _log_settings(log_folder(run))
     mlperf_loadgen.StartTestWithLogSettings(sut, samples, settings, log_settings, str(_audit(run)))
     mlperf_loadgen.DestroyQSL(samples)
-    mlperf_loadgen.DestroyFastSUT(sut)
+    destroy(sut)
+
+
+def _sut(
+    issue: Callable[..., None], network_name: Callable[[], str] | None, failures: Failures
+) -> tuple[Any, Callable[[Any], None]]:
+    """LoadGen's system under test, or what stands for one on other machines; and how it ends."""
+    if network_name is None:
+        return mlperf_loadgen.ConstructFastSUT(issue, lambda: None), mlperf_loadgen.DestroyFastSUT
+    ask = network_name
+
+    def name() -> str:
+        try:
+            return ask()
+        except Exception as error:  # LoadGen does not survive an exception
+            failures.record("asking the nodes for their names", error)
+            return ""
+
+    def issue_samples(samples: Sequence[Any]) -> None:
+        issue([sample.id for sample in samples], [sample.index for sample in samples])
+
+    library = mlperf_loadgen.ConstructQDL(issue_samples, lambda: None, name)
+    return library, mlperf_loadgen.DestroyQDL
 
 
 def _report_failure(run: RunSettings, failures: Failures, started: float) -> None:

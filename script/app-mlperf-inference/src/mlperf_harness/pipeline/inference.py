@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from ..backends import footprint
 from ..backends.base import Backend, Predictor
+from ..backends.network import Network
 from ..benchmarks.base import Benchmark, Solver
 from ..settings import GraphSpec, ModelSpec, Shape
+from . import remote
 
 
 def solvers(
@@ -18,6 +20,8 @@ def solvers(
     ``fixed`` says that nearly all batches will be as large as that of ``shape``.
     Raises HarnessError when a graph cannot be opened or has another signature.
     """
+    if isinstance(backend, Network):
+        return list(remote.solvers(backend, model, benchmark, shape))
     layout = (shape.workers, shape.threads)
 
     def opened_graph(graph: GraphSpec) -> Sequence[Predictor]:

@@ -64,7 +64,6 @@ def render(results: Results, entries: Sequence[Entry], precision: str) -> str:
         results=results,
         parts=[_part(results, each, entries, precision) for each in results.results],
         tests=list(tests),
-        version=results.versions.get(results.backend, ""),
         cores=cores_in_words(results.host.cores_usable),
         others=_others(results),
         commands=_commands(results),

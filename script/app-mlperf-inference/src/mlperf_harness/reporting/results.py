@@ -24,6 +24,8 @@ from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Shape, Tar
 
 RESULT_FILE = "result.json"
 # What the machine did during a run, for pictures.
+# The backend of runs whose model is on other machines.
+NETWORK = "network"
 MACHINE = "machine.json"
 REPORTS = ("results.json", "summary.txt", "report.html")
 
@@ -285,6 +287,14 @@ class Results:
     backend_options: Options = field(default_factory=dict, metadata=records.WHEN_GIVEN)
     device_facts: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
     scenario_models: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
+
+    @property
+    def runtime(self) -> str:
+        """What computes and its version, such as "onnxruntime 1.32.0"; over a network, how many."""
+        nodes = self.device_facts.get("nodes", "") if self.backend == NETWORK else ""
+        name = self.device_facts["backend"] if nodes else self.backend
+        text = f"{name} {self.versions.get(name, '')}".strip()
+        return f"{text} over the network on {nodes} node{'s' * (nodes != '1')}" if nodes else text
 
     def is_new(self, scenario: str, mode: str) -> bool:
         """Whether the call itself made a run."""

@@ -38,11 +38,10 @@ def table(results: Results, asked: Results) -> str:
     ``results`` are all that there are, ``asked`` those that a call was for.
     """
     loadgen = results.versions.get("loadgen", "?")
-    runtime = results.versions.get(results.backend, "")
     form = f" ({results.form} form)" if results.form else ""
+    title = f"MLPerf inference: {results.benchmark}{form}"
     lines = [
-        f"MLPerf inference: {results.benchmark}{form}, {results.backend} {runtime}".rstrip()
-        + f" on {results.device}, {results.precision}",
+        f"{title}, {results.runtime} on {results.device}, {results.precision}",
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
         f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"[:WIDTH],
         "",

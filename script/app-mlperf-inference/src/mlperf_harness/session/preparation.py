@@ -87,13 +87,21 @@ def profile(context: Context, model: ModelSpec) -> SpeedProfile:
 
 
 def tune(context: Context, model: ModelSpec) -> SpeedProfile:
-    """Measure how fast the backend is with the model, in a process of its own."""
-    results_dir = Path(context.settings.results_dir)
+    """Measure how fast the backend is with the model of a session."""
+    opened = context.opened(model)
+    return tuned(context.launcher, context.settings, opened, context.run_options)
+
+
+def tuned(
+    launcher: Launcher, settings: SessionSettings, model: ModelSpec, options: Options
+) -> SpeedProfile:
+    """Measure how fast a backend is with the files that it opens, in a process of its own."""
+    results_dir = Path(settings.results_dir)
     for name in ("tune", "calibrate"):  # the second is what earlier versions called it
         sweep(results_dir.glob(f".{name}.*"))
     with private_folder(results_dir, "tune") as folder:
-        asked = request(context.settings, context.opened(model), context.run_options)
-        context.launcher.execute("tune", folder, asked, "tuning", TUNING_S)
+        asked = request(settings, model, options)
+        launcher.execute("tune", folder, asked, "tuning", TUNING_S)
         return records.read(SpeedProfile, folder / "outcome.json")
 
 

@@ -61,7 +61,8 @@ def tune(request: Request, foretell: Foretell = lambda seconds: None) -> SpeedPr
     cores = host.usable_cores()
     measured = _measure(bench, cores, streams_of(request.benchmark), foretell)
     limit = benchmark.rules.server_limit_s
-    server = server_point(measured.points, limit)
+    alone = measured.points if backend.joins_queries else _single(measured.points)
+    server = server_point(alone, limit)
     return SpeedProfile(
         cores=cores,
         sample_count=benchmark.sample_count,
@@ -93,6 +94,11 @@ def server_point(points: Sequence[Point], limit_s: float) -> Point:
     if quick:
         return max(quick, key=lambda point: point.samples_per_s)
     return min(points, key=lambda point: point.batch_s)
+
+
+def _single(points: Sequence[Point]) -> list[Point]:
+    """Those of one sample at a time, where queries may not be joined on this side."""
+    return [point for point in points if point.shape.batch == 1]
 
 
 def service_times(points: Sequence[Point], shape: Shape) -> dict[str, float]:

@@ -1,0 +1,272 @@
+"""A system under test on other machines: every predictor is a connection to one of its nodes.
+
+What the rules of the network division forbid to this side (preparing samples, joining queries,
+filling up, working on answers) is done by the nodes, see ``session.node``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import threading
+import uuid
+from collections.abc import Iterable, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mlperf_catalog.values import dataclass
+
+from ..errors import HarnessError
+from ..settings import GraphSpec, Setup, TensorSpec
+from . import wire
+from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
+
+# Requests in flight to try for each node.
+IN_FLIGHT = (1, 2, 4, 8, 16)
+PORT = 8089
+CONNECT_S, ANSWER_S = 10.0, 600.0
+# What the rules want in the name of such a system (LoadGen over the network, QDL constraints).
+NAMED = "Network SUT"
+START = "start one there: cm run script --tags=run-mlperf,inference --network=sut …"
+FACTS = ("name", "benchmark", "backend", "precision", "device", "model", "model_sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a node says of itself; ``largest`` is the most samples of a request."""
+
+    address: tuple[str, int]
+    facts: dict[str, str]
+    host: dict[str, str]
+    versions: dict[str, str]
+    inputs: tuple[TensorSpec, ...]
+    result: tuple[str, tuple[int, ...], bool]
+    largest: int
+
+    @property
+    def name(self) -> str:
+        """Its name, unlike that of every other node."""
+        return self.facts["name"]
+
+    @property
+    def place(self) -> str:
+        """Its address, for messages."""
+        return f"{self.address[0]}:{self.address[1]}"
+
+
+class NetworkPredictor(Predictor):
+    """One connection to a node. Samples are not filled up on this side."""
+
+    length_step = 1
+
+    def __init__(self, connection: socket.socket, node: Node) -> None:
+        self._connection = connection
+        self.node = node
+
+    def predict(self, feeds: Feeds) -> Sequence[Array]:
+        """See ``base.Predictor``; never called, as ``pipeline.remote`` asks for results.
+
+        Raises HarnessError.
+        """
+        raise HarnessError(f"{self.node.name} answers samples, not batches of a model")
+
+    def answer(self, samples: Sequence[wire.Group], results: Array, sizes: Array) -> None:
+        """Write the node's result of each sample into its row of ``results`` [n, *Result.shape].
+
+        ``sizes`` [n] is as in ``base.Solver``. Raises HarnessError where the node is gone.
+        """
+        told, parts = wire.packed(samples, self.node.inputs)
+        try:
+            answer = wire.ask(self._connection, {"kind": "samples", "groups": told}, parts)
+        except HarnessError as error:
+            raise _of(self.node.place, error) from error
+        dtype, shape, variable = self.node.result
+        if len(answer.body) != results.nbytes:
+            text = f"answered {len(answer.body)} bytes for {len(results)} samples"
+            raise _of(self.node.place, HarnessError(f"{text}, not {results.nbytes}"))
+        np.copyto(results, np.frombuffer(answer.body, dtype).reshape((len(results), *shape)))
+        if variable:
+            np.copyto(sizes, np.asarray(answer.head["sizes"], np.int64))
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+
+class Network(Backend):
+    """The ``network`` backend: ``servers`` are its nodes, as HOST:PORT with commas between."""
+
+    library_bytes = 200_000_000
+    joins_queries = False
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._token = read_token(str(setup.options["token_file"]))
+        # A node serves one program at a time, and knows it by this.
+        self._client = uuid.uuid4().hex
+        self._asking = threading.Lock()
+        opened = [self._opened(place) for place in addresses(str(setup.options["servers"]))]
+        self._control = [connection for connection, _ in opened]
+        self.nodes = [node for _, node in opened]
+        _check_alike(self.nodes, setup)
+        self.largest_batch = min(node.largest for node in self.nodes)
+
+    def _opened(self, address: tuple[str, int]) -> tuple[socket.socket, Node]:
+        place = f"{address[0]}:{address[1]}"
+        try:
+            connection = socket.create_connection(address, CONNECT_S)
+        except OSError as error:
+            raise HarnessError(f"no node answers at {place}: {error}", START) from error
+        wire.prepare(connection)
+        hello = {"kind": "hello", "protocol": wire.PROTOCOL, "client": self._client}
+        try:
+            answer = wire.ask(connection, {**hello, "token": self._token})
+            connection.settimeout(ANSWER_S)
+            return connection, _node(address, answer.head)
+        except (HarnessError, KeyError, TypeError, ValueError) as error:
+            connection.close()
+            raise _of(place, error) from error
+
+    def sut_name(self) -> str:
+        """The names of all nodes, each asked over the network now, as the rules want it.
+
+        Raises HarnessError where one does not answer.
+        """
+        with self._asking:
+            names = list(map(_name, self._control, self.nodes))
+        return f"{NAMED}: {' + '.join(names)}"
+
+    def open(
+        self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
+    ) -> Sequence[NetworkPredictor]:
+        """See ``base.Backend``; ``workers`` connections, spread evenly over the nodes."""
+        for node in self.nodes:
+            check_signature("input", graph.inputs, node.inputs)
+        team = islice(cycle(node.address for node in self.nodes), workers)
+        return [NetworkPredictor(*self._opened(address)) for address in team]
+
+    def versions(self) -> dict[str, str]:
+        """See ``base.Backend``: those of the nodes, which are alike."""
+        return {"network": str(wire.PROTOCOL), **self.nodes[0].versions}
+
+    def device_facts(self) -> dict[str, str]:
+        """The nodes and what they compute with: it decides about figures as a device does."""
+        first = self.nodes[0].facts
+        keys = dict.fromkeys(key for node in self.nodes for key in node.host)
+        return {
+            "nodes": str(len(self.nodes)),
+            "names": ", ".join(node.name for node in self.nodes),
+            "backend": first["backend"],
+            "computes": f"{first['model']} in {first['precision']} on {first['device']}",
+            "model": first["model_sha256"],
+            **{key: _several(node.host.get(key, "") for node in self.nodes) for key in keys},
+        }
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """Requests in flight, whatever the cores of this machine."""
+        several = (workers,) if workers else (count * len(self.nodes) for count in IN_FLIGHT)
+        return [(count, 1) for count in several]
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """One: the threads are the nodes'."""
+        return (1,)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """None: the weights are on the nodes."""
+        return 0
+
+
+def _several(facts: Iterable[str]) -> str:
+    """What all nodes say of one thing: once, where it is the same."""
+    return ", ".join(filter(None, dict.fromkeys(facts)))
+
+
+def _name(connection: socket.socket, node: Node) -> str:
+    try:
+        return str(wire.ask(connection, {"kind": "name"}).head["name"])
+    except (HarnessError, KeyError) as error:
+        raise _of(node.place, error) from error
+
+
+def addresses(text: str) -> list[tuple[str, int]]:
+    """``HOST[:PORT],…`` as pairs; a leading ``http://``, as other collections have it, is dropped.
+
+    Raises HarnessError where there is none, one twice, or one that cannot be read.
+    """
+    words = [word.strip().removeprefix("http://").rstrip("/") for word in text.split(",")]
+    found = []
+    for word in filter(None, words):
+        host, _, port = word.rpartition(":") if ":" in word else (word, ":", str(PORT))
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise HarnessError(f"{word} is no address of a node", "give HOST:PORT")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise HarnessError("no node is named", "add --sut_servers=HOST:PORT,HOST:PORT")
+    if len(set(found)) < len(found):
+        raise HarnessError("a node is named twice", "give each address of --sut_servers once")
+    return found
+
+
+def read_token(path: str) -> str:
+    """The secret in a file, which nodes and their users share; empty without a file.
+
+    Raises HarnessError where it cannot be read.
+    """
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8").strip() if path else ""
+    except (OSError, ValueError) as error:
+        text = f"the token cannot be read: {error}"
+        raise HarnessError(text, "check --sut_token_file") from error
+
+
+def is_token(given: object, wanted: str) -> bool:
+    """Whether they are the same, found out in a time that does not tell where they differ."""
+    return isinstance(given, str) and hmac.compare_digest(given.encode(), wanted.encode())
+
+
+def _node(address: tuple[str, int], head: dict[str, Any]) -> Node:
+    inputs = tuple(
+        TensorSpec(str(each["name"]), str(each["dtype"]), tuple(map(int, each["shape"])))
+        for each in head["inputs"]
+    )
+    result = head["result"]
+    return Node(
+        address=address,
+        facts={key: str(head[key]) for key in FACTS},
+        host={str(key): str(value) for key, value in head["host"].items()},
+        versions={str(key): str(value) for key, value in head["versions"].items()},
+        inputs=inputs,
+        result=(str(result["dtype"]), tuple(map(int, result["shape"])), bool(result["variable"])),
+        largest=max(1, int(head["largest"])),
+    )
+
+
+def _check_alike(nodes: Sequence[Node], setup: Setup) -> None:
+    """Raise HarnessError where nodes have one name, or do not compute the same as asked."""
+    names = [node.name for node in nodes]
+    if len(set(names)) < len(names):
+        text = f"two nodes have one name: {', '.join(names)}"
+        raise HarnessError(text, "start each with a name of its own: --sut_name=NAME")
+    first = nodes[0]
+    for node in nodes[1:]:
+        for key in FACTS[1:]:
+            if node.facts[key] != first.facts[key]:
+                raise HarnessError(
+                    f"the nodes differ: {key} is {first.facts[key]} at {first.place}, "
+                    f"{node.facts[key]} at {node.place}",
+                    "start all nodes with the same command",
+                )
+    asked = {"precision": setup.precision, "backend": str(setup.options["backend"])}
+    for key, wanted in asked.items():
+        if wanted and first.facts[key] != wanted:
+            text = f"the node at {first.place} computes with {key} {first.facts[key]}, not {wanted}"
+            raise HarnessError(text, f"use --{key}={first.facts[key]}, or start it anew")
+
+
+def _of(place: str, error: Exception) -> HarnessError:
+    told = str(error) if isinstance(error, HarnessError) else f"it told {error!r}"
+    return HarnessError(f"node {place}: {told}", getattr(error, "advice", ""))

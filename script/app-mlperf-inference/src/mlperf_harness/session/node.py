@@ -1,0 +1,384 @@
+"""A node of a system under test: it answers samples that come over the network, until it is ended.
+
+Everything that the rules keep from the LoadGen side of the network division is done here: samples
+of several queries go through the model together, they are filled up to one length, and what comes
+out of the model becomes the results. Nothing of a sample is kept once it is answered.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import backends, benchmarks, host, records
+from ..backends import network, wire
+from ..backends.base import Predictor
+from ..backends.network import addresses, is_token, read_token
+from ..backends.wire import Frame, Group, WireError
+from ..benchmarks.base import Array, Benchmark, OneCall
+from ..errors import HarnessError
+from ..pipeline.batcher import DeadlinePolicy
+from ..pipeline.inference import solvers
+from ..pipeline.queue import DynamicBatcher
+from ..progress import Progress
+from ..settings import ModelSpec, Options, SessionSettings, Shape, TensorSpec
+from ..tuning.profile import SpeedProfile
+from . import preparation, process
+from .launch import Launcher, say
+
+# A peer has so long to say who it is; after that it may be silent between two runs.
+HELLO_S = 10.0
+# Samples that may come in one request.
+LARGEST = 64
+TELL_S = 1.0
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """A node: what it computes, as a session has it, and where it is asked.
+
+    ``address`` is HOST:PORT to listen at; ``token_file`` holds the secret of those who may ask.
+    """
+
+    session: SessionSettings
+    address: str = f"127.0.0.1:{network.PORT}"
+    name: str = ""
+    token_file: str = ""
+
+
+def main(config: Path) -> int:
+    """Serve as ``config`` says until SIGINT or SIGTERM, which are no error; the answer is 0.
+
+    Raises HarnessError where it cannot be served: no model, no port, no token.
+    """
+    settings = records.read(NodeSettings, config)
+    try:
+        with process.interruptible():
+            _serve(settings)
+    except process.Interrupted as stop:
+        say(f"{stop}: the node has ended")
+    return 0
+
+
+def _serve(settings: NodeSettings) -> None:
+    (place,) = addresses(settings.address)
+    token = read_token(settings.token_file)
+    if place[0] not in LOCAL and not token:
+        raise HarnessError(
+            f"everybody who reaches {settings.address} could use this node",
+            "add --sut_token_file=FILE with a secret in it, the same at the LoadGen node",
+        )
+    session = settings.session
+    if backends.builds(session.backend):
+        text = f"{session.backend} builds its models for a session, which a node does not do yet"
+        raise HarnessError(text, "choose another --backend for the nodes")
+    given = backends.chosen(session.backend, session.backend_options)
+    with backends.service(
+        session.backend, session.device, session.precision, given, (session.model,)
+    ) as more:
+        engine = Engine.of(session, {**given, **more})
+        with _listening(place) as listener:
+            port = listener.getsockname()[1]
+            name = settings.name or f"{session.hw_name or 'node'}-{port}"
+            say(f"node {name} serves {session.benchmark} ({session.backend}) at {place[0]}:{port}")
+            say(f"next, at the LoadGen node: --network=lon --sut_servers={place[0]}:{port}")
+            label = f"serving as {name} at {place[0]}:{port}"
+            threading.Thread(target=_tell, args=(label, engine), daemon=True).start()
+            Door(listener, engine, {**engine.facts(session), "name": name}, token).open()
+
+
+def _tell(label: str, engine: Engine) -> None:
+    """Say again and again how much was answered."""
+    progress = Progress()
+    while True:
+        progress.report(label, engine.answered, engine.answered, "samples")
+        time.sleep(TELL_S)
+
+
+def _listening(place: tuple[str, int]) -> socket.socket:
+    kind = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+    try:
+        return socket.create_server(place, family=kind, backlog=256)
+    except OSError as error:
+        text = f"cannot listen at {place[0]}:{place[1]}: {error}"
+        raise HarnessError(text, "choose another --sut_address=HOST:PORT") from error
+
+
+@dataclass(slots=True)
+class Request:
+    """The samples of one frame, and room for their results; ``left`` counts those not yet there."""
+
+    groups: Sequence[Group]
+    results: Array
+    sizes: Array
+    left: int
+    error: str = ""
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Engine:
+    """The model in the layout that was found best, behind a queue that joins samples."""
+
+    def __init__(
+        self,
+        team: Sequence[OneCall],
+        benchmark: Benchmark,
+        model: ModelSpec,
+        profile: SpeedProfile,
+        facts: dict[str, Any],
+    ) -> None:
+        self.inputs = model.inputs
+        self.benchmark = benchmark
+        self._facts = facts
+        self._capacity = profile.server.shape.batch
+        times = {int(size): seconds for size, seconds in profile.service_times.items()}
+        policy = DeadlinePolicy(benchmark.rules.server_limit_s, self._capacity, times)
+        self._queue = DynamicBatcher(policy)
+        self._numbers = itertools.count()
+        self.answered = 0
+        # What waits: the request, the group in it, and the row of its first result.
+        self._waiting: dict[int, tuple[Request, Group, int]] = {}
+        self._ending = threading.Lock()
+        for number, solver in enumerate(team):
+            threading.Thread(
+                target=self._work, args=(solver,), name=f"worker-{number}", daemon=True
+            ).start()
+
+    @classmethod
+    def of(cls, session: SessionSettings, options: Options) -> Engine:
+        """Tune and open what a session asks for; raises HarnessError where that cannot be."""
+        launcher, model = Launcher(), session.model
+        benchmark = benchmarks.create(session.benchmark, Path(session.dataset), model)
+        how = (session.backend, session.device, session.precision)
+        backend = backends.create(*how, options)
+        profile = preparation.tuned(launcher, session, model, options)
+        shape: Shape = profile.server.shape
+        team = solvers(backend, model, benchmark, shape)
+        calls = [solver for solver in team if isinstance(solver, OneCall)]
+        if len(calls) < len(team):
+            text = f"{session.benchmark} takes several calls of its model for a sample"
+            raise HarnessError(text, "measure it on one machine, without --network")
+        facts = {"versions": backend.versions(), "device_facts": backend.device_facts()}
+        return cls(calls, benchmark, model, profile, facts)
+
+    def facts(self, session: SessionSettings) -> dict[str, Any]:
+        """What LoadGen's side is told; see ``backends.network.Node``."""
+        result, told = self.benchmark.result, host.facts()
+        machine = {
+            "cpu": told.cpu_model,
+            "cores": f"{told.cores_usable} cores",
+            "memory": f"{told.memory_bytes / 2**30:.0f}GB",
+            "system": told.system,
+            **self._facts["device_facts"],
+        }
+        return {
+            "benchmark": session.benchmark,
+            "backend": session.backend,
+            "precision": session.precision,
+            "device": session.device,
+            "model": session.model.name,
+            "model_sha256": session.model.digest(),
+            "versions": self._facts["versions"],
+            "host": machine,
+            "inputs": records.encode(self.inputs),
+            "result": {
+                "dtype": str(result.dtype),
+                "shape": result.shape,
+                "variable": result.variable,
+            },
+            "largest": LARGEST,
+        }
+
+    def answer(self, groups: Sequence[Group]) -> Request:
+        """Compute these samples beside those of others; back when all are done."""
+        pieces = [piece for group in groups for piece in _pieces(group, self._capacity)]
+        count = sum(piece.count for piece in pieces)
+        sizes = np.full(count, self.benchmark.result.row_bytes, np.int64)
+        request = Request(groups, self.benchmark.result.rows(count), sizes, len(pieces))
+        keys, row = [], 0
+        for piece in pieces:
+            key = next(self._numbers)
+            self._waiting[key] = (request, piece, row)
+            keys.append(key)
+            row += piece.count
+        self._queue.put(keys, keys)
+        request.done.wait()
+        return request
+
+    def _work(self, solver: OneCall) -> None:
+        while (batch := self._queue.next()) is not None:
+            taken = [self._waiting.pop(key) for key in batch.ids]
+            for together in _joined(taken, self._capacity):
+                self._compute(solver, together)
+
+    def _compute(self, solver: OneCall, together: Sequence[tuple[Request, Group, int]]) -> None:
+        count = sum(group.count for _, group, _ in together)
+        result, problem = self.benchmark.result, ""
+        rows = result.rows(count)
+        sizes = np.full(count, result.row_bytes, np.int64)
+        try:
+            feeds = _feeds([group for _, group, _ in together], self.inputs, solver.predictor)
+            solver.postprocess(solver.predictor.predict(feeds), rows, sizes)
+        except Exception as error:  # whatever it is, the other side must get its answer
+            problem = f"{type(error).__name__}: {error}"
+        start = 0
+        for request, group, row in together:
+            end = start + group.count
+            request.results[row : row + group.count] = rows[start:end]
+            request.sizes[row : row + group.count] = sizes[start:end]
+            start = end
+            with self._ending:
+                self.answered += group.count
+                request.error = request.error or problem
+                request.left -= 1
+                if not request.left:
+                    request.done.set()
+
+
+def _pieces(group: Group, most: int) -> Iterator[Group]:
+    """A group cut into batches of ``most`` samples."""
+    for start in range(0, group.count, most):
+        cut = {name: array[start : start + most] for name, array in group.tensors.items()}
+        yield Group(min(most, group.count - start), cut)
+
+
+def _joined(
+    taken: Sequence[tuple[Request, Group, int]], most: int
+) -> Iterator[list[tuple[Request, Group, int]]]:
+    """Those that go through the model together: ``most`` samples at most."""
+    together: list[tuple[Request, Group, int]] = []
+    count = 0
+    for each in taken:
+        if together and count + each[1].count > most:
+            yield together
+            together, count = [], 0
+        together.append(each)
+        count += each[1].count
+    yield together
+
+
+def _feeds(
+    groups: Sequence[Group], inputs: Sequence[TensorSpec], predictor: Predictor
+) -> dict[str, Array]:
+    """The inputs of a batch; samples of several lengths are filled up with zeros at their ends."""
+    fed = {}
+    for tensor in inputs:
+        arrays = [group.tensors[tensor.name] for group in groups]
+        sizes = _sizes([array.shape[1:] for array in arrays], tensor, predictor.length_step)
+        if len(arrays) == 1 and arrays[0].shape[1:] == sizes:
+            fed[tensor.name] = arrays[0]
+            continue
+        batch = np.zeros((sum(map(len, arrays)), *sizes), arrays[0].dtype)
+        start = 0
+        for array in arrays:
+            place = (
+                slice(start, start + len(array)),
+                *(slice(0, size) for size in array.shape[1:]),
+            )
+            batch[place] = array
+            start += len(array)
+        fed[tensor.name] = batch
+    return fed
+
+
+def _sizes(found: Sequence[tuple[int, ...]], tensor: TensorSpec, step: int) -> tuple[int, ...]:
+    """The sizes of a batch's samples: the model's own, or the largest filled up to ``step``."""
+    most = [max(sizes) for sizes in zip(*found, strict=True)]
+    return tuple(
+        own if own >= 0 else -(-size // step) * step
+        for own, size in zip(tensor.shape, most, strict=True)
+    )
+
+
+class Door:
+    """Lets in those who know the token, one program at a time, each connection in its thread."""
+
+    def __init__(
+        self, listener: socket.socket, engine: Engine, facts: dict[str, Any], token: str
+    ) -> None:
+        self._listener = listener
+        self._engine = engine
+        self._facts = facts
+        self._token = token
+        self._inside: dict[str, int] = {}
+        self._counting = threading.Lock()
+
+    def open(self) -> None:
+        """Let in whoever comes, for ever."""
+        while True:
+            connection, _ = self._listener.accept()
+            threading.Thread(target=self._served, args=(connection,), daemon=True).start()
+
+    def _served(self, connection: socket.socket) -> None:
+        client = ""
+        with connection:
+            try:
+                wire.prepare(connection)
+                connection.settimeout(HELLO_S)
+                client = self._welcomed(connection)
+                connection.settimeout(None)
+                while client and (frame := wire.receive(connection)) is not None:
+                    self._answered(connection, frame)
+            except WireError as error:
+                _refuse(connection, error)
+            finally:
+                self._left(client)
+
+    def _welcomed(self, connection: socket.socket) -> str:
+        """Who is there, once that is settled; raises WireError for whoever may not come in."""
+        hello = wire.receive(connection, most=0)
+        if hello is None:
+            return ""
+        client = str(hello.head.get("client", ""))[:64]
+        if hello.kind != "hello" or hello.head.get("protocol") != wire.PROTOCOL or not client:
+            text = f"this node speaks protocol {wire.PROTOCOL}"
+            raise WireError(text, "use the same version of cmbench on both sides")
+        if not is_token(hello.head.get("token"), self._token):
+            raise WireError("the token is not this node's", "give the same --sut_token_file")
+        with self._counting:
+            if self._inside and client not in self._inside:
+                raise WireError("it is measured by somebody else now", "try again later")
+            self._inside[client] = self._inside.get(client, 0) + 1
+        try:
+            wire.send(connection, {"kind": "node", **self._facts})
+        except WireError:
+            self._left(client)
+            raise
+        return client
+
+    def _answered(self, connection: socket.socket, frame: Frame) -> None:
+        if frame.kind == "name":
+            wire.send(connection, {"kind": "name", "name": self._facts["name"]})
+            return
+        if frame.kind != "samples":
+            raise WireError(f"nothing is known of {frame.kind[:40]!r}")
+        request = self._engine.answer(wire.unpacked(frame, self._engine.inputs, LARGEST))
+        if request.error:
+            raise WireError(f"the model failed: {request.error}")
+        head: dict[str, Any] = {"kind": "results"}
+        if self._engine.benchmark.result.variable:
+            head["sizes"] = request.sizes.tolist()
+        wire.send(connection, head, [request.results.reshape(-1).view(np.uint8)])
+
+    def _left(self, client: str) -> None:
+        with self._counting:
+            if client in self._inside:
+                self._inside[client] -= 1
+                if not self._inside[client]:
+                    del self._inside[client]
+
+
+def _refuse(connection: socket.socket, error: WireError) -> None:
+    try:
+        wire.send(connection, {"kind": "error", "text": str(error), "advice": error.advice})
+    except WireError:
+        return

@@ -1,0 +1,62 @@
+"""What ``--network`` is refused for, before anything is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import benchmark_lab as lab
+from cmbench.errors import Error
+
+customize = lab.module_of(lab.SCRIPT / "run-mlperf-inference-app" / "customize.py")
+
+
+def env(**changes: Any) -> dict[str, Any]:
+    return {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_SUBMISSION_DIVISION": "closed", **changes}
+
+
+def taken(**changes: Any) -> dict[str, Any]:
+    found = env(**changes)
+    customize.take_network(found)
+    return found
+
+
+def test_without_it_nothing_changes() -> None:
+    assert taken() == env()
+
+
+def test_loadgens_side_is_the_network_division_of_the_datacenter() -> None:
+    found = taken(CM_NETWORK_LOADGEN="lon", CM_NETWORK_LOADGEN_SUT_SERVERS=["http://a:1", "b"])
+    assert found["CM_NETWORK_LOADGEN_SUT_SERVERS"] == "http://a:1,b"
+    assert found["CM_MLPERF_SUBMISSION_DIVISION"] == "network"
+    assert found["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] == "datacenter"
+    more = {"CM_NETWORK_LOADGEN": "lon", "CM_NETWORK_LOADGEN_SUT_SERVERS": "a"}
+    opened = taken(**more, CM_MLPERF_SUBMISSION_DIVISION="open")
+    assert "CM_MLPERF_SUBMISSION_SYSTEM_TYPE" not in opened
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"CM_NETWORK_LOADGEN": "both"}, "--network=both is not known"),
+        ({"CM_NETWORK_LOADGEN": "lon"}, "no node is named"),
+        ({"CM_NETWORK_LOADGEN": "sut", "CM_MLPERF_MODEL": "rnnt"}, "does not run rnnt yet"),
+        (
+            {
+                "CM_NETWORK_LOADGEN": "lon",
+                "CM_NETWORK_LOADGEN_SUT_SERVERS": "a",
+                "CM_MLPERF_SUBMISSION_SYSTEM_TYPE": "edge",
+            },
+            "the network division has no edge",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(Error, match=message):
+        taken(**given)
+
+
+def test_a_node_says_where_it_will_listen(capsys: pytest.CaptureFixture[str]) -> None:
+    taken(CM_NETWORK_LOADGEN="sut")
+    assert "node at 127.0.0.1:8089" in capsys.readouterr().out
