@@ -1,0 +1,331 @@
+"""What a volunteer's machine tells of one result: fields, their limits, their one form as bytes.
+
+This is a list of what may leave a machine: a field that is not here cannot be sent, and a value
+that does not fit its field is refused on both sides. Client and server share it. The form is
+canonical (JSON in UTF-8, sorted keys, no spaces), so that one digest and one signature belong to
+it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import date
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from cmbench.errors import Error
+
+T = TypeVar("T")
+
+FORMAT = 1
+LARGEST = 256 << 10
+"""Bytes of a manifest."""
+LARGEST_FILE = 64 << 20
+"""Bytes of one file, as it is on the disk."""
+LARGEST_RUN = 128 << 20
+"""Bytes of all files of a run together."""
+MOST_METRICS, MOST_PAIRS = 200, 100
+METRICS, SOFTWARE, LOGS = 1, 2, 3
+"""Levels of consent: figures and hardware; the versions of software too; LoadGen's logs too."""
+SIGNATURE_HEADER = "X-Cmbench-Signature"
+ROLES = (
+    "performance-summary",
+    "performance-detail",
+    "accuracy-summary",
+    "accuracy-detail",
+    "accuracy-log",
+)
+MEDIA = ("text/plain", "application/json")
+_SCHEME = "ed25519:"
+_BASE64 = r"[A-Za-z0-9_-]"
+_WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
+
+
+def _is(pattern: str, longest: int = 200, **more: Any) -> Any:
+    """A text that matches a pattern as a whole, in at most so many characters."""
+    return field(metadata={"pattern": re.compile(pattern), "longest": longest}, **more)
+
+
+def _from(least: float, most: float, **more: Any) -> Any:
+    """A number within bounds."""
+    return field(metadata={"least": least, "most": most}, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The hardware: models and numbers of parts, never the name of this one machine."""
+
+    cpu: str = _is(".*", default="")
+    architecture: str = _is(f"({_WORD})?", 20, default="")
+    sockets: int = _from(0, 10_000, default=0)
+    cores: int = _from(0, 10_000_000, default=0)
+    memory_gb: float = _from(0, 1e9, default=0.0)
+    accelerator: str = _is(".*", default="")
+    accelerators: int = _from(0, 100_000, default=0)
+    nodes: int = _from(1, 100_000, default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What ran (from level 2 on); versions by the name of the package."""
+
+    os: str = _is(r"[A-Za-z0-9 ._-]*", 60, default="")
+    versions: Mapping[str, str] = _is(r"[0-9][0-9A-Za-z.+-]*", 60, default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What was measured, in the words of the rules; ``mode`` is performance, accuracy or all."""
+
+    suite: str = _is("mlperf-inference")
+    round: str = _is(r"(\d+\.\d+)?", 10)
+    benchmark: str = _is(_WORD, 60)
+    model: str = _is(f"({_WORD})?", 100)
+    dataset: str = _is(f"({_WORD})?", 100)
+    scenario: str = _is("Offline|Server|SingleStream|MultiStream|Interactive")
+    mode: str = _is("performance|accuracy|all")
+    division: str = _is("closed|open|network|")
+    category: str = _is("edge|datacenter|datacenter,edge|")
+    precision: str = _is(f"({_WORD})?", 40)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How it was measured; ``style`` is the length of a run, ``command`` what repeats it."""
+
+    backend: str = _is(f"({_WORD})?", 60)
+    device: str = _is(f"({_WORD})?", 40)
+    style: str = _is("test|fast|valid|")
+    settings: Mapping[str, str] = _is(r"[A-Za-z0-9._+, -]*", 100, default_factory=dict)
+    command: str = _is(r"[A-Za-z0-9._+,=_ -]*", 2_000, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure; ``result`` is what the rules count, the others are named as in cmbench_results."""
+
+    name: str = _is(r"[a-z][a-z0-9_.]*", 60)
+    value: float = _from(-1e300, 1e300)
+    unit: str = _is(r"[A-Za-z0-9%/ ._-]*", 40)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that goes with the manifest (level 3); ``sha256`` and ``bytes`` are of it unpacked."""
+
+    role: str = _is("|".join(ROLES))
+    name: str = _is(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100)
+    sha256: str = _is(r"[0-9a-f]{64}")
+    bytes: int = _from(0, LARGEST_FILE)
+    media: str = _is("|".join(MEDIA))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One scenario of one benchmark on one machine; ``validity`` of it is for the server to say."""
+
+    id: str = _is(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
+    created: str = _is(r"\d{4}-\d\d-\d\d")
+    consent: int = _from(METRICS, LOGS)
+    key: str = _is(f"{_SCHEME}{_BASE64}{{43}}")
+    system: System
+    workload: Workload
+    config: Config
+    metrics: tuple[Metric, ...] = _from(1, MOST_METRICS)
+    software: Software | None = None
+    files: tuple[File, ...] = _from(0, len(ROLES), default=())
+    work_unit: str | None = _is(r"[A-Za-z0-9_-]+", 64, default=None)
+    format: int = _from(FORMAT, FORMAT, default=FORMAT)
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The canonical bytes of a manifest, with all checks; raises ``bad-manifest``."""
+    data = _dumps(asdict(manifest))
+    parse(data)
+    return data
+
+
+def parse(data: bytes) -> Manifest:
+    """The manifest of canonical bytes from anywhere; raises ``bad-manifest``, which says where."""
+    if len(data) > LARGEST:
+        raise _bad(f"it has {len(data):,} bytes; {LARGEST:,} are the most")
+    try:
+        told = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as problem:
+        raise _bad(f"it is no JSON: {problem}") from None
+    manifest: Manifest = _object(Manifest, told, "")
+    _together(manifest)
+    if _dumps(asdict(manifest)) != data:
+        raise _bad("it is not canonical: keys sorted, no spaces, numbers as Python writes them")
+    return manifest
+
+
+def digest(data: bytes) -> str:
+    """The SHA-256 of a manifest's bytes in hexadecimal digits: its ``Idempotency-Key``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def to_text(data: bytes) -> str:
+    """Bytes in base64url without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def key_text(public: bytes) -> str:
+    """The 32 bytes of a public key as they stand in a manifest."""
+    return _SCHEME + to_text(public)
+
+
+def verify(data: bytes, signature: str) -> Manifest:
+    """The manifest of signed bytes; raises ``bad-manifest``, ``bad-signature``.
+
+    A signature tells that the holder of the key made these bytes, not that they are true.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    manifest = parse(data)
+    try:
+        public = Ed25519PublicKey.from_public_bytes(_bytes(manifest.key.removeprefix(_SCHEME)))
+        public.verify(_bytes(signature), data)
+    except (InvalidSignature, ValueError, binascii.Error):
+        raise Error(
+            "bad-signature",
+            "the signature does not belong to this manifest and its key",
+            hint="send it again as it was signed; a changed manifest is signed anew",
+        ) from None
+    return manifest
+
+
+def _bytes(text: str) -> bytes:
+    if not re.fullmatch(f"{_BASE64}+", text):
+        raise ValueError("no base64url")
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if to_text(data) != text:
+        raise ValueError("the same bytes have another text")
+    return data
+
+
+def _dumps(told: Mapping[str, Any]) -> bytes:
+    text = json.dumps(
+        told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode("utf-8")
+
+
+def _bad(why: str) -> Error:
+    return Error(
+        "bad-manifest",
+        f"the manifest is refused: {why}",
+        hint="make it with cm show crowd, which shows all of its fields",
+    )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = dict(pairs)
+    if len(told) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return told
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _together(manifest: Manifest) -> None:
+    """Raise ``bad-manifest`` for fields that do not fit together."""
+    for what, level, told in (
+        ("software", SOFTWARE, manifest.software),
+        ("files", LOGS, manifest.files),
+    ):
+        if told and manifest.consent < level:
+            raise _bad(f"{what} is of consent level {level}, this one has {manifest.consent}")
+    _apart("role", [each.role for each in manifest.files])
+    _apart("metric", [each.name for each in manifest.metrics])
+    if sum(each.bytes for each in manifest.files) > LARGEST_RUN:
+        raise _bad(f"its files have more than {LARGEST_RUN:,} bytes together")
+    try:
+        date.fromisoformat(manifest.created)
+    except ValueError:
+        raise _bad(f"created is {manifest.created}, which is no day") from None
+
+
+def _apart(what: str, names: list[str]) -> None:
+    if len(set(names)) != len(names):
+        raise _bad(f"a {what} stands twice in it")
+
+
+def _object(cls: type[T], told: object, where: str) -> T:
+    """A dataclass from plain data with exactly its fields; raises ``bad-manifest``."""
+    known = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
+    if not isinstance(told, dict):
+        raise _bad(f"{where or 'the whole'} is no object")
+    if wrong := sorted(told.keys() ^ known.keys()):
+        word = "lacks" if wrong[0] in known else "has an unknown field"
+        raise _bad(f"{where or 'it'} {word} {wrong[0]!r:.60}")
+    hints = _hints(cls)
+    return cls(
+        **{
+            name: _value(hints[name], value, f"{where}.{name}".lstrip("."), known[name].metadata)
+            for name, value in told.items()
+        }
+    )
+
+
+@cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    return get_type_hints(cls)
+
+
+def _value(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
+    origin, inner = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return _object(hint, value, where)  # type: ignore[arg-type]
+    if origin is tuple:
+        return _several(inner[0], value, where, limits)
+    if origin is Mapping:
+        return _pairs(value, where, limits)
+    if type(None) in inner:
+        return None if value is None else _value(inner[0], value, where, limits)
+    return _text(value, where, limits) if hint is str else _number(hint, value, where, limits)
+
+
+def _several(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
+    if not isinstance(value, list) or not limits["least"] <= len(value) <= limits["most"]:
+        raise _bad(f"{where} is no list of {limits['least']} to {limits['most']} objects")
+    return tuple(_object(hint, each, f"{where}[{at}]") for at, each in enumerate(value))
+
+
+def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > MOST_PAIRS:
+        raise _bad(f"{where} is no object of at most {MOST_PAIRS} texts")
+    name = {"pattern": re.compile(_WORD), "longest": 60}
+    return {
+        _text(key, f"a name in {where}", name): _text(each, f"{where}.{key:.60}", limits)
+        for key, each in value.items()
+    }
+
+
+def _text(value: object, where: str, limits: Mapping[str, Any]) -> str:
+    if not isinstance(value, str) or len(value) > limits["longest"] or not value.isprintable():
+        raise _bad(f"{where} is no printable text of at most {limits['longest']} characters")
+    if not limits["pattern"].fullmatch(value):
+        raise _bad(f"{where} is {value!r:.80}, which does not fit {limits['pattern'].pattern:.80}")
+    return value
+
+
+def _number(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
+    if type(value) is not hint or not math.isfinite(value):  # type: ignore[arg-type]
+        word = "whole number" if hint is int else "number with a point"
+        raise _bad(f"{where} is no {word}: {value!r:.60}")
+    if not limits["least"] <= value <= limits["most"]:  # type: ignore[operator]
+        raise _bad(f"{where} is {value!r:.40}, not {limits['least']:g} to {limits['most']:g}")
+    return value
