@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cmbench import api
 from cmbench.errors import Error
@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     from cmbench_sweep.slurm import SlurmExecutor, Wish
 
 Say = Callable[[str], None]
+
+
+class Place(Protocol):
+    """Where points are measured; ``prepares_here`` says whether what they share is made here."""
+
+    @property
+    def prepares_here(self) -> bool:
+        """Whether what points share is made on this machine, for all of them."""
+
+    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+        """The points that can be measured there."""
+
+    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+        """Measure ``points``; those that are not done in the end are still to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,7 @@ class Here:
     """Measures on this machine, which has ``labels``."""
 
     labels: frozenset[str] = frozenset()
+    prepares_here: ClassVar[bool] = True
 
     def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
         """The points that this machine has all labels for."""
@@ -112,6 +127,7 @@ class OnSlurm:
     """Measures on the nodes of a cluster; ``wish`` is what is asked of it besides labels."""
 
     wish: Wish
+    prepares_here: ClassVar[bool] = True
 
     def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
         """All: the cluster looks for nodes with the labels."""
@@ -191,7 +207,7 @@ def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
 
 def run_sweep(
     opened: Opened,
-    place: Here | OnSlurm,
+    place: Place,
     say: Say = lambda text: None,
     on_event: api.OnEvent | None = None,
 ) -> Opened:
@@ -204,27 +220,27 @@ def run_sweep(
     keep_name(opened)
     left = place.choose(opened.left(), say)
     if left:
-        _prepare(opened, say, on_event)
+        _prepare(opened, place, say, on_event)
         say(f"measuring {counted(len(left), 'point')} of {len(opened.points)}")
         place.measure(opened, left, Teller(opened, len(left), say), say)
     return opened
 
 
-def _prepare(opened: Opened, say: Say, on_event: api.OnEvent | None) -> None:
+def _prepare(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | None) -> None:
+    if not place.prepares_here:
+        return
     seen = foresee(opened)
     if seen.preparation.wanted_by:
         say(f"preparing {counted(len(seen.preparation.steps), 'entry', 'entries')} once")
         prepare(opened.workspace, seen.preparation.wanted_by, on_event)
 
 
-def _searched(
-    opened: Opened, place: Here | OnSlurm, say: Say, on_event: api.OnEvent | None
-) -> Opened:
+def _searched(opened: Opened, place: Place, say: Say, on_event: api.OnEvent | None) -> Opened:
     """Measure the points that a search asks for, one after the other."""
     from cmbench_sweep.searching import search
 
     points = place.choose(opened.points, say)
-    _prepare(opened, say, on_event)
+    _prepare(opened, place, say, on_event)
     teller = Teller(opened, min(len(points), opened.sweep.search.points), say)
 
     def measure(point: Point) -> Outcome:

@@ -63,7 +63,11 @@ class Jobs:
             with suppress(OSError):
                 if not kept and time.time() - path.stat().st_mtime > _DAY_S:
                     shutil.rmtree(path.parent, ignore_errors=True)
-        return self._folder / f"{time.time_ns()}-{os.getpid()}"
+        return self.folder(f"{time.time_ns()}-{os.getpid()}")
+
+    def folder(self, name: str) -> Path:
+        """The folder of a job that is called so."""
+        return self._folder / name
 
     def keep(self, folder: Path, handle: api.JobHandle, points: Sequence[Point]) -> Kept:
         """Keep a job that was just submitted."""

@@ -43,8 +43,13 @@ class PointStore:
 
     def outcome(self, key: str) -> Outcome:
         """What is known of a point; one that cannot be read is still to do."""
+        return self.read(key, self.folder(key) / "outcome.json")
+
+    @staticmethod
+    def read(key: str, path: Path) -> Outcome:
+        """What the file ``path`` says of a point; still to do where it cannot be read."""
         try:
-            data = json.loads((self.folder(key) / "outcome.json").read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
             runs = tuple(Run(**each) for each in data["runs"])
             return Outcome(**{**data, "runs": runs, "key": key})
         except (OSError, ValueError, TypeError, KeyError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error, did_you_mean
+from cmbench.lib.ssh import check_name
 from cmbench_sweep import driver, render
 from cmbench_sweep.driver import Opened
 from cmbench_sweep.reading import read_sweep
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from cmbench_sweep.slurm import Wish
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
-_OF_RUNS = ("retry_failed", "new", "on", "labels")
+_OF_RUNS = ("retry_failed", "new", "on", "executor", "labels")
 _OF_EXPLORATION = ("tags", "explore", "dir")
 _OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "share_nodes")
+_OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
+_PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH}
 
 
 def run_experiment(command: Command) -> Reply:
@@ -35,9 +38,9 @@ def run_experiment(command: Command) -> Reply:
 
         if not command.rest:
             own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
-            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *own))
+            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH, *own))
         return explore(command)
-    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM))
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH))
     place = _place(command.flags)
     opened = _opened(command)
     redone = [
@@ -171,28 +174,65 @@ def _opened(command: Command) -> Opened:
     return driver.open_sweep(command.workspace, sweep)
 
 
-def _place(flags: Mapping[str, Any]) -> driver.Here | driver.OnSlurm:
-    """Where points are measured: here, or on a cluster; raises ``bad-value``, ``unknown-flag``."""
-    on = str(flags.get("on") or "local")
-    given = [name for name in _OF_SLURM if name in flags]
-    if on not in ("local", "slurm"):
-        hint = did_you_mean(on, ("local", "slurm")) or "write --on=slurm, or leave it out"
+def _place(flags: Mapping[str, Any]) -> driver.Place:
+    """Where points are measured: here, on a cluster, on hosts; raises ``bad-value`` and others."""
+    on = str(flags.get("on") or flags.get("executor") or ("ssh" if "hosts" in flags else "local"))
+    if on not in ("local", *_PLACES):
+        hint = did_you_mean(on, ("local", *_PLACES)) or "write --on=slurm or --on=ssh"
         raise Error("bad-value", f"--on={on} is not possible", hint=hint)
+    _check_flags(on, flags)
     if on == "slurm":
-        return driver.OnSlurm(_wish(flags, given))
-    if given:
-        raise Error("unknown-flag", f"--{given[0]} is of Slurm", hint="add --on=slurm")
+        return driver.OnSlurm(_wish(flags))
+    if on == "ssh":
+        return _hosts(flags)
     return driver.Here(frozenset(filter(None, str(flags.get("labels") or "").split(","))))
 
 
-def _wish(flags: Mapping[str, Any], given: Sequence[str]) -> Wish:
+def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
+    """Refuse flags of another place than ``on``, and those without their value."""
+    for place, names in _PLACES.items():
+        for name in (name for name in names if name in flags):
+            if place != on:
+                raise Error("unknown-flag", f"--{name} is of {place}", hint=f"add --on={place}")
+            if flags[name] is True and name not in ("share_nodes", "keep"):
+                raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
+
+
+def _hosts(flags: Mapping[str, Any]) -> driver.Place:
+    """The machines of ``--hosts=a,b=gpu+big``; all have those of ``--labels``."""
+    from cmbench_sweep.hosts import FOLDER, Machine, OnHosts
+    from cmbench_sweep.ssh import Host
+
+    common = set(filter(None, str(flags.get("labels") or "").split(",")))
+    machines: dict[str, Machine] = {}
+    for word in filter(None, str(flags.get("hosts") or "").split(",")):
+        name, _, labels = word.partition("=")
+        check_name(name)
+        machines[name] = Machine(Host(name), frozenset({*labels.split("+"), *common} - {""}))
+    if not machines:
+        raise Error("needs-input", "no host is named", hint="write --hosts=HOST,USER@HOST")
+    return OnHosts(
+        tuple(machines.values()),
+        folder=str(flags.get("folder") or FOLDER).rstrip("/"),
+        stay=bool(flags.get("keep")),
+        wheels=str(flags.get("wheels") or ""),
+        patience=_seconds(flags.get("patience") or 120),
+    )
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise Error(
+            "bad-value", f"--patience={value} is no number of seconds", hint="write --patience=600"
+        ) from None
+
+
+def _wish(flags: Mapping[str, Any]) -> Wish:
     from cmbench_sweep.slurm import Wish
 
-    texts = {name: flags[name] for name in given if name != "share_nodes"}
-    for name, value in texts.items():
-        if value is True:
-            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
-    words = {name: str(value) for name, value in texts.items()}
+    words = {n: str(flags[n]) for n in _OF_SLURM if n in flags and n != "share_nodes"}
     return Wish(**words, exclusive=not flags.get("share_nodes"))
 
 

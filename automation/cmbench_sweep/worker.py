@@ -26,6 +26,7 @@ from cmbench import api
 from cmbench.errors import Error, internal
 from cmbench_sweep.figures import figures_of
 from cmbench_sweep.points import request_of
+from cmbench_sweep.preparing import prepare
 from cmbench_sweep.store import PointStore, machine
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Repeat, Run, spread
 
@@ -42,6 +43,7 @@ class Batch:
     ``home`` is the CM home and ``root`` the folder of cmbench in it; ``judged`` is the figure
     whose spread ends the repeats. ``bound``: it ends with the process that has started it.
     ``until`` is the time at which no further run starts, 0 for never; ``parts`` workers divide it.
+    What the points ``prepare`` need is made before the first run.
     """
 
     home: str
@@ -54,6 +56,7 @@ class Batch:
     until: float = 0.0
     bound: bool = True
     parts: int = 1
+    prepare: tuple[Point, ...] = ()
 
 
 class StopError(Exception):
@@ -77,6 +80,9 @@ class Worker:
 
         Raises ``Error`` where nothing can be kept, ``StopError`` where it is to end.
         """
+        if self._batch.prepare:
+            with machine():
+                prepare(self._workspace, self._batch.prepare)
         left: Sequence[Point] = self._batch.points
         while left:
             taken = [point for point in left if not self._point(point)]
@@ -290,6 +296,7 @@ def read_batch(path: str, part: int = 0) -> Batch:
     """The batch that the driver has put into a file; of several parts, this one."""
     told = json.loads(Path(path).read_text(encoding="utf-8"))
     told["points"] = tuple(Point(**each) for each in told["points"][part :: told["parts"]])
+    told["prepare"] = tuple(Point(**each) for each in told["prepare"])
     told["repositories"] = tuple(told["repositories"])
     return Batch(**{**told, "repeat": Repeat(**told["repeat"])})
 

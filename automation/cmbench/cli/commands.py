@@ -526,6 +526,8 @@ VERBS: tuple[Verb, ...] = (
             "new": "measure all points again",
             "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres and"
             " --time go to sbatch; --share-nodes leaves room for others beside a point",
+            "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
+            " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
             "labels=NAMES": "labels that this machine has, for points that need them",
             "explore.VAR=LIST": "the values of {{VAR}} in LINE; --env.KEY=value is for all runs",
             "tags=TAGS": "of LINE: the experiment with these tags; its name does as well",

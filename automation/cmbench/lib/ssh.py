@@ -1,0 +1,147 @@
+"""Other machines through the system's OpenSSH client, with the user's own configuration.
+
+Names, users, ports, keys, agents and jump hosts are those of ``ssh_config``. The host key is always
+checked, whatever the configuration says: a machine that nobody has accepted is refused. Nothing is
+asked: a password or a passphrase belongs into an agent. ``CMBENCH_SSH`` is a command line to use in
+place of ``ssh``, such as ``ssh -F file``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+
+from cmbench.errors import Error
+
+UNREACHED = 255
+"""With this status ``ssh`` ends where it did not get to the other side, or lost it."""
+_OPTIONS = (
+    *("BatchMode=yes", "StrictHostKeyChecking=yes", "ConnectTimeout=15", "LogLevel=ERROR"),
+    *(
+        "ServerAliveInterval=15",
+        "ServerAliveCountMax=3",
+        "ForwardX11=no",
+        "ClearAllForwardings=yes",
+    ),
+)
+_SHARED_S = 30
+_NO_HOST = re.compile(r"[\w][\w.@%+:\[\]-]*")
+
+
+def client(options: Sequence[str] = ()) -> list[str]:
+    """The words that start the client, with our own rules before the ``options`` of the user."""
+    ours = [word for option in _OPTIONS for word in ("-o", option)]
+    return [*shlex.split(os.environ.get("CMBENCH_SSH") or "ssh"), "-T", *ours, *options]
+
+
+def connection(host: str, options: Sequence[str] = ()) -> list[str]:
+    """The words before a command for ``host``; further ones go through the same connection.
+
+    A connection that the user's configuration shares is used; else one of our own is shared for
+    ``_SHARED_S`` seconds. Raises ``bad-value`` for what is no host, ``ssh-missing``.
+    """
+    check_name(host)
+    words = client(options)
+    if not _shares(tuple(words), host):
+        # Of this process alone: another one may end its own at any moment.
+        path = f"{_folder()}/{os.getpid()}-%C"
+        more = ("ControlMaster=auto", f"ControlPath={path}", f"ControlPersist={_SHARED_S}")
+        words += [word for option in more for word in ("-o", option)]
+    return [*words, "--", host]
+
+
+def check_name(host: str) -> None:
+    """Refuse what ``ssh`` would take for an option or cannot be a host; raises ``bad-value``."""
+    if not _NO_HOST.fullmatch(host):
+        raise Error("bad-value", f"{host!r:.80} is no host", hint="write HOST or USER@HOST")
+
+
+@lru_cache(maxsize=64)
+def _shares(words: tuple[str, ...], host: str) -> bool:
+    """Whether the user's configuration has a control master of its own for ``host``."""
+    told = call([*words, "-G", "--", host], timeout=20).stdout.decode("utf-8", "replace")
+    settings = dict(line.partition(" ")[::2] for line in told.splitlines())
+    return settings.get("controlpath", "none") != "none" and settings.get("controlmaster") in (
+        "auto",
+        "true",
+        "autoask",
+    )
+
+
+@lru_cache(maxsize=1)
+def _folder() -> str:
+    """Where the sockets of our connections are: private, and short enough for their names."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    path = os.path.join(base if len(base) < 40 else "/tmp", f"cmbench-{os.getuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    found = os.lstat(path)
+    if found.st_uid != os.getuid() or found.st_mode & 0o77:
+        return tempfile.mkdtemp(prefix="cmb-")
+    return path
+
+
+def call(
+    words: Sequence[str], data: bytes = b"", timeout: float | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the client with ``data`` for the other side; ``timeout`` in seconds.
+
+    Raises ``ssh-missing``, and ``ssh-failed`` where it takes longer.
+    """
+    try:
+        return subprocess.run(words, input=data, capture_output=True, timeout=timeout, check=False)
+    except FileNotFoundError:
+        raise Error(
+            "ssh-missing", f"there is no {words[0]} here", hint="install openssh-client"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise Error(
+            "ssh-failed",
+            f"{words[-2] if len(words) > 1 else words[0]}: no answer within {timeout:g} s",
+            hint="the machine may be down or far away: try it by hand",
+        ) from None
+
+
+def close(host: str, options: Sequence[str] = ()) -> None:
+    """End the connection that was shared with ``host``, if it is one of ours."""
+    words = connection(host, options)
+    if any(word.startswith("ControlPersist=") for word in words):
+        with suppress(Error):
+            call([*words[:-2], "-O", "exit", "--", host], timeout=10)
+
+
+_CAUSES: Mapping[str, tuple[str, str]] = {
+    "REMOTE HOST IDENTIFICATION HAS CHANGED": (
+        "its host key is another one than before",
+        "find out why: it may be a new machine, or somebody between. Then\nssh-keygen -R {name}",
+    ),
+    "Host key verification failed": (
+        "its host key is not known here",
+        "connect once by hand and compare the fingerprint: ssh {name}",
+    ),
+    "Permission denied": (
+        "it lets nobody in with the keys that were offered",
+        "add your key to the agent (ssh-add) or to the machine (ssh-copy-id {name})",
+    ),
+    "Could not resolve hostname": ("the name is not known", "correct it, or add it to ssh_config"),
+    "Connection refused": ("no SSH server answers", "is it up? Try: ssh {name} true"),
+    "timed out": ("it does not answer", "is it up? Try: ssh {name} true"),
+}
+
+
+def failure(host: str, stderr: bytes) -> Error:
+    """Why ``host`` was not reached, out of what the client has said."""
+    text = stderr.decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip(" @\r")]
+    for sign, (what, remedy) in _CAUSES.items():
+        if sign in text:
+            hint = remedy.format(name=host)
+            return Error("ssh-failed", f"{host}: {what}", context=lines[-6:], hint=hint)
+    told = lines[-1] if lines else "the connection was lost"
+    return Error("ssh-failed", f"{host}: {told}", context=lines[-6:], hint=f"try: ssh {host} true")

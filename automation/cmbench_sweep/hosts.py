@@ -1,0 +1,407 @@
+"""Measures on machines that are reached by SSH, several at once, each with its share of the points.
+
+Order: every machine is asked what it is; points get their machines under the lock of the jobs; then
+code, libraries and cache entries are brought, as far as they lack there, and the workers start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from cmbench import api
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib import locks
+from cmbench.lib.text_files import counted
+from cmbench_sweep import parcels
+from cmbench_sweep.jobs import Jobs, Kept, attend
+from cmbench_sweep.preparing import samples
+from cmbench_sweep.ssh import PYTHON, Host, SshExecutor, There, Wanted, host_of, reach, unpacked
+from cmbench_sweep.store import PointStore
+from cmbench_sweep.values import Outcome, Point
+from cmbench_sweep.worker import Batch
+
+if TYPE_CHECKING:
+    from cmbench_sweep.driver import Opened, Say, Teller
+
+FOLDER = "~/.cache/cmbench-ssh"
+_WORKER = (
+    "import sys, runpy; sys.path[1:1] = [sys.argv.pop(1)]; "
+    "runpy.run_module('cmbench_sweep.worker', run_name='__main__', alter_sys=True)"
+)
+_SUBMITTING, _UNREACHED = "submitting", "unreached"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine of a sweep and the labels that it has."""
+
+    host: Host
+    labels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class OnHosts:
+    """Measures on ``machines``; ``folder`` is where things are put there.
+
+    ``stay`` lets what was brought stay there. ``wheels`` is a folder of Python packages that goes
+    along, for machines without a package index. ``patience`` is how many seconds a machine may
+    answer nothing.
+    """
+
+    machines: tuple[Machine, ...]
+    folder: str = FOLDER
+    stay: bool = False
+    wheels: str = ""
+    patience: float = 120.0
+    prepares_here: ClassVar[bool] = False
+
+    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+        """All; raises ``bad-value`` where no machine has the labels of a point."""
+        for labels in {tuple(point.labels) for point in points}:
+            if not any(machine.labels.issuperset(labels) for machine in self.machines):
+                raise self._without(labels)
+        return list(points)
+
+    def _without(self, labels: Sequence[str]) -> Error:
+        known = sorted({label for machine in self.machines for label in machine.labels})
+        lacking = [name for name in labels if name not in known]
+        what = f"the label {lacking[0]}" if lacking else f"all of {', '.join(labels)}"
+        near = did_you_mean(lacking[0], known) if lacking else ""
+        hint = near or f"there are: {', '.join(known) or 'none'}"
+        hint += "\nlabels of a host are written so: --hosts=a,b=gpu+big"
+        return Error("bad-value", f"no host has {what}", hint=hint)
+
+    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+        """Measure ``points``; those that a machine has left go to others that do their work.
+
+        Raises what keeps every machine from working.
+        """
+        machines = list(self.machines)
+        left = list(points)
+        while left and machines:
+            done = _Round(self, opened, teller, say).go(machines, left)
+            machines = [machine for machine in machines if machine.host.name in done]
+            before, known = len(left), opened.store.outcomes(left)
+            left = [point for point in left if not known[point.key].done]
+            if len(left) == before:
+                break
+
+
+class _Round:
+    """One share of the points for each machine, from asking the machines to their last result."""
+
+    def __init__(self, place: OnHosts, opened: Opened, teller: Teller, say: Say) -> None:
+        self._place, self._opened, self._teller, self._say = place, opened, teller, say
+        self._jobs = Jobs(opened.store)
+        self._problems: dict[str, Error] = {}
+
+    def go(self, machines: Sequence[Machine], points: Sequence[Point]) -> set[str]:
+        """Names of the machines that have done all they were given."""
+        there = self._reached(machines, self._jobs.new_folder().name)
+        known = self._found_again(machines, {point.key for point in points})
+        if not there and not known:
+            raise next(iter(self._problems.values()))
+        with ExitStack() as submitting:
+            shares = self._assigned(there, points, submitting)
+            try:
+                started = self._started(shares)
+            except BaseException:
+                self._give_up(shares)
+                raise
+        self._release(there, shares)
+        ended = self._attended({**known, **started})
+        lazy = {host_of(kept.handle) for kept, state in ended.items() if state.exit_code}
+        return {machine.host.name for machine, _ in there} - lazy - self._problems.keys()
+
+    def _executor(self, host: Host, keys: Iterable[str]) -> SshExecutor:
+        store, wanted = self._opened.store, sorted(keys)
+
+        def have() -> list[str]:
+            return [key for key in wanted if store.outcome(key).done]
+
+        arrivals = Wanted(have, lambda packed: bring(store, packed, set(wanted)))
+        return SshExecutor(host, arrivals, self._place.stay, self._place.patience)
+
+    def _found_again(
+        self, machines: Sequence[Machine], wanted: set[str]
+    ) -> dict[Kept, SshExecutor]:
+        """The jobs of earlier calls, and of others, that have some of the points."""
+        hosts = {machine.host.name: machine.host for machine in machines}
+        found = {}
+        for kept in self._taken(hosts):
+            name = host_of(kept.handle)
+            if kept.keys & wanted and name not in self._problems and _has_begun(kept):
+                self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}, found again")
+                found[kept] = self._executor(hosts.get(name) or Host(name), kept.keys)
+        return found
+
+    def _taken(self, hosts: Container[str]) -> list[Kept]:
+        """The jobs whose points are not to be given to others.
+
+        Those are left out of a machine that did not answer, and is not asked for any more.
+        """
+        known = self._jobs.of(SshExecutor.name)
+        return [
+            kept
+            for kept in known
+            if host_of(kept.handle) in hosts or not (kept.folder / _UNREACHED).exists()
+        ]
+
+    def _reached(self, machines: Sequence[Machine], job: str) -> list[tuple[Machine, There]]:
+        """The machines that answer and can be used; the others are told of."""
+
+        def ask(machine: Machine) -> There | Error:
+            try:
+                return reach(machine.host, self._folder(), job)
+            except Error as problem:
+                return problem
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(zip(machines, pool.map(ask, machines), strict=True))
+        for machine, answer in answers:
+            if isinstance(answer, Error):
+                self._refused(machine.host.name, answer)
+        return [(machine, each) for machine, each in answers if isinstance(each, There)]
+
+    def _folder(self) -> str:
+        """The folder of this CM home on any machine; others have their own beside it."""
+        home = f"{socket.gethostname()}:{os.path.realpath(self._opened.workspace.root)}"
+        return f"{self._place.folder}/{hashlib.sha256(home.encode()).hexdigest()[:12]}"
+
+    def _refused(self, name: str, problem: Error) -> None:
+        self._problems[name] = problem
+        self._say(f"ssh {problem.message}" if name in problem.message else f"ssh {name}: {problem}")
+        for line in problem.hint.splitlines():
+            self._say(f"  {line}")
+
+    def _assigned(
+        self,
+        there: Sequence[tuple[Machine, There]],
+        points: Sequence[Point],
+        submitting: ExitStack,
+    ) -> dict[Kept, tuple[There, list[Point]]]:
+        """Give each point that no job has to a machine; the jobs, not started yet."""
+        found = {}
+        with self._jobs.assigning():
+            hosts = [machine.host.name for machine in self._place.machines]
+            taken = {key for kept in self._taken(hosts) for key in kept.keys}
+            free = [p for p in points if p.key not in taken and not self._done(p)]
+            places = dict(there)
+            for machine, share in shared_out(list(places), free).items():
+                kept = self._keep(places[machine], share, submitting)
+                found[kept] = (places[machine], share)
+        return found
+
+    def _keep(self, place: There, share: Sequence[Point], submitting: ExitStack) -> Kept:
+        """Let others know of a job that will be started while ``submitting`` is open."""
+        folder = self._jobs.folder(f"{place.job}-{place.host.name.replace('/', '-')}")
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / _SUBMITTING
+        submitting.callback(locks.release, path, locks.acquire(path))
+        return self._jobs.keep(folder, place.handle, share)
+
+    def _done(self, point: Point) -> bool:
+        return self._opened.store.outcome(point.key).done
+
+    def _started(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> dict[Kept, SshExecutor]:
+        """Bring what the machines lack, and start their workers; all at once."""
+        luggage = Luggage(self._opened, self._place.wheels)
+
+        def begin(kept: Kept) -> SshExecutor | Error:
+            place, share = shares[kept]
+            try:
+                executor = self._executor(place.host, kept.keys)
+                executor.submit(luggage.job(place, share))
+                return executor
+            except Error as problem:
+                return problem
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(zip(shares, pool.map(begin, shares), strict=True))
+        found = {}
+        for kept, answer in answers:
+            name = host_of(kept.handle)
+            if isinstance(answer, Error):
+                self._give_up({kept: shares[kept]})
+                self._refused(name, answer)
+            else:
+                found[kept] = answer
+                self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}")
+        return found
+
+    def _give_up(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> None:
+        """End what was just begun."""
+        for kept, (place, _) in shares.items():
+            self._executor(place.host, ()).cancel(kept.handle)
+            self._jobs.forget(kept)
+
+    def _release(
+        self,
+        there: Sequence[tuple[Machine, There]],
+        shares: Mapping[Kept, tuple[There, list[Point]]],
+    ) -> None:
+        """Leave the machines that have got nothing."""
+        used = {place.handle.id for place, _ in shares.values()}
+        for machine, place in there:
+            if place.handle.id not in used:
+                self._executor(machine.host, ()).fetch(place.handle)
+
+    def _attended(self, executors: Mapping[Kept, SshExecutor]) -> dict[Kept, api.JobState]:
+        """Wait for all; Ctrl-C ends what runs for us."""
+        try:
+            ended = attend(executors, self._teller.line, self._say)
+        except KeyboardInterrupt:
+            for kept, executor in executors.items():
+                executor.cancel(kept.handle)
+                self._jobs.forget(kept)
+            raise
+        for kept, state in ended.items():
+            name = host_of(kept.handle)
+            if kept.handle.id in executors[kept].unreached:
+                self._say(f"ssh {name} does not answer: what it measures is not lost. The same")
+                self._say("  command asks it again; without it in --hosts its points go to others")
+                self._problems[name] = Error("ssh-failed", state.reason)
+                (kept.folder / _UNREACHED).touch()
+                continue
+            self._jobs.forget(kept)
+            self._ended(kept, state)
+        return ended
+
+    def _ended(self, kept: Kept, state: api.JobState) -> None:
+        name = host_of(kept.handle)
+        left = [key for key in kept.keys if not self._opened.store.outcome(key).done]
+        problem, self._teller.problem = self._teller.problem, None
+        if problem is not None:
+            self._refused(name, problem)
+        elif left and state.status == "lost":
+            self._say(f"ssh {name}: the worker has died, with its machine or by itself")
+        elif left:
+            self._teller.note(state)
+
+
+def _has_begun(kept: Kept) -> bool:
+    """Wait for another process that is bringing a job to its machine; whether that was done."""
+    while locks.is_held(kept.folder / _SUBMITTING):
+        time.sleep(0.2)
+    return (kept.folder / "job.json").exists()
+
+
+def shared_out(machines: Sequence[Machine], points: Sequence[Point]) -> dict[Machine, list[Point]]:
+    """Each point to the machine with its labels that has the fewest; those with labels first."""
+    found: dict[Machine, list[Point]] = {}
+    for point in sorted(points, key=lambda each: -len(each.labels)):
+        able = [each for each in machines if each.labels.issuperset(point.labels)]
+        if able:
+            fewest = min(able, key=lambda each: len(found.get(each, ())))
+            found.setdefault(fewest, []).append(point)
+    return found
+
+
+def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
+    """Take over results of points in ``keys`` that are still to do here, with their records.
+
+    Raises ``archive-unsafe``, ``no-space`` and others.
+    """
+    store.root.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".arriving-", dir=store.root))
+    try:
+        names = unpacked(packed, draft, lambda kind, name: kind == "runs" or name in keys)
+        for name in sorted(os.listdir(draft / "runs")) if (draft / "runs").is_dir() else ():
+            target = store.root.parent / "runs" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                (draft / "runs" / name).rename(target)
+        for key in names:
+            _settle(store, key, draft / "points" / key)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _settle(store: PointStore, key: str, folder: Path) -> None:
+    """Put one point in its place, unless it is done or somebody measures it here."""
+    with store.claim(key) as mine:
+        if not mine or store.outcome(key).done:
+            return
+        for path in folder.iterdir():
+            target = store.folder(key) / path.name
+            if path.name == "outcome.json":
+                continue
+            shutil.rmtree(target, ignore_errors=True)
+            path.rename(target)
+        outcome = PointStore.read(key, folder / "outcome.json")
+        if outcome.done:
+            store.put(_here(outcome, store.root.parent / "runs"))
+
+
+def _here(outcome: Outcome, runs: Path) -> Outcome:
+    """An outcome whose records are those that were brought."""
+
+    def moved(record: str) -> str:
+        path = Path(record)
+        found = runs / path.parent.name / path.name
+        return str(found) if record and found.exists() else ""
+
+    brought = tuple(replace(run, record=moved(run.record)) for run in outcome.runs)
+    return replace(outcome, runs=brought, record=moved(outcome.record))
+
+
+class Luggage:
+    """What is brought to every machine of a round; made once, sent where it lacks."""
+
+    def __init__(self, opened: Opened, wheels: str = "") -> None:
+        self._opened = opened
+        paths = [repository.path for repository in opened.workspace.repositories]
+        self._repositories = {path: parcels.repository(path) for path in paths}
+        self._libraries = parcels.libraries()
+        code = str(parcels.code())
+        inside = [path for path in paths if code.startswith(path + os.sep)]
+        self._engine = self._repositories[inside[0]] if inside else parcels.engine()
+        self._below = os.path.relpath(code, inside[0]) if inside else ""
+        self._wheels = parcels.folder(wheels) if wheels else None
+
+    def job(self, place: There, share: Sequence[Point]) -> api.Job:
+        """Bring what ``place`` lacks; the job that measures ``share`` there."""
+        from cmbench_sweep.driver import batch_of
+
+        opened = self._opened
+        brought = [*self._repositories.values(), self._libraries, self._engine]
+        for parcel in {each.digest: each for each in brought + [self._wheels] if each}.values():
+            if parcel.digest not in place.parcels:
+                place.send(parcel.digest, parcel.packed)
+        batch = batch_of(opened, share, bound=False)
+        batch = replace(
+            batch,
+            home=place.path("home"),
+            repositories=tuple(
+                place.path("parcels", each.digest) for each in self._repositories.values()
+            ),
+            until=batch.until + place.skew if batch.until else 0.0,
+            prepare=tuple(samples(opened.sweep, share)),
+        )
+        return self._job(place, batch)
+
+    def _job(self, place: There, batch: Batch) -> api.Job:
+        path = place.file("batch.json", json.dumps(asdict(batch)).encode())
+        code = place.path("parcels", self._engine.digest, self._below)
+        libraries = place.path("parcels", self._libraries.digest)
+        environment = {"PYTHONPATH": code, "CM_REPOS": batch.home}
+        if self._wheels:
+            environment["PIP_FIND_LINKS"] = place.path("parcels", self._wheels.digest)
+        return api.Job(
+            command=(PYTHON, "-c", _WORKER, libraries, path),
+            cwd=place.path("jobs", place.job),
+            environment=environment,
+            scratch=place.path("jobs", place.job),
+        )

@@ -1,0 +1,154 @@
+"""What a run needs on another machine besides its cache entries: repositories and libraries.
+
+A parcel is a set of files, named by its content; the other machine keeps it under that name, so
+that what is there already is not sent again. Libraries are those that the engine imports, as they
+are installed here: no package index is asked. Their compiled parts are used where they fit; each of
+them works without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import io
+import os
+import re
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cmbench.errors import Error
+from cmbench.lib.files import file_checksum
+from cmbench.record import revision
+
+_ENGINE = ("cmind", "Jinja2", "PyYAML", "packaging", "requests", "rich")
+_NOT_RUN = {"setuptools", "wheel", "pip"}
+_LEFT_OUT = {".git", ".venv", ".cm", ".tox", "__pycache__", "node_modules", "cache", "experiment"}
+_PACKAGES = ("cmbench", "cmbench_results", "cmbench_sweep")
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Files by their names in the parcel; ``head`` is the commit that they are at, if any."""
+
+    files: Mapping[str, Path]
+    head: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """What it is called: another content has another one."""
+        told = hashlib.sha256(self.head.encode())
+        for name, path in self.files.items():
+            found = path.lstat()
+            what = os.readlink(path) if stat.S_ISLNK(found.st_mode) else _content(path)
+            told.update(f"{name}\0{found.st_mode & 0o111}\0{what}\n".encode())
+        return told.hexdigest()[:24]
+
+    @cached_property
+    def packed(self) -> bytes:
+        """A compressed tar file of it."""
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w:gz", compresslevel=1) as tar:
+            for name, path in self.files.items():
+                tar.add(path, name, recursive=False, filter=_ownerless)
+            if self.head:
+                head = tarfile.TarInfo(".git/HEAD")
+                head.size = len(self.head)
+                tar.addfile(head, io.BytesIO(self.head.encode()))
+        return made.getvalue()
+
+
+def _content(path: Path) -> str:
+    return file_checksum(path, "sha256")
+
+
+def _ownerless(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info
+
+
+def repository(folder: str) -> Parcel:
+    """A repository of scripts as it is now, with what is not committed, without what is ignored."""
+    names = _tracked(folder)
+    root = Path(folder)
+    every = sorted(_walked(folder) if names is None else names)
+    there = {name: root / name for name in every if _is_file(root / name)}
+    return Parcel(there, revision(folder))
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
+
+
+def _tracked(folder: str) -> list[str] | None:
+    """What git counts to a checkout; ``None`` where it is none."""
+    if not os.path.exists(os.path.join(folder, ".git")):
+        return None
+    words = ["git", "-C", folder, "ls-files", "-co", "--exclude-standard", "-z"]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
+def _walked(folder: str) -> Iterator[str]:
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        yield from (os.path.relpath(os.path.join(top, name), folder) for name in files)
+
+
+def folder(path: str) -> Parcel:
+    """All files of a folder; raises ``bad-value`` where it is none."""
+    if not os.path.isdir(path):
+        raise Error(
+            "bad-value", f"{path} is no folder", hint="pip download -d DIR PACKAGE makes one"
+        )
+    return Parcel(_below(Path(path), sorted(Path(path).rglob("*"))))
+
+
+def code() -> Path:
+    """The folder that the engine is imported from."""
+    return Path(__file__).resolve().parents[1]
+
+
+def engine() -> Parcel:
+    """The packages of the engine, where they are installed outside of any repository."""
+    found = [path for name in _PACKAGES for path in sorted((code() / name).rglob("*"))]
+    return Parcel(_below(code(), found))
+
+
+def libraries() -> Parcel:
+    """What the engine imports, as it is installed here."""
+    files: dict[str, Path] = {}
+    for each in _distributions(_ENGINE):
+        root = Path(str(each.locate_file("")))
+        files |= _below(root, (root / str(file) for file in each.files or ()))
+    return Parcel(dict(sorted(files.items())))
+
+
+def _below(root: Path, paths: Iterable[Path]) -> dict[str, Path]:
+    """Files by their names below ``root``, without what was compiled from others."""
+    kept = (p for p in paths if ".." not in p.parts and "__pycache__" not in p.parts)
+    return {str(path.relative_to(root)): path for path in kept if _is_file(path)}
+
+
+def _distributions(names: Sequence[str]) -> Iterator[importlib.metadata.Distribution]:
+    """Installed distributions with all that they need."""
+    pending, seen = list(names), set(_NOT_RUN)
+    while pending:
+        name = re.split(r"[^\w.-]", pending.pop(), maxsplit=1)[0]
+        if name.lower() in seen:
+            continue
+        seen.add(name.lower())
+        try:
+            found = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        yield found
+        pending += [each for each in found.requires or () if "extra ==" not in each]

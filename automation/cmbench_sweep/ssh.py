@@ -1,0 +1,310 @@
+"""The executor of other machines: a job is a worker there that needs nobody here while it runs.
+
+``there.py`` is sent with each call and does what is asked on the other side. Who submits may die:
+the handle of a job is its host and its folder there, and another process takes it up by that.
+``docs/decisions/064`` tells how it fits together.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import secrets
+import shlex
+import tarfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench.lib import ssh
+from cmbench.lib.text_files import size_text
+
+_CALL_S = 120.0
+_LOOK_S, _SHORTEST_S, _LONGEST_S = 0.2, 1.0, 15.0
+"""A look at a job costs its machine some CPU: they become rare while nothing happens."""
+NO_PYTHON = "no-python"
+PYTHON = "{python}"
+"""The word of a command that becomes the Python of the other machine."""
+_PYTHONS = "python3 python3.14 python3.13 python3.12 python3.11 python3.10"
+_READ = "import sys;b=sys.stdin.buffer;exec(b.read(int(b.readline())))"
+_START = (
+    'for p in {pythons}; do "$p" -c "import sys; sys.exit(sys.version_info < (3, 10))"'
+    ' 2>/dev/null && exec "$p" -c "{read}" {mark}; done; echo; echo {mark}{none}'
+)
+
+Took = Callable[[bytes], None]
+
+
+class Host:
+    """One machine; ``options`` are words for ``ssh``. It is asked one thing at a time."""
+
+    def __init__(self, name: str, options: Sequence[str] = ()) -> None:
+        self.name = name
+        self.options = tuple(options)
+
+    def ask(
+        self,
+        verb: str,
+        asked: Mapping[str, Any],
+        data: bytes = b"",
+        timeout: float | None = _CALL_S,
+    ) -> tuple[dict[str, Any], bytes]:
+        """The answer of the other side to one request, and its bytes; ``timeout`` in seconds.
+
+        Raises ``ssh-failed``, ``host-unfit``, ``no-space`` and others.
+        """
+        mark = secrets.token_hex(12)
+        program = Path(__file__).with_name("there.py").read_bytes()
+        request = json.dumps({**asked, "verb": verb}).encode()
+        sent = b"%d\n%s%s\n%s" % (len(program), program, request, data)
+        script = _START.format(pythons=_PYTHONS, read=_READ, mark=mark, none=NO_PYTHON)
+        words = ssh.connection(self.name, self.options)
+        done = ssh.call([*words, f"exec /bin/sh -c {shlex.quote(script)}"], sent, timeout)
+        before, found, after = done.stdout.partition(b"\n" + mark.encode())
+        if not found:
+            raise self._no_answer(done.returncode, done.stderr, before)
+        line, _, rest = after.partition(b"\n")
+        return self._answer(line.decode("utf-8", "replace")), rest
+
+    def _no_answer(self, status: int, stderr: bytes, printed: bytes) -> Error:
+        if status == ssh.UNREACHED:
+            return ssh.failure(self.name, stderr)
+        told = (stderr + printed).decode("utf-8", "replace").strip().splitlines()
+        return Error(
+            "host-unfit",
+            f"{self.name}: its shell ended with status {status} and did nothing",
+            context=told[-6:],
+            hint=f"a command must run there without a terminal; try: ssh {self.name} echo works",
+        )
+
+    def _answer(self, line: str) -> dict[str, Any]:
+        if line.strip() == NO_PYTHON:
+            raise Error(
+                "host-unfit",
+                f"{self.name} has no Python 3.10 or newer on its PATH",
+                hint="install one there, or leave the host out",
+            )
+        found: dict[str, Any] = json.loads(line)
+        if "error" in found:
+            raise self._refusal(found)
+        return found
+
+    def _refusal(self, told: Mapping[str, Any]) -> Error:
+        if told["errno"] in (errno.ENOSPC, errno.EDQUOT):
+            return Error(
+                "no-space",
+                f"{self.name}: no space left for {told['path'] or 'what is sent'}",
+                hint="make room there, or name another place: --folder=DIR",
+            )
+        path = f"{told['path']}: " if told["path"] else ""
+        hint = "name another place there: --folder=DIR" if told["errno"] else ""
+        return Error("host-unfit", f"{self.name}: {path}{told['error']}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """A machine that was asked: where things are on it, what it is and has.
+
+    ``skew`` is how many seconds its clock is before ours; ``facts`` are its ``cpu``, ``python`` and
+    ``glibc``.
+    """
+
+    host: Host
+    base: str
+    job: str
+    skew: float
+    free: int
+    facts: Mapping[str, str]
+    parcels: frozenset[str]
+    entries: frozenset[str]
+
+    @property
+    def handle(self) -> api.JobHandle:
+        """What names the job of this place."""
+        return api.JobHandle(SshExecutor.name, f"{self.host.name} {self.base}/jobs/{self.job}")
+
+    def path(self, *parts: str) -> str:
+        """A path on that machine."""
+        return str(PurePosixPath(self.base, *parts))
+
+    def send(self, parcel: str, packed: bytes) -> None:
+        """Bring a parcel; raises ``no-space`` before it is begun where it cannot have room."""
+        if self.free < 4 * len(packed):
+            raise Error(
+                "no-space",
+                f"{self.host.name}: {size_text(self.free)} free in {self.base}",
+                hint="make room there, or name another place: --folder=DIR",
+            )
+        self.host.ask("put", {"base": self.base, "parcel": parcel}, packed, None)
+
+    def file(self, name: str, data: bytes) -> str:
+        """Bring a file of the job; where it is there."""
+        self.host.ask("keep", {"base": self.base, "job": self.job, "name": name}, data, None)
+        return self.path("jobs", self.job, name)
+
+
+def reach(host: Host, folder: str, job: str) -> There:
+    """Ask a machine what it is and has, and reserve a place for a job below ``folder`` there."""
+    before = time.time()
+    told, _ = host.ask("probe", {"base": folder, "job": job})
+    skew = told["time"] - (before + time.time()) / 2
+    return There(
+        host=host,
+        base=told["base"],
+        job=job,
+        skew=skew,
+        free=told["free"],
+        facts={name: told[name] for name in ("cpu", "python", "glibc")},
+        parcels=frozenset(told["parcels"]),
+        entries=frozenset(told["entries"]),
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a job."""
+
+    state: api.JobState = field(default_factory=lambda: api.JobState("running"))
+    at: int = 0
+    rest: bytes = b""
+    lines: list[str] = field(default_factory=list)
+    heard: float = field(default_factory=time.monotonic)
+    next: float = 0.0
+    pause: float = _SHORTEST_S
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a job's results is here already, and who takes a tar file with others."""
+
+    have: Callable[[], list[str]]
+    take: Took
+
+
+class SshExecutor:
+    """Runs workers on the machine ``host``; ``wanted`` takes what they find out.
+
+    A machine that does not answer for ``patience`` seconds counts as lost, and is in ``unreached``.
+    What was brought goes with its last job, unless ``stay``.
+    """
+
+    name = "ssh"
+
+    def __init__(
+        self, host: Host, wanted: Wanted, stay: bool = False, patience: float = 120.0
+    ) -> None:
+        self._host, self._wanted = host, wanted
+        self._stay, self._patience = stay, patience
+        self._seen: dict[str, _Seen] = {}
+        self.unreached: set[str] = set()
+
+    def submit(self, job: api.Job) -> api.JobHandle:
+        """Start ``job``, whose paths are those there; the word ``PYTHON`` is the Python there."""
+        handle = api.JobHandle(self.name, f"{self._host.name} {job.scratch}")
+        asked = {"command": job.command, "environment": dict(job.environment)}
+        self._host.ask("start", asked | _place(handle))
+        return handle
+
+    def logs(self, handle: api.JobHandle) -> list[str]:
+        """New lines of its output; looks by itself when it is time."""
+        seen = self._look(handle)
+        lines, seen.lines = seen.lines, []
+        if not lines:
+            time.sleep(_LOOK_S)
+        return lines
+
+    def poll(self, handle: api.JobHandle) -> api.JobState:
+        """How it goes, as of the last look."""
+        seen = self._seen.get(handle.id) or self._look(handle)
+        return api.JobState("running", 0, seen.state.reason) if seen.lines else seen.state
+
+    def _look(self, handle: api.JobHandle) -> _Seen:
+        seen = self._seen.setdefault(handle.id, _Seen())
+        now = time.monotonic()
+        if now < seen.next or seen.state.status in ("ended", "lost"):
+            return seen
+        try:
+            self._take(handle, seen)
+        except Error as problem:
+            if problem.code != "ssh-failed":
+                raise
+            seen.state = self._silent(handle, seen, problem)
+        seen.next = time.monotonic() + seen.pause
+        return seen
+
+    def _silent(self, handle: api.JobHandle, seen: _Seen, problem: Error) -> api.JobState:
+        seen.pause = min(2 * seen.pause, _LONGEST_S)
+        if time.monotonic() - seen.heard < self._patience:
+            return api.JobState("running", reason=f"no answer: {problem.message}")
+        self.unreached.add(handle.id)
+        return api.JobState("lost", reason=problem.message)
+
+    def _take(self, handle: api.JobHandle, seen: _Seen) -> None:
+        """One look: output, results, state."""
+        asked = {"at": seen.at, "have": self._wanted.have(), **_place(handle)}
+        told, data = self._host.ask("look", asked)
+        seen.heard = time.monotonic()
+        output, packed = data[: told["output"]], data[told["output"] :]
+        seen.at += len(output)
+        *lines, seen.rest = (seen.rest + output).split(b"\n")
+        if packed:
+            self._wanted.take(packed)
+        seen.lines += [line.decode("utf-8", "replace") for line in lines]
+        new = bool(output or packed)
+        seen.pause = _SHORTEST_S if new else min(1.5 * seen.pause, _LONGEST_S)
+        if new and told["status"] != "running":
+            seen.pause = 0.0
+        if not new:
+            # What was done before the end is here: only now may the end be told.
+            seen.state = api.JobState(told["status"], told["code"])
+
+    def cancel(self, handle: api.JobHandle) -> None:
+        """End it with all that it has started; nothing of it stays there."""
+        self._leave("cancel", handle)
+
+    def fetch(self, handle: api.JobHandle) -> None:
+        """All that it has found out is here; nothing of it stays there."""
+        if handle.id not in self.unreached:
+            self._leave("leave", handle)
+
+    def _leave(self, verb: str, handle: api.JobHandle) -> None:
+        with suppress(Error):
+            self._host.ask(verb, {"stay": self._stay, **_place(handle)})
+            ssh.close(self._host.name, self._host.options)
+
+
+def _place(handle: api.JobHandle) -> dict[str, str]:
+    """Where a job is, as the other side is asked."""
+    path = PurePosixPath(handle.id.partition(" ")[2])
+    return {"base": str(path.parents[1]), "job": path.name}
+
+
+def host_of(handle: api.JobHandle) -> str:
+    """The machine of a job."""
+    return handle.id.partition(" ")[0]
+
+
+def unpacked(packed: bytes, target: Path, allowed: Callable[[str, str], bool]) -> list[str]:
+    """Unpack results below ``target``; the names of the points in them.
+
+    Only plain files whose first two names are ``allowed`` are taken. Raises ``archive-unsafe``.
+    """
+    found: dict[str, None] = {}
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
+        for member in tar:
+            parts = PurePosixPath(member.name).parts
+            stream = tar.extractfile(member) if member.isreg() else None
+            if stream is None or len(parts) < 3 or ".." in parts or not allowed(*parts[:2]):
+                raise Error("archive-unsafe", f"a machine has sent {member.name!r:.80}")
+            path = target.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(stream.read())
+            if parts[0] == "points":
+                found[parts[1]] = None
+    return list(found)

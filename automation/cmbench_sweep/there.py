@@ -1,0 +1,262 @@
+"""What runs on the other machine: it is sent as text, and needs a Python 3.10 and nothing else.
+
+One call is one request: a line of JSON and bytes come in, a mark, a line of JSON and bytes go out.
+What the machine prints before the mark (a banner, a ``.bashrc``) is not ours. Below ``base`` are
+
+    parcels/DIGEST/   code and libraries, by their content
+    home/             a CM home: cache entries, points, records
+    jobs/ID/          one job: what it was given, its output, its process, how it has ended
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_DAY_S = 86400.0
+_GRACE_S = 5.0
+_RUN = '"$@"; echo $? > end.new && mv end.new end'
+
+
+def probe(asked: dict[str, Any]) -> dict[str, Any]:
+    """Say what the machine is and has, and reserve a place for a job."""
+    base = Path(os.path.expanduser(os.path.expandvars(asked["base"]))).absolute()
+    _forget_old(base)
+    (base / "jobs" / asked["job"]).mkdir(parents=True)
+    (base / "jobs" / asked["job"] / "written").write_bytes(b"x" * 4096)
+    entries = (base / "home" / "cmbench" / "v1" / "entries").glob("*/*.json")
+    return {
+        "base": str(base),
+        "time": time.time(),
+        "free": shutil.disk_usage(base).free,
+        "host": platform.node(),
+        "cpu": platform.machine(),
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "glibc": _glibc(),
+        "parcels": _names(base / "parcels"),
+        "entries": [f"{path.parent.name}/{path.stem}" for path in entries],
+    }
+
+
+def _glibc() -> str:
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()
+    except (ValueError, OSError, AttributeError):
+        return ""
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.glob("[!.]*")]
+
+
+def _forget_old(base: Path) -> None:
+    """Remove places that were reserved a day ago for jobs that never came."""
+    for path in base.glob("jobs/*/written"):
+        if time.time() - path.stat().st_mtime > _DAY_S and not (path.parent / "process").exists():
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def put(asked: dict[str, Any]) -> dict[str, Any]:
+    """Unpack a parcel, which is there when all of it is."""
+    final = Path(asked["base"]) / "parcels" / asked["parcel"]
+    draft = final.with_name(f".{final.name}.{os.getpid()}")
+    try:
+        with tarfile.open(fileobj=sys.stdin.buffer, mode="r|gz") as tar:
+            tar.extractall(draft)  # our own archive
+        if not final.exists():
+            draft.rename(final)
+    except OSError:
+        if not final.exists():
+            raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return {}
+
+
+def keep(asked: dict[str, Any]) -> dict[str, Any]:
+    """Write a file of a job."""
+    path = Path(asked["base"]) / "jobs" / asked["job"] / asked["name"]
+    with open(path, "wb") as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream, 1 << 20)
+    return {"size": path.stat().st_size}
+
+
+def start(asked: dict[str, Any]) -> dict[str, Any]:
+    """Start the program of a job, which outlives this call."""
+    base = Path(asked["base"])
+    folder = base / "jobs" / asked["job"]
+    for key in _keys(folder):
+        # What an earlier job has found out here was fetched, or is not wanted any more.
+        shutil.rmtree(base / "home" / "cmbench" / "sweeps" / "points" / key, ignore_errors=True)
+    environment = {**os.environ, **asked["environment"]}
+    if os.environ.get("PYTHONPATH") and "PYTHONPATH" in asked["environment"]:
+        environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    with open(folder / "output", "wb") as output:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _RUN, "sh"]
+            + [sys.executable if word == "{python}" else word for word in asked["command"]],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    told = {"pid": process.pid, "since": _since(process.pid)}
+    (folder / "process").write_text(json.dumps(told), encoding="utf-8")
+    return told
+
+
+def _keys(folder: Path) -> set[str]:
+    """The points of a job."""
+    try:
+        batch = json.loads((folder / "batch.json").read_text(encoding="utf-8"))
+        return {point["key"] for point in batch["points"]}
+    except (OSError, ValueError):
+        return set()
+
+
+def _since(pid: int) -> str:
+    """When a process began, so that another one of that number is not taken for it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return boot + stat.rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _process(folder: Path) -> tuple[int, bool]:
+    """The process group of a job, 0 for none, and whether it runs."""
+    try:
+        told = json.loads((folder / "process").read_text(encoding="utf-8"))
+        os.kill(told["pid"], 0)
+        return told["pid"], _since(told["pid"]) == told["since"]
+    except (OSError, ValueError, KeyError):
+        return 0, False
+
+
+def look(asked: dict[str, Any]) -> dict[str, Any]:
+    """How a job goes, what it has printed, and the points that are done and not there yet."""
+    base = Path(asked["base"])
+    folder = base / "jobs" / asked["job"]
+    status, code = "running", 0
+    alive = _process(folder)[1]
+    if not alive:
+        try:
+            status, code = "ended", int((folder / "end").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            status = "lost"
+    output = b""
+    if (folder / "output").exists():
+        with open(folder / "output", "rb") as stream:
+            stream.seek(asked["at"])
+            output = stream.read(1 << 20)
+    points = _finished(base, folder, set(asked["have"]))
+    told = {"status": status, "code": code, "output": len(output), "points": len(points)}
+    return {**told, "_bytes": output + (_packed(base, points) if points else b"")}
+
+
+def _finished(base: Path, folder: Path, have: set[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The points of a job with an outcome that is final, besides those in ``have``."""
+    found = []
+    for key in _keys(folder) - have:
+        path = base / "home" / "cmbench" / "sweeps" / "points" / key / "outcome.json"
+        try:
+            outcome = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if outcome.get("status") in ("measured", "failed"):
+            found.append((key, outcome))
+    return found[:50]
+
+
+def _packed(base: Path, points: list[tuple[str, dict[str, Any]]]) -> bytes:
+    """The folders of points and the records of their runs as a tar file."""
+    home = base / "home" / "cmbench"
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz", compresslevel=3, dereference=True) as tar:
+        for key, outcome in points:
+            _add(tar, home / "sweeps" / "points" / key, f"points/{key}")
+            for record in _records(outcome):
+                if record.startswith(str(home / "runs") + os.sep):
+                    _add(tar, Path(record).parent, f"runs/{Path(record).parent.name}")
+    return made.getvalue()
+
+
+def _records(outcome: dict[str, Any]) -> Iterator[str]:
+    yield from filter(None, [outcome.get("record"), *(r.get("record") for r in outcome["runs"])])
+
+
+def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
+    for top, _, files in os.walk(folder):
+        for each in files:
+            path = Path(top) / each
+            if path.is_file() and each != "lock":
+                tar.add(path, f"{name}/{path.relative_to(folder)}", recursive=False)
+
+
+def cancel(asked: dict[str, Any]) -> dict[str, Any]:
+    """End a job with all that it has started, and leave."""
+    folder = Path(asked["base"]) / "jobs" / asked["job"]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        pid, alive = _process(folder)
+        if not alive:
+            break
+        os.killpg(pid, number)
+        end = time.monotonic() + _GRACE_S
+        while _process(folder)[1] and time.monotonic() < end:
+            time.sleep(0.05)
+    return leave(asked)
+
+
+def leave(asked: dict[str, Any]) -> dict[str, Any]:
+    """Remove a job, and, unless ``stay``, all that was brought once no job is left."""
+    base = Path(asked["base"])
+    shutil.rmtree(base / "jobs" / asked["job"], ignore_errors=True)
+    try:
+        (base / "jobs").rmdir()
+    except OSError:
+        return {}
+    if not asked["stay"]:
+        shutil.rmtree(base, ignore_errors=True)
+    return {}
+
+
+VERBS = {each.__name__: each for each in (probe, put, keep, start, look, cancel, leave)}
+
+
+def main(mark: str) -> None:
+    """Answer one request."""
+    asked = json.loads(sys.stdin.buffer.readline())
+    data = b""
+    try:
+        told = VERBS[asked["verb"]](asked)
+        data = told.pop("_bytes", b"")
+    except OSError as problem:
+        path = str(problem.filename or "")
+        told = {
+            "errno": problem.errno or 5,
+            "error": problem.strerror or str(problem),
+            "path": path,
+        }
+    except Exception as problem:
+        told = {"errno": 0, "error": f"{type(problem).__name__}: {problem}", "path": ""}
+    out = sys.stdout.buffer
+    out.write(b"\n" + mark.encode() + json.dumps(told).encode() + b"\n" + data)
+    out.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,209 @@
+"""``cm run experiment --on=ssh`` on three sshd of our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ssh_lab import NAMES, Ssh, missing
+
+from support import HANG_S, Finished, Home, wait_for
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+SWEEP = """\
+request: {tags: "measure,nothing", sleep: 0.2}
+axes:
+  size: {from: 1, to: 12, step: 1}
+  threads: [1, 2]
+labels: {big: size > 8, fast: size > 10}
+record: {rate: env.CM_RATE}
+"""
+RUN = ("run", "experiment", "--sweep=sweep.yaml", "--on=ssh")
+HOSTS = "--hosts=one=big+fast,two=big,three"
+DEAD_INDEX = "http://127.0.0.1:9/simple"
+
+
+@pytest.fixture
+def machines(world: Path) -> Iterator[Ssh]:
+    with (
+        tempfile.TemporaryDirectory(prefix="ssh", ignore_cleanup_errors=True) as folder,
+        Ssh(Path(folder) / "s", SWEEP_COUNT=str(world / "count")) as ssh,
+    ):
+        yield ssh
+
+
+@pytest.fixture
+def there(home: Home, machines: Ssh, world: Path) -> Home:
+    (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    return replace(home, extra_env=machines.environment())
+
+
+def points(done: Finished) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
+    return found
+
+
+def start(home: Home, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(home.bin / "cm"), *RUN, *words],
+        cwd=home.path,
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def left_behind(ssh: Ssh) -> list[Path]:
+    return [path for name in NAMES for path in ssh.home(name).glob(".cache/cmbench-ssh/*")]
+
+
+def test_a_sweep_outlives_who_started_it(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    machines.stop("three")
+    machines.start("three", PIP_INDEX_URL=DEAD_INDEX)
+    running = start(there, HOSTS)
+    wait_for(lambda: len(counted()) >= 8 or running.poll() is not None)
+    running.send_signal(signal.SIGKILL)
+    running.communicate(timeout=HANG_S)
+    again = start(there, HOSTS)
+    said = again.communicate(timeout=HANG_S)[0]
+    assert again.returncode == 0, said
+    assert "found again" in said
+    found = points(there.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
+    assert [point["status"] for point in found] == ["measured"] * 24
+    runs = [line for line in counted() if line != "prepared"]
+    assert sorted(runs) == sorted(f"{s},{t}" for s in range(1, 13) for t in (1, 2))
+    assert all(os.path.isfile(run["record"]) for point in found for run in point["runs"])
+    assert left_behind(machines) == []
+    assert counted().count("prepared") == 3
+    local = there.cm(*RUN[:3], "--new", "--labels=big,fast", "--json", cwd=world).ok()
+    by_values = [{str(p["values"]): p["figures"] for p in each} for each in (found, points(local))]
+    assert by_values[0] == by_values[1]
+
+
+def small(world: Path, sleep: float = 0.0, sizes: int = 4) -> None:
+    text = SWEEP.replace("to: 12", f"to: {sizes}").replace("sleep: 0.2", f"sleep: {sleep}")
+    (world / "sweep.yaml").write_text(text, encoding="utf-8")
+
+
+def runs_of(lines: list[str]) -> list[str]:
+    return sorted(line for line in lines if line != "prepared")
+
+
+def every(sizes: int) -> list[str]:
+    return sorted(f"{s},{t}" for s in range(1, sizes + 1) for t in (1, 2))
+
+
+SKEWED = """
+import time
+_time, _ns = time.time, time.time_ns
+time.time = lambda: _time() + 3600
+time.time_ns = lambda: _ns() + 3600 * 10**9
+"""
+
+
+def test_machines_that_cannot_be_used_and_one_that_is_odd(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    small(world)
+    machines.new_key("one")
+    tools = world / "bare"
+    tools.mkdir()
+    (tools / "sh").symlink_to("/bin/sh")
+    machines.stop("three")
+    machines.start("three", PATH=str(tools))
+    # A shell that talks, a clock an hour before ours, a budget that counts by that clock.
+    (machines.home("two") / ".bashrc").write_text("echo hello; echo there >&2\n")
+    (world / "odd").mkdir()
+    (world / "odd" / "sitecustomize.py").write_text(SKEWED, encoding="utf-8")
+    machines.stop("two")
+    machines.start("two", PYTHONPATH=str(world / "odd"), BASH_ENV="~/.bashrc")
+    text = (world / "sweep.yaml").read_text(encoding="utf-8")
+    (world / "sweep.yaml").write_text(text + "budget: {time: 30m}\n", encoding="utf-8")
+    done = there.cm(*RUN, "--hosts=one,two,three,nowhere", cwd=world).ok()
+    assert "one: its host key is another one than before" in done.stdout
+    assert "three has no Python 3.10" in done.stdout
+    assert "nowhere: the name is not known" in done.stdout
+    assert runs_of(counted()) == every(4)
+    assert left_behind(machines) == []
+    alone = there.cm(*RUN, "--new", "--hosts=one", cwd=world)
+    assert "[ssh-failed]" in alone.stderr
+    assert "ssh-keygen -R one" in alone.stderr
+
+
+def test_labels_and_names_that_nobody_has(there: Home, world: Path) -> None:
+    done = there.cm(*RUN, "--hosts=one=big,two=fats+big", cwd=world)
+    assert done.status == 4
+    assert 'did you mean "fats"' in done.stderr
+    done = there.cm(*RUN, "--hosts=one=big,two=fast", cwd=world)
+    assert "no host has all of big, fast" in done.stderr
+    assert "is no host" in there.cm(*RUN, "--hosts=-oProxyCommand", cwd=world).stderr
+    assert "no host is named" in there.cm(*RUN, cwd=world).stderr
+    assert "add --on=ssh" in there.cm(*RUN[:3], "--on=slurm", "--hosts=a", cwd=world).stderr
+
+
+def test_two_people_start_the_same_sweep(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    small(world, 0.1)
+    both = [start(there, "--hosts=one,two") for _ in range(2)]
+    said = [process.communicate(timeout=HANG_S)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert runs_of(counted()) == every(4)
+    assert left_behind(machines) == []
+
+
+def test_a_machine_that_is_gone_in_mid_run(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    small(world, 1, sizes=3)
+    running = start(there, "--hosts=one,two", "--patience=1")
+    wait_for(lambda: len(runs_of(counted())) >= 2 or running.poll() is not None)
+    machines.stop("two")
+    said = running.communicate(timeout=HANG_S)[0]
+    assert running.returncode == 1, said
+    assert "two does not answer: what it measures is not lost" in said
+    assert "still to do" in said
+    # The machine was not off, only out of reach: what it has measured meanwhile counts.
+    machines.start("two")
+    assert "found again" in there.cm(*RUN, "--hosts=one,two", cwd=world).ok().stdout
+    assert runs_of(counted()) == every(3)
+    assert left_behind(machines) == []
+
+
+def test_a_machine_that_was_started_anew_leaves_its_points_to_others(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    small(world, 1, sizes=3)
+    running = start(there, "--hosts=one,two")
+    jobs = ".cache/cmbench-ssh/*/jobs/*/process"
+    wait_for(lambda: len(runs_of(counted())) >= 2 or running.poll() is not None)
+    told = json.loads(next(machines.home("two").glob(jobs)).read_text(encoding="utf-8"))
+    os.killpg(told["pid"], signal.SIGKILL)
+    said = running.communicate(timeout=HANG_S)[0]
+    assert running.returncode == 0, said
+    assert "two: the worker has died" in said
+    found = points(there.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
+    assert [len(point["runs"]) for point in found] == [1] * 6
+    assert set(runs_of(counted())) == set(every(3))
+    assert left_behind(machines) == []
+
+
+def test_what_was_brought_may_stay(there: Home, machines: Ssh, world: Path) -> None:
+    small(world, sizes=1)
+    there.cm(*RUN, "--hosts=one", "--keep", cwd=world).ok()
+    brought = {path: path.stat().st_ctime_ns for path in left_behind(machines)[0].glob("parcels/*")}
+    assert len(brought) >= 3
+    there.cm(*RUN, "--hosts=one", "--keep", "--new", cwd=world).ok()
+    assert {path: path.stat().st_ctime_ns for path in brought} == brought
