@@ -329,3 +329,102 @@ def test_another_script_that_now_answers_the_tags_of_a_dependency(lab: Lab) -> N
     assert lab.run("app").env["CM_OUT"] == "new"
     again = lab.run("app")
     assert (again.status["get-x"], again.status["get-z"]) == ("cached", "cached")
+
+
+TOOL = "tool.x"
+STARTS: dict[str, tuple[str, dict[str, str]]] = {
+    "by its name": (f"{TOOL} > tmp-run-env.out", {}),
+    "in a substitution": (f'echo "$({TOOL})" > tmp-run-env.out', {}),
+    "old substitution": (f"echo `{TOOL}` > tmp-run-env.out", {}),
+    "through a pipe": (f"true | {TOOL} | cat > tmp-run-env.out", {}),
+    "after a condition": (f"if true; then {TOOL} > tmp-run-env.out; fi", {}),
+    "behind a variable": (f'T="{TOOL}"\n$T > tmp-run-env.out', {}),
+    "with another variable set": (f"A=1 B=$A {TOOL} > tmp-run-env.out", {}),
+    "by env": (f"env A=1 {TOOL} > tmp-run-env.out", {}),
+    "a default": (f"${{NO_TOOL:-{TOOL}}} > tmp-run-env.out", {}),
+    "with limits": (f"nice -n 1 timeout 60 {TOOL} > tmp-run-env.out", {}),
+    "by xargs": (f"echo | xargs {TOOL} > tmp-run-env.out", {}),
+    "looked for": (f"t=$(command -v {TOOL}) && $t > tmp-run-env.out", {}),
+    "in a shell": (f"bash -c '{TOOL} > tmp-run-env.out'", {}),
+    "by a makefile": (
+        "make -s -f $CM_TMP_CURRENT_SCRIPT_PATH/Makefile",
+        {"Makefile": f"all:\n\t@{TOOL} > tmp-run-env.out\n"},
+    ),
+    "by a variable of a makefile": (
+        "make -s -f $CM_TMP_CURRENT_SCRIPT_PATH/rules.mk",
+        {"rules.mk": f"T := {TOOL}\nall:\n\t@$(T) > tmp-run-env.out\n"},
+    ),
+    "by a python program": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/p.py > tmp-run-env.out",
+        {"p.py": f"import subprocess\nsubprocess.run(['{TOOL}'])\n"},
+    ),
+    "by a program of a folder": (
+        "sh $CM_TMP_CURRENT_SCRIPT_PATH/lib/p > tmp-run-env.out",
+        {"lib/p": f"#!/bin/sh\n{TOOL} --version\n"},
+    ),
+}
+
+
+def _tool(folder: Path, answer: str) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / TOOL).write_text(f"#!/bin/sh\necho CM_OUT={answer}\n")
+    (folder / TOOL).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_another_program_first_in_path_is_not_the_one_that_was_run(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    run, files = STARTS[name]
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run + "\n", files=files)
+    lab.script("app", deps=[{"tags": "get,x"}], new_env_keys=["CM_OUT"])
+    monkeypatch.setenv("PATH", _tool(tmp_path / "one", "one"))
+    assert lab.run("app").env["CM_OUT"] == "one"
+    assert lab.run("app").status["get-x"] == "cached"
+    monkeypatch.setenv("PATH", _tool(tmp_path / "two", "two"))
+    assert lab.run("app").env["CM_OUT"] == "two"
+    _tool(tmp_path / "two", "three")
+    assert lab.run("app").env["CM_OUT"] == "three", "the program in its place is another one"
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{tmp_path / 'none'}")
+    assert lab.run("app").status["get-x"] == "cached", "the same program by another PATH"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [f"run(['{TOOL}'])", f"run('{TOOL} -v', shell=True)", f"c = '{TOOL} -v'; run(c.split())"],
+)
+def test_a_program_that_a_hook_starts_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str
+) -> None:
+    code = code.replace("run(", "found = subprocess.check_output(").removesuffix(")")
+    hook = (
+        "import subprocess\n\n\ndef preprocess(i):\n"
+        f"    {code}, text=True)\n"
+        '    i["env"]["CM_OUT"] = found.strip().partition("=")[2]\n    return {"return": 0}\n'
+    )
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=hook)
+    for folder in ("one", "two"):
+        monkeypatch.setenv("PATH", _tool(tmp_path / folder, folder))
+        assert lab.run("get,x").env["CM_OUT"] == folder
+
+
+def test_a_program_that_was_not_there_is_found_once_it_is(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = f"echo CM_OUT= > tmp-run-env.out; ! command -v {TOOL} || {TOOL} > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    assert lab.run("get,x").env["CM_OUT"] == ""
+    assert lab.run("get,x").status["get-x"] == "cached"
+    monkeypatch.setenv("PATH", _tool(tmp_path / "one", "one"))
+    assert lab.run("get,x").env["CM_OUT"] == "one"
+
+
+@pytest.mark.parametrize("pattern", ["*.md", "READ*", "R*.m?"])
+def test_a_document_that_a_pattern_of_a_program_fits_counts(lab: Lab, pattern: str) -> None:
+    run = f"echo CM_OUT=$(cat $CM_TMP_CURRENT_SCRIPT_PATH/{pattern}) > tmp-run-env.out\n"
+    path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    for content in ("one", "three"):
+        (path / "README.md").write_text(content)
+        assert lab.run("get,x").env["CM_OUT"] == content
+    assert lab.run("get,x").status["get-x"] == "cached"

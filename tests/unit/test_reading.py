@@ -63,3 +63,21 @@ def test_a_shell_script_that_looks_at_everything(text: str) -> None:
 
 def test_a_program_that_env_starts_is_not_a_look_at_everything() -> None:
     assert "*" not in words("run.sh", "set -eu\nenv A=1 make\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("run.sh", "tool --x\n  other | third && (fourth)\n", "tool other third fourth"),
+        ("run.sh", "f() { tool; }\nf\necho done; cd x\n", "tool"),
+        ("run.sh", "# tool\nls  # tool is here\n", "ls"),
+        ("run.sh", "cat \\\n  tmp-ver.out\n", "cat"),
+        ("run-macos.sh", "brew list\n", ""),
+        ("tool.py", "import subprocess\nsubprocess.run(['gcc', '-v'])\n", "gcc"),
+        ("tool.py", "print('gcc')\n", ""),
+        ("notes.txt", "tool\n", ""),
+    ],
+)
+def test_programs_that_a_source_starts(name: str, text: str, expected: str) -> None:
+    found = {word[5:] for word in words(name, text) if word.startswith("PATH/")}
+    assert found == set(expected.split())

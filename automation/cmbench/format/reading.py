@@ -3,6 +3,7 @@
 A word ``NAME`` is a variable that a native program may read, ``os:NAME`` one of the process that
 ``customize.py`` looks at. Where a source reads in a way that cannot be followed, by a name that it
 puts together or by a look at the whole environment, the word is ``*`` or ``os:*``: all counts.
+``PATH/NAME`` is the first program of that name in PATH, where a source shows that it is started.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 
+from cmbench.format.called import IN_PATH, called_by_python, called_by_shell
 from cmbench.format.meta import META_FILES
 
 ALL = "*"
@@ -56,6 +58,8 @@ _OPEN_INLINE = (
 """What a program in awk, Perl or C cannot be followed by, in a file of its own or in a shell's."""
 _OPEN_OTHER = _OPEN_INLINE + rb"|\benviron\b|\bENV\."
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
+_MAKEFILE = r"(?i)(?:^|/)(?:gnu)?makefile(?:\.\w+)?$|\.mk$"
+_OF_OTHERS = ("-macos.sh", "-windows.sh")
 _LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
 _OF_A_TERMINAL = re.compile(
     r"(_|PWD|OLDPWD|SHLVL|PS\d|TERM.*|COLUMNS|LINES|SSH_.*|DISPLAY|XDG_.*|WINDOWID|LS_COLORS"
@@ -81,10 +85,7 @@ class Reads:
             self._hook(code)
             return
         words = _READERS[kind](code) | set(re.findall(_ENV_WORD, data))
-        put_together = {word for word in words if word.endswith(b"_") and word[:3] in _PREFIXES}
-        if put_together and kind != "data":
-            words.add(ALL.encode())
-        self._native |= words - put_together
+        self._native |= _followed(kind, words) | _started(kind, name, code)
         if kind == "python" and "/" not in name:
             self._process |= _python(code)
 
@@ -94,7 +95,7 @@ class Reads:
             self._process.add(b"PATH")
         if re.search(_STARTS, code):
             self._starts = True
-            self._process |= set(re.findall(_SHELL_WORD, code))
+            self._process |= set(re.findall(_SHELL_WORD, code)) | _started("python", _HOOK, code)
 
     def words(self) -> tuple[str, ...]:
         """What was found, sorted. A hook that starts programs reads what those may read."""
@@ -117,6 +118,25 @@ def _kind(name: str, data: bytes) -> str:
     if name.endswith(".txt") and b"\0" not in data:
         return "text"
     return "data" if name.endswith(_DATA) or b"\0" in data else "other"
+
+
+def _followed(kind: str, words: set[bytes]) -> set[bytes]:
+    """``words`` without the starts of names that are put together, for which all count."""
+    put_together = {word for word in words if word.endswith(b"_") and word[:3] in _PREFIXES}
+    everything = {ALL.encode()} if put_together and kind != "data" else set()
+    return (words - put_together) | everything
+
+
+def _started(kind: str, name: str, code: bytes) -> set[bytes]:
+    """The reads of programs that a source starts by a bare name."""
+    found: set[bytes] = set()
+    if name.endswith(_OF_OTHERS):
+        return found
+    if kind == "shell" or re.search(_MAKEFILE, name):
+        found = called_by_shell(code)
+    if kind in ("shell", "python") and re.search(_STARTS, code):
+        found = found | called_by_python(code)
+    return {IN_PATH.encode() + word for word in found}
 
 
 def _groups(pattern: bytes, code: bytes) -> set[bytes]:

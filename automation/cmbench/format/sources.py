@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from fnmatch import translate
 from functools import cached_property
 from operator import attrgetter
 
@@ -23,6 +24,9 @@ _IGNORED = re.compile(
 )
 # Of these, one counts that a program of the script names, other than in an address.
 _NAMED = rb"(?<![\w.-])(README[\w.-]*|COPYRIGHT[\w.-]*|detection_test\.yaml|tests(?![\w.-]))"
+# So do those that a pattern with a letter in it fits (`*.md`).
+_PATTERN = rb"(?<![\w.*?-])(?=[\w.?-]*\*)(?=[*.?-]*\w)[\w.*?-]+"
+_DOCUMENT = re.compile(r"README|COPYRIGHT|tests$|detection_test\.yaml$")
 # Files that people read and metadata, which start nothing.
 _TOLD = (".md", *META_FILES)
 _ADDRESS = rb"https?://\S+"
@@ -35,11 +39,6 @@ _RUNS_US = (
     r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\("
     r"|(?:action|cache)_(?:object|action)\b"
 )
-_CALLED = (
-    r"(?m)(?:^|[;&|(`]|\b(?:then|do|else|if|time|exec|!))[ \t]*(?:sudo[ \t]+)?"
-    r"([A-Za-z][\w+.-]*)(?=[\s;)]|$)"
-)
-_CALLED_BY_HOOKS = r"""["'](?:sudo )?([A-Za-z][\w+.-]*)(?= )"""
 _OF_OTHERS = ("-macos.sh", "-windows.sh")
 _SUDO = r"(?m)^[^#\n]*\bsudo\b"
 _SHELL_FETCHES = (
@@ -137,7 +136,10 @@ def read_content(path: str, names: Sequence[str]) -> Content:
         reads.add(name, data)
         beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
         if not name.endswith(_TOLD):
-            named |= set(re.findall(_NAMED, re.sub(_ADDRESS, b"", data)))
+            text = re.sub(_ADDRESS, b"", data)
+            named |= set(re.findall(_NAMED, text))
+            # A pattern in what is no text means nothing.
+            named |= set(re.findall(_PATTERN, text)) if b"\0" not in data else set()
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
     shared += _left_out(path, tuple(each.decode() for each in named))
     for name, _, _ in sorted(shared_files(path, shared)):
@@ -149,12 +151,14 @@ def read_content(path: str, names: Sequence[str]) -> Content:
 
 
 def _left_out(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
-    """What of ``path`` is left out but begins with a word in ``named``, as seen from beside it."""
+    """What of ``path`` is left out but fits a pattern, or begins with a word, in ``named``."""
     if not named:
         return ()
     folder = os.path.basename(path)
-    found = sorted(name for name in os.listdir(path) if _IGNORED.search(name))
-    return tuple(f"{folder}/{name}" for name in found if name.startswith(named))
+    left = sorted(name for name in os.listdir(path) if _DOCUMENT.match(name))
+    whole = [word if "*" in word else word + "*" for word in named]
+    fits = re.compile("|".join(map(translate, whole))).match
+    return tuple(f"{folder}/{name}" for name in left if fits(name))
 
 
 def _read(update: Callable[[bytes], None], path: str, name: str) -> bytes:
@@ -246,10 +250,13 @@ class Programs:
     @property
     def called(self) -> set[str]:
         """All words that stand where a shell or a hook names a program."""
+        from cmbench.format.called import called_by_python, called_by_shell
+
         texts = self._texts(self._outer).items()
         shell = "\n".join(t for n, t in texts if n.endswith(".sh") and not n.endswith(_OF_OTHERS))
         hooks = "\n".join(text for name, text in texts if name.endswith(".py"))
-        return {*re.findall(_CALLED, shell), *re.findall(_CALLED_BY_HOOKS, hooks)}
+        found = called_by_shell(shell.encode()) | called_by_python(hooks.encode())
+        return {word.decode() for word in found}
 
     def uses(self, key: str) -> tuple[bool, bool]:
         """Whether a program sets the env key, and whether one names it without setting it."""

@@ -551,9 +551,15 @@ def changed(key: str, then: str, now: str) -> str:
         return "it reads all of its env, and other keys are set now"
     if key == "os:*":
         return "it reads all variables of the process, and some are others now"
+    if key.startswith("os:PATH/"):
+        return f"the first {key[8:]} in PATH was {_none(then)}, is {_none(now)}"
     if is_keyed(then):
         return f"{key} has another value, a secret"
     return f"{key} was {shown_value(then)}, is {shown_value(now)}"
+
+
+def _none(then: str) -> str:
+    return "none" if then == MISSING else then
 
 
 def shown_value(text: str) -> str:

@@ -237,11 +237,15 @@ class Frame:
 
 
 def process_value(name: str) -> str:
-    """The fingerprint of a variable of this process, or of all that scripts may look at."""
+    """The fingerprint of a variable of this process, of all, or of a program (``PATH/NAME``)."""
     if name == ALL:
         from cmbench.format.reading import process_variables
 
         return fingerprint("", repr(sorted(process_variables().items())).ljust(201))
+    if name.startswith("PATH/"):
+        from cmbench.format.called import program_now
+
+        return program_now(name[5:])
     return fingerprint(name, os.environ.get(name, MISSING))
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.format.env import MISSING, fingerprint
+from cmbench.format.env import MISSING
 from cmbench.format.sources import own_files
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.text_files import listed
+from cmbench.plan.resolved_step import process_value
 from cmbench.record import host_facts, own_times, revision
 
 ABSENT = "(none)"
@@ -245,5 +246,10 @@ def _variable_obstacles(record: Mapping[str, Any]) -> Iterator[str]:
             if key.startswith("os:") and _SECRET not in then:
                 read.setdefault(key[3:], then)
     for name, then in read.items():
-        if fingerprint(name, os.environ.get(name, MISSING)) != then:
-            yield f"the variable {name} has another value than then"
+        if process_value(name) != then:
+            what, slash, program = name.partition("/")
+            yield (
+                f"another {program} is the first in PATH now, or none"
+                if slash
+                else f"the variable {what} has another value than then"
+            )

@@ -14,7 +14,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import ModuleType
@@ -491,23 +491,34 @@ _OF_BASH = frozenset(
 )
 
 
-def _native_reads(frame: Frame, words: Iterable[str]) -> list[str]:
+def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
     """What a native script counts as reading.
 
-    Every word it names, from the env or else from the process, and every value that this very
-    call has set: an input, ``--env.KEY``, the env of a dependency entry.
+    Every word it names, from the env or else from the process, the programs that it starts, and
+    every value that this very call has set: an input, ``--env.KEY``, the env of a dependency entry.
     """
     if "*" in words:
         words = [*words, "all:", "os:*"]
-    named = [w for w in words if w != "*" and w not in _OF_BASH and not w.startswith("BASH_")]
+    programs = [f"os:{word}" for word in words if word.startswith("PATH/")]
+    named = [word for word in words if not _is_of_bash(word)]
+    mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
+    outside = _from_process(frame, named)
+    return [*named, *programs, *outside, *mapped, *frame.request.env, *frame.request.const]
+
+
+def _is_of_bash(word: str) -> bool:
+    """Whether ``word`` is no variable that has a value from outside."""
+    return word in _OF_BASH or word.startswith(("*", "BASH_", "PATH/"))
+
+
+def _from_process(frame: Frame, named: Sequence[str]) -> list[str]:
+    """Of the variables ``named`` those that the env of the step does not have."""
     present = {key for key, value in frame.env.plain().items() if value is not None}
-    outside = [
+    return [
         f"os:{word}"
         for word in named
         if ":" not in word and word not in present and f"+{word}" not in named
     ]
-    mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
-    return [*named, *outside, *mapped, *frame.request.env, *frame.request.const]
 
 
 def _status_text(status: int) -> str:
