@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SINGLE_STREAM
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from mlperf_harness import host, records
 from mlperf_harness.jobs import Probe
 from mlperf_harness.session import estimate, preparation, quiet
 from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import Overrides, SessionSettings, Shape
-from mlperf_harness.tuning import kept, layout_probe
+from mlperf_harness.settings import Overrides, SessionSettings, Shape, Targets
+from mlperf_harness.tuning import kept, layout_probe, one_round
 from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
 
 import benchmark_lab as lab
@@ -125,17 +125,11 @@ def test_large_answers_keep_batches_small() -> None:
     assert layout_probe.batch_sizes(Overrides(batch_size=3), 64, 1 << 30)[-1] == 3
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "loaded", "expected"),
-    [("gptj-99", None, 500 / 20), ("gptj-99", 100, 100 / 20), ("resnet50", None, 1.1)],
-)
-def test_a_benchmark_of_equal_issue_takes_all_loaded_samples_at_least_once(
-    tmp_path: Path, benchmark: str, loaded: int | None, expected: float
-) -> None:
+def of_20_a_second(samples: int) -> SpeedProfile:
     point = Point(Shape(1, 1, 1), samples_per_s=20.0, batch_s=0.05)
-    measured = SpeedProfile(
+    return SpeedProfile(
         cores=1,
-        sample_count=500,
+        sample_count=samples,
         offline=point,
         server=point,
         streams={},
@@ -145,8 +139,47 @@ def test_a_benchmark_of_equal_issue_takes_all_loaded_samples_at_least_once(
         versions={},
         seconds=1.0,
     )
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "scenario", "loaded", "expected"),
+    [
+        ("gptj-99", OFFLINE, None, 500 / 20),
+        ("gptj-99", OFFLINE, 100, 100 / 20),
+        ("resnet50", OFFLINE, None, 1.1),
+        ("gptj-99", SERVER, None, 500 / 9.996),
+        ("resnet50", SERVER, None, 100 / 9.996),
+    ],
+)
+def test_a_benchmark_of_equal_issue_takes_all_loaded_samples_at_least_once(
+    tmp_path: Path, benchmark: str, scenario: Scenario, loaded: int | None, expected: float
+) -> None:
     given = {"min_duration": 1, "performance_sample_count": loaded}
     asked = lab.settings(tmp_path, benchmark=benchmark, overrides=given)
-    found = records.decode(SessionSettings, asked)
-    seconds = estimate.seconds(found, measured, OFFLINE, "performance")
+    found = replace(records.decode(SessionSettings, asked), style="fast")
+    seconds = estimate.seconds(found, of_20_a_second(500), scenario, "performance")
     assert seconds - estimate.START_S == pytest.approx(expected, abs=1.2)
+
+
+@pytest.mark.parametrize("scenario", [OFFLINE, SERVER])
+def test_a_test_run_of_equal_issue_is_no_longer_on_a_slow_machine(
+    tmp_path: Path, scenario: Scenario
+) -> None:
+    """LoadGen fills every run up to whole rounds: GPT-J's 13368 articles here took 11 minutes."""
+    given = {"min_duration": 1000}
+    asked = lab.settings(tmp_path, benchmark="gptj-99", overrides=given)
+    found, slow = records.decode(SessionSettings, asked), of_20_a_second(13368)
+    assert found.style == "test"
+    assert estimate.seconds(found, slow, scenario, "performance") < 60
+    aim = Targets(qps=10.0)
+    count = one_round.shortened(found, slow, scenario, aim).performance_sample_count
+    assert count == int(one_round.LONGEST_S * (10 if scenario is SERVER else 20))
+    # What somebody has asked for, and what is quick enough, stays as it is.
+    for other in (
+        replace(found, overrides=replace(found.overrides, performance_sample_count=5000)),
+        replace(found, benchmark="resnet50"),
+    ):
+        assert one_round.shortened(other, slow, scenario, aim) == other.overrides
+    quick = of_20_a_second(300)
+    assert one_round.shortened(found, quick, scenario, aim) == found.overrides
+    assert estimate.seconds(replace(found, style="valid"), slow, scenario, "performance") > 600

@@ -100,11 +100,6 @@ class Scenario(Word):
         return {Scenario.MULTI_STREAM: 662, Scenario.OFFLINE: 1}.get(self, 100)
 
     @property
-    def equal_issue(self) -> bool:
-        """Whether LoadGen asks for each sample equally often where a benchmark wants that."""
-        return self in (Scenario.SINGLE_STREAM, Scenario.OFFLINE)
-
-    @property
     def target_option(self) -> str:
         """The option with the expected rate (samples/s) or latency (ms)."""
         kind = "latency" if self.stream else "qps"

@@ -26,6 +26,7 @@ from ..settings import (
     SessionSettings,
     Targets,
 )
+from ..tuning import one_round
 from ..tuning.profile import SpeedProfile
 from ..tuning.store import Store
 from .launch import Launcher
@@ -77,6 +78,9 @@ class Context:
     ) -> RunSettings:
         """Settings of one LoadGen run in its private folder."""
         settings, profile = self.settings, self.profile(scenario)
+        given = settings.overrides
+        if mode == PERFORMANCE and settings.style == "test":
+            given = one_round.shortened(settings, profile, scenario, aim)
         return RunSettings(
             benchmark=settings.benchmark,
             backend=settings.backend,
@@ -88,7 +92,7 @@ class Context:
             style=settings.style,
             shape=profile.shape(scenario),
             targets=aim,
-            overrides=settings.overrides,
+            overrides=given,
             folder=str(folder),
             service_times=profile.service_times if scenario.online else {},
             precision=settings.precision,

@@ -10,8 +10,8 @@ import mlperf_catalog as catalog
 import rate_search as search
 from mlperf_catalog import MINIMUM_DURATION_MS, SERVER, Scenario
 
-from ..settings import ACCURACY, FIND, PERFORMANCE, SessionSettings
-from ..tuning import targets
+from ..settings import ACCURACY, FIND, PERFORMANCE, SessionSettings, Targets
+from ..tuning import one_round, targets
 from ..tuning.profile import SpeedProfile
 from ..wording import duration
 from . import find
@@ -38,19 +38,27 @@ def seconds(
         short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
         given = replace(given, min_duration=short)
     aim = targets.initial(profile, given, scenario, PERFORMANCE, settings.style)
-    asked = (aim.min_duration_ms or MINIMUM_DURATION_MS) / 1000
+    if mode == FIND or settings.style == "test":
+        shorter = one_round.shortened(settings, profile, scenario, aim)
+        settings = replace(settings, overrides=shorter)
+    least = find.least_queries(profile, scenario) if mode == FIND else 0
+    queries = max(least or _queries(settings, scenario), one_round.size(settings, profile))
+    if scenario.stream:  # Offline is one query of all samples
+        queries = min(queries, given.max_query_count or queries)
     start = START_S + profile.warm_up_s(scenario)
+    return start + _of_queries(profile, scenario, aim, queries)
+
+
+def _of_queries(profile: SpeedProfile, scenario: Scenario, aim: Targets, queries: int) -> float:
+    """Seconds of at least so many queries, and of the duration that is aimed at."""
+    asked = (aim.min_duration_ms or MINIMUM_DURATION_MS) / 1000
     each = profile.query_s(scenario)
     if scenario.online:
-        issued_s = max(asked, _queries(settings, scenario) / (aim.qps or math.inf))
+        issued_s = max(asked, queries / (aim.qps or math.inf))
         # What comes faster than it can be answered is answered all the same.
-        return start + issued_s * max(1.0, (aim.qps or 0.0) * each)
-    least = find.least_queries(profile, scenario) if mode == FIND else 0
-    queries = max(least or _queries(settings, scenario), _one_round(settings, profile, scenario))
-    if not scenario.batched:  # which is one query of all samples
-        queries = min(queries, given.max_query_count or queries)
+        return issued_s * max(1.0, (aim.qps or 0.0) * each)
     room = 1.1 * targets.OFFLINE_ROOM if scenario.batched else 1.0
-    return start + max(room * asked, queries * each)
+    return max(room * asked, queries * each)
 
 
 def _queries(settings: SessionSettings, scenario: Scenario) -> int:
@@ -59,15 +67,6 @@ def _queries(settings: SessionSettings, scenario: Scenario) -> int:
     if scenario.batched and settings.style == "valid" and settings.benchmark in catalog.names():
         least = catalog.benchmark(settings.benchmark).offline_minimum
     return given.min_query_count or least
-
-
-def _one_round(settings: SessionSettings, profile: SpeedProfile, scenario: Scenario) -> int:
-    """How many loaded samples have to be asked equally often, where that is so."""
-    spec = catalog.benchmarks().get(settings.benchmark)
-    if spec is None or not spec.equal_issue or not scenario.equal_issue:
-        return 0
-    loaded = settings.overrides.performance_sample_count or spec.loaded_samples
-    return min(profile.sample_count, loaded)
 
 
 def _accuracy(profile: SpeedProfile, scenario: Scenario) -> float:

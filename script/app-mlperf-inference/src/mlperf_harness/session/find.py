@@ -20,7 +20,7 @@ from ..measuring.telemetry import Monitor
 from ..measuring.verdict import Fault, laid_to
 from ..reporting.results import RESULT_FILE, FindResult, private_folder
 from ..settings import FIND, PERFORMANCE, SessionSettings, Targets
-from ..tuning import targets
+from ..tuning import one_round, targets
 from ..tuning.profile import SpeedProfile
 from ..tuning.store import quantity
 from ..wording import figures
@@ -221,7 +221,8 @@ def _try(
 ) -> DetailLog:
     with private_folder(context.tree.scenario(scenario), FIND) as folder:
         run = context.run_settings(scenario, PERFORMANCE, aim, folder)
-        given = replace(run.overrides, min_query_count=least)
+        shorter = one_round.shortened(context.settings, context.profile(scenario), scenario, aim)
+        given = replace(shorter, min_query_count=least)
         told = replace(run, style="test", overrides=given)
         context.launch(told, folder, FIND, doing=doing)
         return detail_log.read(Path(folder) / DETAIL)

@@ -80,6 +80,9 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
     """One performance run in ``folder``, judged."""
     began = time.monotonic()
     run = context.run_settings(scenario, PERFORMANCE, aim, folder)
+    if run.overrides != context.settings.overrides:
+        loaded = run.overrides.performance_sample_count
+        say(f"  this test run keeps {loaded} samples loaded: a round of all would take long")
     outcome, seen = context.launch(run, folder, PERFORMANCE, number)
     log = detail_log.read(folder / DETAIL)
     profile = context.profile(scenario)
