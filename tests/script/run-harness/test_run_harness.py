@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
 from nvidia_make import (
     advice,
-    asked,
     build,
     checks,
     data,
@@ -27,54 +26,11 @@ from nvidia_make import (
     results,
     scratch,
     targets,
-    tune,
     work,
 )
-from nvidia_make.neuron import Device
 
+from nvidia_flow_lab import Hands, a_flow, read
 from support import Finished, Home, run
-
-KNOWN = registry.load()
-
-
-@dataclass
-class Hands:
-    """Keeps what a word would have called; ``gpus`` is the machine that it finds."""
-
-    gpus: Machine | None = None
-    lines: list[list[str]] = field(default_factory=list)
-    shown: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-
-    def cm(self, line: Sequence[str]) -> int:
-        self.lines.append(list(line))
-        return 0
-
-    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
-        raise AssertionError(f"nothing is asked of {line}")
-
-    def machine(self) -> Machine | None:
-        return self.gpus
-
-    def neuron(self) -> Device:
-        return Device()
-
-    def tell(self, line: str) -> None:
-        self.told.append(line)
-
-    def show(self, line: str) -> None:
-        self.shown.append(line)
-
-
-def a_flow(folder: Path, run_args: str = "", **given: Any) -> flow.Flow:
-    hands = given.pop("hands", None) or Hands()
-    settings = replace(flow.Settings("Me", form="tiny", execution_mode="test"), **given)
-    return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, targets.NVIDIA, hands)
-
-
-def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.Asked:
-    return asked.read(text, KNOWN.fields, vendor_round, benchmarks)
-
 
 # ---- RUN_ARGS
 
@@ -300,7 +256,7 @@ def test_an_engine_that_does_not_fit_is_told(tmp_path: Path) -> None:
     plan.write_bytes(b"x")
     told = {"kind": "tensorrt", "fields_sha256": engines.digest(engines.fields_of(item))}
     plan.with_name(f"{plan.name}.json").write_text(json.dumps(told))
-    assert "nothing here that runs a TensorRT plan" in engines.misfit(flow_, item, plan)
+    assert "its builder is not TensorRT" in engines.misfit(flow_, item, plan)
 
 
 # ---- runs
@@ -358,7 +314,7 @@ INVALID = {
     "Server": ({"effective_target_qps": 50}, "--server_target_qps=45"),
     "SingleStream": (
         {"result_90.00_percentile_latency_ns": 2e6},
-        "--single_stream_expected_latency_ns=2e+06",
+        "--single_stream_expected_latency_ns=2000000",
     ),
 }
 
@@ -388,27 +344,10 @@ def test_why_invalid_names_the_field_and_its_value(scenario: str, tmp_path: Path
 
 
 def test_run_times_are_told_before_the_runs(tmp_path: Path) -> None:
-    for line, seconds in (("", 180), ("--fast", 1080), ("--min_duration=500", 9)):
+    for line, seconds in (("", 187), ("--fast", 1122), ("--min_duration=500", 9)):
         flow_ = a_flow(tmp_path, line)
-        (told,) = advice.run_times(flow_, work.plan(flow_))
+        *_, told = advice.run_times(flow_, work.plan(flow_))
         assert told.startswith(f"run time: at least {seconds} s for 18 runs")
-
-
-def test_the_best_batch_is_the_fastest_valid_one(tmp_path: Path) -> None:
-    for scenario, best in (("offline", 16), ("singlestream", 1)):
-        (item,) = work.plan(a_flow(tmp_path, f"--benchmarks=bert --scenarios={scenario}")).items
-        assert tune.best_of(item, {1: 10.0, 4: 20.0, 16: 30.0, 64: None}) == best
-        assert tune.best_of(item, {1: None}) == 0
-
-
-def test_a_try_of_autotune_is_short_and_apart(tmp_path: Path) -> None:
-    flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=offline", execution_mode="valid")
-    plan = work.plan(flow_)
-    assert tune.tried(flow_, plan, plan.items[0], 16) is None
-    assert isinstance(flow_.doer, Hands)
-    (line,) = flow_.doer.lines
-    assert {"--batch_size=16", "--min_duration=5000", "--execution_mode=test"} <= set(line)
-    assert f"--results_dir={tmp_path / 'build/autotune'}" in line
 
 
 # ---- checks, data, results

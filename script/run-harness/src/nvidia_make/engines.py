@@ -22,6 +22,8 @@ from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, plan
 
 STAND_IN = "stand-in"
+BUILDERS = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
+"""What makes a true engine, as the file beside it names it (generate,engine,nvidia)."""
 _CUSTOM = ("bert", "dlrm", "rnnt", "3d-unet", "gptj")
 _LWIS = "lwis"
 BUILT_WITH = (
@@ -110,8 +112,10 @@ def make(flow: Flow, work: Work) -> None:
     built: dict[str, Path] = {}
     for item in work.items:
         engine = found(flow, item)
-        if engine is not None and not misfit(flow, item, engine):
-            flow.tell([f"engine: {_shown(flow, engine)} is there"])
+        why = misfit(flow, item, engine) if engine else ""
+        if engine is not None and (not why or is_plan(engine)):
+            # A plan is the user's: nothing is put beside it, and a run says why it cannot be used.
+            flow.tell([f"engine: {_shown(flow, engine)} is there{why and f'; {why}'}"])
             continue
         if item.ours not in built:
             built[item.ours] = stand_in(flow, item.ours)
@@ -239,30 +243,59 @@ def misfit(flow: Flow, item: Item, engine: Path) -> str:
     told = sidecar(engine)
     if not told:
         return "it does not say what it is"
+    if is_plan(engine):
+        return plan_misfit(flow, engine, told)
     if told.get("fields_sha256") != digest(fields_of(item)):
         return "it was made with other fields"
     if told.get("form", flow.settings.form) != flow.settings.form:
         return f"it is of the {told['form']} form"
     if told.get("kind") != STAND_IN:
-        return "there is nothing here that runs a TensorRT plan"
+        return f"it does not say that it is a {STAND_IN}"
     if told.get("model", {}).get("sha256") != checksum(engine):
         return "its file is not the one that it says"
     return ""
 
 
+def is_plan(engine: Path) -> bool:
+    """Whether a file claims to be a true engine, by its name."""
+    return engine.suffix == ".plan"
+
+
+def plan_misfit(flow: Flow, engine: Path, told: Mapping[str, Any]) -> str:
+    """Why a plan is not run here: what is wrong with it, or with the machine."""
+    if told.get("builder") not in BUILDERS:
+        return f"it is a plan, and its builder is not TensorRT but {told.get('builder')}"
+    if told.get("sha256") != checksum(engine):
+        return "its file is not the one that it says"
+    has = ", ".join(told.get("compute_capabilities", ())) or "the GPU that it was built on"
+    built = f"it is an engine of {BUILDERS[told['builder']]} {told.get('version')} for {has}"
+    machine = flow.doer.machine()
+    if machine is None:
+        return f"{built}, and this machine has no NVIDIA GPU that could run it"
+    if machine.compute_capability not in told.get("compute_capabilities", ()):
+        return f"{built}, and this GPU has compute capability {machine.compute_capability}"
+    return f"{built}: make lines run the {STAND_IN} only, --backend=tensorrt runs engines"
+
+
 def require(flow: Flow, items: Sequence[Item]) -> None:
     """Raise FlowError unless every item has an engine that fits, with the line that makes them."""
-    wrong, asked = [], []
+    wrong, asked, plans = [], [], []
     for item in items:
         engine = found(flow, item)
         why = misfit(flow, item, engine) if engine else "it is not there"
         if why:
             wrong.append(f"{_shown(flow, engine or path(flow, item))}: {why}")
             asked.append(item)
+            plans += [_shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
-        raise FlowError(
-            "engine-missing", f"engines do not fit: {'; '.join(wrong)}", make_line(asked), wrong
-        )
+        text = f"engines do not fit: {'; '.join(wrong)}"
+        raise FlowError("engine-missing", text, f"{aside(plans)}{make_line(asked)}", wrong)
+
+
+def aside(plans: Sequence[str]) -> str:
+    """The command that takes plans away, before others can be made in their places."""
+    files = [word for plan in plans for word in (plan, f"{plan}.json")]
+    return f"rm -f {shlex.join(files)} && " if files else ""
 
 
 def make_line(items: Sequence[Item]) -> str:

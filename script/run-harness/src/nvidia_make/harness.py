@@ -21,6 +21,9 @@ from nvidia_make.work import Item, Work, plan
 
 OPTIONS: Mapping[str, tuple[str, float]] = {
     "gpu_batch_size": ("batch_size", 1),
+    "gpu_inference_streams": ("num_workers", 1),
+    "deque_timeout_us": ("deque_timeout_us", 1),
+    "deque_timeout_usec": ("deque_timeout_us", 1),
     "offline_expected_qps": ("target_qps", 1),
     "gpu_offline_expected_qps": ("target_qps", 1),
     "server_target_qps": ("target_qps", 1),
@@ -33,6 +36,8 @@ OPTIONS: Mapping[str, tuple[str, float]] = {
     "performance_sample_count": ("performance_sample_count", 1),
 }
 """Fields, and the option of ours that each becomes, with the factor between their units."""
+NOT_WAITING = ("deque_timeout_us", "deque_timeout_usec")
+"""Fields whose 0 means what leaving them out means."""
 MODES = {
     PERFORMANCE: "_performance-only",
     ACCURACY: "_accuracy-only",
@@ -128,7 +133,7 @@ def options_of(work: Work, item: Item) -> Iterator[tuple[str, Any]]:
     """What the fields of the line become; those of the registry are for a GPU."""
     given = {**(FAST if work.asked.fast else {}), **item.given}
     for name, value in given.items():
-        if name in OPTIONS:
+        if name in OPTIONS and not (name in NOT_WAITING and value == 0):
             option, factor = OPTIONS[name]
             yield option, value if factor == 1 else value * factor
 

@@ -121,7 +121,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "autotune",
         f"{_M}tune:autotune",
-        "the fastest of a few batch sizes in short runs",
+        "the best fields in at most twelve short runs of each item",
         vendor=NVIDIA,
     ),
     Target("calibrate", f"{_M}refused:calibrate", "not here: says what there is", vendor=NVIDIA),

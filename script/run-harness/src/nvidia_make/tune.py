@@ -1,59 +1,115 @@
-"""``autotune``: a bounded search over the batch size, each try a short run of LoadGen."""
+"""``autotune``: a bounded search over fields, each try a short run of LoadGen.
+
+One field after the other takes each of its values while the others keep their best. Fields of
+RUN_ARGS are fixed. So the tries of an item are the values together, not their combinations.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from nvidia_make import engines, harness
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, plan
 
-FIELD, OPTION = "gpu_batch_size", "batch_size"
-TRIES = (1, 4, 16, 64)
-"""Samples of a batch. The stand-in finds others by itself; these tell what a batch is worth."""
+SPACE: Mapping[str, tuple[int, ...]] = {
+    "gpu_batch_size": (1, 4, 16, 64),
+    "gpu_inference_streams": (1, 2, 4),
+    "deque_timeout_usec": (500, 2000, 8000),
+}
+"""The fields and their values: samples, streams, microseconds. The stand-in finds others by itself
+where a field is left out; these tell what one is worth."""
+ONLY = {
+    "gpu_batch_size": ("Offline", "Server"),
+    "gpu_inference_streams": ("Offline", "Server"),
+    "deque_timeout_usec": ("Server",),
+}
+"""The scenarios in which a field changes anything: streams ask for one query after the other."""
+MOST = 12
+"""Tries of one item at most."""
 NOT = "not VALID"
 SECONDS = 5
 LESS_IS_BETTER = ("SingleStream", "MultiStream")
+Fields = Mapping[str, int]
 
 
 def autotune(flow: Flow) -> None:
-    """Try every batch size for each item; the best is shown as what goes into RUN_ARGS."""
+    """Search for each item; the best fields are shown as what goes into RUN_ARGS."""
     work = plan(flow)
     flow.tell(work.lines())
-    count = len(work.items) * len(TRIES)
-    flow.tell([f"{count} runs of {SECONDS} s at least, beside their preparation"])
+    count = sum(min(MOST, sum(map(len, space(item).values())) + 1) for item in work.items)
+    flow.tell([f"at most {count} runs of {SECONDS} s at least, beside their preparation"])
     engines.make(flow, work)
     for item in work.items:
-        found = {size: tried(flow, work, item, size) for size in TRIES}
-        flow.tell(f"{item.name}: {size} a batch: {value or NOT}" for size, value in found.items())
-        best = best_of(item, found)
-        flow.doer.show(f"{item.name}: --{FIELD}={best}" if best else f"{item.name}: none is VALID")
+
+        def attempt(fields: Fields, item: Item = item) -> float | None:
+            figure = tried(flow, work, item, fields)
+            flow.tell([f"{item.name}: {in_words(fields) or 'as it is'}: {figure or NOT}"])
+            return figure
+
+        best = search(item, attempt)
+        if best is None:
+            flow.doer.show(f"{item.name}: none is VALID")
+        else:
+            flow.doer.show(f"{item.name}: {in_words(best) or 'best as it is'}")
 
 
-def best_of(item: Item, found: Mapping[int, float | None]) -> int:
-    """The batch size of the best VALID run; 0 where none is."""
-    valid = {size: value for size, value in found.items() if value is not None}
-    if not valid:
-        return 0
-    pick = min if item.config.scenario in LESS_IS_BETTER else max
-    return pick(valid, key=lambda size: valid[size])
+def space(item: Item) -> dict[str, tuple[int, ...]]:
+    """The values to try of each field: not of one in RUN_ARGS, nor where it changes nothing."""
+    scenario = item.config.scenario
+    return {
+        name: values
+        for name, values in SPACE.items()
+        if scenario in ONLY[name] and name not in item.given
+    }
 
 
-def tried(flow: Flow, work: Work, item: Item, size: int) -> float | None:
-    """The figure of a short run with so many samples a batch; None where it is not VALID."""
+def search(item: Item, attempt: Callable[[Fields], float | None]) -> Fields | None:
+    """The fields of the best VALID try, ``MOST`` tries at most; None where none is VALID.
+
+    The first try is without any, as a run is that nobody tunes: what is not better is left out.
+    """
+    best: Fields | None = None
+    figure: float | None = None
+    for number, (name, value) in enumerate(steps(item)):
+        if number == MOST:
+            break
+        fields = {**(best or {}), **({name: value} if name else {})}
+        found = attempt(fields)
+        if found is not None and (figure is None or better(item, found, figure)):
+            best, figure = fields, found
+    return best
+
+
+def steps(item: Item) -> Iterator[tuple[str, int]]:
+    """The changes in their order; the first changes nothing."""
+    yield "", 0
+    for name, values in space(item).items():
+        yield from ((name, value) for value in values)
+
+
+def better(item: Item, figure: float, than: float) -> bool:
+    """Whether a figure (samples/s, or ms of streams) is better than another."""
+    return figure < than if item.config.scenario in LESS_IS_BETTER else figure > than
+
+
+def in_words(fields: Fields) -> str:
+    """Fields as they are typed."""
+    return " ".join(f"--{name}={value}" for name, value in fields.items())
+
+
+def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
+    """The figure of a short run with these fields; None where it is not VALID."""
     apart = replace(flow, settings=replace(flow.settings, execution_mode="test"))
+    chosen = {harness.OPTIONS[name][0]: value for name, value in fields.items()}
+    own = {**chosen, "min_duration": SECONDS * 1000, "results_dir": flow.build / "autotune"}
     words = harness.line(apart, work, item)
-    words = [word for word in words if not word.startswith((f"--{OPTION}=", "--min_duration="))]
-    words += [f"--{OPTION}={size}", f"--min_duration={SECONDS * 1000}", "--max_attempts=1"]
-    words = [
-        f"--results_dir={flow.build / 'autotune'}" if word.startswith("--results_dir=") else word
-        for word in words
-    ]
+    words = [word for word in words if word.partition("=")[0].removeprefix("--") not in own]
+    words += [f"--{option}={value}" for option, value in own.items()]
     started = time.time()
-    flow.doer.cm(words)
+    flow.doer.cm([*words, "--max_attempts=1"])
     found = harness.newest(apart, work, item, started, flow.build / "autotune")
-    result: Mapping[str, Any] = harness.told_of(found, item) if found else {}
+    result = harness.told_of(found, item) if found else {}
     return float(result["value"]) if result.get("validity") == "VALID" else None
