@@ -104,14 +104,33 @@ def test_the_containers_are_started_as_the_guide_has_it(tmp_path: Path) -> None:
     assert " ".join(one.server(Ports(8000, 8001, 8002), "0.0.0.0")) == (
         "docker run --rm --name t --device /dev/neuron0 --device /dev/neuron2 "
         "--device /dev/neuron10 -v /home/u/models:/home/u/models -v /lib/udev:/mylib/udev "
-        "--shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864 -p 0.0.0.0:8000:8000 "
-        "-p 0.0.0.0:8001:8001 -p 0.0.0.0:8002:8002 tritonserver:22.04-py3 "
+        "--shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864 -p 8000:8000 "
+        "-p 8001:8001 -p 8002:8002 tritonserver:22.04-py3 "
         "tritonserver --model-repository /home/u/models"
     )
     assert " ".join(one.client()).endswith("--net host tritonserver:22.04-py3 /bin/bash")
     wanted = Wanted("", "/m", ("a",), engine="podman", image="i")
     assert wanted.command(Ports(1, 2, 3), "cmtriton-0-ab-")[-1] == "--load-model=a"
     assert wanted.finish("cmtriton-0-ab-") == (("podman", "rm", "--force", "cmtriton-0-ab"),)
+
+
+# What guide 003 starts the server with, one by one; without a terminal, as there is no shell in it.
+GUIDE = (
+    "-v /lib/udev:/mylib/udev", "--shm-size=1g", "--ulimit memlock=-1", "-p 8000:8000",
+    "-p 8001:8001", "-p 8002:8002", "--ulimit stack=67108864",
+    "nvcr.io/nvidia/tritonserver:22.04-py3",
+)  # fmt: skip
+
+
+def test_every_flag_of_the_guide_is_there() -> None:
+    image = "nvcr.io/nvidia/tritonserver:22.04-py3"
+    found = [f"/dev/neuron{number}" for number in range(4)]
+    one = container.Container("docker", image, "/home/ubuntu/python_backend", "t", found)
+    line = " ".join(one.server(container.usual_ports(), "0.0.0.0"))
+    for flag in (*GUIDE, *(f"--device {device}" for device in found)):
+        assert f" {flag} " in line, flag
+    assert "-v /home/ubuntu/python_backend:/home/ubuntu/python_backend" in line
+    assert "-p 127.0.0.1:9:8000" in " ".join(one.server(Ports(9, 2, 3), "127.0.0.1"))
 
 
 def test_a_log_tells_its_table_its_addresses_and_which_model_failed() -> None:
@@ -383,3 +402,99 @@ def test_the_script_serves_in_the_background_and_in_the_foreground(tmp_path: Pat
         front.communicate(timeout=60)
     assert front.returncode == 130
     wait_for(lambda: nothing_left(mark))
+
+
+# Stands where docker does: it notes how it is called, and runs the server of the wheel, which like
+# one in a container has nothing of its caller's environment and does not end with it.
+ENGINE = """#!{python}
+import json, os, signal, subprocess, sys, time
+
+folder, words = {folder!r}, sys.argv[1:]
+with open(folder + "/told", "a") as told:
+    told.write(json.dumps(words) + "\\n")
+if words[0] == "image":
+    sys.exit(not os.path.exists(folder + "/pulled"))
+if words[0] == "pull":
+    print("Status: Downloaded newer image for " + words[1], flush=True)
+    open(folder + "/pulled", "w").close()
+    sys.exit(words[1] == "none:1")
+if words[0] == "rm":
+    pid = int(open(folder + "/" + words[-1]).read())
+    os.kill(pid, signal.SIGTERM)
+    while os.path.exists("/proc/%d" % pid):
+        time.sleep(0.05)
+    sys.exit()
+image = next(n for n, word in enumerate(words) if word == "tritonserver") - 1
+ports = [word.split(":")[-2] for flag, word in zip(words, words[1:]) if flag == "-p"]
+names = ("http", "grpc", "metrics")
+listen = ["--%s-address=127.0.0.1" % name for name in names]
+listen += ["--%s-port=%s" % pair for pair in zip(names, ports)]
+server = subprocess.Popen(
+    [{launcher!r}, *words[image + 2:], *listen],
+    env={{"PATH": os.defpath}},
+    start_new_session=True,
+)
+with open(folder + "/" + words[words.index("--name") + 1], "w") as file:
+    file.write(str(server.pid))
+sys.exit(server.wait())
+"""
+
+
+def engine(folder: Path) -> Path:
+    """A folder for PATH with the program in the place of docker."""
+    path = folder / "bin" / "docker"
+    path.parent.mkdir()
+    launcher = str(triton_lab.installed().launcher)
+    path.write_text(ENGINE.format(python=sys.executable, folder=str(folder), launcher=launcher))
+    path.chmod(0o755)
+    return path.parent
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+@pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGKILL])
+def test_a_container_is_told_before_it_runs_and_gone_with_its_owner(
+    tmp_path: Path, ends: signal.Signals
+) -> None:
+    home, places = triton_lab.installed().home, engine(tmp_path)
+    environment = home.environment()
+    environment["PATH"] = f"{places}{os.pathsep}{environment['PATH']}"
+    repository = echo(tmp_path).rename(tmp_path / "models")
+    tags = "--tags=run,triton-server,_container"
+    words = [f"--model_repository={repository}", "--ports=auto", "--host=127.0.0.1"]
+    command = [str(home.bin / "cm"), "run", "script", tags, *words]
+    with subprocess.Popen(
+        command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True,
+    ) as front:  # fmt: skip
+        assert front.stdout is not None
+        lines = []
+        for line in front.stdout:
+            lines.append(line.rstrip())
+            if "its whole log" in line:
+                break
+        os.killpg(front.pid, ends)
+        front.communicate(timeout=60)
+    text = "\n".join(lines)
+    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    (run,) = (words for words in told if words[0] == "run")
+    assert [words[0] for words in told][:3] == ["image", "pull", "run"], "pulled, then started"
+    assert text.index("docker pull") < text.index("Downloaded newer") < text.index("docker run")
+    assert text.index("docker run") < text.index("| READY  |")
+    name = run[run.index("--name") + 1]
+    wait_for(lambda: ["rm", "--force", name] in [
+        json.loads(line) for line in (tmp_path / "told").read_text().splitlines()
+    ])  # fmt: skip
+    pid = int((tmp_path / name).read_text())
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_an_image_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "docker"
+    path.write_text("#!/bin/sh\n[ $1 = pull ] && echo denied\nexit 1\n")
+    path.chmod(0o755)
+    said: list[str] = []
+    with pytest.raises(ServerError, match="cannot get the image none:1") as caught:
+        container.fetch(str(path), "none:1", said.append)
+    assert said == [f"{path} pull none:1"]
+    assert "--adr.triton-server.image" in caught.value.hint

@@ -50,12 +50,12 @@ def _run(asked: Asked) -> Asked:
         return _use(asked)
     wanted = _wanted(asked)
     if not asked["background"]:
-        with server.running(wanted, Path(asked["folder"])) as found:
+        with server.running(wanted, Path(asked["folder"]), say=say) as found:
             _show(found)
             status = foreground.follow(found.kept, found.keeper, say)
         text = f"the server has ended with status {status}"
         raise ServerError("server-failed", text, _log(found))
-    found = server.start(wanted, background.new_place(), owned=False)
+    found = server.start(wanted, background.new_place(), owned=False, say=say)
     facts = background.note(found)
     _show(found)
     say(f"end it: cm run script --tags=stop,triton-server --port={found.ports.http}")
@@ -69,14 +69,12 @@ def _log(found: server.Server) -> str:
 def _wanted(asked: Asked) -> Wanted:
     ports = Ports(*asked["ports"]) if asked["ports"] else None
     keys = ("launcher", "repository", "host", "timeout_s", "engine", "image")
-    given = {key: asked[key] for key in keys if key in asked}
+    # In a container the image has the launcher.
+    given = {"launcher": "", **{key: asked[key] for key in keys if key in asked}}
     return Wanted(models=tuple(asked["models"]), more=tuple(asked["more"]), ports=ports, **given)
 
 
 def _show(found: server.Server) -> None:
-    import shlex
-
-    say(shlex.join(found.kept.command))
     for line in server_log.shown(found.log()):
         say(line)
     say(_log(found))

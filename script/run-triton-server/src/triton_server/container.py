@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .errors import ServerError
 from .settings import Ports
 
+# Where engines publish ports when nobody names an address.
+EVERYWHERE = "0.0.0.0"
 FACTS = Path(__file__).with_name("container.json")
 
 
@@ -49,8 +54,9 @@ class Container:
         for device in self.found:
             words += ["--device", device]
         words += ["-v", f"{self.repository}:{self.repository}", *facts()["server"]]
+        prefix = "" if host == EVERYWHERE else f"{host}:"
         for outer, inner in zip(ports.each(), usual_ports().each(), strict=True):
-            words += ["-p", f"{host}:{outer}:{inner}"]
+            words += ["-p", f"{prefix}{outer}:{inner}"]
         return [*words, self.image, "tritonserver", "--model-repository", self.repository, *more]
 
     def client(self) -> list[str]:
@@ -61,3 +67,20 @@ class Container:
     def remove(self) -> list[str]:
         """What ends it, whatever became of the program that started it."""
         return [self.engine, "rm", "--force", self.name]
+
+
+def fetch(engine: str, image: str, say: Callable[[str], None]) -> None:
+    """Have the image here before a server has so and so long to be ready: it is some GB large.
+
+    What the engine tells of it is shown. Raises ServerError where the image cannot be had.
+    """
+    there = subprocess.run([engine, "image", "inspect", image], capture_output=True, check=False)
+    if not there.returncode:
+        return
+    words = [engine, "pull", image]
+    say(shlex.join(words))
+    status = subprocess.run(words, check=False).returncode
+    if status:
+        text = f"{engine} cannot get the image {image} (status {status})"
+        hint = "what it says stands above; another image: --adr.triton-server.image=NAME"
+        raise ServerError("server-failed", text, hint)

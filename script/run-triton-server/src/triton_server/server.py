@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -14,8 +15,8 @@ from pathlib import Path
 
 from kserve import Connection, KserveError, Options, connect
 
+from . import container, remains, server_log
 from . import ports as choice
-from . import remains, server_log
 from .errors import ServerError
 from .settings import Kept, Ports, new_mark
 from .wanted import Wanted
@@ -55,15 +56,25 @@ class Server:
         return read_log(self.kept)
 
 
+Say = Callable[[str], None]
+
+
+def quiet(_line: str) -> None:
+    """Show nothing."""
+
+
 @contextlib.contextmanager
-def running(wanted: Wanted, folder: Path, finish: Sequence[Sequence[str]] = ()) -> Iterator[Server]:
+def running(
+    wanted: Wanted, folder: Path, finish: Sequence[Sequence[str]] = (), say: Say = quiet
+) -> Iterator[Server]:
     """A server whose asked-for models are ready; its log goes into ``folder``.
 
-    ``finish`` are commands for its end, which are run too where this process is killed.
+    ``finish`` are commands for its end, which are run too where this process is killed. ``say``
+    is told the command line before it runs.
 
     Raises ServerError where it cannot be started, or is not ready in time.
     """
-    server = start(wanted, folder, finish=finish)
+    server = start(wanted, folder, finish=finish, say=say)
     try:
         yield server
     finally:
@@ -71,11 +82,17 @@ def running(wanted: Wanted, folder: Path, finish: Sequence[Sequence[str]] = ()) 
 
 
 def start(
-    wanted: Wanted, folder: Path, owned: bool = True, finish: Sequence[Sequence[str]] = ()
+    wanted: Wanted,
+    folder: Path,
+    owned: bool = True,
+    finish: Sequence[Sequence[str]] = (),
+    say: Say = quiet,
 ) -> Server:
     """Start a server that ends with this process, or lives on where it is not ``owned``."""
     remains.sweep()
     wanted = _reachable(wanted, folder)
+    if wanted.image:
+        container.fetch(wanted.engine, wanted.image, say)
     for _ in range(TRIES):
         ports = wanted.ports or choice.free(wanted.host)
         if wanted.ports:
@@ -84,6 +101,7 @@ def start(
         command = tuple(wanted.command(ports, mark))
         last = (*wanted.finish(mark), *map(tuple, finish))
         kept = Kept(command, mark, str(folder), last, owned)
+        say(shlex.join(command))
         keeper = keep(kept)
         try:
             return _ready(wanted, ports, kept, keeper)
