@@ -156,17 +156,8 @@ def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The backend's own options, ``name=value,name=value``; nothing where there are none."""
-    words = [word for word in str(env.get("CM_MLPERF_BACKEND_OPTIONS") or "").split(",") if word]
-    pairs = [word.partition("=") for word in words]
-    wrong = next((name for name, equals, _ in pairs if not (name and equals)), None)
-    if wrong is not None:
-        hint = "give name=value, several with commas between them"
-        raise Error("bad-value", f"--backend_options: {wrong} has no value", hint=hint)
-    found = {name.strip(): value.strip() for name, _, value in pairs}
-    for name, option in asked.backend(env).options.items():
-        if option.key and env.get(option.key):
-            found[name] = str(env[option.key])
+    """The backend's own options; nothing where there are none."""
+    found = asked.options(env, asked.backend(env))
     return {"backend_options": found} if found else {}
 
 
@@ -209,7 +200,7 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
 
 def files_of_model(env: Mapping[str, Any]) -> tuple[str, str]:
     """The facts and the file of the model: what was compiled for Neuron, where that is to run."""
-    if asked.backend(env).name == "neuron":
+    if asked.backend(env).compiles:
         # The model that it was made of may be handed out before or after it.
         return env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"], env["CM_NEURON_MODEL_FILE_WITH_PATH"]
     return env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"], env["CM_ML_MODEL_FILE_WITH_PATH"]

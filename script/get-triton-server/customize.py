@@ -17,6 +17,7 @@ from cmbench.lib.probe import probe
 from cmbench.lib.programs import run_program
 from cmbench.lib.tools import bounds_of, find_tool, not_found, places
 from cmbench.lib.versions import parse
+from cmbench.lib.yes_no import is_yes
 
 TOOL = "tritonserver"
 # It knows no --version: without a repository it says what it is, and ends with status 1.
@@ -29,6 +30,7 @@ ELSEWHERE = (
 )
 # A module that tells where a package lies, without importing it.
 FOLDER = "import importlib.util as u; print(u.find_spec('{}').submodule_search_locations[0])"
+SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 LIBRARIES = "import sysconfig; print(sysconfig.get_config_var('LIBDIR') or '')"
 LAUNCHER = """#!/bin/sh
 # Models find their packages by the first python3 of PATH; PYTHONPATH does not reach them.
@@ -38,6 +40,10 @@ export PATH LD_LIBRARY_PATH
 unset PYTHONHOME
 {alias}exec {server} --backend-directory {tree}/backends --cache-directory {tree}/caches "$@"
 """
+# PyTorch's own programs for GPUs are what makes it large; a processor computes without them.
+TORCH = "import torch; print(torch.ones(1).numpy().sum(), torch.__version__)"
+TORCH_TIMEOUT_S = 180.0
+LINK = "torch-of-another-environment.pth"
 # The server hands the path of the stub to a shell as it is: a name without blanks stands for it.
 ALIAS, ALIASED = "exec 9< {tree}\n", "/proc/self/fd/9"
 PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
@@ -92,6 +98,11 @@ def make_environment(i: dict[str, Any]) -> None:
     env["CM_TRITON_SERVER_ENVIRONMENT"] = folder
     run_program(i, "make-environment")
     env["CM_TRITON_SERVER_PYTHON"] = os.path.join(folder, "bin", "python3")
+    env["CM_TRITON_SERVER_TORCH_FOLDER"] = ""
+    there = pythons.installed(env["CM_PYTHON_BIN_WITH_PATH"], "torch")
+    if is_yes(env.get("CM_TRITON_SERVER_TORCH")) and there:
+        print(f"PyTorch {there.version} of {env['CM_PYTHON_BIN_WITH_PATH']} is used")
+        env["CM_TRITON_SERVER_TORCH_FOLDER"] = str(Path(there.record).parents[1])
 
 
 def require_platform(facts: OsFacts) -> None:
@@ -146,8 +157,32 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
     launcher = write_launcher(Path.cwd() / "bin" / TOOL, python, libraries, tree)
     version = prove(launcher, stub, libraries)
     export(env, str(launcher), version)
-    base = os.path.realpath(python)
-    return {"return": 0, "version": version, "relies_on": [base, str(library)]}
+    relies = [os.path.realpath(python), str(library), *share_torch(env)]
+    return {"return": 0, "version": version, "relies_on": relies}
+
+
+def share_torch(env: dict[str, Any]) -> list[str]:
+    """Let models import the PyTorch of another environment, after the packages of their own.
+
+    Returns the file that tells whether it is still the same; raises Error where it cannot be used.
+    """
+    if not is_yes(env.get("CM_TRITON_SERVER_TORCH")):
+        return []
+    python, folder = env["CM_TRITON_SERVER_PYTHON"], env["CM_TRITON_SERVER_TORCH_FOLDER"]
+    if folder:
+        site = probe([python, "-I", "-c", SITE]).stdout.strip()
+        Path(site, LINK).write_text(f"{folder}\n", encoding="utf-8")
+    answer = probe([python, "-I", "-c", TORCH], timeout=TORCH_TIMEOUT_S)
+    there = pythons.installed(python, "torch")
+    if answer.ok and there:
+        return [there.record] if folder else []
+    raise Error(
+        "install-failed",
+        f"Triton's models cannot compute with the PyTorch of {folder or python}",
+        context=answer.tail(4),
+        hint="choose a Python with another PyTorch: --adr.triton-python.path=/bin/python3",
+        doing=str(answer.command[0]),
+    )
 
 
 def require_old_numpy(python: str) -> None:

@@ -191,11 +191,11 @@ def check_tree(env: dict[str, Any]) -> None:
 
     if inputs.is_set(env, "CM_MLPERF_SKIP_SUBMISSION_GENERATION"):
         return
-    if env.get("CM_MLPERF_BACKEND") == "neuron" and env.get("CM_MLPERF_DEVICE", "cpu") == "cpu":
+    if asked.backend(env).compiles and env.get("CM_MLPERF_DEVICE", "cpu") == "cpu":
         raise Error(
             "bad-value",
-            "--device=cpu with --backend=neuron stands in for a device (rule result.stand-in): "
-            "such runs cannot be handed in",
+            "--device=cpu with what is compiled for Neuron stands in for a device (rule "
+            "result.stand-in): such runs cannot be handed in",
             hint="measure on the device, such as --device=inf2, or choose another --backend",
         )
     if not env.get("CM_MLPERF_SUBMITTER"):

@@ -7,10 +7,10 @@ run-mlperf-inference-app.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import mlperf_catalog as catalog
-from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec, Step
+from mlperf_catalog import Assets, BackendSpec, BenchmarkSpec, Case, Step
 from mlperf_catalog.asked import OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
@@ -113,29 +113,66 @@ def _choice(group: str, key: str, name: str) -> list[str]:
 def _backend(spec: BackendSpec) -> list[str]:
     lines = [f"{spec.name}:", "  group: backend"]
     lines += ["  default: true"] if spec.name == "onnxruntime" else []
-    defaults: dict[str, str] = {}
-    for step in spec.steps:
-        defaults |= {**step.variations, **step.defaults}
-    if defaults:
-        given = (f"    {key}: {word or repr(word)}" for key, word in defaults.items())
-        lines += ["  default_env:", *given]
-    lines += ["  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
+    lines += [*_defaults(spec), "  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
+    lines += _needed(spec, {})
+    for case in spec.cases:
+        lines += _needed(case, _condition(spec, case))
+    if not spec.cases:
+        return [*lines, *_files(spec, spec.quantized)]
+    lines.append("  update_meta_if_env:")
+    for case in spec.cases:
+        condition = _if(_condition(spec, case))
+        lines += _item([*condition, *(line[2:] for line in _files(case))])
+    return lines
+
+
+def _defaults(spec: BackendSpec) -> list[str]:
+    """What its other scripts, those of its cases too, take where nobody sets it."""
+    steps = (*spec.steps, *(step for case in spec.cases for step in case.steps))
+    found = {k: v for step in steps for k, v in {**step.variations, **step.defaults}.items()}
+    lines = [f"    {key}: {word or repr(word)}" for key, word in found.items()]
+    return ["  default_env:", *lines] if lines else []
+
+
+def _item(lines: Sequence[str]) -> list[str]:
+    """The lines of a block as one item of a list."""
+    return [f"  {'- ' if not n else '  '}{line}" for n, line in enumerate(lines)]
+
+
+def _condition(spec: BackendSpec, case: Case) -> dict[str, str]:
+    """The env key of a case's option, and the value that it has there."""
+    return {spec.options[case.option].key: case.value}
+
+
+def _needed(spec: BackendSpec | Case, when: Mapping[str, str]) -> list[str]:
+    """Its packages and its other scripts, where env is as ``when`` says."""
+    lines = []
     for each in spec.packages:
-        device = ["enable_if_env:", "  CM_MLPERF_DEVICE:", f"  - {each.device}"]
+        conditions = {"CM_MLPERF_DEVICE": each.device} if each.device else {}
         tags = f"get,generic-python-lib,_package.{each.package}"
-        lines += _dep(tags, each.names, device if each.device else ())
+        lines += _dep(tags, each.names, _if({**when, **conditions}))
     for step in spec.steps:
-        lines += _dep(step.tags, step.names, _conditions(step))
-    quantizer = _add("ml-model-quantizer", spec.quantized)[1:] if spec.quantized else []
+        unset = {step.unless: "''"} if step.unless else {}
+        lines += _dep(step.tags, step.names, _told(step, _if({**when, **unset})))
+    return lines
+
+
+def _files(spec: BackendSpec | Case, quantized: str = "") -> list[str]:
+    """The variations of model, quantizer and data that it opens."""
+    quantizer = _add("ml-model-quantizer", quantized)[1:] if quantized else []
     data = _add("dataset-preprocessed", spec.data_tag)[1:] if spec.data_tag else []
-    return [*lines, *_add("ml-model", spec.model_tag), *quantizer, *data]
+    return [*_add("ml-model", spec.model_tag), *quantizer, *data]
 
 
-def _conditions(step: Step) -> list[str]:
+def _if(when: Mapping[str, str]) -> list[str]:
+    lines = [line for key, value in when.items() for line in (f"  {key}:", f"  - {value}")]
+    return ["enable_if_env:", *lines] if lines else []
+
+
+def _told(step: Step, conditions: list[str]) -> list[str]:
     keys = [f"  - {key}" for key in step.variations]
     lines = ["update_tags_from_env_with_prefix:", "  _:", *keys] if keys else []
-    if step.unless:
-        lines += ["enable_if_env:", f"  {step.unless}:", "  - ''"]
+    lines += conditions
     if step.env:
         lines += ["env:", *(f"  {key}: {word}" for key, word in step.env.items())]
     return lines

@@ -13,6 +13,8 @@ class TritonPythonModel(Served):
     def open(self):
         import torch
 
+        if self.threads:
+            torch.set_num_threads(self.threads)
         self.torch = torch
         device = self.parameters["DEVICE"]
         if device == "inf1":

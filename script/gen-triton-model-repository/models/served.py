@@ -31,6 +31,7 @@ class Served:
         folder = os.path.join(args["model_repository"], args["model_version"])
         self.file = os.path.join(folder, self.parameters.get("COMPILED_MODEL", ""))
         self.threads = int(self.parameters.get("THREADS", "0")) or None
+        self.fixed = int(self.parameters.get("FIXED_BATCH", "0"))
         self.least = int(self.parameters.get("LEAST_BATCH", "0"))
         self.cores = None
         if "NEURON_CORE_START_INDEX" in self.parameters:
@@ -81,13 +82,29 @@ class Served:
                     f"{self.name}: at least that many samples are needed"
                 )
             if len(feeds) == 1:
-                return [self.compute(feeds[0])]
+                return [self._fitted(feeds[0])]
             joined = {name: np.concatenate([each[name] for each in feeds]) for name in feeds[0]}
             cuts = np.cumsum(sizes)[:-1]
-            parts = [np.split(np.asarray(output), cuts) for output in self.compute(joined)]
+            parts = [np.split(np.asarray(output), cuts) for output in self._fitted(joined)]
             return list(zip(*parts))
         except Exception as error:  # whatever the runtime raises belongs to these requests
             return [error] * len(feeds)
+
+    def _fitted(self, feeds):
+        """The outputs, where the model takes one batch only: cut into those, the last filled up."""
+        count = len(next(iter(feeds.values())))
+        if not self.fixed or count == self.fixed:
+            return self.compute(feeds)
+        parts = [
+            self.compute({name: self._filled(array, at) for name, array in feeds.items()})
+            for at in range(0, count, self.fixed)
+        ]
+        return [np.concatenate(outputs)[:count] for outputs in zip(*parts)]
+
+    def _filled(self, array, start):
+        part = array[start : start + self.fixed]
+        missing = self.fixed - len(part)
+        return np.concatenate([part, np.repeat(part[-1:], missing, 0)]) if missing else part
 
     def _response(self, answer, asked):
         if isinstance(answer, Exception):

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import mlperf_catalog
+import neuron_artefact
 import numpy as np
 import pytest
+from mlperf_catalog import asked
 from mlperf_catalog.asked import CatalogError
 from mlperf_harness import backends, benchmarks, records
 from mlperf_harness.backends import triton_service
 from mlperf_harness.errors import HarnessError
 from mlperf_harness.pipeline.inference import solvers
 from mlperf_harness.session import session as sessions
-from mlperf_harness.settings import ModelSpec, SessionSettings, Setup, Shape
-from triton_repository import writing
+from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Setup, Shape, TensorSpec
+from triton_repository import refusals, writing
 
 import benchmark_forms as forms
 import benchmark_lab as lab
@@ -65,6 +67,68 @@ def test_what_is_to_be_served_is_named_after_the_file_and_says_how() -> None:
     assert one.helpers == ()
     int8 = replace(setup(backend="openvino"), precision="int8")
     assert Path(triton_service.plan(int8, graph).helpers[0]).name == "int8_signed.py"
+
+
+def asks(**given: str) -> dict[str, str]:
+    names = {"options": "BACKEND_OPTIONS", "precision": "MODEL_PRECISION"}
+    env = {"CM_MLPERF_BACKEND": "triton", "CM_MLPERF_MODEL": "resnet50"}
+    return env | {f"CM_MLPERF_{names.get(k, k.upper())}": value for k, value in given.items()}
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "hint"),
+    [
+        ({"model": "rnnt"}, "triton does not run rnnt: its model consists of several graphs", ""),
+        ({"model": "retinanet", "triton_backend": "pytorch"},
+         "triton --triton_backend=pytorch does not run retinanet: it runs resnet50, bert-99", ""),
+        ({"precision": "bfloat16"}, "--precision=bfloat16: triton does not compute so", "openvino"),
+        ({"precision": "int8", "triton_backend": "neuron"}, "--precision=int8: triton --t", ""),
+        ({"device": "inf2"}, "--device=inf2: triton does not compute so", "--backend=neuron"),
+        ({"options": "backend=openvino"}, "backend of triton has a flag", "--triton_backend=open"),
+        ({"options": "instances"}, "instances has no value", "name=value"),
+        ({"triton_backend": "pytorh"}, "is none of: onnxruntime, openvino, pytorch, neuron", ""),
+    ],
+)  # fmt: skip
+def test_what_the_server_cannot_serve_is_refused_before_anything_is_installed(
+    given: dict[str, str], says: str, hint: str
+) -> None:
+    with pytest.raises(CatalogError) as caught:
+        asked.backend(asks(**given))
+    assert says in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_what_the_server_computes_with_decides_which_files_it_is_given() -> None:
+    onnx, torch = asked.backend(asks()), asked.backend(asks(triton_backend="pytorch"))
+    assert (onnx.model_tag, onnx.data_tag, onnx.compiles) == ("_onnx", "", False)
+    assert (torch.model_tag, torch.data_tag, torch.compiles) == ("_pytorch", "_pytorch", False)
+    asked.backend(asks(triton_backend="openvino", precision="bfloat16"))
+    for device in ("cpu", "inf2"):
+        found = asked.backend(asks(triton_backend="neuron", device=device))
+        assert found.compiles
+        assert found.named == "neuron-triton"
+
+
+def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) -> None:
+    tensors = (neuron_artefact.Tensor("INPUT__0", "int32", (4,)),)
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"x")
+    digest = neuron_artefact.sha256(path)
+    neuron_artefact.write(path, neuron_artefact.Artefact(
+        "m", path.name, digest, 1, "fp32", tensors, tensors, "bert", "cpu", 3, False, "torch", {},
+        neuron_artefact.Source("m", "m.pt", digest),
+    ))  # fmt: skip
+    inputs = (TensorSpec("INPUT__0", "int32", (4,)),)
+    graph = GraphSpec("main", str(path), digest, inputs, inputs)
+    found = triton_service.plan(setup(backend="neuron", instances=2), graph)
+    assert found.cores is not None
+    assert (found.cores.count, found.cores_of_instance, found.fixed_batch) == (2, 1, 3)
+    assert found.all_parameters()["LEAST_BATCH"] == "1"
+    assert refusals.check(found) == []
+    with pytest.raises(HarnessError, match=r"no Neuron device|compiled for cpu"):
+        triton_service.plan(replace(setup(backend="neuron"), device="inf2"), graph)
+    one = mlperf_catalog.backend("triton").where({"backend": "neuron"})
+    assert one.named == "neuron-triton", "so checks know the processor in a device's place"
 
 
 def test_a_model_of_several_graphs_is_refused() -> None:
@@ -175,7 +239,7 @@ def test_the_first_answers_are_those_in_process_bit_by_bit(
 @pytest.mark.needs_index
 def test_a_session_owns_its_server(launcher: Path, tmp_path: Path) -> None:
     free = {"threads": None, "num_workers": 2, "batch_size": 8, "min_duration": 200}
-    asked = lab.settings(
+    wanted = lab.settings(
         tmp_path,
         backend="triton",
         backend_options={"shared_memory": "system"},
@@ -183,7 +247,7 @@ def test_a_session_owns_its_server(launcher: Path, tmp_path: Path) -> None:
         attempts=1,
     )
     before = set(Path("/tmp").glob("triton-session-*"))
-    results = sessions.Session(records.decode(SessionSettings, asked)).run()
+    results = sessions.Session(records.decode(SessionSettings, wanted)).run()
     assert not list(descendants(os.getpid()))
     assert set(Path("/tmp").glob("triton-session-*")) <= before
     assert {each.scenario for each in results.results} == {

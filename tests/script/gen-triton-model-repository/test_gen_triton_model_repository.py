@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -186,7 +187,9 @@ def test_what_would_not_work_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def compiled(folder: Path, target: str = "inf2", content: bytes = b"x") -> Path:
+def compiled(
+    folder: Path, target: str = "inf2", content: bytes = b"x", dynamic: bool = True
+) -> Path:
     """A compiled model with the file beside it; its tensor is that of ``ECHO``."""
     path = folder / "resnet50_neuron_bs4_dynamic.pt"
     path.write_bytes(content)
@@ -194,8 +197,8 @@ def compiled(folder: Path, target: str = "inf2", content: bytes = b"x") -> Path:
     digest = neuron_artefact.sha256(path)
     source = neuron_artefact.Source("resnet50_tiny", "m.pt", digest)
     about = neuron_artefact.Artefact(
-        "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4, True,
-        "torch", {}, source,
+        "m", path.name, digest, len(content), "fp32", tensors, tensors, "resnet50", target, 4,
+        dynamic, "torch", {}, source,
     )  # fmt: skip
     neuron_artefact.write(path, about)
     return path
@@ -224,6 +227,7 @@ def test_a_compiled_model_tells_its_tensors_and_its_device(runtime: str, tmp_pat
         plan, _ = asked.plan({**asks, **more})
         assert (plan.runtime, plan.device) == ("neuron", "trn1")
         assert plan.inputs == plan.outputs == INPUTS
+        assert (plan.fixed_batch, "FIXED_BATCH" in plan.all_parameters()) == (0, False)
         assert plan.artefact == Artefact(str(artefact), neuron_artefact.sha256(artefact))
 
 
@@ -295,9 +299,30 @@ def images(count: int) -> Any:
     return np.random.default_rng(1).random((count, 3, 28, 28), dtype=np.float32)
 
 
+def test_a_model_of_one_batch_says_so(tmp_path: Path) -> None:
+    given = {**FLAGS, "compiled_model": str(compiled(tmp_path, "cpu", dynamic=False)), "target": ""}
+    plan, _ = asked.plan({**given, "triton_input": "", "triton_output": ""})
+    assert plan.all_parameters()["FIXED_BATCH"] == "4"
+
+
+# Answers with the size of the batch that it was called with, for each sample.
+SIZES = """
+import numpy as np
+from served import Served
+
+
+class TritonPythonModel(Served):
+    def compute(self, feeds):
+        (array,) = feeds.values()
+        return [np.full((len(array), 1), len(array)), array]
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.needs_index
-def test_the_real_server_answers_as_the_runtimes_do_alone(tmp_path: Path) -> None:
+def test_the_real_server_answers_as_the_runtimes_do_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     triton_lab.describe_configurations()
     for plan in (
@@ -306,6 +331,11 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(tmp_path: Path) -> Non
         changed(ECHO, outputs=(Tensor("y", "float32", (5, 4)), Tensor("z", "int32", ()))),
     ):
         writing.write(plan, tmp_path / "models")
+    shutil.copytree(writing.PROGRAMS, tmp_path / "programs")
+    (tmp_path / "programs" / "echo.py").write_text(SIZES)
+    monkeypatch.setattr(writing, "PROGRAMS", tmp_path / "programs")
+    outputs = (Tensor("size", "int64", ()), *INPUTS)
+    writing.write(changed(ECHO, name="f", outputs=outputs, fixed_batch=3), tmp_path / "models")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(MODEL), options)
@@ -326,6 +356,10 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(tmp_path: Path) -> Non
         assert list(only) == ["ArgMax:0"]
         made = connection.infer("e", {"input_tensor:0": images(3)})
         assert made["y"].shape == (3, 5, 4)
+        for count in (1, 3, 7):
+            told = connection.infer("f", {"input_tensor:0": images(count)})
+            assert np.frombuffer(told["size"].data, "int64").tolist() == count * [3]
+            assert bytes(told["input_tensor:0"].data) == images(count).tobytes()
         with pytest.raises(KserveError, match="batch-size must be <= 16"):
             connection.infer("one", {"input_tensor:0": images(17)})
         with pytest.raises(KserveError, match="shape"):

@@ -89,6 +89,48 @@ def test_a_python_that_cannot_make_environments_is_told(tmp_path: Path) -> None:
     assert caught.value.code in ("venv-missing", "tool-missing", "not-available")
 
 
+TORCH = """
+__version__ = "9.0"
+
+import numpy
+
+
+class ones:
+    def __init__(self, count): pass
+    def numpy(self): return numpy
+"""
+
+
+def packages(folder: Path, **modules: str) -> Path:
+    """A folder of packages, each with a version and a module."""
+    for name, text in modules.items():
+        (folder / f"{name}-9.0.dist-info").mkdir(parents=True)
+        (folder / f"{name}-9.0.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.0\n"
+        )
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def test_the_torch_of_another_environment_is_used_after_the_packages_of_its_own(
+    tmp_path: Path,
+) -> None:
+    run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "own")]).ok()
+    python = tmp_path / "own" / "bin" / "python3"
+    site = next((tmp_path / "own" / "lib").glob("python3*/site-packages"))
+    packages(site, numpy="def sum(): return 'old'\n")
+    there = packages(tmp_path / "there", torch=TORCH, numpy="def sum(): return 'new'\n")
+    env = {"CM_TRITON_SERVER_PYTHON": str(python), "CM_TRITON_SERVER_TORCH_FOLDER": str(there)}
+    assert MODULE.share_torch(env) == [], "nobody asked for it"
+    (record,) = MODULE.share_torch({**env, "CM_TRITON_SERVER_TORCH": "yes"})
+    assert Path(record).parents[1] == there, "an entry is stale when that changes"
+    assert run([str(python), "-I", "-c", MODULE.TORCH]).ok().stdout.split() == ["old", "9.0"]
+    (there / "torch.py").write_text("raise ImportError('libcudnn.so.9: cannot open')\n")
+    with pytest.raises(Error, match="cannot compute with the PyTorch of") as caught:
+        MODULE.share_torch({**env, "CM_TRITON_SERVER_TORCH": "yes"})
+    assert "libcudnn" in caught.value.context[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.needs_index
 def test_the_wheel_serves_and_the_guides_command_line_works(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ checks of a submission read the same facts. A folder of somebody's own adds to i
 from __future__ import annotations
 
 from . import rounds
-from .backend import BackendSpec, Option, Package, Step
+from .backend import BackendSpec, Case, Option, Package, Step
 from .benchmark import (
     Alias,
     Assets,
@@ -52,6 +52,7 @@ __all__ = [
     "Assets",
     "BackendSpec",
     "BenchmarkSpec",
+    "Case",
     "CatalogError",
     "Category",
     "Change",

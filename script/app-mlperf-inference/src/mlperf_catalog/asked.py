@@ -127,35 +127,73 @@ def precision(env: Env) -> str:
 
 
 def backend(env: Env) -> BackendSpec:
-    """The backend; raises CatalogError where it has not the device or the number format."""
-    form = env.get("CM_MLPERF_MODEL_PRECISION") or "float32"
-    device = env.get("CM_MLPERF_DEVICE") or "cpu"
-    # As meta.yaml chooses where none is named.
-    default = "openvino" if form == "bfloat16" else "onnxruntime"
-    name = str(env.get("CM_MLPERF_BACKEND") or default).removeprefix(OWN_BACKEND)
+    """The backend, as it is with its options; raises CatalogError for what it cannot do."""
+    form = str(env.get("CM_MLPERF_MODEL_PRECISION") or "float32")
+    device = str(env.get("CM_MLPERF_DEVICE") or "cpu")
+    name = _backend_name(env, form)
     public = {key: spec for key, spec in lookup.backends(own_folder(env)).items() if spec.public}
     _known(tuple(public), name, "backend")
-    _able(public[name], str(env.get("CM_MLPERF_MODEL") or ""))
+    given = options(env, public[name])
+    public[name] = found = public[name].where(public[name].chosen(given))
+    called = _called(found, given)
+    _able(found, str(env.get("CM_MLPERF_MODEL") or ""), called)
     able = [key for key, spec in public.items() if spec.computes(device, form)]
-    if not able or name in able:
-        return public[name]
-    option, value = "precision", form
-    if device not in public[name].devices:
-        option, value = "device", device
-    raise CatalogError(
-        f"--{option}={value}: {name} does not compute so here",
-        f"use --backend={' or --backend='.join(able)}, or another --{option}",
-        "not-available",
-    )
+    if able and name not in able:
+        raise _cannot(found, called, device, form, able)
+    return found
 
 
-def _able(spec: BackendSpec, benchmark: str) -> None:
+def _backend_name(env: Env, form: str) -> str:
+    # As meta.yaml chooses where none is named.
+    default = "openvino" if form == "bfloat16" else "onnxruntime"
+    return str(env.get("CM_MLPERF_BACKEND") or default).removeprefix(OWN_BACKEND)
+
+
+def _cannot(
+    spec: BackendSpec, called: str, device: str, form: str, able: Sequence[str]
+) -> CatalogError:
+    option, value = ("precision", form) if device in spec.devices else ("device", device)
+    text = f"--{option}={value}: {called} does not compute so here"
+    hint = f"use --backend={' or --backend='.join(able)}, or another --{option}"
+    return CatalogError(text, hint, "not-available")
+
+
+def options(env: Env, spec: BackendSpec) -> dict[str, str]:
+    """What the user set of the backend's options, by ``--backend_options`` or by their own flags.
+
+    Raises CatalogError for words that set nothing, and where a flag of its own is to be used.
+    """
+    words = str(env.get("CM_MLPERF_BACKEND_OPTIONS") or "").split(",")
+    found = dict(_setting(spec, word) for word in words if word)
+    keys = {name: option.key for name, option in spec.options.items() if option.key}
+    return found | {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+
+
+def _setting(spec: BackendSpec, word: str) -> tuple[str, str]:
+    name, value = (part.strip() for part in (word.partition("=")[0], word.partition("=")[2]))
+    if not (name and value):
+        text = f"--backend_options: {name} has no value"
+        raise CatalogError(text, "give name=value, several with commas between them")
+    key = spec.options[name].key if name in spec.options else ""
+    if key:
+        text = f"--backend_options: {name} of {spec.name} has a flag of its own"
+        raise CatalogError(text, f"give --{key.removeprefix('CM_MLPERF_').lower()}={value}")
+    return name, value
+
+
+def _called(spec: BackendSpec, given: Mapping[str, str]) -> str:
+    """A backend with the options that decide what it opens, as the user writes both."""
+    deciding = {case.option for case in spec.cases} & given.keys()
+    return " ".join([spec.name, *(f"--{spec.name}_{name}={given[name]}" for name in deciding)])
+
+
+def _able(spec: BackendSpec, benchmark: str, called: str) -> None:
     """Raise CatalogError where a backend cannot run a benchmark."""
     why = spec.refuses.get(benchmark)
     if spec.only and benchmark and benchmark not in spec.only:
         why = f"it runs {', '.join(spec.only)} only"
     if why:
-        text = f"--backend={spec.name} does not run {benchmark}: {why}"
+        text = f"--backend={called} does not run {benchmark}: {why}"
         raise CatalogError(text, "use another --backend, or another --model", "not-available")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from .values import dataclass
 from .words import CatalogError
 
 Plain = str | int | float | bool
+# The step whose model a backend opens in the place of the benchmark's own.
+COMPILE = "compile,neuron-model"
 YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
@@ -66,6 +68,25 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """What a backend opens and computes where its ``option`` has one ``value``.
+
+    The fields are those of ``BackendSpec``; ``packages`` and ``steps`` are further ones.
+    """
+
+    option: str
+    value: str
+    named: str = ""
+    devices: tuple[str, ...] = ("cpu",)
+    precisions: tuple[str, ...] = ("float32",)
+    packages: tuple[Package, ...] = ()
+    model_tag: str = "_onnx"
+    data_tag: str = ""
+    only: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSpec:
     """One backend of the harness.
 
@@ -87,6 +108,9 @@ class BackendSpec:
             options.
         steps: Other scripts that have to run first.
         public: Whether users may choose it; tests have one that computes nothing.
+        named: What systems are called after it, ``name`` unless it is given.
+        cases: What is otherwise with a value of an option; ``model_tag`` and the like count where
+            there are none.
     """
 
     name: str
@@ -105,6 +129,31 @@ class BackendSpec:
     service: str = ""
     steps: tuple[Step, ...] = ()
     public: bool = True
+    named: str = ""
+    cases: tuple[Case, ...] = ()
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it opens what a step has compiled for AWS Neuron."""
+        return any(step.tags == COMPILE for step in self.steps)
+
+    def where(self, options: Mapping[str, Plain]) -> BackendSpec:
+        """The specification with these options, which are values of their types."""
+        found = self
+        for case in self.cases:
+            if options.get(case.option, self.options[case.option].default) == case.value:
+                found = replace(
+                    found,
+                    named=case.named,
+                    devices=case.devices,
+                    precisions=case.precisions,
+                    packages=(*found.packages, *case.packages),
+                    model_tag=case.model_tag,
+                    data_tag=case.data_tag,
+                    only=case.only,
+                    steps=(*found.steps, *case.steps),
+                )
+        return found
 
     def computes(self, device: str, precision: str) -> bool:
         """Whether it can compute on a device in a number format."""

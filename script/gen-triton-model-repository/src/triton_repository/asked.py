@@ -39,6 +39,7 @@ def plan(asked: Mapping[str, Any]) -> tuple[Plan, Path]:
         device=asked["device"] if not cores else _target(asked, facts),
         batching=_batching(asked),
         cores=cores,
+        fixed_batch=_fixed_batch(facts),
         join_requests=not asked["disable_batch_requests_to_neuron"],
         parameters={k: str(v) for k, v in asked["parameters"].items() if v},
         helpers=tuple(asked.get("helpers", ())),
@@ -70,6 +71,12 @@ def _target(asked: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """What the model was compiled for: what its sidecar says, or somebody; inf1 without either."""
     known = facts.get("neuron", {}).get("target", "")
     return str(known or asked["target"] or USUAL_TARGET)
+
+
+def _fixed_batch(facts: Mapping[str, Any]) -> int:
+    """The only batch that a compiled model takes; 0 where any will do, or nobody knows."""
+    known = facts.get("neuron", {})
+    return 0 if known.get("dynamic_batch", True) else int(known["batch_size"])
 
 
 def _facts(path: str) -> Mapping[str, Any]:

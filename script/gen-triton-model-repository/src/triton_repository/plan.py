@@ -89,6 +89,7 @@ class Plan:
         device: cpu or gpu; of neuron, of ``NEURON_DEVICES``.
         batching: Where the server is to gather requests.
         cores: Of neuron and tensorflow: those that all instances share out.
+        fixed_batch: The only batch that the model takes, others are cut and filled up; 0 for any.
         join_requests: Whether requests that come together are computed as one batch.
         parameters: Further ones, for the program.
         helpers: Files of Python that the program may import.
@@ -105,6 +106,7 @@ class Plan:
     device: str = "cpu"
     batching: Batching | None = None
     cores: Cores | None = None
+    fixed_batch: int = 0
     join_requests: bool = True
     parameters: Mapping[str, str] = field(default_factory=dict)
     helpers: tuple[str, ...] = ()
@@ -129,6 +131,8 @@ class Plan:
         """Everything that the program is told through the configuration."""
         found = {"RUNTIME": self.label, "DEVICE": self.device, **self.parameters}
         found["JOIN_REQUESTS"] = "yes" if self.join_requests else "no"
+        if self.fixed_batch:
+            found["FIXED_BATCH"] = str(self.fixed_batch)
         if self.artefact:
             found["COMPILED_MODEL"] = self.artefact.path.rstrip("/").rpartition("/")[2]
         if self.cores:

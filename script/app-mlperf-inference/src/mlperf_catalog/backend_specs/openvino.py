@@ -2,12 +2,11 @@
 
 from ..backend import BackendSpec, Package
 
-SPECS = (
-    BackendSpec(
-        name="openvino",
-        title="OpenVINO",
-        module="open_vino:OpenVino",
-        precisions=("float32", "bfloat16", "int8"),
-        packages=(Package("openvino", ("openvino",)),),
-    ),
+OPENVINO = BackendSpec(
+    name="openvino",
+    title="OpenVINO",
+    module="open_vino:OpenVino",
+    precisions=("float32", "bfloat16", "int8"),
+    packages=(Package("openvino", ("openvino",)),),
 )
+SPECS = (OPENVINO,)

@@ -1,20 +1,25 @@
 """Models that a Triton Inference Server serves, asked by its network protocol."""
 
-from ..backend import BackendSpec, Option, Package, Step
+from ..backend import BackendSpec, Case, Option, Package, Step
+from .neuron import NEURON
+from .onnxruntime import ONNXRUNTIME
+from .openvino import OPENVINO
 
+TORCH = (Package("torch", ("torch", "pytorch")),)
 SPECS = (
     BackendSpec(
         name="triton",
         title="Triton Inference Server",
         module="triton:Triton",
-        precisions=("float32", "bfloat16", "int8"),
+        devices=NEURON.devices,
+        precisions=OPENVINO.precisions,
         packages=(Package("tritonclient[grpc]", ("tritonclient",)),),
         refuses={"rnnt": "its model consists of several graphs"},
         options={
             "backend": Option(
                 "onnxruntime",
                 "what the server computes with, in its Python backend",
-                ("onnxruntime", "openvino"),
+                ("onnxruntime", "openvino", "pytorch", "neuron"),
                 "CM_MLPERF_TRITON_BACKEND",
             ),
             "protocol": Option(
@@ -42,6 +47,30 @@ SPECS = (
                 ("triton-server",),
                 {"CM_MLPERF_TRITON_BACKEND": "onnxruntime"},
                 "CM_MLPERF_TRITON_URL",
+            ),
+        ),
+        cases=(
+            Case("backend", "onnxruntime", precisions=ONNXRUNTIME.precisions),
+            Case("backend", "openvino", precisions=OPENVINO.precisions),
+            # Of these alone there is TorchScript.
+            Case(
+                "backend",
+                "pytorch",
+                packages=TORCH,
+                model_tag=NEURON.model_tag,
+                data_tag=NEURON.data_tag,
+                only=NEURON.only,
+            ),
+            Case(
+                "backend",
+                "neuron",
+                named="neuron-triton",
+                devices=NEURON.devices,
+                packages=NEURON.packages,
+                model_tag=NEURON.model_tag,
+                data_tag=NEURON.data_tag,
+                only=NEURON.only,
+                steps=NEURON.steps,
             ),
         ),
     ),

@@ -65,13 +65,13 @@ def chosen(name: str, options: Options) -> Options:
 
 
 def _setup(name: str, device: str, precision: str, options: Options) -> tuple[BackendSpec, Setup]:
-    spec = _spec(name)
+    spec, given = _spec(name), chosen(name, options)
     try:
-        spec.check(device, precision)
+        spec.where(given).check(device, precision)
     except CatalogError as error:
         raise HarnessError(str(error)) from error
     defaults = {key: option.default for key, option in spec.options.items()}
-    return spec, Setup(device, precision, {**defaults, **chosen(name, options)})
+    return spec, Setup(device, precision, {**defaults, **given})
 
 
 def _found(place: str, name: str) -> Any:

@@ -15,20 +15,25 @@ from .. import host
 from ..errors import HarnessError
 from ..settings import GraphSpec, ModelSpec, Setup, TensorSpec
 from . import beside
+from .neuron_cores import visible_cores
 
 beside.importable(
     "run-triton-server", "gen-triton-model-repository", "get-triton-client", "compile-neuron-model"
 )
 
+import neuron_artefact  # noqa: E402
+from neuron_artefact import ArtefactError  # noqa: E402
 from triton_repository import writing  # noqa: E402
 from triton_repository.errors import RepositoryError  # noqa: E402
-from triton_repository.plan import Artefact, Batching, Plan, Tensor  # noqa: E402
+from triton_repository.plan import Artefact, Batching, Cores, Plan, Tensor  # noqa: E402
 from triton_server import server  # noqa: E402
 from triton_server.errors import ServerError  # noqa: E402
 from triton_server.wanted import Wanted  # noqa: E402
 
 LAUNCHER, PYTHON = "CM_TRITON_SERVER_BIN_WITH_PATH", "CM_TRITON_SERVER_PYTHON"
-INSTALL = "cm run script --tags=get,triton-server,_onnxruntime"
+INSTALL = "cm run script --tags=get,triton-server,_{}"
+# The package that a runtime computes with, where it has another name.
+PACKAGES = {"pytorch": "torch", "neuron": "torch"}
 # The most samples of a batch that Triton is told to take.
 LARGEST = 64
 VERSION = "from importlib.metadata import version; print(version('{}'))"
@@ -47,7 +52,8 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
     graphs = [graph for model in models for graph in _graphs(model)]
     launcher = os.environ.get(LAUNCHER) or shutil.which("tritonserver")
     if not launcher:
-        raise HarnessError("there is no tritonserver to start", f"install one: {INSTALL}")
+        advice = f"install one: {INSTALL.format(setup.options['backend'])}"
+        raise HarnessError("there is no tritonserver to start", advice)
     folder = Path(tempfile.mkdtemp(prefix="triton-session-"))
     try:
         repository = folder / "models"
@@ -77,13 +83,14 @@ def model_name(graph: GraphSpec) -> str:
 
 
 def plan(setup: Setup, graph: GraphSpec) -> Plan:
-    """What the server is to serve for a model."""
+    """What the server is to serve for a model; raises HarnessError for one of another device."""
     options = setup.options
     runtime, instances = str(options["backend"]), int(options["instances"])
     threads = int(options["threads"]) or max(1, host.usable_cores() // instances)
     preferred = int(options["preferred_batch"])
     signed = runtime == "openvino" and setup.precision == "int8"
     version = _runtime_version(runtime)
+    fixed = _fixed_batch(setup, graph)
     return Plan(
         name=model_name(graph),
         runtime=runtime,
@@ -92,7 +99,11 @@ def plan(setup: Setup, graph: GraphSpec) -> Plan:
         artefact=Artefact(graph.path, graph.sha256, tuple(_beside(Path(graph.path)))),
         max_batch=LARGEST,
         instances=instances,
+        device=setup.device,
         batching=Batching((preferred,), int(options["delay_us"])) if preferred else None,
+        # A core for each instance: single samples could not be shared out to several.
+        cores=Cores(0, instances - 1) if runtime == "neuron" else None,
+        fixed_batch=fixed,
         parameters={
             "PRECISION": setup.precision,
             "THREADS": str(threads),
@@ -100,6 +111,23 @@ def plan(setup: Setup, graph: GraphSpec) -> Plan:
         },
         helpers=(str(SIGNED),) if signed else (),
     )
+
+
+def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
+    """The only batch that a compiled model takes; 0 where any will do.
+
+    Raises HarnessError where it was not compiled for the device, or that is not there.
+    """
+    if setup.options["backend"] != "neuron":
+        return 0
+    if setup.device != "cpu":
+        visible_cores(setup.device)
+    try:
+        found = neuron_artefact.read(Path(graph.path), whole=False)
+        found.require(setup.device)
+    except ArtefactError as error:
+        raise HarnessError(str(error), error.hint) from error
+    return 0 if found.dynamic_batch else int(found.batch_size)
 
 
 def _tensor(tensor: TensorSpec) -> Tensor:
@@ -118,6 +146,6 @@ def _runtime_version(runtime: str) -> str:
     python = os.environ.get(PYTHON)
     if not python:
         return ""
-    words = [python, "-I", "-c", VERSION.format(runtime)]
+    words = [python, "-I", "-c", VERSION.format(PACKAGES.get(runtime, runtime))]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     return done.stdout.strip()
