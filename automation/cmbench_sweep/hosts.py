@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from cmbench import api
+from cmbench.api import cache
+from cmbench.api.cache import Machine as Hardware
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import locks
 from cmbench.lib.text_files import counted
 from cmbench_sweep import parcels
 from cmbench_sweep.jobs import Jobs, Kept, attend
-from cmbench_sweep.preparing import samples
+from cmbench_sweep.preparing import at_hand, samples
 from cmbench_sweep.ssh import PYTHON, Host, SshExecutor, There, Wanted, host_of, reach, unpacked
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import Outcome, Point
@@ -362,6 +365,8 @@ class Luggage:
 
     def __init__(self, opened: Opened, wheels: str = "") -> None:
         self._opened = opened
+        # The engine plans one thing at a time.
+        self._planning = threading.Lock()
         paths = [repository.path for repository in opened.workspace.repositories]
         self._repositories = {path: parcels.repository(path) for path in paths}
         self._libraries = parcels.libraries()
@@ -383,6 +388,7 @@ class Luggage:
         batch = batch_of(opened, share, bound=False)
         batch = replace(
             batch,
+            archive=self._entries(place, share),
             home=place.path("home"),
             repositories=tuple(
                 place.path("parcels", each.digest) for each in self._repositories.values()
@@ -391,6 +397,22 @@ class Luggage:
             prepare=tuple(samples(opened.sweep, share)),
         )
         return self._job(place, batch)
+
+    def _entries(self, place: There, share: Sequence[Point]) -> str:
+        """Bring the cache entries that ``share`` needs, as far as they lack there and fit."""
+        workspace = self._opened.workspace
+        machine = Hardware(place.cpu, place.glibc, place.pythons)
+        root = place.path("home", "cmbench")
+        with self._planning:
+            known = at_hand(workspace, self._opened.sweep, share)
+            chosen = cache.fitting(workspace, known, machine, root, place.entries)
+            if not chosen:
+                return ""
+            with tempfile.TemporaryDirectory(prefix="cmbench-") as folder:
+                target = os.path.join(folder, "entries.tar")
+                cache.export(workspace, chosen, target, place.entries)
+                with open(target, "rb") as stream:
+                    return place.file("entries.tar", stream)
 
     def _job(self, place: There, batch: Batch) -> api.Job:
         path = place.file("batch.json", json.dumps(asdict(batch)).encode())

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench import api
+from cmbench.errors import Error
 from cmbench_sweep.points import groups, request_of
 from cmbench_sweep.values import Point, Sweep
+
+if TYPE_CHECKING:
+    from cmbench.api.cache import Entry
 
 MOST = 64
 """So many points are looked at; what others need besides is made in their own runs."""
@@ -68,6 +73,34 @@ def samples(sweep: Sweep, points: Sequence[Point]) -> list[Point]:
             seen |= values
         if len(found) >= MOST:
             break
+    return list(found.values())
+
+
+def take_in(workspace: api.Workspace, archive: str) -> None:
+    """Take over the cache entries of ``archive`` that fit this machine, and remove it.
+
+    What is refused will be made here. Raises ``archive-corrupt``, ``no-space`` and others.
+    """
+    from cmbench.api import cache
+
+    found = cache.import_archive(workspace, archive)
+    os.unlink(archive)
+    for name, why in found.imported.refused.items():
+        print(f"{name} is made here: {why}")
+
+
+def at_hand(workspace: api.Workspace, sweep: Sweep, points: Sequence[Point]) -> list[Entry]:
+    """The cache entries that points would use here."""
+    found: dict[str, Entry] = {}
+    for point in samples(sweep, points):
+        # What cannot be planned here may be possible there.
+        with suppress(Error):
+            pending = [api.plan(request_of(workspace, point.flags)).plan.root]
+            while pending:
+                node = pending.pop()
+                pending += node.children
+                if node.found is not None:
+                    found[node.found.key] = node.found
     return list(found.values())
 
 

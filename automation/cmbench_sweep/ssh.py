@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from cmbench import api
 from cmbench.errors import Error
@@ -52,7 +52,7 @@ class Host:
         self,
         verb: str,
         asked: Mapping[str, Any],
-        data: bytes = b"",
+        data: bytes | IO[bytes] = b"",
         timeout: float | None = _CALL_S,
     ) -> tuple[dict[str, Any], bytes]:
         """The answer of the other side to one request, and its bytes; ``timeout`` in seconds.
@@ -62,10 +62,14 @@ class Host:
         mark = secrets.token_hex(12)
         program = Path(__file__).with_name("there.py").read_bytes()
         request = json.dumps({**asked, "verb": verb}).encode()
-        sent = b"%d\n%s%s\n%s" % (len(program), program, request, data)
+        sent = b"%d\n%s%s\n" % (len(program), program, request)
         script = _START.format(pythons=_PYTHONS, read=_READ, mark=mark, none=NO_PYTHON)
         words = ssh.connection(self.name, self.options)
-        done = ssh.call([*words, f"exec /bin/sh -c {shlex.quote(script)}"], sent, timeout)
+        words.append(f"exec /bin/sh -c {shlex.quote(script)}")
+        if isinstance(data, bytes):
+            done = ssh.call(words, sent + data, timeout)
+        else:
+            done = ssh.pour(words, sent, data)
         before, found, after = done.stdout.partition(b"\n" + mark.encode())
         if not found:
             raise self._no_answer(done.returncode, done.stderr, before)
@@ -111,8 +115,7 @@ class Host:
 class There:
     """A machine that was asked: where things are on it, what it is and has.
 
-    ``skew`` is how many seconds its clock is before ours; ``facts`` are its ``cpu``, ``python`` and
-    ``glibc``.
+    ``skew`` is how many seconds its clock is before ours; ``glibc`` is empty where it has none.
     """
 
     host: Host
@@ -120,7 +123,9 @@ class There:
     job: str
     skew: float
     free: int
-    facts: Mapping[str, str]
+    cpu: str
+    glibc: str
+    pythons: tuple[str, ...]
     parcels: frozenset[str]
     entries: frozenset[str]
 
@@ -143,8 +148,8 @@ class There:
             )
         self.host.ask("put", {"base": self.base, "parcel": parcel}, packed, None)
 
-    def file(self, name: str, data: bytes) -> str:
-        """Bring a file of the job; where it is there."""
+    def file(self, name: str, data: bytes | IO[bytes]) -> str:
+        """Bring a file of the job; where it is there. Raises ``ssh-failed``, ``no-space``."""
         self.host.ask("keep", {"base": self.base, "job": self.job, "name": name}, data, None)
         return self.path("jobs", self.job, name)
 
@@ -160,7 +165,9 @@ def reach(host: Host, folder: str, job: str) -> There:
         job=job,
         skew=skew,
         free=told["free"],
-        facts={name: told[name] for name in ("cpu", "python", "glibc")},
+        cpu=told["cpu"],
+        glibc=told["glibc"],
+        pythons=tuple(dict.fromkeys([told["python"], *told["pythons"]])),
         parcels=frozenset(told["parcels"]),
         entries=frozenset(told["entries"]),
     )

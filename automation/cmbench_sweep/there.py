@@ -44,6 +44,7 @@ def probe(asked: dict[str, Any]) -> dict[str, Any]:
         "cpu": platform.machine(),
         "python": ".".join(map(str, sys.version_info[:2])),
         "glibc": _glibc(),
+        "pythons": [f"3.{n}" for n in range(8, 20) if shutil.which(f"python3.{n}")],
         "parcels": _names(base / "parcels"),
         "entries": [f"{path.parent.name}/{path.stem}" for path in entries],
     }

@@ -26,7 +26,7 @@ from cmbench import api
 from cmbench.errors import Error, internal
 from cmbench_sweep.figures import figures_of
 from cmbench_sweep.points import request_of
-from cmbench_sweep.preparing import prepare
+from cmbench_sweep.preparing import prepare, take_in
 from cmbench_sweep.store import PointStore, machine
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Repeat, Run, spread
 
@@ -43,7 +43,8 @@ class Batch:
     ``home`` is the CM home and ``root`` the folder of cmbench in it; ``judged`` is the figure
     whose spread ends the repeats. ``bound``: it ends with the process that has started it.
     ``until`` is the time at which no further run starts, 0 for never; ``parts`` workers divide it.
-    What the points ``prepare`` need is made before the first run.
+    Before the first run the cache entries of ``archive`` are taken in, as far as they fit, and what
+    the points ``prepare`` need besides is made.
     """
 
     home: str
@@ -57,6 +58,7 @@ class Batch:
     bound: bool = True
     parts: int = 1
     prepare: tuple[Point, ...] = ()
+    archive: str = ""
 
 
 class StopError(Exception):
@@ -82,7 +84,7 @@ class Worker:
         """
         if self._batch.prepare:
             with machine():
-                prepare(self._workspace, self._batch.prepare)
+                self._prepare()
         left: Sequence[Point] = self._batch.points
         while left:
             taken = [point for point in left if not self._point(point)]
@@ -90,6 +92,11 @@ class Worker:
                 self._check()
                 time.sleep(_PULSE_S)
             left = taken
+
+    def _prepare(self) -> None:
+        if self._batch.archive:
+            take_in(self._workspace, self._batch.archive)
+        prepare(self._workspace, self._batch.prepare)
 
     def _point(self, point: Point) -> bool:
         """Measure a point unless it is done; false where another process is at it."""

@@ -417,6 +417,35 @@ def preprocess(i):
     assert Path(hit.env["VENV_BIN"]).with_name("empty").is_dir()
 
 
+def test_an_import_refuses_programs_of_another_machine(lab: Lab, tmp_path: Path) -> None:
+    program = b"\x7fELF\2\1" + bytes(10) + (3).to_bytes(2, "little") + (22).to_bytes(2, "little")
+    lab.script(
+        "get-tool",
+        cache=True,
+        customize=f"""
+def preprocess(i):
+    with open('tool', 'wb') as stream:
+        stream.write({program + bytes(44)!r})
+    return {{'return': 0}}
+""",
+    )
+    lab.script(
+        "get-more",
+        cache=True,
+        deps=[{"tags": "get,tool"}],
+        customize="def preprocess(i):\n    return {'return': 0}\n",
+    )
+    lab.run("get,more")
+    archive = tmp_path / "a.tar"
+    lab.call("export", "cache", all=True, output=str(archive))
+    other = second(lab, tmp_path)
+    told = other.call("import", "cache", input=str(archive))
+    refused = " ".join(told.answer["context"])
+    assert "its programs are for s390x" in refused
+    assert "which is not here" in refused
+    assert other.run("get,more").answer["cached"] is False
+
+
 def test_an_import_keeps_what_an_entry_relies_on(lab: Lab, tmp_path: Path) -> None:
     tool = tmp_path / "tool"
     tool.write_text("1")

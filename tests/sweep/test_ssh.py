@@ -207,3 +207,33 @@ def test_what_was_brought_may_stay(there: Home, machines: Ssh, world: Path) -> N
     assert len(brought) >= 3
     there.cm(*RUN, "--hosts=one", "--keep", "--new", cwd=world).ok()
     assert {path: path.stat().st_ctime_ns for path in brought} == brought
+
+
+FOREIGN = """
+import os, struct
+def preprocess(i):
+    with open(os.environ["SWEEP_COUNT"], "a") as stream:
+        stream.write("prepared\\n")
+    if os.environ.get("FOREIGN"):
+        with open("program", "wb") as stream:
+            stream.write(b"\\x7fELF\\2\\1" + bytes(10) + struct.pack("<HH", 3, 22) + bytes(44))
+    i["env"]["CM_MODEL"] = os.path.abspath("program")
+    return {"return": 0}
+"""
+
+
+def test_entries_travel_where_they_fit_and_are_made_anew_where_not(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    small(world, sizes=1)
+    script = world / "repo" / "script" / "get-model" / "customize.py"
+    script.write_text(FOREIGN, encoding="utf-8")
+    there.cm("run", "script", "--tags=get,model", cwd=world).ok()
+    there.cm(*RUN, "--hosts=one,two", cwd=world).ok()
+    assert counted().count("prepared") == 1
+    # Programs of another CPU in the entry: it stays here, and is made there.
+    script.write_text(FOREIGN + "\n", encoding="utf-8")
+    foreign = replace(there, extra_env={**there.extra_env, "FOREIGN": "yes"})
+    foreign.cm("run", "script", "--tags=get,model", cwd=world).ok()
+    foreign.cm(*RUN, "--hosts=one,two", "--new", cwd=world).ok()
+    assert counted().count("prepared") == 4

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache import retention
+from cmbench.cache.fits import Machine, misfit, needs_of
 from cmbench.cache.listing import Listed
 from cmbench.cache.store import Entry
 from cmbench.errors import Error
@@ -310,16 +311,42 @@ def usage(workspace: Workspace) -> Usage:
     return Usage(retention.usage(workspace.store, workspace.root), size)
 
 
-def export(workspace: Workspace, found: Sequence[Entry], target: str) -> list[Entry]:
+def fitting(
+    workspace: Workspace,
+    found: Sequence[Entry],
+    machine: Machine,
+    root: str,
+    present: Container[str] = (),
+) -> list[Entry]:
+    """Those of the entries, with all that they depend on, that ``machine`` can use.
+
+    ``root`` is the folder of cmbench in the home there; entries with a key in ``present`` are there
+    already. One whose dependency does not fit is left out too.
+    """
+    store, place = workspace.store, os.path.join(root, os.path.basename(workspace.store.root))
+    fits: dict[str, Entry] = {}
+    for entry in retention.with_dependencies(found, store.entry):
+        sound = all(key in fits or key in present for key in entry.deps)
+        if entry.key in present or not sound:
+            continue
+        if not misfit(needs_of(entry.path, store.root), machine, place):
+            fits[entry.key] = entry
+    return list(fits.values())
+
+
+def export(
+    workspace: Workspace, found: Sequence[Entry], target: str, present: Container[str] = ()
+) -> list[Entry]:
     """Write entries, and all that they depend on, as the archive ``target``; what is in it.
 
-    Raises ``cache-damaged`` for an entry that does not answer even here.
+    Those with a key in ``present`` are left out. Raises ``cache-damaged`` for an entry that does
+    not answer even here.
     """
     from cmbench.cache import bundle
 
     with workspace.store.reading():
         _require_sound(workspace, found)
-        return bundle.export(workspace.store, found, target)
+        return bundle.export(workspace.store, found, target, present)
 
 
 def _require_sound(workspace: Workspace, found: Sequence[Entry]) -> None:

@@ -20,13 +20,14 @@ import stat
 import tarfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from cmbench.cache.cache_entry import Reliance, decode, reliance, sealed, unsealed
+from cmbench.cache.fits import Needs, here, misfit, needs_of
 from cmbench.cache.inventory import outputs_of, plain_files, survey
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Staging, Store, disk_error
@@ -56,13 +57,16 @@ class Imported:
 # ---------------------------------------------------------------- out
 
 
-def export(store: Store, entries: Sequence[Entry], target: str) -> list[Entry]:
+def export(
+    store: Store, entries: Sequence[Entry], target: str, present: Container[str] = ()
+) -> list[Entry]:
     """Write ``entries`` and all that they depend on to ``target`` (``.tar`` or ``.tar.gz``).
 
-    Returns the entries written, what is needed first. An archive appears when it is complete.
-    Raises ``cache-damaged`` where one of those is gone.
+    Those with a key in ``present`` are left out: they are where the archive goes. Returns the
+    entries written, what is needed first. An archive appears when it is complete. Raises
+    ``cache-damaged`` where one of those is gone.
     """
-    chosen = with_dependencies(entries, store.entry)
+    chosen = [e for e in with_dependencies(entries, store.entry) if e.key not in present]
     missing = [key for e in chosen for key in e.deps if store.entry(key) is None]
     if missing:
         raise Error(
@@ -132,6 +136,7 @@ def _manifest(store: Store, entries: Sequence[Entry]) -> dict[str, Any]:
         "roots": sorted({os.path.dirname(os.path.dirname(e.path)) for e in entries}),
         "entries": [asdict(entry) for entry in entries],
         "files": {entry.uid: _checksums(entry) for entry in entries},
+        "needs": {e.uid: asdict(needs_of(e.path, store.root)) for e in entries},
         "relied": checksums,
     }
 
@@ -191,6 +196,7 @@ class _Import:
         self._folders: set[str] = set()
         self._roots: tuple[str, ...] = ()
         self._relied: Mapping[str, str] = {}
+        self._needs: Mapping[str, Any] = {}
         self._result = Imported()
 
     def go(self) -> Imported:
@@ -214,6 +220,7 @@ class _Import:
         entries = [decode(data) for data in manifest["entries"]]
         self._roots = tuple(r for r in manifest["roots"] if os.path.isabs(r))
         self._relied = manifest["relied"]
+        self._needs = manifest.get("needs", {})
         needles = _needles(self._roots, entries, self._store)
         for entry in entries:
             folder = os.path.basename(entry.path)
@@ -260,6 +267,7 @@ class _Import:
             return
         entry = self._moved(entry, staged.staging.path)
         staged.refused = staged.refused or self._strange(entry) or self._lacks(entry)
+        staged.refused = staged.refused or self._misfit(entry)
         if staged.refused:
             self._result.refused[folder] = staged.refused
             return
@@ -280,6 +288,14 @@ class _Import:
             if other.refused and other.staging.path in text:
                 return f"it names files of {folder}, which was refused"
         return ""
+
+    def _misfit(self, entry: Entry) -> str:
+        """Why files of ``entry`` are for another machine; archives of old do not say."""
+        told = self._needs.get(entry.uid)
+        if told is None:
+            return ""
+        lists = {name: tuple(told[name]) for name in ("cpus", "pythons")}
+        return misfit(Needs(**{**told, **lists}), here(), self._store.root)
 
     def _moved(self, entry: Entry, path: str) -> Entry:
         """``entry`` as it is in this store."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from typing import IO
 
 from cmbench.errors import Error
 
@@ -106,6 +108,23 @@ def call(
             f"{words[-2] if len(words) > 1 else words[0]}: no answer within {timeout:g} s",
             hint="the machine may be down or far away: try it by hand",
         ) from None
+
+
+def pour(
+    words: Sequence[str], head: bytes, stream: IO[bytes]
+) -> subprocess.CompletedProcess[bytes]:
+    """As ``call`` with ``head`` and then all of ``stream``, which may be large."""
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as problems:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=told, stderr=problems)
+        assert process.stdin is not None
+        # The other side may end early; what it says then tells why.
+        with suppress(BrokenPipeError), process.stdin as sink:
+            sink.write(head)
+            shutil.copyfileobj(stream, sink, 1 << 20)
+        status = process.wait()
+        for each in (told, problems):
+            each.seek(0)
+        return subprocess.CompletedProcess(words, status, told.read(), problems.read())
 
 
 def close(host: str, options: Sequence[str] = ()) -> None:

@@ -1,0 +1,114 @@
+"""What the files of an entry need of a machine: a CPU, a Python, a glibc, their own place.
+
+Found in the files themselves, as nobody else says it: the headers of programs and libraries, the
+names of modules and folders that only one Python reads, paths of the cache that they were made in.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import re
+import shutil
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cmbench.cache.inventory import plain_files
+
+# Numbers of the ELF specification, names of uname.
+_CPUS = {3: "i686", 21: "ppc64le", 22: "s390x", 40: "armv7l", 62: "x86_64", 183: "aarch64"}
+_CPUS |= {243: "riscv64", 258: "loongarch64"}
+_SYMBOL = re.compile(rb"GLIBC_(\d+)\.(\d+)")
+_MODULE = re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-[\w-]+)?\.(so|pyd)$")
+_PACKAGES = re.compile(r"(?:^|/)lib(?:64)?/python(\d+\.\d+)/site-packages/")
+_LARGEST_TEXT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """``cpus`` and ``pythons`` are alternatives; ``glibc`` is the oldest one that does."""
+
+    cpus: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()
+    glibc: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine has; ``glibc`` is empty where it has another C library."""
+
+    cpu: str
+    glibc: str
+    pythons: tuple[str, ...]
+
+
+def here() -> Machine:
+    """This machine."""
+    glibc = ""
+    with suppress(ValueError, OSError, AttributeError):
+        glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc").strip()
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    others = (f"3.{n}" for n in range(8, 20) if shutil.which(f"python3.{n}"))
+    return Machine(platform.machine(), glibc, tuple(dict.fromkeys([own, *others])))
+
+
+def needs_of(folder: str, root: str) -> Needs:
+    """What the files below ``folder`` need; ``root`` is the cache that they were made in."""
+    cpus: set[str] = set()
+    pythons: set[str] = set()
+    glibc, place = (0, 0), ""
+    for name, info in plain_files(folder):
+        if not stat.S_ISREG(info.st_mode):
+            continue
+        pythons.update(_pythons(name))
+        with open(os.path.join(folder, name), "rb") as stream:
+            head = stream.read(_LARGEST_TEXT)
+            if head.startswith(b"\x7fELF") and len(head) > 20:
+                cpus.add(_cpu(head))
+                glibc = max(glibc, _glibc(stream.fileno()))
+            elif info.st_size <= _LARGEST_TEXT and root.encode() in head:
+                place = place or root
+    version = ".".join(map(str, glibc)) if any(glibc) else ""
+    return Needs(tuple(sorted(cpus)), tuple(sorted(pythons)), version, place)
+
+
+def _cpu(head: bytes) -> str:
+    number = struct.unpack(("<" if head[5] == 1 else ">") + "H", head[18:20])[0]
+    return _CPUS.get(number, f"machine {number}")
+
+
+def _glibc(handle: int) -> tuple[int, int]:
+    with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as data:
+        found = [(int(m[1]), int(m[2])) for m in _SYMBOL.finditer(data)]
+    return max(found, default=(0, 0))
+
+
+def _pythons(name: str) -> Iterator[str]:
+    module, packages = _MODULE.search(name), _PACKAGES.search(name)
+    if module:
+        yield f"{module[1]}.{module[2]}"
+    if packages:
+        yield packages[1]
+
+
+def misfit(needs: Needs, machine: Machine, root: str = "") -> str:
+    """Why files do not fit a machine whose cache is at ``root``; empty where they do."""
+    if needs.cpus and machine.cpu not in needs.cpus:
+        return f"its programs are for {', '.join(needs.cpus)}, and the machine is {machine.cpu}"
+    if needs.pythons and not set(needs.pythons) & set(machine.pythons):
+        return f"it is for Python {', '.join(needs.pythons)}, and there is {machine.pythons[0]}"
+    if needs.glibc and _version(machine.glibc) < _version(needs.glibc):
+        return f"its programs need glibc {needs.glibc}, and there is {machine.glibc or 'none'}"
+    if needs.place and needs.place != root:
+        return f"its files hold a path of the place it is from: {needs.place}"
+    return ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
