@@ -1,7 +1,10 @@
-"""What a make line of NVIDIA's guides costs before its runs: ``python benchmarks/nvidia_lines.py``.
+"""What NVIDIA's flow costs beside the device's work: ``python benchmarks/nvidia_lines.py``.
 
-CPU seconds in a fresh process, imports counted, the least of ``--times`` runs: the registry, a plan
-of all benchmarks, the checks. ``--check`` fails where a limit is passed.
+Before the runs, in CPU seconds of a fresh process, imports counted, the least of ``--times`` runs:
+the registry, a plan of all benchmarks, the checks. In a run: the CPU time of a lane for each batch,
+with a device that does nothing, and how many queries a second the queue hands out that lets
+batches wait. Published Server rates above that are out of reach where queries are issued in Python.
+``--check`` fails where a limit is passed.
 """
 
 from __future__ import annotations
@@ -12,11 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ROOT / "script/run-harness/src"
+SOURCES = [
+    str(ROOT / "script" / owner / "src") for owner in ("run-harness", "compile-neuron-model")
+]
+HARNESS = ROOT / "script/app-mlperf-inference/src"
+BATCH, LEAST_RATE, LANE_LIMIT_S = 128, 1_000_000, 100e-6
+"""A batch of a lane, the samples/s that it hands over at least, its CPU seconds at most."""
+QUEUE_LEAST, WINDOW_US = 100_000, 500
+"""Queries/s through the waiting queue at least, with batches that wait so long."""
 LIMITS = {"registry": 0.3, "plan": 0.5, "checks": 2.0}
 """CPU seconds; the registry's is for reading and checking all of it."""
 IN_PROCESS = {
@@ -34,7 +45,7 @@ IN_PROCESS = {
 }
 """What each measures in a process that has imported nothing of it before."""
 _HEAD = (
-    "import sys, time, yaml; sys.path.insert(0, {path!r})\n"
+    "import sys, time, yaml; sys.path[:0] = {paths!r}\n"
     "class No:\n"
     "    def machine(self): return None\n"
     "begun = time.process_time()\n"
@@ -43,7 +54,7 @@ _HEAD = (
 
 def seconds(code: str) -> float:
     """CPU seconds of the code in a fresh process, its imports counted."""
-    text = _HEAD.format(path=str(SOURCES)) + code + "\nprint(time.process_time() - begun)"
+    text = _HEAD.format(paths=SOURCES) + code + "\nprint(time.process_time() - begun)"
     done = subprocess.run(
         [sys.executable, "-c", text], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -53,6 +64,84 @@ def seconds(code: str) -> float:
 def best(code: str, times: int) -> float:
     """The least of several measurements."""
     return min(seconds(code) for _ in range(times))
+
+
+class Idle:
+    """The calls of CUDA that a lane makes, of a device that does nothing and is done at once."""
+
+    def stream(self) -> int:
+        """See ``lanes.Device``."""
+        return 0
+
+    event = stream
+
+    def pinned(self, size: int) -> Any:
+        """See ``lanes.Device``: bytes [size]."""
+        import numpy as np
+
+        return np.zeros(size, np.uint8)
+
+    memory = pinned
+
+    def nothing(self, *given: Any) -> None:
+        """All that would be put into a stream, and the wait for it."""
+
+    copy_in = copy_out = record = wait = synchronize = capture = launch = nothing
+
+
+class IdleWork:
+    """The work of a module with one input and one answer for each sample."""
+
+    def outputs(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+        """See ``lanes.Work``."""
+        return {"y": ("int64", shapes["x"][:1])}
+
+    def enqueue(self, *given: Any) -> None:
+        """See ``lanes.Work``."""
+
+
+def lane_seconds() -> float:
+    """CPU seconds of a lane for a batch that was gathered in its own buffer."""
+    from mlperf_harness.backends.lanes import Lane
+
+    lane = Lane(Idle(), IdleWork(), ["y"])
+    held = lane.buffer((BATCH, 3, 224, 224), "float32")
+    count = 2000
+    begun = time.process_time()
+    for _ in range(count):
+        lane.predict({"x": held})
+    return (time.process_time() - begun) / count
+
+
+def queue_rate() -> float:
+    """Queries a second of CPU that come in and go out in batches which may wait."""
+    from mlperf_harness.pipeline.batcher import DeadlinePolicy
+    from mlperf_harness.pipeline.queue import DynamicBatcher
+
+    policy = DeadlinePolicy(0.015, BATCH, dict.fromkeys(range(1, BATCH + 1), 0.001))
+    queue, count = DynamicBatcher(policy, WINDOW_US / 1e6), 200_000
+    done = 0
+    begun = time.process_time()
+    for first in range(0, count, BATCH):
+        for number in range(first, first + BATCH):
+            queue.put([number], [number])
+        while done < first + BATCH:
+            batch = queue.next()
+            assert batch is not None
+            done += len(batch.ids)
+    return count / (time.process_time() - begun)
+
+
+def in_a_run() -> list[tuple[str, str, bool]]:
+    """Name, figure and whether it is reached, of what a run does for each batch and query."""
+    sys.path.insert(0, str(HARNESS))
+    lane, rate = min(lane_seconds() for _ in range(3)), max(queue_rate() for _ in range(3))
+    samples = BATCH / lane
+    return [
+        ("lane", f"{1e6 * lane:8.1f} us of CPU a batch  (limit 100)", lane <= LANE_LIMIT_S),
+        ("samples", f"{samples:10,.0f} a second at batch {BATCH}", samples >= LEAST_RATE),
+        ("queue", f"{rate:10,.0f} queries/s of CPU  (least 100,000)", rate >= QUEUE_LEAST),
+    ]
 
 
 def main(words: Sequence[str]) -> int:
@@ -70,8 +159,12 @@ def main(words: Sequence[str]) -> int:
             found[name] = best(code, given.times)
             print(f"{name:10}{found[name]:8.3f} s of CPU  (limit {LIMITS[name]:g})")
         os.chdir(here)
+    runs = in_a_run()
+    for name, figure, _ in runs:
+        print(f"{name:10}{figure}")
     print(f"measured in {time.perf_counter() - begun:.0f} s")
-    return int(given.check and any(found[name] > LIMITS[name] for name in LIMITS))
+    missed = any(found[name] > LIMITS[name] for name in LIMITS)
+    return int(given.check and (missed or not all(reached for *_, reached in runs)))
 
 
 if __name__ == "__main__":

@@ -17,13 +17,19 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .base import Array, Feeds, Predictor
+from .base import Array, Feeds, Layout, Predictor
 
 # Streams, events, memory of the device and graphs: whatever the device makes of them.
 Handle = Any
 Shapes = Mapping[str, tuple[int, ...]]
 # A graph holds memory of its own; shapes beyond so many, as texts have, are enqueued each time.
 MOST_GRAPHS = 32
+
+
+def layouts(most: int, workers: int | None = None) -> list[Layout]:
+    """Lanes side by side, ``most`` of them, or as many ``workers`` as were asked for."""
+    counts = [workers] if workers else range(1, most + 1)
+    return [(count, 1) for count in counts]
 
 
 class Device(Protocol):

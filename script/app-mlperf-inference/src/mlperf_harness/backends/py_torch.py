@@ -6,6 +6,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,14 @@ from mlperf_catalog.values import dataclass
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
-from .base import Array, Backend, Feeds, Predictor, check_signature
+from . import lanes, torch_lanes
+from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
+from .lanes import Lane
 from .onnx_file import graph_alone, weight_beside
+from .torch_device import TorchDevice, facts
 
+# Lanes side by side that are worth trying: one copies while another computes.
+LANES = 2
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -28,6 +34,8 @@ class Opened:
     module: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    # The operators of the ONNX graph that it was made from; none of TorchScript.
+    operators: frozenset[str] = frozenset()
 
 
 class TorchPredictor(Predictor):
@@ -66,9 +74,12 @@ class TorchPredictor(Predictor):
             return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def _casting(self) -> Any:
-        if self._dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self._device, dtype=self._dtype)
+        return casting(self._device, self._dtype)
+
+
+def casting(device: str, dtype: Any) -> Any:
+    """What makes PyTorch compute in a number format; None is that of the model."""
+    return contextlib.nullcontext() if dtype is None else torch.autocast(device, dtype=dtype)
 
 
 class PyTorch(Backend):
@@ -93,14 +104,49 @@ class PyTorch(Backend):
         is_onnx = Path(graph.path).suffix == ".onnx"
         opened = from_onnx(graph, outputs) if is_onnx else from_torchscript(graph)
         opened.module.eval().to(self._device)
+        if self._device == "cuda" and opened.operators and torch_lanes.fits(opened.operators):
+            return self._lanes(opened, graph, outputs, workers)
         return [
             TorchPredictor(opened, outputs, self._device, self._dtype, threads)
             for _ in range(workers)
         ]
 
+    def _lanes(
+        self, opened: Opened, graph: GraphSpec, outputs: Sequence[str], workers: int
+    ) -> Sequence[Predictor]:
+        """A lane for each worker; what is captured is captured by each."""
+        device = TorchDevice()
+        graphs = torch_lanes.capturable(opened.operators)
+
+        def work() -> torch_lanes.ModuleWork:
+            cast = partial(casting, self._device, self._dtype)
+            return torch_lanes.ModuleWork(opened, graph.inputs, outputs, cast)
+
+        return [Lane(device, work(), outputs, graphs) for _ in range(workers)]
+
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
         return {"pytorch": str(torch.__version__)}
+
+    def device_facts(self) -> dict[str, str]:
+        """See ``base.Backend``."""
+        return facts() if self._device == "cuda" else {}
+
+    def layouts(
+        self, cores: int, workers: int | None = None, threads: int | None = None
+    ) -> list[Layout]:
+        """See ``base.Backend``: on a GPU lanes side by side, whatever the cores."""
+        if self._device == "cuda":
+            return lanes.layouts(LANES, workers)
+        return super().layouts(cores, workers, threads)
+
+    def stream_threads(self, cores: int) -> tuple[int, ...]:
+        """See ``base.Backend``."""
+        return (1,) if self._device == "cuda" else super().stream_threads(cores)
+
+    def copies(self, workers: int, threads: int) -> int:
+        """See ``base.Backend``: on a GPU the weights are on the device."""
+        return 0 if self._device == "cuda" else super().copies(workers, threads)
 
 
 def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
@@ -121,6 +167,8 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
     wanted = [t for t in graph.outputs if t.name in outputs]
     check_signature("input", graph.inputs, _tensors(inputs))
     check_signature("output", wanted, _tensors(model.graph.output))
+    # Before what follows changes them: the words of these lists are ONNX's.
+    operators = frozenset(node.op_type for node in model.graph.node)
     torch_operators.prepare(model)
     try:
         with warnings.catch_warnings(), _weights_from(file.parent):
@@ -130,7 +178,8 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> Opened:
         raise HarnessError(
             f"pytorch cannot run {graph.path}: {error}; use --backend=onnxruntime"
         ) from error
-    return Opened(module, tuple(i.name for i in inputs), tuple(o.name for o in model.graph.output))
+    names = tuple(i.name for i in inputs), tuple(o.name for o in model.graph.output)
+    return Opened(module, *names, operators)
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ from ..engines import builder, generate, sidecar
 from ..engines.sidecar import PLAN, TENSORRT
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
+from . import lanes
 from .base import Backend, Layout, Predictor, check_signature
 from .lanes import Lane, Shapes, Tensor
-from .torch_device import TorchDevice
+from .torch_device import TorchDevice, capability, facts
 
 
 class EngineWork:
@@ -66,13 +67,7 @@ class TensorRt(Backend):
         self._trt = builder.load(product)
         self._product = product
         self.largest_batch = int(setup.options["batch"])
-        builder.check_capabilities(setup.precision, [self._capability()])
-
-    def _capability(self) -> str:
-        import torch
-
-        major, minor = torch.cuda.get_device_capability()
-        return f"{major}.{minor}"
+        builder.check_capabilities(setup.precision, [capability()])
 
     def build(self, graph: GraphSpec, folder: Path) -> GraphSpec:
         """See ``base.Backend``. An engine that is there is taken, where it fits."""
@@ -86,7 +81,7 @@ class TensorRt(Backend):
             precision=self.setup.precision,
             batch=f"1:{self.largest_batch}:{self.largest_batch}",
             lengths=str(self.setup.options["lengths"]),
-            compute_capabilities=(self._capability(),),
+            compute_capabilities=(capability(),),
         )
         target = folder / f"{source.stem}{PLAN}"
         generate.write_engine(asked, source, {"sha256": graph.sha256}, target)
@@ -102,7 +97,7 @@ class TensorRt(Backend):
         path = Path(graph.path)
         version = str(self._trt.__version__)
         wanted = {"builder": self._product, "version": version, "precision": self.setup.precision}
-        sidecar.check(path, {**wanted, "compute_capability": self._capability()})
+        sidecar.check(path, {**wanted, "compute_capability": capability()})
         self._runtime = self._trt.Runtime(self._trt.Logger(self._trt.Logger.ERROR))
         engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if engine is None:
@@ -137,17 +132,13 @@ class TensorRt(Backend):
 
     def device_facts(self) -> dict[str, str]:
         """See ``base.Backend``: what an engine is for."""
-        import torch
-
-        found = torch.cuda.get_device_properties(0)
-        return {"gpu": str(found.name), "compute capability": self._capability()}
+        return facts()
 
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None
     ) -> list[Layout]:
         """See ``base.Backend``: lanes side by side, whatever the cores."""
-        counts = [workers] if workers else range(1, int(self.setup.options["streams"]) + 1)
-        return [(count, 1) for count in counts]
+        return lanes.layouts(int(self.setup.options["streams"]), workers)
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
         """See ``base.Backend``."""

@@ -71,3 +71,15 @@ class TorchDevice:
         """See ``lanes.Device``."""
         with torch.cuda.stream(stream):
             graph.replay()
+
+
+def capability() -> str:
+    """The compute capability of the GPU that is current, as 8.6."""
+    major, minor = torch.cuda.get_device_capability()
+    return f"{major}.{minor}"
+
+
+def facts() -> dict[str, str]:
+    """What tells the GPU that is current from others."""
+    found = torch.cuda.get_device_properties(0)
+    return {"gpu": str(found.name), "compute capability": capability()}

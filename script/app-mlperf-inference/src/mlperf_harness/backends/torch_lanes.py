@@ -1,0 +1,101 @@
+"""PyTorch's modules in lanes on a GPU, where their answers have the shapes that inputs tell.
+
+Not verified on hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..settings import TensorSpec
+from .lanes import Handle, Shapes, Tensor
+
+# How many answers there are depends on what they are: memory for them cannot be kept.
+COUNTED = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "Loop", "If", "Scan"}
+# Their converters look at values on the host, which must not happen while a graph is captured.
+LOOKED_AT = COUNTED | {"Shape", "Size", "Range", "ConstantOfShape", "Expand", "Tile", "Resize"}
+
+
+def fits(operators: Set[str]) -> bool:
+    """Whether a graph of these ONNX operators can be computed in lanes."""
+    return not operators & COUNTED
+
+
+def capturable(operators: Set[str]) -> bool:
+    """Whether its work can be captured as a graph of CUDA's."""
+    return not operators & LOOKED_AT
+
+
+class ModuleWork:
+    """The ``lanes.Work`` of a module.
+
+    ``current`` makes a stream the one that PyTorch's calls go to, ``casting`` is the number format
+    that it computes in, ``device`` where its weights are.
+    """
+
+    def __init__(
+        self,
+        opened: Any,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[str],
+        casting: Callable[[], Any] = contextlib.nullcontext,
+        device: str = "cuda",
+        current: Callable[[Handle], Any] | None = None,
+    ) -> None:
+        self._opened = opened
+        self._dtypes = {tensor.name: np.dtype(tensor.dtype) for tensor in inputs}
+        self._outputs = {name: opened.outputs.index(name) for name in outputs}
+        self._casting = casting
+        self._device = device
+        self._current = current or torch.cuda.stream
+        self._known: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+
+    def outputs(self, shapes: Shapes) -> Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]]:
+        """See ``lanes.Work``. Shapes that are met for the first time are tried with zeros."""
+        key = tuple(sorted(shapes.items()))
+        if key not in self._known:
+            given = {name: self._zeros(name, shape) for name, shape in shapes.items()}
+            answers = self._answers(given)
+            self._known[key] = {
+                name: (_numpy_dtype(found), tuple(found.shape)) for name, found in answers.items()
+            }
+        return self._known[key]
+
+    def enqueue(
+        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Handle
+    ) -> None:
+        """See ``lanes.Work``: answers are copied to where the lane keeps them."""
+        with self._current(stream):
+            answers = self._answers({name: view(tensor) for name, tensor in inputs.items()})
+            for name, found in answers.items():
+                view(outputs[name]).copy_(found)
+
+    def _zeros(self, name: str, shape: tuple[int, ...]) -> Any:
+        kind = torch.from_numpy(np.zeros(0, self._dtypes[name])).dtype
+        return torch.zeros(shape, dtype=kind, device=self._device)
+
+    def _answers(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        with torch.inference_mode(), self._casting():
+            found = self._opened.module(*(given[name] for name in self._opened.inputs))
+        tensors = found if isinstance(found, (tuple, list)) else (found,)
+        return {name: tensors[number] for name, number in self._outputs.items()}
+
+
+def view(tensor: Tensor) -> Any:
+    """A tensor of a lane, as PyTorch sees its bytes."""
+    kind = torch.from_numpy(np.zeros(0, tensor.dtype)).dtype
+    size = int(np.prod(tensor.shape)) * tensor.dtype.itemsize
+    return torch.as_tensor(tensor.memory)[:size].view(kind).view(tensor.shape)
+
+
+def _numpy_dtype(tensor: Any) -> np.dtype[Any]:
+    """NumPy has no bfloat16: such answers come as float32."""
+    plain = torch.float32 if tensor.dtype is torch.bfloat16 else tensor.dtype
+    found: np.dtype[Any] = torch.empty(0, dtype=plain).numpy().dtype
+    return found

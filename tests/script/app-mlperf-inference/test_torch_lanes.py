@@ -1,0 +1,129 @@
+"""PyTorch's modules in lanes, on the recording stand-in for CUDA's calls, which computes late.
+
+Real modules answer here, on the processor: what is checked is that each batch meets its own buffers
+in the right order. Needs PyTorch and onnx2torch beside the project's own packages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnx2torch")
+
+from mlperf_harness.backends import lanes, py_torch, torch_device, torch_lanes  # noqa: E402
+from mlperf_harness.backends.lanes import Lane, Tensor  # noqa: E402
+from mlperf_harness.settings import GraphSpec, Setup, TensorSpec  # noqa: E402
+
+import benchmark_forms as forms  # noqa: E402
+import benchmark_lab as lab  # noqa: E402
+from lanes_lab import Recorder  # noqa: E402
+
+
+class Deferred:
+    """Puts the work of a module into a stream of the recorder, which does it later."""
+
+    def __init__(self, device: Recorder, work: torch_lanes.ModuleWork) -> None:
+        self._device, self._work = device, work
+        self.outputs = work.outputs
+
+    def enqueue(
+        self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], stream: Any
+    ) -> None:
+        self._device.calls.append("enqueue")
+        self._device.put(stream, lambda: self._work.enqueue(inputs, outputs, stream))
+
+
+def a_lane(device: Recorder, opened: py_torch.Opened, graph: GraphSpec) -> Lane:
+    names = [tensor.name for tensor in graph.outputs]
+    work = torch_lanes.ModuleWork(
+        opened, graph.inputs, names, device="cpu", current=lambda stream: contextlib.nullcontext()
+    )
+    return Lane(device, Deferred(device, work), names, torch_lanes.capturable(opened.operators))
+
+
+def tiny(folder: str) -> GraphSpec:
+    from mlperf_harness import records
+    from mlperf_harness.settings import ModelSpec
+
+    spec = records.decode(ModelSpec, forms.model(lab.SCRIPT / folder / "tiny"))
+    return spec.graphs()[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_module_answers_in_lanes_what_it_answers_alone(seed: int) -> None:
+    graph = tiny("get-ml-model-resnet50")
+    names = [tensor.name for tensor in graph.outputs]
+    opened = py_torch.from_onnx(graph, names)
+    opened.module.eval()
+    (image,) = graph.inputs
+    device, values = Recorder(seed), random.Random(seed)
+    team = [a_lane(device, opened, graph) for _ in range(2)]
+    plain = py_torch.TorchPredictor(opened, names, "cpu", None, 1)
+    rows = np.random.default_rng(seed)
+    for _ in range(12):
+        shape = (values.choice((1, 3, 4)), *image.shape)
+        given = rows.standard_normal(shape, dtype=np.float32)
+        kept = given.copy()
+        answers = [
+            answer.copy() for answer in team[values.randrange(2)].predict({image.name: given})
+        ]
+        given[...] = np.nan
+        for answer, wanted in zip(answers, plain.predict({image.name: kept}), strict=True):
+            np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-4)
+    assert device.calls.count("launch") == 0 or torch_lanes.capturable(opened.operators)
+
+
+def test_shapes_are_tried_once_and_other_types_come_as_they_are() -> None:
+    class Two(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+        calls = 0
+
+        def forward(self, x: Any) -> Any:
+            Two.calls += 1
+            return x.sum(dim=1).to(torch.bfloat16), x.argmax(dim=1)
+
+    opened = py_torch.Opened(Two(), ("x",), ("sum", "best"))
+    work = torch_lanes.ModuleWork(
+        opened, [TensorSpec("x", "float32", (5,))], ["best", "sum"], device="cpu"
+    )
+    for _ in range(3):
+        found = work.outputs({"x": (7, 5)})
+    assert found == {"best": (np.dtype(np.int64), (7,)), "sum": (np.dtype(np.float32), (7,))}
+    assert Two.calls == 1
+
+
+def test_what_cannot_be_kept_in_lanes_is_computed_without() -> None:
+    assert torch_lanes.fits({"Conv", "Relu", "Shape"})
+    assert not torch_lanes.fits({"Conv", "NonMaxSuppression"})
+    assert torch_lanes.capturable({"Conv", "MatMul"})
+    assert not torch_lanes.capturable({"Conv", "Shape"})
+    graph = tiny("get-ml-model-retinanet")
+    opened = py_torch.from_onnx(graph, [tensor.name for tensor in graph.outputs])
+    assert not torch_lanes.fits(set(opened.operators))
+
+
+def test_on_cuda_every_worker_has_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice that ``open`` makes, with the stand-in for the device."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(py_torch, "TorchDevice", lambda: Recorder(1))
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, device: self)
+    backend = py_torch.PyTorch(Setup("cuda", "float32", {}))
+    for folder, kind in (
+        ("get-ml-model-resnet50", Lane),
+        ("get-ml-model-retinanet", py_torch.TorchPredictor),
+    ):
+        graph = tiny(folder)
+        names = [tensor.name for tensor in graph.outputs]
+        opened = backend.open(graph, names, 2, 1)
+        assert [type(each) for each in opened] == [kind, kind]
+    assert backend.layouts(64) == lanes.layouts(py_torch.LANES) == [(1, 1), (2, 1)]
+    assert backend.layouts(64, workers=3) == [(3, 1)]
+    assert (backend.copies(4, 1), backend.stream_threads(64)) == (0, (1,))
+    assert py_torch.PyTorch(Setup("cpu", "float32", {})).stream_threads(4) == (4, 1)
+    assert callable(torch_device.facts)
