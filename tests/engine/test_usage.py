@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from cmbench.cli import adapter
 from cmbench.cli.commands import VERBS, flags_of_verb, usage_of
+from cmbench.cli.usage import usage_text
 from cmbench.errors import nearest
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import parse_tags, short_tags
@@ -232,3 +234,11 @@ def test_a_flag_of_plans_is_an_input_where_the_script_has_one_of_that_name(lab: 
     assert lab.run("get,x", explain=True).answer["new_env"]["X"] == "yes"
     lab.script("get-y")
     assert lab.run("get,y", explain=True).answer["code"] == "unknown-flag"
+
+
+@pytest.mark.parametrize("thing", ["script", "cache", "repo", "results", "experiment"])
+def test_a_command_and_its_meaning_stand_apart(thing: str) -> None:
+    for command, meaning in usage_of(thing):
+        shown = usage_text(thing)
+        apart = re.search(rf"(?m)^ +{re.escape(command)}(?: +|\n +){re.escape(meaning)}$", shown)
+        assert apart, command

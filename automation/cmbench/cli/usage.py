@@ -10,7 +10,7 @@ def usage_text(thing: str, word: str = "") -> str:
     """All commands of a thing; of one verb, its command lines and its flags."""
     verb = verb_of(thing, word) if word else None
     shown = list(verb.usage.items()) if verb is not None else usage_of(thing)
-    lines = [f"  {line:<38}{text}" for line, text in shown]
+    lines = [part for line, text in shown for part in _lines(line, text)]
     if verb is not None and verb.told:
         lines.append("")
         for name, meaning in verb.told.items():
@@ -18,3 +18,13 @@ def usage_text(thing: str, word: str = "") -> str:
     if verb is not None and verb.of_scripts:
         lines += ["", "inputs and variations of a script: cm run script --tags=detect,os --help"]
     return "\n".join(lines)
+
+
+_COLUMN = 38
+"""Where the meanings begin; a longer command has its meaning on the next line."""
+
+
+def _lines(command: str, meaning: str) -> list[str]:
+    if len(command) < _COLUMN:
+        return [f"  {command:<{_COLUMN}}{meaning}"]
+    return [f"  {command}", f"  {'':<{_COLUMN}}{meaning}"]
