@@ -10,9 +10,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -615,6 +617,86 @@ def test_buildah_leaves_no_container(world: Lab, shop: Shop) -> None:
     assert shop.words("rm")[-1] == shop.words("from")[2]
 
 
+def test_a_detached_container_runs_on_its_own(world: Lab, shop: Shop) -> None:
+    shop.has("docker", inspect=1)
+    result = docker(world, docker_dt=True)
+    assert result.answer["return"] == 0, result.err
+    assert [call["kind"] for call in shop.calls][-1] == "run"
+    words = shop.words("run")
+    assert {"--detach", "--tty"} <= set(words)
+    assert "--rm" not in words
+    image = words.index(result.answer["image"])
+    assert words[image + 1 : image + 4] == ["cm", "run", "script"]
+    name = words[words.index("--name") + 1]
+    assert f"logs --follow {name}" in result.out
+    assert f"container stop {name}" in result.out
+    assert f"container rm {name}" in result.out
+
+
+def test_a_container_is_kept_for_further_commands(world: Lab, shop: Shop) -> None:
+    shop.has("podman", inspect=1, info_says="4.9.4 false")
+    result = docker(world, engine="podman", docker_keep_alive=True)
+    assert result.answer["return"] == 0, result.err
+    started, words = shop.words("run"), shop.words("exec")
+    name = started[started.index("--name") + 1]
+    assert started[-3:-1] == ["sh", "-c"]
+    assert words[: words.index("cm")] == ["exec", name, recipe.ENTER]
+    assert f"exec --interactive --tty {name} {recipe.ENTER} bash" in result.out
+    assert "logs" not in result.out
+
+
+def test_both_run_in_the_background_and_stay(world: Lab, shop: Shop) -> None:
+    shop.has("docker", inspect=1)
+    docker(world, docker_detached=True, docker_keep_alive=True)
+    words = shop.words("run")
+    command = words[words.index("-c") + 1 :]
+    assert command[2:5] == ["cm", "run", "script"]
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command[0], "sh", "echo", "a $(b)"],
+        env={"PATH": os.defpath},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(2)]
+        assert said == ["a $(b)\n", "ended with status 0\n"]
+        process.terminate()
+        assert process.wait(20) == 0, "an engine's stop ends it at once"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "exec" not in [call["kind"] for call in shop.calls]
+
+
+def test_a_container_that_cannot_start_is_not_left(world: Lab, shop: Shop) -> None:
+    shop.has("docker", inspect=1, run=125)
+    result = docker(world, docker_keep_alive=True)
+    assert result.answer["code"] == "container-failed"
+    assert [call["kind"] for call in shop.calls][-2:] == ["stop", "rm"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ({"docker_dt": True, "docker_it": True}, "exclude each other"),
+        ({"docker_keep_alive": True, "docker_it": True}, "exclude each other"),
+        ({"docker_dt": True, "engine": "buildah"}, "runs nothing in the background"),
+        ({"docker_keep_alive": True, "engine": "apptainer"}, "keeps no container"),
+    ],
+)
+def test_containers_that_cannot_stay(
+    world: Lab, shop: Shop, flags: dict[str, Any], says: str
+) -> None:
+    for name in ("docker", "buildah", "apptainer"):
+        shop.has(name, version_says="version 1.33")
+    result = docker(world, **flags)
+    assert result.answer["code"] == "bad-value"
+    assert says in result.err
+    assert "build" not in [call["kind"] for call in shop.calls]
+
+
 def test_status_of_the_command_comes_back(world: Lab, shop: Shop) -> None:
     shop.has("docker", run=16)
     result = docker(world)
@@ -980,3 +1062,40 @@ def test_a_real_container(buildah: str, tmp_path: Path) -> None:
     assert (out / "out").stat().st_uid == 1234
     left = subprocess.run([buildah, "containers", "-q"], capture_output=True, text=True)
     assert left.stdout == ""
+
+
+def test_a_real_container_that_stays(buildah: str, tmp_path: Path) -> None:
+    """Started once, two commands in it, the second sees the first; nothing is left."""
+    context, out = tmp_path / "context", tmp_path / "out"
+    out.mkdir()
+    small_system(context / "root")
+    (tmp_path / "Containerfile").write_text("FROM scratch\nCOPY root/ /\n")
+    job = Job(
+        image="mlperf-inference:me-latest",
+        file=str(tmp_path / "Containerfile"),
+        context=str(context),
+        command=(),
+        mounts=(Mount(str(out), "/work", True),),
+        work="/work",
+        name="mlperf-inference-me",
+        kept=True,
+    )
+    engine = Engine("buildah", buildah)
+    launch.build(engine, job, str(tmp_path / "log"), lambda line: None)
+    assert launch.state(engine, job) == ""
+    launch.begin(engine, job, os.environ)
+    try:
+        assert launch.state(engine, job) == "running"
+        with pytest.raises(Error) as caught:
+            launch.begin(engine, job, os.environ)
+        assert caught.value.code == "container-exists"
+        assert f"rm {job.name}" in caught.value.hint
+        lines: list[str] = []
+        command = ["sh", "-c", "echo one > /tmp/kept; echo two > done; exit 3"]
+        assert launch.run_in(engine, job, command, lines.append, os.environ) == 3
+        assert launch.run_in(engine, job, ["cat", "/tmp/kept"], lines.append, os.environ) == 0
+        assert lines[-1] == "one"
+        assert (out / "done").read_text() == "two\n"
+    finally:
+        launch.end(engine, job, os.environ)
+    assert launch.state(engine, job) == ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
@@ -12,10 +13,12 @@ from cmbench.api.running import interruptible
 from cmbench.container import launch
 from cmbench.container import options as options_in
 from cmbench.container.design import Design, World, design
-from cmbench.container.engines import Engine, find_engine, results_owner
+from cmbench.container.engines import Engine, Job, find_engine, results_owner
+from cmbench.container.workplace import workplace
 from cmbench.errors import Error
 from cmbench.index.select import choose, refuse_ambiguity
 from cmbench.session.call import Call, RunRequest
+from cmbench.session.workspace import Workspace
 
 Say = Callable[[str], None]
 
@@ -93,35 +96,43 @@ def run_container(
         )
     with interruptible():
         try:
-            _prepare(request, made)
+            _prepare(made)
+            if made.baked:
+                launch.bake(request.workspace.store, made.baked, made.job.context)
             _build(made, say or _nothing, build_output or _nothing)
         finally:
             launch.hand_over(os.path.dirname(made.job.file), made.engine.owner)
         lines: list[str] = []
-        keep = None if attached else lines.append
-        status = launch.run(made.engine, made.job, keep, made.environ)
+        status = _run(made, None if attached else lines.append)
     if status != 0:
         raise _failed(made, status, lines)
     return lines
+
+
+def _run(made: Design, keep: Say | None) -> int:
+    """The exit status of the command; 0 where it runs on its own."""
+    engine, job, environ = made.engine, made.job, made.environ
+    if not (job.detached or job.kept):
+        return launch.run(engine, job, keep, environ)
+    launch.begin(engine, job, environ)
+    return 0 if job.detached else launch.run_in(engine, job, job.command, keep, environ)
 
 
 def _nothing(line: str) -> None:
     """For whoever does not want to see the line."""
 
 
-def _prepare(request: RunRequest, made: Design) -> None:
+def _prepare(made: Design) -> None:
     owner = made.engine.owner
     launch.own_folder(made.home, owner)
     launch.register(os.path.join(made.home, "CM"), made.registered, owner)
     for folder in made.folders.make:
         launch.own_folder(folder, owner)
     launch.write_files(made.job, made.text)
-    if made.baked:
-        launch.bake(request.workspace.store, made.baked, made.job.context)
 
 
-def _build(made: Design, say: Say, output: Say) -> None:
-    if not made.job.rebuild and launch.is_built(made.engine, made.job):
+def _build(made: Design, say: Say, output: Say, always: bool = False) -> None:
+    if not (always or made.job.rebuild) and launch.is_built(made.engine, made.job):
         say("the image is there already\n")
         return
     log = os.path.join(os.path.dirname(made.job.file), "build.log")
@@ -149,3 +160,67 @@ def _failed(made: Design, status: int, lines: list[str]) -> Error:
         context=context,
         exit_code=status if 0 < status < 256 else 1,
     )
+
+
+# ---------------------------------------------------------------- a container for a folder
+
+
+def workplace_design(
+    workspace: Workspace,
+    asked: Job,
+    engine: str = "",
+    *,
+    base: str = "",
+    tools: Iterable[str] = (),
+    only_look: bool = False,
+) -> Design:
+    """A container for the work in a folder; makes nothing.
+
+    ``asked`` has its names, folders and rights. With ``only_look`` no engine needs to be there.
+    Raises ``no-engine``, and ``bad-value`` for what cannot be.
+    """
+    world = World(
+        root=workspace.root,
+        store=workspace.store,
+        repositories=workspace.repositories,
+        environ=os.environ,
+        tags="",
+        uid="",
+        flags={},
+        current="",
+    )
+    return workplace(_engine(engine, only_look), asked, world, base, tools)
+
+
+def make_image(made: Design, say: Say, output: Say) -> None:
+    """Make the image of ``made`` under its name, also where there is one; what is the same is kept.
+
+    Raises ``image-failed``.
+    """
+    with interruptible():
+        try:
+            _prepare(made)
+            _build(made, say, output, always=True)
+        finally:
+            launch.hand_over(os.path.dirname(made.job.file), made.engine.owner)
+
+
+def enter(made: Design, command: Sequence[str], *, stays: bool = False) -> int:
+    """Run a command in the container of ``made``, on this terminal; its exit status.
+
+    In the one of that name where it runs; else in a new one, which ends with the command.
+    ``stays``: the new one is left for further commands, and none is run. Raises ``image-missing``,
+    ``container-exists``, ``container-failed``.
+    """
+    engine, job = made.engine, made.job
+    with interruptible():
+        if not stays and launch.state(engine, job) == "running":
+            return launch.run_in(engine, job, command, None, made.environ)
+        if not launch.is_built(engine, job):
+            raise Error("image-failed", f"there is no image {job.image}", hint="build it first")
+        launch.own_folder(made.home, engine.owner)
+        launch.register(os.path.join(made.home, "CM"), made.registered, engine.owner)
+        if stays:
+            launch.begin(engine, job, made.environ)
+            return 0
+        return launch.run(engine, replace(job, command=tuple(command)), None, made.environ)

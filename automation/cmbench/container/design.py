@@ -13,7 +13,7 @@ import cmbench
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Store
 from cmbench.container import command as command_in
-from cmbench.container.engines import Engine, Job
+from cmbench.container.engines import Engine, Job, can_keep
 from cmbench.container.mounts import Folders, Mount, extra_mounts, of_inputs, plan_folders
 from cmbench.container.options import Options, declared
 from cmbench.container.recipe import (
@@ -102,10 +102,10 @@ def design(
         baked=world.store.root if baked else "",
     )
     text = definition(recipe) if engine.name == "apptainer" else containerfile(recipe)
-    place = os.path.join(world.root, "containers", _slug(base))
+    place = os.path.join(world.root, "containers", folder_name(base))
     home = os.path.join(place, f"home-{engine.owner[0]}")
-    registered = [r for r in world.repositories if r.alias not in _EVERYWHERE]
-    fixed, env = _fixed(home, registered, options, bool(baked), world)
+    registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
+    fixed, env = fixed_mounts(home, registered, options.cached, bool(baked), world)
     folders, notes = _folders(fixed, top, request, options, world)
     words, environ, handed, more = _command(engine, options, request, world)
     notes = [*options.notes, *more, *notes, *_home_note(engine, home)]
@@ -118,6 +118,8 @@ def design(
         env={**env, **_shown(engine, handed, environ)},
         handed=() if engine.name == "buildah" else handed,
     )
+    if job.detached or job.kept:
+        can_keep(engine, job)
     names = tuple(repository.path for repository in registered)
     return Design(
         engine, job, text, base, home, folders, baked, environ, names, tuple(dict.fromkeys(notes))
@@ -146,18 +148,18 @@ def _baked(options: Options, plan: Plan, world: World) -> tuple[Entry, ...]:
     return tuple(e for e in with_dependencies(hits, store.entry) if store.owns(e))
 
 
-def _slug(base: str) -> str:
+def folder_name(base: str) -> str:
     """A name for the folder of what belongs to the containers with one base image."""
     name = re.sub(r"[^\w.-]+", "-", base.partition("@")[0].rpartition("/")[2])
     return f"{name[:40]}-{digest(base)[:8]}"
 
 
-_EVERYWHERE = ("internal", "local")
+EVERYWHERE = ("internal", "local")
 """Repositories that every CM home has for itself."""
 
 
-def _fixed(
-    home: str, repositories: Sequence[Repository], options: Options, baked: bool, world: World
+def fixed_mounts(
+    home: str, repositories: Sequence[Repository], cached: str, baked: bool, world: World
 ) -> tuple[list[Mount], dict[str, str]]:
     """The folders that every run needs, and the variables that tell ``cm`` of them."""
     mounts = [Mount(home, HOME, True, "HOME of the container")]
@@ -165,22 +167,24 @@ def _fixed(
     mounts += [Mount(r.path, r.path, False, f"scripts: {r.alias}") for r in repositories]
     engine = os.path.dirname(os.path.abspath(cmbench.__file__))
     mounts.append(Mount(engine, f"{ENGINE_ROOT}/cmbench", False, "cmbench itself"))
-    if options.cached == "mount" and os.path.isdir(world.store.root):
+    if cached == "mount" and os.path.isdir(world.store.root):
         mounts.append(Mount(world.store.root, world.store.root, False, "cache of this machine"))
-    if baked or (options.cached == "mount" and os.path.isdir(world.store.root)):
+    if baked or (cached == "mount" and os.path.isdir(world.store.root)):
         env["CMBENCH_SHARED"] = world.root
-    certificates = _certificates(world.environ)
-    if certificates:
-        mounts.append(Mount(certificates, CERTIFICATES, False, "certificates"))
+    own = certificates(world.environ)
+    if own:
+        mounts.append(Mount(own, CERTIFICATES, False, "certificates"))
     return mounts, env
 
 
-def _certificates(environ: Mapping[str, str]) -> str:
+def certificates(environ: Mapping[str, str]) -> str:
+    """The file of the user's own certificates; empty where there is none."""
     paths = (environ.get(name, "") for name in _CERTIFICATES)
     return next((os.path.realpath(path) for path in paths if path and os.path.isfile(path)), "")
 
 
-def _pip_settings(environ: Mapping[str, str]) -> str:
+def pip_settings(environ: Mapping[str, str]) -> str:
+    """The file of pip's settings; empty where there is none."""
     home = environ.get("HOME", "")
     places = [environ.get("PIP_CONFIG_FILE", "")]
     places += [f"{home}/.config/pip/pip.conf", f"{home}/.pip/pip.conf"] if home else []
@@ -267,8 +271,8 @@ def _job(engine: Engine, options: Options, world: World, place: str, text: str, 
     folder = os.path.join(place, f"{name}-{tag}")
     apptainer = engine.name == "apptainer"
     secrets = {
-        "cmbench_ca": _certificates(world.environ),
-        "cmbench_pip": _pip_settings(world.environ),
+        "cmbench_ca": certificates(world.environ),
+        "cmbench_pip": pip_settings(world.environ),
     }
     return Job(
         image=os.path.join(folder, "image.sif") if apptainer else f"localhost/cmbench/{name}:{tag}",
@@ -276,10 +280,10 @@ def _job(engine: Engine, options: Options, world: World, place: str, text: str, 
         context=os.path.join(folder, "context"),
         command=(),
         name=f"cmbench-{os.getpid()}-{tag}",
-        host=_host(),
+        host=host_name(),
         build_args=tuple(n for n in PROXIES if world.environ.get(n)),
         secrets={key: path for key, path in secrets.items() if path},
-        network=options.network or _network(world),
+        network=options.network or network_of(world),
         shm_size=options.shm_size,
         gpus=options.gpus,
         devices=options.devices,
@@ -287,16 +291,19 @@ def _job(engine: Engine, options: Options, world: World, place: str, text: str, 
         privileged=options.privileged,
         extra=options.extra_run_args,
         interactive=options.interactive,
+        detached=options.detached,
+        kept=options.kept,
         rebuild=options.rebuild,
     )
 
 
-def _host() -> str:
+def host_name() -> str:
+    """The name of this machine, where a container can have it too."""
     name = os.uname().nodename
     return name if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}", name) else ""
 
 
-def _network(world: World) -> str:
+def network_of(world: World) -> str:
     """None for a run without network; that of the machine where its proxy is on the machine."""
     if world.offline:
         return "none"

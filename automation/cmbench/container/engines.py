@@ -10,7 +10,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cmbench.container.mounts import Mount
 from cmbench.container.recipe import ENTER, HOME, SECRETS
@@ -61,7 +61,8 @@ class Job:
     """All that a build and a run are told, apart from the engine's own words for it.
 
     ``host`` is the name of the machine: results carry it, and runs in containers on one machine
-    must agree on it.
+    must agree on it. ``detached``: the command runs on its own; ``kept``: the container is there
+    for further commands when it has ended.
     """
 
     image: str
@@ -82,9 +83,15 @@ class Job:
     devices: tuple[str, ...] = ()
     ports: tuple[str, ...] = ()
     privileged: bool = False
+    ulimits: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    security: tuple[str, ...] = ()
+    cpus: str = ""
     extra: tuple[str, ...] = ()
     interactive: bool = False
     rebuild: bool = False
+    detached: bool = False
+    kept: bool = False
 
 
 def results_owner(environ: Mapping[str, str]) -> tuple[int, int]:
@@ -222,7 +229,12 @@ def stop_command(engine: Engine, job: Job) -> list[str]:
 def _docker_run(engine: Engine, job: Job) -> list[str]:
     words = [engine.program, "run", "--rm", "--name", job.name]
     words += ["--interactive", "--tty"] if job.interactive else []
-    words += _user(engine)
+    return [*words, *docker_options(engine, job), job.image, *job.command]
+
+
+def docker_options(engine: Engine, job: Job) -> list[str]:
+    """What docker and podman are told of a container, whatever becomes of it afterwards."""
+    words = _user(engine)
     words += ["--security-opt", "label=disable"] if engine.labels else []
     # With the network of the machine comes its name, and some versions take no other then.
     words += _given("--hostname", "" if job.network == "host" else job.host)
@@ -231,14 +243,24 @@ def _docker_run(engine: Engine, job: Job) -> list[str]:
     words += _mounts(job)
     words += _given("--shm-size", job.shm_size)
     words += _given("--network", job.network)
-    if engine.name == "podman" and job.gpus == "all":
-        words += ["--device", "nvidia.com/gpu=all"]
-    else:
-        words += _given("--gpus", job.gpus)
+    words += _gpus(engine, job.gpus)
     words += _given("--device", *job.devices)
     words += _given("--publish", *job.ports)
     words += ["--privileged"] if job.privileged else []
-    return [*words, *job.extra, job.image, *job.command]
+    words += _given("--security-opt", *job.security)
+    words += _given("--cap-add", *job.capabilities)
+    words += _given("--ulimit", *job.ulimits)
+    words += _given("--cpuset-cpus", job.cpus)
+    return [*words, *job.extra]
+
+
+def _gpus(engine: Engine, gpus: str) -> list[str]:
+    """``all``, a number of GPUs, or ``device=`` and the names of some, as the engine has it."""
+    some = gpus.removeprefix("device=")
+    if engine.name == "podman" and (gpus == "all" or some != gpus):
+        return _given("--device", *(f"nvidia.com/gpu={name}" for name in some.split(",") if name))
+    # Docker reads the value as a line of comma-separated fields.
+    return _given("--gpus", _fields(gpus) if some != gpus else gpus)
 
 
 def _given(flag: str, *values: str) -> list[str]:
@@ -254,6 +276,7 @@ def _user(engine: Engine) -> list[str]:
 
 
 def _buildah_run(engine: Engine, job: Job) -> list[str]:
+    # Its chroot keeps files apart and nothing else: limits, capabilities, devices have no effect.
     words = [engine.program, "run", "--isolation", "chroot"]
     words += ["--tty"] if job.interactive else []
     words += _given("--hostname", job.host)
@@ -262,6 +285,65 @@ def _buildah_run(engine: Engine, job: Job) -> list[str]:
         words += ["--volume", f"{mount.source}:{mount.target}:{mount.mode}"]
     words += ["--network", job.network] if job.network in ("host", "none") else []
     return [*words, *job.extra, job.name, "--", ENTER, *job.command]
+
+
+def begin_commands(engine: Engine, job: Job) -> list[list[str]]:
+    """The commands that start a container which others are then run in, or which runs on its own.
+
+    Raises ``bad-value`` where the engine keeps none.
+    """
+    can_keep(engine, job)
+    if engine.name == "buildah":
+        return [[engine.program, "from", "--name", job.name, job.image]]
+    words = [engine.program, "run", "--detach", "--tty", "--name", job.name]
+    words += [*docker_options(engine, job), job.image]
+    if not job.detached:
+        return [[*words, *IDLE]]
+    return [[*words, *(_then_idle(job.command) if job.kept else job.command)]]
+
+
+_END = 'trap "exit 0" TERM'
+_WAIT = "while :; do sleep 60 & wait $!; done"
+IDLE = ("sh", "-c", f"{_END}; {_WAIT}")
+"""What a container does whose commands come later; as its first process it must end when told."""
+
+
+def _then_idle(command: Sequence[str]) -> tuple[str, ...]:
+    return ("sh", "-c", f'{_END}; "$@"; echo "ended with status $?"; {_WAIT}', "sh", *command)
+
+
+def exec_command(engine: Engine, job: Job, command: Sequence[str]) -> list[str]:
+    """The command that runs another one in a container that was started."""
+    if engine.name == "buildah":
+        return _buildah_run(engine, replace(job, command=tuple(command)))
+    terminal = ["--interactive", "--tty"] if job.interactive else []
+    handed = _given("--env", *job.handed)
+    return [engine.program, "exec", *terminal, *handed, job.name, ENTER, *command]
+
+
+def end_commands(engine: Engine, job: Job) -> list[list[str]]:
+    """The commands that stop a container that was started, and remove it."""
+    if engine.name == "buildah":
+        return [[engine.program, "rm", job.name]]
+    return [[engine.program, "container", word, job.name] for word in ("stop", "rm")]
+
+
+def state_command(engine: Engine, job: Job) -> list[str]:
+    """The command that prints the state of the container of that name; it fails without one."""
+    if engine.name == "buildah":
+        # Commands can be run in each that is there: there is no other state.
+        shown = 'running{{ "" }}'
+        return [engine.program, "inspect", "--type", "container", "--format", shown, job.name]
+    shown = "{{.State.Status}}"
+    return [engine.program, "container", "inspect", "--format", shown, job.name]
+
+
+def can_keep(engine: Engine, job: Job) -> None:
+    """Raise ``bad-value`` where the engine cannot keep a container in the way that is asked for."""
+    if engine.name == "apptainer" or (engine.name == "buildah" and job.detached):
+        what = "runs nothing in the background" if job.detached else "keeps no container"
+        hint = "take another engine: --docker_engine=podman"
+        raise Error("bad-value", f"{engine.name} {what}", hint=hint)
 
 
 def _env(job: Job) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,11 +18,15 @@ from cmbench.cache.store import Entry, Store
 from cmbench.container.engines import (
     Engine,
     Job,
+    begin_commands,
     build_command,
+    end_commands,
     environment,
+    exec_command,
     exists_command,
     main_command,
     run_commands,
+    state_command,
     stop_command,
 )
 from cmbench.container.mounts import Mount
@@ -198,6 +203,63 @@ def run(
         raise
     finally:
         container.end()
+
+
+def begin(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
+    """Start a container that stays; raises ``container-failed``, and leaves nothing then.
+
+    Raises ``container-exists`` where there is one of its name, which stays as it is.
+    """
+    there = state(engine, job)
+    if there:
+        raise Error(
+            "container-exists",
+            f"there is a container {job.name} already, and it is {there}",
+            hint="; ".join(shlex.join(words) for words in end_commands(engine, job)),
+        )
+    env = environment(engine, job, environ)
+    try:
+        for command in begin_commands(engine, job):
+            _small(command, env)
+    except BaseException:
+        # One that runs is another's, who was faster.
+        if state(engine, job) != "running":
+            end(engine, job, environ)
+        raise
+
+
+def end(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
+    """Stop and remove a container that stays."""
+    for command in end_commands(engine, job):
+        probe(command, timeout=60, env=environment(engine, job, environ))
+
+
+def state(engine: Engine, job: Job) -> str:
+    """The state of the container of the job's name: ``running``, ``exited``; empty without one."""
+    answer = probe(state_command(engine, job), timeout=30)
+    return answer.stdout.strip() if answer.ok else ""
+
+
+def run_in(
+    engine: Engine,
+    job: Job,
+    command: Sequence[str],
+    say: Callable[[str], None] | None,
+    environ: Mapping[str, str],
+) -> int:
+    """Run a command in a container that was started, and return its exit status.
+
+    Without ``say`` it has this process's terminal. An interruption ends the command with its
+    container: an engine ends no command alone.
+    """
+    words, env = exec_command(engine, job, command), environment(engine, job, environ)
+    try:
+        if say is None:
+            return _attached(words, env)
+        return run_process(words, "/", env, say)
+    except BaseException:
+        end(engine, job, environ)
+        raise
 
 
 class _Container:

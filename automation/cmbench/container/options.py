@@ -24,6 +24,8 @@ FLAGS: Mapping[str, str] = {
     "cache": "no: build the image again, every step of it",
     "cached": "cache entries of this machine: mount (read only), bake (into the image), none",
     "it": "open a shell in the container after the run",
+    "detached": "start the run in the background; what reads its log and ends it is printed",
+    "keep_alive": "keep the container for further commands; what enters and ends it is printed",
     "extra_sys_deps": "more packages of the operating system",
     "mounts": "more folders: HOST:CONTAINER or HOST:CONTAINER:rw, separated by commas",
     "mount_current_dir": "no: keep the current folder out of the container",
@@ -46,7 +48,12 @@ FLAGS: Mapping[str, str] = {
 _SHORT = ("engine", "base_image")
 """Those that may be written without ``docker_``, if the script has no input of that name."""
 
-_SAME = {"interactive": "it", "image_base": "base_image", "base": "base_image"}
+_SAME = {
+    "interactive": "it",
+    "dt": "detached",
+    "image_base": "base_image",
+    "base": "base_image",
+}
 
 _ALWAYS = ("use_host_user_id", "use_host_group_id", "pass_user_id", "pass_user_group", "real_run")
 """Flags of CM that ask for what is done anyway."""
@@ -61,9 +68,6 @@ _REFUSED = {
     "run_cmd_prefix": "put what is needed into the base image, or into a script",
     "push_image": "push it with the engine: its name is printed",
     "image_repo": "name the image with --docker_image_name",
-    "detached": "start the whole command in the background with &",
-    "dt": "start the whole command in the background with &",
-    "keep_alive": "open a shell after the run with --docker_it",
     "skip_build": "an image that is there already is not built again anyway",
 }
 """Flags of CM that would change what is run, with what to do in their place."""
@@ -80,6 +84,8 @@ class Options:
     rebuild: bool = False
     cached: str = "mount"
     interactive: bool = False
+    detached: bool = False
+    kept: bool = False
     packages: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
     current_folder: bool = True
@@ -163,6 +169,7 @@ def _lay(found: dict[str, Any], block: Mapping[str, Any]) -> None:
 def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
     """The flags ``own`` over the section ``meta``; raises ``bad-value``."""
     asked = {**meta, **own}
+    _refuse_both(own)
     if "run" in asked and not is_true(asked["run"]):
         raise Error(
             "bad-value",
@@ -180,6 +187,8 @@ def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
         rebuild="cache" in own and not is_true(own["cache"]),
         cached=cached,
         interactive=is_true(own.get("it", False)),
+        detached=is_true(own.get("detached", False)),
+        kept=is_true(own.get("keep_alive", False)),
         packages=_list(own, "extra_sys_deps") + _list(meta, "extra_sys_deps"),
         mounts=_list(meta, "mounts") + _list(own, "mounts"),
         current_folder=is_true(asked.get("mount_current_dir", True)),
@@ -197,6 +206,13 @@ def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
         input_mapping=_mapping(meta),
         notes=tuple(_notes(meta)),
     )
+
+
+def _refuse_both(own: Mapping[str, Any]) -> None:
+    other = next((name for name in ("detached", "keep_alive") if is_true(own.get(name, False))), "")
+    if other and is_true(own.get("it", False)):
+        hint = "keep it with --docker_keep_alive, and enter it with the line that is printed"
+        raise Error("bad-value", f"--docker_it and --docker_{other} exclude each other", hint=hint)
 
 
 def _text(asked: Mapping[str, Any], name: str) -> str:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cmbench.container import options as options_in
 from cmbench.container.design import Design
-from cmbench.container.engines import Job, build_command, run_commands, shown_environment
+from cmbench.container.engines import (
+    Job,
+    begin_commands,
+    build_command,
+    end_commands,
+    exec_command,
+    run_commands,
+    shown_environment,
+)
 from cmbench.lib.secrecy import mask_word
 
 WIDTH = 80
@@ -17,7 +26,45 @@ WIDTH = 80
 
 def commands(made: Design) -> list[list[str]]:
     """The commands of the engine: the build, and those of the run."""
-    return [build_command(made.engine, made.job), *run_commands(made.engine, made.job)]
+    engine, job = made.engine, made.job
+    if job.detached or job.kept:
+        then = [] if job.detached else [exec_command(engine, job, job.command)]
+        return [build_command(engine, job), *begin_commands(engine, job), *then]
+    return [build_command(engine, job), *run_commands(engine, job)]
+
+
+def left(made: Design) -> str:
+    """How a container that stays is looked at, entered and ended; empty where none stays."""
+    return "\n".join(enter_lines(made)) if made.job.detached or made.job.kept else ""
+
+
+def enter_lines(made: Design) -> list[str]:
+    """How a container that was started is looked at, entered and ended."""
+    engine, job = made.engine, made.job
+    rows = [("log", [engine.program, "logs", "--follow", job.name])] if job.detached else []
+    if job.kept:
+        rows.append(("enter", exec_command(engine, replace(job, interactive=True), ["bash"])))
+    rows += [("end", words) for words in end_commands(engine, job)]
+    return [f"the container {job.name} stays", *(f"  {t:<7}{_shell(w)}" for t, w in rows)]
+
+
+def place_printed(made: Design, what: str, command: Sequence[str]) -> str:
+    """All that would be made and run for the work in a folder: ``image``, ``user``, ``start``, run.
+
+    A run shows both ways: in the container that runs, and in a new one.
+    """
+    engine, job = made.engine, replace(made.job, command=tuple(command))
+    if what in ("image", "user"):
+        text = [f"-- {job.file}", made.text]
+        lines = [build_command(engine, job)]
+    elif what == "start":
+        text, lines = [], begin_commands(engine, job)
+    else:
+        text, lines = [], run_commands(engine, job)
+    end = "-- commands; nothing was written and nothing was started"
+    head = summary(replace(made, job=job))
+    more = enter_lines(made) if what == "start" else []
+    return "\n".join([head, *text, end, *map(_shell, lines), *more])
 
 
 def summary(made: Design) -> str:
@@ -33,7 +80,7 @@ def summary(made: Design) -> str:
         lines += _wrapped("also", ", ".join(_rights(job)))
     if job.handed:
         lines += _wrapped("handed on", ", ".join(job.handed))
-    lines.append(f"{'command':<9}{_shell(job.command)}")
+    lines += [f"{'command':<9}{_shell(job.command)}"] if job.command else []
     for note in made.notes:
         lines += _wrapped("note", note)
     return "\n".join([*lines, ""])

@@ -8,7 +8,7 @@ from cmbench.container import options as options_in
 from cmbench.container.design import Design
 from cmbench.format.meta import is_true
 from cmbench.lib.secrecy import mask_word
-from cmbench.render.container import commands, help_text, printed, summary
+from cmbench.render.container import commands, help_text, left, printed, summary
 
 
 def docker_script(command: Command) -> Reply:
@@ -36,7 +36,8 @@ def docker_script(command: Command) -> Reply:
         say=command.say if talks else None,
         build_output=print if talks and request.options.verbose else None,
     )
-    return Reply({**answer, **({"output": lines} if lines else {})})
+    last = left(made)
+    return Reply({**answer, **({"output": lines} if lines else {})}, last or None)
 
 
 def dockerfile_script(command: Command) -> Reply:

@@ -1,0 +1,115 @@
+"""A container for the work in a folder: its image has ``cm``, and any commands can be run in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cmbench.container.design import (
+    EVERYWHERE,
+    PROXIES,
+    Design,
+    World,
+    certificates,
+    fixed_mounts,
+    folder_name,
+    host_name,
+    network_of,
+    pip_settings,
+)
+from cmbench.container.engines import Engine, Job
+from cmbench.container.mounts import plan_folders
+from cmbench.container.recipe import HOME, Recipe, containerfile
+from cmbench.container.systems import base_image
+from cmbench.errors import Error
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}")
+_IMAGE = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*:\w[\w.-]{0,127}", re.ASCII)
+_SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = f"{HOME}/python/bin:{_SYSTEM}:/usr/local/nvidia/bin:/usr/local/cuda/bin"
+"""Commands that come later go past the way in, which puts the user's Python first."""
+
+
+def workplace(
+    engine: Engine, asked: Job, world: World, base: str = "", tools: Iterable[str] = ()
+) -> Design:
+    """The container that is asked for, with what ``cm`` in it needs.
+
+    ``asked`` has names, folders, rights and variables; ``base`` is an image, else Debian's, and
+    ``tools`` are programs to install in it. Raises ``bad-value`` for what cannot be.
+    """
+    _check(engine, asked)
+    image, manager = base_image(base, "", "")
+    labels = {"org.opencontainers.image.title": asked.name}
+    text = containerfile(Recipe(image, manager, tuple(sorted(tools)), labels))
+    place = os.path.join(world.root, "containers", folder_name(image))
+    home = os.path.join(place, f"home-{engine.owner[0]}")
+    registered = [r for r in world.repositories if r.alias not in EVERYWHERE]
+    fixed, env = fixed_mounts(home, registered, "mount", False, world)
+    folders = plan_folders(fixed, (), asked.mounts, "", HOME)
+    handed = tuple(name for name in PROXIES if world.environ.get(name))
+    if engine.name == "buildah":
+        # It takes no variable by its name alone.
+        env |= {name: world.environ[name] for name in handed}
+    job = replace(
+        asked,
+        file=os.path.join(place, asked.name, "Containerfile"),
+        context=os.path.join(place, asked.name, "context"),
+        mounts=folders.mounts,
+        env={**env, "PATH": PATH, **asked.env},
+        handed=() if engine.name == "buildah" else handed,
+        host=asked.host or host_name(),
+        build_args=handed,
+        secrets=_secrets(world),
+        network=asked.network or network_of(world),
+        kept=True,
+    )
+    names = tuple(repository.path for repository in registered)
+    notes = (*folders.notes, *_without_effect(engine, job))
+    return Design(engine, job, text, image, home, folders, (), dict(world.environ), names, notes)
+
+
+def _check(engine: Engine, asked: Job) -> None:
+    if engine.name == "apptainer":
+        hint = "take docker or podman; or work on this machine as it is"
+        raise Error("bad-value", "apptainer keeps no container for further commands", hint=hint)
+    if not _NAME.fullmatch(asked.name):
+        raise Error("bad-value", f"{asked.name!r} is no name of a container")
+    if not _IMAGE.fullmatch(asked.image):
+        raise Error("bad-value", f"{asked.image!r} is no name of an image")
+
+
+def _secrets(world: World) -> dict[str, str]:
+    found = {
+        "cmbench_ca": certificates(world.environ),
+        "cmbench_pip": pip_settings(world.environ),
+    }
+    return {key: path for key, path in found.items() if path}
+
+
+def _without_effect(engine: Engine, job: Job) -> list[str]:
+    """What the engine cannot do of what is asked for."""
+    rights = (job.shm_size, job.gpus, *job.devices, *job.ulimits, *job.capabilities, *job.security)
+    if engine.name != "buildah" or not any(rights):
+        return []
+    told = "buildah runs commands under chroot: GPUs, limits, capabilities, devices have no effect"
+    return [told]
+
+
+def user_text(image: str, name: str, uid: int, gid: int) -> str:
+    """The Containerfile that gives a user a name in an image, where it has none there yet.
+
+    Raises ``bad-value`` for a name that a line of passwd cannot hold.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name, re.ASCII):
+        raise Error("bad-value", f"{name!r} is no name of a user")
+    known = f"^({re.escape(name)}:|[^:]*:[^:]*:{uid}:)"
+    user = f"{name}:x:{uid}:{gid}::{HOME}:/bin/sh"
+    lines = (
+        f"FROM {image}",
+        f"RUN grep -Eq '^[^:]*:[^:]*:{gid}:' /etc/group || echo '{name}:x:{gid}:' >> /etc/group",
+        f"RUN grep -Eq '{known}' /etc/passwd || echo '{user}' >> /etc/passwd",
+    )
+    return "\n".join(lines) + "\n"
