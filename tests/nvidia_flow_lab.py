@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,26 @@ class Hands:
     lines: list[list[str]] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    found: list[dict[str, str]] = field(default_factory=list)
+    made: list[tuple[str, dict[str, Any], list[str]]] = field(default_factory=list)
+
+    def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
+        return [*self.found]
+
+    def cards(self) -> list[dict[str, Any]]:
+        return []
+
+    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+        raise AssertionError(f"nothing is asked of {command}")
+
+    def container_engine(self, asked: str) -> str:
+        return asked
+
+    def container(
+        self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+    ) -> int:
+        self.made.append((what, dict(told), list(command)))
+        return 0
 
     def cm(self, line: Sequence[str]) -> int:
         self.lines.append(list(line))

@@ -14,6 +14,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import neuron, nvidia, siblings
+from cmbench.lib.probe import probe
 from cmbench.lib.yes_no import is_yes
 
 siblings.importable(__file__, "run-harness", "compile-neuron-model")
@@ -33,13 +34,20 @@ _SETTINGS = {
     "compiled_models": "CM_NEURON_MODELS_PATH",
     "allow_nearest": "CM_NVIDIA_ALLOW_NEAREST",
 }
+_GIVEN = {
+    "RUN_ARGS": "CM_NVIDIA_RUN_ARGS",
+    "PRINT": "CM_NVIDIA_FLOW_PRINT",
+    "APPLY": "CM_NVIDIA_FLOW_APPLY",
+}
+"""Variables that are inputs too."""
 
 
 class Engine:
     """Runs the ``cm`` lines of a word: each is shown, and can be typed by itself."""
 
-    def __init__(self, env: Mapping[str, str], results_fd: int = 0) -> None:
+    def __init__(self, env: Mapping[str, str], results_fd: int = 0, home: str = "") -> None:
         self._results_fd = results_fd
+        self._home = home
         self._env = {name: value for name, value in env.items() if name not in _OF_MAKE}
         # The output of every step, where the make line asks for it.
         self._more = ["--verbose"] if env.get("VERBOSE", "0") not in ("", "0") else []
@@ -90,6 +98,53 @@ class Engine:
         problem = found.problem if found.devices or found.says else ""
         return Device(found.target, found.instance_type, found.cores, problem, found.remedy)
 
+    def cards(self) -> list[dict[str, Any]]:
+        """The GPUs as the driver tells them, with who computes on each."""
+        driver, busy = nvidia.read(), nvidia.processes()
+        return [
+            {
+                "index": gpu.index,
+                "uuid": gpu.uuid,
+                "name": gpu.name,
+                "clock": _number(gpu.kind.get("clocks.max.sm", "")),
+                "mig": {"Enabled": "on", "Disabled": "off"}.get(
+                    gpu.kind.get("mig.mode.current", ""), ""
+                ),
+                "parts": [{"profile": part.profile, "uuid": part.uuid} for part in gpu.mig],
+                "processes": [
+                    {"pid": pid, "name": name} for on, pid, name in busy if on == gpu.uuid
+                ],
+            }
+            for gpu in driver.gpus
+        ]
+
+    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+        """Run a program of the machine for a moment; its exit status, and what it said."""
+        done = probe(command, timeout=120)
+        return (0 if done.ok else done.status or 1), done.output or done.problem
+
+    def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
+        """What the doctor finds for a vendor's flow."""
+        from cmbench.doctor.finding import Machine
+        from cmbench.doctor.vendors import examine_for, subject_of
+
+        machine = Machine(os.path.join(self._home, "cmbench"))
+        return [asdict(found) for found in examine_for(vendor, machine, subject_of(subject))]
+
+    def container_engine(self, asked: str) -> str:
+        """The container engine that is used; empty where none answers."""
+        import flow_containers
+
+        return flow_containers.engine_name(asked)
+
+    def container(
+        self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+    ) -> int:
+        """Make an image, start a container, or run a command in one; its exit status."""
+        import flow_containers
+
+        return flow_containers.do(self._home, what, told, command, only_print)
+
     def tell(self, line: str) -> None:
         """Show a line on stderr, and put it into the log of this run."""
         print(line, file=sys.__stderr__, flush=True)
@@ -102,6 +157,10 @@ class Engine:
             print(line, file=sys.stderr)
         else:
             print(line)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
 
 
 def _command(line: Sequence[str]) -> list[str]:
@@ -121,25 +180,26 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         flow.write(folder, flow.checked(told, "the folder's settings"))
         print(f"{folder}: make info")
     else:
-        do(env, folder)
+        do(env, folder, os.path.abspath(str(i["automation"].cmind.repos_path)))
     env["CM_NVIDIA_FLOW_PATH"] = str(folder)
     return {"return": 0}
 
 
-def do(env: Mapping[str, Any], folder: Path) -> None:
+def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     """The word, in its folder."""
     from nvidia_make import flow, targets
 
     if not env.get("CM_NVIDIA_FLOW_TARGET"):
         raise Error("needs-input", "no word is given", hint="--target=info shows all")
     variables = {name: os.environ.get(name, "") for name in flow.VARIABLES}
-    if env.get("CM_NVIDIA_RUN_ARGS"):
-        variables["RUN_ARGS"] = str(env["CM_NVIDIA_RUN_ARGS"])
+    for name, key in _GIVEN.items():
+        if env.get(key):
+            variables[name] = str(env[key])
     vendor = targets.vendor(variables)
     target = targets.find(str(env["CM_NVIDIA_FLOW_TARGET"]), vendor)
     settings = targets.settings(flow.read(folder), vendor)
     if variables["SUBMITTER"]:
         given = {**asdict(settings), "submitter": variables["SUBMITTER"]}
         settings = flow.checked(given, "SUBMITTER")
-    engine = Engine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0))
+    engine = Engine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0), home)
     target.function()(flow.Flow(folder, settings, variables, vendor, engine))

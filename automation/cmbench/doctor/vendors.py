@@ -21,6 +21,7 @@ from cmbench.lib import nvidia
 
 FOR: Mapping[str, tuple[str, ...]] = {
     "nvidia": ("cmbench.doctor.flow", "cmbench.doctor.nvidia"),
+    "inferentia": ("cmbench.doctor.flow",),
 }
 """By vendor, the modules with its checks, in the order in which they are shown."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import neuron_artefact
 import pytest
 from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
-from nvidia_make import build, data, flow, harness, inferentia, neuron, results, targets, work
+from nvidia_make import data, docker, flow, harness, inferentia, neuron, results, targets, work
 
 INF1 = neuron.Device("inf1", "inf1.6xlarge", 16)
 TRITON = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
@@ -38,6 +38,22 @@ class Hands:
 
     def neuron(self) -> neuron.Device:
         return self.there
+
+    def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
+        assert vendor == targets.INFERENTIA
+        return []
+
+    def cards(self) -> list[dict[str, Any]]:
+        return []
+
+    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+        raise AssertionError(command)
+
+    def container_engine(self, asked: str) -> str:
+        return asked
+
+    def container(self, what: str, told: Any, command: Sequence[str], only_print: bool) -> int:
+        raise AssertionError(told)
 
     def tell(self, line: str) -> None:
         self.told.append(line)
@@ -178,10 +194,11 @@ def test_variables_of_the_guide_that_do_nothing_say_so_where_they_ask_for_someth
     tmp_path: Path,
 ) -> None:
     for value, said in (("0", False), ("", False), ("1", True)):
-        flow_ = replace(a_flow(tmp_path), variables={"USE_NIGHTLY": value})
-        build.prebuild(flow_)
+        given = {"USE_NIGHTLY": value, "CONTAINER_ENGINE": docker.NONE}
+        flow_ = replace(a_flow(tmp_path), variables=given)
+        docker.prebuild(flow_)
         assert isinstance(flow_.doer, Hands)
-        assert (build.NIGHTLY in flow_.doer.told) is said
+        assert (docker.NIGHTLY in flow_.doer.told) is said
         assert "go on with make build_inferentia" in flow_.doer.told[-1]
 
 

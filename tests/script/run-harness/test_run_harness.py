@@ -15,20 +15,20 @@ from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
 from nvidia_make import (
     advice,
-    build,
     checks,
     data,
+    docker,
     engines,
     flow,
     harness,
     logs,
-    machine,
     results,
     scratch,
     targets,
     work,
 )
 
+from cmbench.doctor.vendors import subject_of
 from nvidia_flow_lab import Hands, a_flow, read
 from support import Finished, Home, run
 
@@ -354,38 +354,82 @@ def test_run_times_are_told_before_the_runs(tmp_path: Path) -> None:
 
 
 def test_what_stops_stops_with_its_remedy(tmp_path: Path) -> None:
-    flow_ = a_flow(tmp_path, allow_root=True)
+    fine = {"id": "a.b", "state": "ok", "text": "well", "remedy": ""}
+    stop = {"id": "audit.left-over", "state": "stop", "text": "spoils", "remedy": "rm x"}
+    hands = Hands(found=[fine])
+    flow_ = a_flow(tmp_path, hands=hands)
     checks.report(flow_)
-    (tmp_path / "audit.config").write_text("")
-    with pytest.raises(FlowError, match=r"audit\.left-over: .* spoils every run") as caught:
-        checks.report(flow_)
-    assert caught.value.hint == f"rm {tmp_path / 'audit.config'}"
-    (tmp_path / "audit.config").unlink()
-    (tmp_path / "build").mkdir()
-    (tmp_path / "build/data").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FlowError, match=r"scratch\.link: build/data shows"):
-        checks.before_runs(flow_, work.plan(flow_))
+    assert hands.told == ["ok   a.b: well"]
+    hands.found.append(stop)
+    for check in (
+        lambda: checks.report(flow_),
+        lambda: checks.before_runs(flow_, work.plan(flow_)),
+    ):
+        with pytest.raises(FlowError, match=r"audit\.left-over: spoils") as caught:
+            check()
+        assert caught.value.hint == "rm x"
 
 
 def test_variables_of_containers_are_told_to_have_no_effect(tmp_path: Path) -> None:
     hands = Hands()
     settings = flow.Settings("Me", form="tiny", allow_root=True)
-    given = {"DOCKER_ARGS": "-v a:b"}
-    build.prebuild(flow.Flow(tmp_path, settings, given, targets.NVIDIA, hands))
+    given = {"DOCKER_ARGS": "-v a:b", "CONTAINER_ENGINE": "none"}
+    docker.prebuild(flow.Flow(tmp_path, settings, given, targets.NVIDIA, hands))
     assert "DOCKER_ARGS has no effect: it is for a container" in hands.told
+    assert hands.made == []
 
 
-def test_findings_have_an_id_of_their_own(tmp_path: Path) -> None:
-    found = checks.made(a_flow(tmp_path, form="full"))
-    assert len({check.id for check in found}) == len(found) >= 7
-    assert all(check.remedy for check in found if check.state != checks.OK)
+def test_what_is_going_to_run_is_told_to_the_doctor(tmp_path: Path) -> None:
+    line = "--benchmarks=dlrm,resnet50 --scenarios=offline"
+    flow_ = a_flow(tmp_path, line, form="full", vendor_round="v0.7")
+    told = checks.subject(flow_, work.plan(flow_))
+    assert told["scenarios"] == ["Offline"]
+    memory = {need["name"]: need["memory"] for need in told["needs"]}
+    assert memory == {"dlrm": 40 * 10**9, "resnet50": 0}
+    assert ("data/imagenet", ".JPEG", 50_000) in told["needs"][1]["data"]
+    assert subject_of(told).folder == tmp_path, "the doctor understands it"
+    tiny = checks.subject(a_flow(tmp_path))
+    assert tiny["needs"] == []
+    skipping = replace(flow_, variables={"SKIP_DRIVER_CHECK": "1"})
+    assert checks.subject(skipping)["skip_driver"]
+    assert not checks.subject(replace(flow_, variables={"SKIP_DRIVER_CHECK": "0"}))["skip_driver"]
 
 
-def test_a_gpu_that_is_not_there_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
-    flow_ = a_flow(tmp_path, hands=Hands(Machine("Tesla T4", 1, 15, 70, "7.5")))
-    with pytest.raises(FlowError, match="names a GPU that is not there"):
+def test_values_of_another_system_are_told(tmp_path: Path) -> None:
+    one = Machine("Tesla T4", 1, 15, 70, "7.5")
+    line = "--benchmarks=resnet50 --scenarios=offline"
+    eight = work.plan(a_flow(tmp_path, f"{line} --system_name=T4x8", hands=Hands(one)))
+    (found,) = checks.of_system(eight)
+    assert (found.id, found.state) == ("config.system", checks.LOOK)
+    assert found.found.startswith("the values are those of T4x8: it has 8 of them")
+    own = work.plan(a_flow(tmp_path, line, hands=Hands(one)))
+    assert [check.state for check in checks.of_system(own)] == [checks.OK]
+
+
+def test_batches_for_a_larger_gpu_are_told(tmp_path: Path) -> None:
+    one = Machine("Tesla T4", 1, 15, 70, "7.5")
+    line = "--benchmarks=resnet50 --scenarios=offline --system_name=A100-SXM4x1"
+    (found,) = checks.of_batches(work.plan(a_flow(tmp_path, line, hands=Hands(one))))
+    assert found.id == "config.batch"
+    assert "batches are for 40 GiB, this GPU has 15: resnet50 Offline default" in found.found
+    given = work.plan(a_flow(tmp_path, f"{line} --gpu_batch_size=4", hands=Hands(one)))
+    assert list(checks.of_batches(given)) == [], "who gives one knows"
+
+
+def test_rates_of_a_whole_gpu_for_a_part_are_told(tmp_path: Path) -> None:
+    part = Machine("A100-SXM4-40GB", 1, 40, 400, "8.0", profile="1g.5gb", instances=1)
+    flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline", hands=Hands(part))
+    found = list(checks.of_parts(work.plan(flow_)))
+    assert [check.id for check in found] == ["config.mig"]
+    assert "is that of a whole GPU" in found[0].found
+
+
+def test_a_gpu_that_is_not_there_stops(tmp_path: Path) -> None:
+    wrong = {"id": "gpu.visible", "state": "stop", "text": "names no GPU here", "remedy": "unset"}
+    flow_ = a_flow(tmp_path, hands=Hands(found=[wrong]))
+    with pytest.raises(FlowError, match=r"gpu\.visible: names no GPU here") as caught:
         checks.report(flow_)
+    assert caught.value.kind == "no-device"
 
 
 def test_data_by_hand_are_given_where_they_are(tmp_path: Path) -> None:
@@ -437,34 +481,6 @@ def test_compliance_is_asked_of_the_same_runs(tmp_path: Path) -> None:
     assert line[2] == "--tags=run-mlperf,inference,_r6.1,_tiny,_compliance"
     assert "--mode=compliance" in line
     assert "--rerun" not in line
-
-
-# ---- the machine
-
-
-def commands(word: str, **variables: str) -> list[str]:
-    hands = Hands()
-    flow_ = flow.Flow(Path("x"), flow.Settings("Me"), variables, targets.NVIDIA, hands)
-    targets.find(word, targets.NVIDIA).function()(flow_)
-    return hands.shown
-
-
-def test_clocks_and_mig_are_printed_and_not_changed() -> None:
-    assert commands("lock_clocks", GPUCLK="1590") == ["sudo nvidia-smi -lgc 1590,1590"]
-    assert commands("free_clocks") == ["sudo nvidia-smi -rgc"]
-    assert commands("configure_mig") == []
-    mig = commands("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="2")
-    assert mig[1:3] == [
-        "sudo nvidia-smi -mig 1 -i 2",
-        "sudo nvidia-smi mig -i 2 -cgi 19,19,19,19,19,19,19 -C",
-    ]
-    assert commands("teardown_mig", NVIDIA_VISIBLE_DEVICES="2")[-1] == "sudo nvidia-smi -mig 0 -i 2"
-    for given in ({"MIG_CONF": "1"}, {"MIG_CONF": "1", "NVIDIA_VISIBLE_DEVICES": "0,1"}):
-        with pytest.raises(FlowError, match="does not name one GPU"):
-            commands("configure_mig", **given)
-    with pytest.raises(FlowError, match="GPUCLK=fast is no clock"):
-        commands("lock_clocks", GPUCLK="fast; reboot"[:4])
-    assert machine.SLICES["1"] == "19"
 
 
 # ---- words and folders

@@ -17,13 +17,17 @@ FALLBACK = "/home/mlperf_inference_data"
 class Place:
     """What is a benchmark's below the scratch space, and the GB that all of it takes.
 
-    The sizes are estimates from those of the published data sets and checkpoints.
+    The sizes are estimates from those of the published data sets and checkpoints. ``memory`` is the
+    GB of main memory that NVIDIA's guide asks for, 0 where it names none. ``whole`` are folders
+    below the scratch space with the end of their files' names and their least number.
     """
 
     gigabytes: int
     data: tuple[str, ...]
     models: tuple[str, ...]
     preprocessed_data: tuple[str, ...]
+    memory: int = 0
+    whole: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def paths(self) -> dict[str, tuple[str, ...]]:
@@ -31,17 +35,46 @@ class Place:
         return {name: getattr(self, name) for name in FOLDERS}
 
 
+_COCO = (("data/coco/val2017", ".jpg", 5000),)
 PLACES: Mapping[str, Place] = {
-    "resnet50": Place(40, ("imagenet",), ("ResNet50",), ("imagenet",)),
-    "ssd-mobilenet": Place(3, ("coco",), ("SSDMobileNet",), ("coco/val2017/SSDMobileNet",)),
-    "ssd-resnet34": Place(25, ("coco",), ("SSDResNet34",), ("coco/val2017/SSDResNet34",)),
+    "resnet50": Place(
+        40, ("imagenet",), ("ResNet50",), ("imagenet",), whole=(("data/imagenet", ".JPEG", 50_000),)
+    ),
+    "ssd-mobilenet": Place(
+        3, ("coco",), ("SSDMobileNet",), ("coco/val2017/SSDMobileNet",), whole=_COCO
+    ),
+    "ssd-resnet34": Place(
+        25, ("coco",), ("SSDResNet34",), ("coco/val2017/SSDResNet34",), whole=_COCO
+    ),
     "retinanet": Place(
         60, ("open-images-v6-mlperf",), ("retinanet-resnext50-32x4d",), ("open-images-v6-mlperf",)
     ),
-    "bert": Place(4, ("squad",), ("bert",), ("squad_tokenized",)),
-    "rnnt": Place(3, ("LibriSpeech",), ("rnn-t",), ("rnnt_dev_clean_512",)),
-    "3d-unet": Place(100, ("BraTS", "KiTS19"), ("3d-unet", "3d-unet-kits19"), ("brats", "KiTS19")),
-    "dlrm": Place(1200, ("criteo",), ("dlrm",), ("criteo",)),
+    "bert": Place(
+        4,
+        ("squad",),
+        ("bert",),
+        ("squad_tokenized",),
+        whole=(("preprocessed_data/squad_tokenized", ".npy", 3),),
+    ),
+    "rnnt": Place(
+        3,
+        ("LibriSpeech",),
+        ("rnn-t",),
+        ("rnnt_dev_clean_512",),
+        whole=(("data/LibriSpeech/dev-clean", ".flac", 2703),),
+    ),
+    "3d-unet": Place(
+        100,
+        ("BraTS", "KiTS19"),
+        ("3d-unet", "3d-unet-kits19"),
+        ("brats", "KiTS19"),
+        # 335 cases, each with four pictures and a segmentation.
+        whole=(("data/BraTS/MICCAI_BraTS_2019_Data_Training", ".nii.gz", 1675),),
+    ),
+    # day_0 to day_23
+    "dlrm": Place(
+        1200, ("criteo",), ("dlrm",), ("criteo",), memory=40, whole=(("data/criteo", "", 24),)
+    ),
     "dlrm-v2": Place(6100, ("criteo",), ("dlrm_multihot",), ("criteo_multihot",)),
     "gptj": Place(60, ("cnn-daily-mail",), ("GPTJ-6B",), ("cnn_dailymail_tokenized_gptj",)),
 }

@@ -1,31 +1,26 @@
-"""Checks before the long part: each with an id, what was found, and what to do about it."""
+"""Checks before the long part: those of the machine are the doctor's, those of the plan ours."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
+from nvidia_flow import systems
 from nvidia_flow.errors import FlowError
-from nvidia_flow.space import FOLDERS, too_large
+from nvidia_flow.space import PLACES
 
 from nvidia_make import neuron
 from nvidia_make.flow import Flow
-from nvidia_make.work import Work
+from nvidia_make.work import Item, Work, read_registry
 
-OK, LOOK, STOP = "ok", "look", "stop"
-AUDIT = "audit.config"
-DLRM_BYTES = 40 * 10**9
-"""What the guide says that DLRM's data take in memory."""
-THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-ENGINES = ("docker", "podman", "buildah", "apptainer")
+OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
+GPU_BATCH = "gpu_batch_size"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A finding: ``state`` is ok, look (may get in the way) or stop (nothing runs)."""
+    """A finding: ``state`` is ok, info, look (may get in the way) or stop (nothing runs)."""
 
     id: str
     state: str
@@ -37,138 +32,128 @@ class Check:
         return f"{line}\n     do: {self.remedy}" if self.remedy else line
 
 
-def of_user(flow: Flow) -> Iterator[Check]:
-    """Files of root are in the way of everybody else."""
-    if os.geteuid() == 0 and not flow.settings.allow_root:
-        told = "these words run as root: what they write, others cannot change"
-        yield Check("user.root", LOOK, told, "another user, or _workdir … --allow_root")
-    else:
-        yield Check("user.root", OK, f"user {os.geteuid()}")
+# ---- the machine, by the doctor's registry
 
 
-def of_folder(flow: Flow) -> Iterator[Check]:
-    """The folder of the flow can be written."""
-    if os.access(flow.folder, os.W_OK):
-        yield Check("folder.writable", OK, f"{flow.folder} can be written")
-    else:
-        remedy = f"sudo chown -R {os.geteuid()} {flow.folder}"
-        yield Check("folder.writable", STOP, f"{flow.folder} cannot be written", remedy)
-
-
-def of_containers(flow: Flow) -> Iterator[Check]:
-    """Whether there is a container engine; the words need none."""
-    del flow
-    there = [name for name in ENGINES if shutil.which(name)]
-    told = f"{', '.join(there)}: there" if there else "no container engine, and none is needed"
-    yield Check("container.engine", OK, told)
-
-
-def of_links(flow: Flow) -> Iterator[Check]:
-    """The links of the scratch space show something."""
-    for name in FOLDERS:
-        place = flow.build / name
-        if place.is_symlink() and not place.exists():
-            told = f"build/{name} shows {os.readlink(place)}, which is not there"
-            yield Check("scratch.link", STOP, told, "mount it, or make link_dirs")
-
-
-def of_room(flow: Flow) -> Iterator[Check]:
-    """Room for the full data sets of this round's benchmarks."""
+def subject(flow: Flow, work: Work | None = None) -> dict[str, Any]:
+    """What is going to run, as the doctor is told it; without a plan everything of the round."""
     from nvidia_make.data import benchmarks
 
-    free = shutil.disk_usage(flow.folder).free
-    large = too_large([word for word, _ in benchmarks(flow)], free)
-    if flow.settings.form == "full" and large:
-        told = f"{free / 1e9:.0f} GB free are too few for {', '.join(large)}"
-        yield Check("disk.room", LOOK, told, "MLPERF_SCRATCH_PATH on a larger disk, or BENCHMARKS=")
+    if work is None:
+        words, scenarios = [word for word, _ in benchmarks(flow)], set()
     else:
-        yield Check("disk.room", OK, f"{free / 1e9:.0f} GB free")
+        words = [item.config.benchmark for item in work.items]
+        scenarios = {item.config.scenario for item in work.items}
+    full = flow.settings.form == "full"
+    return {
+        "vendor_round": flow.settings.vendor_round,
+        "folder": str(flow.folder),
+        "scratch": flow.variables.get("MLPERF_SCRATCH_PATH", ""),
+        "scenarios": sorted(scenarios),
+        "needs": [needs(word) for word in dict.fromkeys(words)] if full else [],
+        "allow_root": flow.settings.allow_root,
+        "skip_driver": flow.is_on("SKIP_DRIVER_CHECK"),
+    }
 
 
-def of_memory(flow: Flow) -> Iterator[Check]:
-    """DLRM's 40 GB, where it is among the benchmarks in full."""
-    from nvidia_make.data import benchmarks
+def needs(word: str) -> dict[str, Any]:
+    """What a benchmark takes, in bytes, and which of its data must be whole."""
+    place = PLACES[word]
+    return {
+        "name": word,
+        "disk": place.gigabytes * 10**9,
+        "memory": place.memory * 10**9,
+        "data": place.whole,
+    }
 
-    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    asked = any(word.startswith("dlrm") for word, _ in benchmarks(flow))
-    if flow.settings.form == "full" and asked and have < DLRM_BYTES:
-        told = f"dlrm needs 40 GB of memory, this machine has {have / 1e9:.0f} GB"
-        yield Check("memory.dlrm", LOOK, told, "leave dlrm out: BENCHMARKS=…, --benchmarks=…")
+
+def of_machine(flow: Flow, work: Work | None = None) -> list[Check]:
+    """What the doctor finds for this vendor's flow."""
+    found = flow.doer.findings(flow.vendor, subject(flow, work))
+    told = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in found]
+    return [*told, *of_neuron(flow)]
+
+
+# ---- the plan
+
+
+def of_system(work: Work) -> Iterator[Check]:
+    """The values are those of the machine that it is."""
+    system = read_registry().systems.get(work.system)
+    if work.machine is None or system is None:
+        return
+    misfit = systems.difference(work.machine, system)
+    if misfit:
+        told = f"the values are those of {system.id}: {misfit}, this machine is {work.machine}"
+        remedy = "make one for this machine: cm run script --tags=add,custom,system,nvidia"
+        yield Check("config.system", LOOK, told, remedy)
     else:
-        yield Check("memory.dlrm", OK, f"{have / 1e9:.0f} GB of memory")
+        yield Check("config.system", OK, f"{work.system} is this machine")
 
 
-def of_gpus(flow: Flow) -> Iterator[Check]:
-    """The GPUs, and that CUDA_VISIBLE_DEVICES names some of them."""
+def of_parts(work: Work) -> Iterator[Check]:
+    """Rates of a whole GPU for a part of one."""
+    for item in work.items:
+        for note in item.config.notes if work.machine else ():
+            if "whole GPU" in note:
+                remedy = "give the rate of a part: --offline_expected_qps=…"
+                yield Check("config.mig", LOOK, f"{item.name}: {note}", remedy)
+
+
+def of_batches(work: Work) -> Iterator[Check]:
+    """A batch that was published for a GPU with more memory than there is."""
+    system = read_registry().systems.get(work.system)
+    have = work.machine.memory if work.machine else 0
+    if system is None or not have or system.memory <= have * (1 + systems.SAME_MEMORY):
+        return
+    large = [batch_line(item, have / system.memory) for item in work.items]
+    told = f"batches are for {system.memory:g} GiB, this GPU has {have:.0f}: "
+    if any(large):
+        remedy = "the smaller ones, or half of it after an out-of-memory"
+        yield Check("config.batch", LOOK, told + "; ".join(filter(None, large)), remedy)
+
+
+def batch_line(item: Item, share: float) -> str:
+    """The batch that fits, for a GPU with that share of the memory; empty where none is told."""
+    batch = item.value(GPU_BATCH)
+    if not isinstance(batch, int) or batch < 2 or GPU_BATCH in item.given:
+        return ""
+    return f"{item.name} --{GPU_BATCH}={max(1, int(batch * share))}"
+
+
+def of_neuron(flow: Flow) -> Iterator[Check]:
+    """What computes under USE_INFERENTIA."""
     if flow.vendor == neuron.ACCELERATOR:
         yield Check("neuron.there", OK, str(neuron.device(flow)))
-        return
-    machine = flow.doer.machine()
-    if machine is None:
-        yield Check("gpu.there", OK, "no NVIDIA GPU: ONNX Runtime is the stand-in")
-        return
-    yield Check("gpu.there", OK, f"{machine}; its use is not verified on hardware")
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    beyond = [word for word in named.split(",") if word.isdigit() and int(word) >= machine.count]
-    if beyond:
-        told = f"CUDA_VISIBLE_DEVICES={named} names a GPU that is not there"
-        yield Check("gpu.visible", STOP, told, "unset CUDA_VISIBLE_DEVICES")
 
 
-def of_pages(flow: Flow) -> Iterator[Check]:
-    """Transparent huge pages, which the guide wants for Server."""
-    del flow
-    try:
-        told = THP.read_text(encoding="ascii").partition("[")[2].partition("]")[0]
-    except OSError:
-        return
-    if told == "always":
-        yield Check("memory.thp", OK, "transparent huge pages: always")
-    else:
-        remedy = f"for Server, as root: echo always > {THP}"
-        yield Check("memory.thp", LOOK, f"transparent huge pages: {told}", remedy)
+OF_PLAN = (of_system, of_parts, of_batches)
 
 
-def of_audit(flow: Flow) -> Iterator[Check]:
-    """A left-over audit.config makes a compliance run of every run."""
-    left = [path for path in (flow.folder / AUDIT, Path(AUDIT)) if path.is_file()]
-    for path in left[:1]:
-        yield Check("audit.left-over", STOP, f"{path} spoils every run", f"rm {path}")
-    if not left:
-        yield Check("audit.left-over", OK, "no audit.config is left over")
-
-
-CHECKS: tuple[Callable[[Flow], Iterator[Check]], ...] = (
-    of_user,
-    of_folder,
-    of_containers,
-    of_links,
-    of_room,
-    of_memory,
-    of_gpus,
-    of_pages,
-    of_audit,
-)
-
-
-def made(flow: Flow) -> list[Check]:
-    """All checks of a folder."""
-    return [found for check in CHECKS for found in check(flow)]
+# ---- what is done with them
 
 
 def report(flow: Flow) -> None:
-    """Show all checks; raises FlowError where one says stop."""
-    found = made(flow)
+    """Show all checks of the machine; raises FlowError where one says stop."""
+    found = of_machine(flow)
     flow.tell(str(check) for check in found)
     refuse(found)
 
 
 def before_runs(flow: Flow, work: Work) -> None:
-    """The checks that count for runs: what is not ok is shown, and stop stops."""
-    server = any(item.config.scenario == "Server" for item in work.items)
-    found = [check for check in made(flow) if server or check.id != "memory.thp"]
-    flow.tell(str(check) for check in found if check.state != OK)
+    """The checks that count for runs: what gets in the way is shown, and stop stops."""
+    found = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
+    flow.tell(str(check) for check in found if check.state in (LOOK, STOP))
     refuse(found)
+
+
+CODES: Mapping[str, str] = {
+    "driver": "no-driver",
+    "gpu": "no-device",
+    "folder": "not-writable",
+    "scratch": "not-writable",
+}
+"""By the area of a check, the kind of the error that it ends in; else ``bad-value``."""
 
 
 def refuse(found: list[Check]) -> None:
@@ -176,4 +161,5 @@ def refuse(found: list[Check]) -> None:
     stops = [check for check in found if check.state == STOP]
     if stops:
         told = "; ".join(f"{check.id}: {check.found}" for check in stops)
-        raise FlowError("bad-value", told, "; ".join(check.remedy for check in stops))
+        kind = CODES.get(stops[0].id.partition(".")[0], "bad-value")
+        raise FlowError(kind, told, "; ".join(check.remedy for check in stops))

@@ -29,6 +29,10 @@ VARIABLES = (
     "DOCKER_COMMAND",
     "DOCKER_DETACH",
     "NO_BUILD",
+    "CONTAINER_ENGINE",
+    "BASE_IMAGE",
+    "PRINT",
+    "APPLY",
     "NVIDIA_VISIBLE_DEVICES",
     "MIG_CONF",
     "LOG_DIR",
@@ -98,6 +102,23 @@ class Doer(Protocol):
     def neuron(self) -> Device:
         """The Neuron devices of this machine."""
 
+    def cards(self) -> Sequence[Mapping[str, Any]]:
+        """Each GPU: index, uuid, name, clock in MHz, mig (on, off or empty), parts, processes."""
+
+    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+        """Run a program of the machine for a moment; its exit status, and what it said."""
+
+    def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
+        """What the doctor finds for a vendor's flow: id, state, text and remedy of each."""
+
+    def container_engine(self, asked: str) -> str:
+        """The container engine that is used; empty where none answers."""
+
+    def container(
+        self, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+    ) -> int:
+        """Make an image, start a container, or run a command in one; its exit status."""
+
     def tell(self, line: str) -> None:
         """Show a line on stderr."""
 
@@ -124,6 +145,15 @@ class Flow:
     def results(self) -> Path:
         """Our own result tree, from which a submission is made."""
         return self.build / "results"
+
+    def is_on(self, name: str) -> bool:
+        """Whether a variable that is a switch is on."""
+        return self.variables.get(name, "").lower() not in ("", "0", "no", "false", "off")
+
+    @property
+    def printing(self) -> bool:
+        """Whether what would be done is only shown."""
+        return self.is_on("PRINT")
 
     def tell(self, lines: Iterable[str]) -> None:
         """Show lines on stderr."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import advice, checks, data, engines, neuron
+from nvidia_make import advice, checks, clocks, data, engines, neuron
 from nvidia_make.asked import ACCURACY, PERFORMANCE
 from nvidia_make.engines import STAND_IN
 from nvidia_make.flow import Flow
@@ -73,7 +73,8 @@ def measure(flow: Flow, work: Work) -> None:
     wrong = []
     for item in work.items:
         started = time.time()
-        status = flow.doer.cm(line(flow, work, item))
+        with clocks.locked(flow):
+            status = flow.doer.cm(line(flow, work, item))
         found = newest(flow, work, item, started)
         if found is None:
             raise FlowError(

@@ -41,7 +41,16 @@ class Target:
 _M = "nvidia_make."
 TARGETS: tuple[Target, ...] = (
     Target("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
-    Target("prebuild", f"{_M}build:prebuild", "check the machine before anything is built"),
+    Target("prebuild", f"{_M}docker:prebuild", "check the machine; a container where it can be"),
+    Target("build_docker", f"{_M}docker:build_docker", "the image mlperf-inference:USER-latest"),
+    Target("docker_add_user", f"{_M}docker:docker_add_user", "your name in that image"),
+    Target(
+        "launch_docker",
+        f"{_M}docker:launch_docker",
+        "DOCKER_COMMAND in a container, or a shell; DOCKER_DETACH=1 keeps one running",
+        ("launch_inferentia_docker",),
+    ),
+    Target("attach_docker", f"{_M}docker:attach_docker", "a shell in the container"),
     Target("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
     Target(
         "build", f"{_M}build:build", "links, sources, and what the harness needs", vendor=NVIDIA
@@ -114,10 +123,12 @@ TARGETS: tuple[Target, ...] = (
     Target("summarize_results", f"{_M}results:summarize_results", "a table of the tree"),
     Target("check_submission", f"{_M}results:check_submission", "whether it can be submitted"),
     Target("pack_submission", f"{_M}results:pack_submission", "the tree as an archive, its SHA-1"),
-    Target("lock_clocks", f"{_M}machine:lock_clocks", "the command that locks clocks (GPUCLK)"),
-    Target("free_clocks", f"{_M}machine:free_clocks", "the command that lets clocks go"),
-    Target("configure_mig", f"{_M}machine:configure_mig", "the commands that cut a GPU (MIG_CONF)"),
-    Target("teardown_mig", f"{_M}machine:teardown_mig", "the commands that undo configure_mig"),
+    Target("lock_clocks", f"{_M}clocks:lock_clocks", "lock clocks at GPUCLK (shown; APPLY=1)"),
+    Target("free_clocks", f"{_M}clocks:free_clocks", "let clocks go (shown; APPLY=1)"),
+    Target(
+        "configure_mig", f"{_M}mig:configure_mig", "cut a GPU in parts, MIG_CONF (shown; APPLY=1)"
+    ),
+    Target("teardown_mig", f"{_M}mig:teardown_mig", "undo configure_mig (shown; APPLY=1)"),
     Target(
         "autotune",
         f"{_M}tune:autotune",
@@ -125,12 +136,6 @@ TARGETS: tuple[Target, ...] = (
         vendor=NVIDIA,
     ),
     Target("calibrate", f"{_M}refused:calibrate", "not here: says what there is", vendor=NVIDIA),
-    Target(
-        "build_docker",
-        f"{_M}refused:container",
-        "not here: says what there is",
-        ("attach_docker", "launch_docker", "docker_add_user", "launch_inferentia_docker"),
-    ),
     Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
 )
 

@@ -1,0 +1,85 @@
+"""What the words of containers need of the engine: from plain values to containers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cmbench.api import containers
+from cmbench.container.design import Design
+from cmbench.container.engines import Job, find_engine
+from cmbench.container.mounts import Mount
+from cmbench.container.workplace import user_text
+from cmbench.errors import Error
+from cmbench.render.container import enter_lines, place_printed, summary
+from cmbench.session.workspace import Workspace
+
+_NOT_OF_THE_JOB = ("engine", "base_image", "tools", "user", "mounts")
+
+
+def engine_name(asked: str) -> str:
+    """The engine that words use: the one asked for, else docker or podman; empty without one."""
+    if asked:
+        return find_engine(asked, os.environ).name
+    return next(filter(None, map(_answering, ("docker", "podman"))), "")
+
+
+def _answering(name: str) -> str:
+    try:
+        return find_engine(name, os.environ).name
+    except Error as error:
+        if error.code != "no-engine":
+            raise
+        return ""
+
+
+def designed(home: str, told: Mapping[str, Any], only_look: bool) -> Design:
+    """The container that is told of; raises Error."""
+    mounts = tuple(Mount(*each) for each in told["mounts"])
+    job = Job(
+        file="",
+        context="",
+        command=(),
+        mounts=mounts,
+        **{name: value for name, value in told.items() if name not in _NOT_OF_THE_JOB},
+    )
+    return containers.workplace_design(
+        Workspace.open(home),
+        job,
+        # Others are taken where they are asked for: buildah keeps nothing running.
+        str(told.get("engine", "")) or engine_name("") or "docker",
+        base=str(told.get("base_image", "")),
+        tools=tuple(told.get("tools", ())),
+        only_look=only_look,
+    )
+
+
+def do(
+    home: str, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+) -> int:
+    """Make an image, add the user to it, start a container or run a command in one.
+
+    The plan is printed first. Returns the exit status; raises Error.
+    """
+    made = designed(home, told, only_print)
+    if what == "user":
+        text = user_text(made.job.image, str(told["user"]), *made.engine.owner)
+        made = replace(made, text=text, job=replace(made.job, file=f"{made.job.file}.user"))
+    if only_print:
+        _show(place_printed(made, what, command))
+        return 0
+    _show(summary(replace(made, job=replace(made.job, command=tuple(command)))))
+    if what in ("image", "user"):
+        containers.make_image(made, _show, _show)
+        return 0
+    status = containers.enter(made, command, stays=what == "start")
+    if what == "start":
+        _show("\n".join(enter_lines(made)))
+    return status
+
+
+def _show(text: str) -> None:
+    print(text, file=sys.__stderr__, flush=True)

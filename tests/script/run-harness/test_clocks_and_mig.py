@@ -1,0 +1,291 @@
+"""Clocks and MIG against an ``nvidia-smi`` on PATH that records what it is told, with a state."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvidia_flow.errors import FlowError
+from nvidia_make import clocks, flow, gpus, mig, targets
+
+from support import ROOT
+
+SMI = """#!{python} -IS
+import json, sys
+from pathlib import Path
+here = Path({folder!r})
+words = sys.argv[1:]
+state = json.loads((here / "state.json").read_text())
+with open(here / "calls", "a") as stream:
+    stream.write(" ".join(words) + "\\n")
+fails = state["fails"] and " ".join(words).startswith(state["fails"])
+if fails:
+    print("Unable to do that: Insufficient Permissions")
+    sys.exit(4)
+parts = ["MIG-%d5555555-5555-5555-5555-555555555555" % n for n in range(state["parts"])]
+if words[0].startswith("--query-gpu="):
+    fields = words[0].partition("=")[2].split(",")
+    told = dict(state["gpu"], **{{"mig.mode.current": state["mig"]}})
+    print(", ".join(fields))
+    for number in range(state["count"]):
+        own = dict(told, index=str(number), uuid="GPU-%da" % number)
+        print(", ".join(own.get(field, "[N/A]") for field in fields))
+elif words[0].startswith("--query-compute-apps"):
+    print("\\n".join(state["processes"]))
+elif words[0] == "-L":
+    print("GPU 0: x (UUID: GPU-0a)")
+    for number, uuid in enumerate(parts):
+        print("  MIG 1g.5gb     Device  %d: (UUID: %s)" % (number, uuid))
+elif words[0] == "-mig":
+    state["mig"] = {{"1": "Enabled", "0": "Disabled"}}[words[1]]
+elif "-cgi" in words:
+    state["parts"] = len(words[words.index("-cgi") + 1].split(","))
+elif "-dgi" in words:
+    state["parts"] = 0
+elif "-lgip" in words:
+    print("|   0  MIG 1g.10gb      19     7/7        9.62       No     16     1     0   |")
+    print("|   0  MIG 1g.10gb+me   20     1/1        9.62       No     16     1     0   |")
+    print("|   0  MIG 1g.20gb      15     4/4        19.50      No     26     1     0   |")
+(here / "state.json").write_text(json.dumps(state))
+"""
+A100 = {
+    "name": "NVIDIA A100-SXM4-40GB",
+    "driver_version": "515.65.01",
+    "memory.total": "40960",
+    "clocks.max.sm": "1410",
+}
+
+
+def engine_of_the_words() -> Any:
+    """The real ``Engine`` of the script, which asks the driver and runs programs."""
+    path = ROOT / "script/run-harness/customize.py"
+    spec = importlib.util.spec_from_file_location("run_harness_customize", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module.Engine
+
+
+class Told(engine_of_the_words()):  # type: ignore[misc]
+    """It shows to lists, not to streams."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.shown: list[str] = []
+        self.told: list[str] = []
+
+    def show(self, line: str) -> None:
+        self.shown.append(line)
+
+    def tell(self, line: str) -> None:
+        self.told.append(line)
+
+
+class Box:
+    """A machine whose ``nvidia-smi`` is the recording one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.doer = Told()
+        self.set(gpu=A100, mig="Disabled", parts=0, processes=[], fails="", count=1)
+
+    def set(self, **told: Any) -> None:
+        path = self.folder / "state.json"
+        before = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(before | told))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "state.json").read_text())
+        return found
+
+    @property
+    def changes(self) -> list[str]:
+        """What it was told that changes a GPU."""
+        path = self.folder / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.split()[0] in ("-mig", "mig", "-lgc", "-rgc", "-i")]
+
+    def make(self, word: str, **variables: str) -> list[str]:
+        self.doer.shown.clear()
+        of = flow.Flow(self.folder, flow.Settings("Me"), variables, targets.NVIDIA, self.doer)
+        targets.find(word, targets.NVIDIA).function()(of)
+        return self.doer.shown
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
+    tool = tmp_path / "bin/nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text(SMI.format(python=sys.executable, folder=str(tmp_path)))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(gpus.os, "geteuid", lambda: 0)
+    return Box(tmp_path)
+
+
+def root(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    monkeypatch.setattr(gpus.os, "geteuid", lambda: uid)
+
+
+# ---- clocks
+
+
+def test_clocks_are_shown_and_not_changed(box: Box) -> None:
+    assert box.make("lock_clocks", GPUCLK="1410") == ["sudo nvidia-smi -lgc 1410,1410"]
+    assert "GPU 0: NVIDIA A100-SXM4-40GB, up to 1410 MHz" in box.doer.told
+    assert box.doer.told[-1] == "to undo: make free_clocks"
+    assert box.make("free_clocks") == ["sudo nvidia-smi -rgc"]
+    assert box.changes == []
+
+
+def test_clocks_are_locked_as_root_alone(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    root(monkeypatch, 1000)
+    with pytest.raises(FlowError, match="root alone"):
+        box.make("lock_clocks", APPLY="1")
+    assert box.changes == []
+    root(monkeypatch, 0)
+    box.make("lock_clocks", APPLY="1", GPUCLK="1200")
+    box.make("free_clocks", APPLY="1")
+    assert box.changes == ["-lgc 1200,1200", "-rgc"], "root needs no sudo"
+
+
+@pytest.mark.parametrize(
+    "clock", ["fast", "1590; reboot", "-1", "0", "1590,1590", "\uff19\uff10\uff10", "1411"]
+)
+def test_clocks_that_cannot_be(box: Box, clock: str) -> None:
+    with pytest.raises(FlowError, match="GPUCLK="):
+        box.make("lock_clocks", GPUCLK=clock, APPLY="1")
+    assert box.changes == []
+
+
+def test_a_gpu_in_use_is_left_alone(box: Box) -> None:
+    box.set(processes=["GPU-0a, 77, python3"])
+    words = {"NVIDIA_VISIBLE_DEVICES": "0", "MIG_CONF": "1", "APPLY": "1"}
+    for word in ("lock_clocks", "free_clocks", "configure_mig"):
+        with pytest.raises(FlowError, match=r"in use by python3 \(77\)"):
+            box.make(word, **words)
+    box.set(mig="Enabled", parts=7)
+    with pytest.raises(FlowError, match="in use by"):
+        box.make("teardown_mig", **words)
+    assert [line for line in box.changes if "-lgip" not in line] == []
+    box.set(mig="Disabled", parts=0, count=2)
+    box.make("lock_clocks", NVIDIA_VISIBLE_DEVICES="1", APPLY="1")
+    assert box.changes[-1] == "-i 1 -lgc 1000,1000", "another GPU is free"
+
+
+def test_clocks_are_undone_when_one_fails(box: Box) -> None:
+    box.set(count=2, fails="-i 1 -lgc")
+    with pytest.raises(FlowError, match="Insufficient Permissions"):
+        box.make("lock_clocks", NVIDIA_VISIBLE_DEVICES="0,1", APPLY="1")
+    assert box.changes == [
+        "-i 0 -lgc 1000,1000",
+        "-i 1 -lgc 1000,1000",
+        "-i 1 -rgc",
+        "-i 0 -rgc",
+    ]
+
+
+def test_clocks_are_locked_for_as_long_as_runs_take(box: Box) -> None:
+    given = {"GPUCLK": "1200", "APPLY": "1"}
+    of = flow.Flow(box.folder, flow.Settings("Me"), given, targets.NVIDIA, box.doer)
+    with pytest.raises(KeyboardInterrupt), clocks.locked(of):
+        assert box.changes == ["-lgc 1200,1200"]
+        raise KeyboardInterrupt
+    assert box.changes == ["-lgc 1200,1200", "-rgc"]
+    without = flow.Flow(
+        box.folder, flow.Settings("Me"), {"GPUCLK": "1200"}, targets.NVIDIA, box.doer
+    )
+    with clocks.locked(without):
+        assert len(box.changes) == 2
+
+
+# ---- MIG
+
+
+def test_mig_is_shown_and_not_changed(box: Box) -> None:
+    shown = box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0")
+    assert shown == [
+        "sudo nvidia-smi -mig 1 -i 0",
+        "sudo nvidia-smi mig -i 0 -cgi 19,19,19,19,19,19,19 -C",
+    ]
+    assert box.changes == []
+    assert box.make("configure_mig", MIG_CONF="OFF") == []
+
+
+def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
+    one = {"NVIDIA_VISIBLE_DEVICES": "0", "APPLY": "1"}
+    box.make("configure_mig", MIG_CONF="ALL", **one)
+    assert (box.state["mig"], box.state["parts"]) == ("Enabled", 7)
+    chosen = [
+        line for line in box.doer.told if line.startswith("export CUDA_VISIBLE_DEVICES=MIG-0")
+    ]
+    assert chosen == [
+        "export CUDA_VISIBLE_DEVICES=MIG-05555555-5555-5555-5555-555555555555  # 1g.5gb"
+    ]
+    with pytest.raises(FlowError, match="has 7 MIG instances already") as caught:
+        box.make("configure_mig", MIG_CONF="1", **one)
+    assert caught.value.hint.startswith("make teardown_mig")
+    box.make("teardown_mig", **one)
+    assert (box.state["mig"], box.state["parts"]) == ("Disabled", 0)
+    assert box.changes[-3:] == ["mig -i 0 -dci", "mig -i 0 -dgi", "-mig 0 -i 0"]
+    box.make("teardown_mig", **one)
+    assert box.doer.told[-1] == "GPU 0: MIG is off, nothing to remove"
+
+
+def test_the_gpu_itself_tells_its_profiles(box: Box) -> None:
+    box.set(mig="Enabled")
+    shown = box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0")
+    assert shown == ["sudo nvidia-smi mig -i 0 -cgi 19,19,19,19,19,19,19 -C"]
+    with pytest.raises(FlowError, match="lists no MIG profile of 3 slices"):
+        box.make("configure_mig", MIG_CONF="3", NVIDIA_VISIBLE_DEVICES="0")
+
+
+def test_a_cut_that_fails_is_undone(box: Box) -> None:
+    box.set(fails="mig -i 0 -cgi")
+    with pytest.raises(FlowError, match=r"-cgi .* ended with 4: Unable to do that"):
+        box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0", APPLY="1")
+    assert box.changes[-3:] == ["mig -i 0 -dci", "mig -i 0 -dgi", "-mig 0 -i 0"]
+    assert box.state["mig"] == "Disabled"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "NVIDIA_VISIBLE_DEVICES=nothing does not name one GPU"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0,1"}, "does not name one GPU"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0 -i 1"}, "does not name one GPU"),
+        ({"NVIDIA_VISIBLE_DEVICES": "5"}, "is no GPU of this machine"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0", "MIG_CONF": "4"}, "MIG_CONF=4 is not known here"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0", "MIG_CONF": "hetero"}, "HeteroMIG"),
+    ],
+)
+def test_what_cannot_be_cut(box: Box, given: dict[str, str], says: str) -> None:
+    with pytest.raises(FlowError, match=says) as caught:
+        box.make("configure_mig", **{"MIG_CONF": "1", "APPLY": "1", **given})
+    assert caught.value.hint
+    assert box.changes == []
+
+
+def test_a_gpu_without_mig(box: Box) -> None:
+    box.set(mig="[N/A]", gpu={**A100, "name": "Tesla T4"})
+    with pytest.raises(FlowError, match=r"Tesla T4, cannot be cut in parts"):
+        box.make("configure_mig", MIG_CONF="1", NVIDIA_VISIBLE_DEVICES="0", APPLY="1")
+    assert mig.SLICES["1"] == (19, 7)
+
+
+def test_without_a_gpu_commands_are_shown_and_none_is_run(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert box.make("lock_clocks") == ["sudo nvidia-smi -lgc 1000,1000"]
+    assert len(box.make("configure_mig", MIG_CONF="2", NVIDIA_VISIBLE_DEVICES="0")) == 2
+    with pytest.raises(FlowError, match="no NVIDIA GPU answers here"):
+        box.make("lock_clocks", APPLY="1")
