@@ -36,7 +36,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         take_own(env)
     take_network(env)
     spec = asked.benchmark(env)
-    asked.backend(env)
+    asked.options(env, asked.backend(env))
     find_plugins(env)
     if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
         ask_for_all(env)

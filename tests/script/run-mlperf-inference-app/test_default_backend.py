@@ -95,3 +95,20 @@ def test_what_is_named_is_respected(lab: Lab, monkeypatch: pytest.MonkeyPatch) -
         "pytorch",
         "bfloat16",
     }
+
+
+def libraries(lab: Lab, **flags: Any) -> list[str]:
+    """The variations with which TensorRT's libraries are planned."""
+    asked = {"device": "cuda", "backend": "tensorrt", "env": {"CM_TRUST_DEVICE": "yes"}}
+    answer = lab.plan("run-mlperf,inference,_tiny", out="json", **asked, **flags).answer
+    nodes, found = [answer["plan"]["root"]], []
+    while nodes:
+        node = nodes.pop()
+        found += node["variations"] if node["script"] == "get-tensorrt" else []
+        nodes += node["children"]
+    return found
+
+
+def test_each_product_of_tensorrt_has_its_own_libraries(lab: Lab) -> None:
+    assert libraries(lab) == ["tensorrt"]
+    assert "rtx" in libraries(lab, tensorrt_product="tensorrt-rtx")

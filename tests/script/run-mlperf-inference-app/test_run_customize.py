@@ -335,7 +335,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
         (FOLDER / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "app-mlperf-inference" / "customize.py").read_text(encoding="utf-8"),
         (lab.HARNESS / "mlperf_catalog" / "asked.py").read_text(encoding="utf-8"),
-        str(catalog.backend("triton").options),
+        str([catalog.backend(name).options for name in ("tensorrt", "triton")]),
         (lab.SCRIPT / "get-dataset-imagenet-val" / "customize.py").read_text(encoding="utf-8"),
         (lab.SCRIPT / "get-ml-model-own" / "run.sh").read_text(encoding="utf-8"),
         str(META["prehook_deps"]),
@@ -364,3 +364,12 @@ def test_choices_are_those_that_exist() -> None:
     assert choices["device"] == list(dict.fromkeys(devices))
     assert sorted(choices["scenario"]) == sorted(SCENARIOS)
     assert choices["execution_mode"] == list(STYLES)
+
+
+def test_an_option_that_chooses_what_is_installed_has_a_flag() -> None:
+    """What stands in --backend_options comes too late for the steps."""
+    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_DEVICE": "cuda"}
+    env |= {"CM_MLPERF_BACKEND": "tensorrt", "CM_MLPERF_BACKEND_OPTIONS": "product=tensorrt-rtx"}
+    with pytest.raises(customize.Error, match="product of tensorrt has a flag") as caught:
+        customize.preprocess({"env": env})
+    assert caught.value.hint == "give --tensorrt_product=tensorrt-rtx"

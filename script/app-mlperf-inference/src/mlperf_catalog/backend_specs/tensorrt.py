@@ -14,13 +14,17 @@ SPECS = (
         builds=True,
         options={
             "product": Option(
-                "tensorrt", "who builds and runs the engine", ("tensorrt", "tensorrt-rtx")
+                "tensorrt",
+                "who builds and runs the engine",
+                ("tensorrt", "tensorrt-rtx"),
+                key="CM_MLPERF_TENSORRT_PRODUCT",
             ),
             "batch": Option(64, "the greatest batch that the engine is built for"),
             "lengths": Option("1:384:384", "other open sizes, LEAST:USUAL:GREATEST"),
             "streams": Option(2, "lanes side by side at most"),
             "graphs": Option(True, "whether work on shapes that come again is captured"),
         },
-        steps=(Step("get,tensorrt", ("tensorrt",)),),
+        # The products are variations there: each has libraries of its own.
+        steps=(Step("get,tensorrt", ("tensorrt",), {"CM_MLPERF_TENSORRT_PRODUCT": "tensorrt"}),),
     ),
 )
