@@ -69,7 +69,7 @@ class System:
     memory_gb: float = _from(0, 1e9, default=0.0)
     accelerator: str = _is(".*", default="")
     accelerators: int = _from(0, 100_000, default=0)
-    nodes: int = _from(1, 100_000, default=1)
+    nodes: int = _from(0, 100_000, default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Manifest:
 
 def encode(manifest: Manifest) -> bytes:
     """The canonical bytes of a manifest, with all checks; raises ``bad-manifest``."""
-    data = _dumps(asdict(manifest))
+    data = canonical(asdict(manifest))
     parse(data)
     return data
 
@@ -164,7 +164,7 @@ def parse(data: bytes) -> Manifest:
         raise _bad(f"it is no JSON: {problem}") from None
     manifest: Manifest = _object(Manifest, told, "")
     _together(manifest)
-    if _dumps(asdict(manifest)) != data:
+    if canonical(asdict(manifest)) != data:
         raise _bad("it is not canonical: keys sorted, no spaces, numbers as Python writes them")
     return manifest
 
@@ -214,7 +214,8 @@ def _bytes(text: str) -> bytes:
     return data
 
 
-def _dumps(told: Mapping[str, Any]) -> bytes:
+def canonical(told: Mapping[str, Any]) -> bytes:
+    """The one form of a manifest's plain data as bytes; raises ``ValueError`` for NaN."""
     text = json.dumps(
         told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from samples import log
 
 from cmbench_crowd import manifest as m
 
@@ -46,3 +54,187 @@ def sample(key: Ed25519PrivateKey | None = None, **changes: Any) -> m.Manifest:
 
 def sign(key: Ed25519PrivateKey, data: bytes) -> str:
     return m.to_text(key.sign(data))
+
+
+COMMAND = "cm run script --tags=run-mlperf,inference,_tiny --model=resnet50 --scenario=Offline"
+
+
+def measured(folder: Path, extra: Sequence[str] = (), **changes: Any) -> Path:
+    """A folder as a run of the harness leaves it, with one Offline result and its logs.
+
+    ``extra`` are lines at the end of its logs.
+    """
+    place = folder / "offline" / "performance" / "run_1"
+    log(
+        place,
+        "Offline",
+        result_samples_per_second=1000.0,
+        result_query_count=5000,
+        **{"result_99.00_percentile_latency_ns": 1_500_000},
+    )
+    (place / "mlperf_log_summary.txt").write_text(
+        "SUT name : PyFastSUT\nScenario : Offline\nSamples per second: 1000\nResult is : VALID\n"
+    )
+    accuracy = folder / "offline" / "accuracy"
+    log(accuracy, "Offline")
+    (accuracy / "mlperf_log_accuracy.json").write_text(
+        '[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A000000" },\n'
+        '{ "seq_id" : 1, "qsl_idx" : 5, "data" : "01000000", "token_count" : 7 }\n]\n'
+    )
+    for path in (*place.iterdir(), *accuracy.iterdir()):
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.writelines(f"{line}\n" for line in extra)
+    around = {
+        "measured_at": "2026-11-22T15:26:34+00:00",
+        "versions": {"onnxruntime": "1.32.0", "loadgen": "6.0.17"},
+        "command": COMMAND,
+    }
+    told: dict[str, Any] = {
+        "benchmark": "resnet50",
+        "form": "tiny",
+        "backend": "onnxruntime",
+        "device": "cpu",
+        "style": "test",
+        "division": "closed",
+        "round": "6.1",
+        "sut": "box-cmbench-cpu-onnxruntime-v1.32.0-default_config",
+        "precision": "float32",
+        "model": {"name": "resnet50_tiny"},
+        "dataset": {"name": "digits"},
+        "host": {
+            "system": "Linux 6.18.44",
+            "cpu_model": "Some CPU @ 2.60GHz",
+            "cores_usable": 2,
+            "memory_bytes": 25276063744,
+        },
+        "versions": around["versions"],
+        "results": [
+            {
+                "scenario": "Offline",
+                "value": 1000.0,
+                "unit": "samples/s",
+                "validity": "VALID",
+                "accuracy": 98.5,
+                "accuracy_unit": "%",
+                "performance_run": {
+                    "value": 1000.0,
+                    "duration_s": 5.0,
+                    "circumstances": around,
+                    "shape": {"workers": 2, "threads": 1, "batch": 4},
+                    "targets": {"qps": 900.0, "origin": "calibration"},
+                    "latencies_ms": {"99.00": 1.5},
+                },
+                "accuracy_run": {"circumstances": around},
+            }
+        ],
+    }
+    (folder / "results.json").write_text(json.dumps({**told, **changes}), encoding="utf-8")
+    return folder
+
+
+class Faulty:
+    """A server of results on loopback that keeps what it gets, and fails as a test wants.
+
+    ``fault`` gets each request with its number, and says whether it has answered already.
+    """
+
+    def __init__(self, fault: Callable[[Request, int], bool] = lambda request, number: False):
+        self.fault, self.seen = fault, 0
+        self.runs: dict[str, dict[str, Any]] = {}
+        lab = self
+
+        class Handler(Request):
+            server_lab = lab
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+
+    def __enter__(self) -> Faulty:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join(10)
+        self._server.server_close()
+
+
+class Request(BaseHTTPRequestHandler):
+    """One request to ``Faulty``."""
+
+    server_lab: Faulty
+    protocol_version = "HTTP/1.1"
+    timeout = 20
+
+    def handle_one_request(self) -> None:
+        with suppress(OSError):
+            super().handle_one_request()
+
+    def log_message(self, *_: object) -> None: ...
+
+    def answer(self, status: int, told: Any = None, **headers: str) -> None:
+        body = b"" if told is None else json.dumps(told).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _any(self) -> None:
+        lab = self.server_lab
+        lab.seen += 1
+        size = int(self.headers.get("Content-Length") or 0)
+        self.body = self.rfile.read(size)
+        if not lab.fault(self, lab.seen):
+            getattr(self, f"on_{self.command.lower()}")(self.path.split("/")[4:])
+
+    do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _any  # noqa: N815
+
+    def on_post(self, parts: list[str]) -> None:
+        if parts:
+            run = self.server_lab.runs[parts[0]]
+            whole = all(m.digest(bytes(data)) == sha for sha, data in run["files"].items())
+            run["final"] = whole
+            self.answer(202 if whole else 409, {})
+            return
+        told = m.verify(self.body, self.headers[m.SIGNATURE_HEADER])
+        assert self.headers["Idempotency-Key"] == m.digest(self.body)
+        run = self.server_lab.runs.setdefault(
+            told.id, {"data": self.body, "files": {f.sha256: bytearray() for f in told.files}}
+        )
+        sizes = {each.sha256: each.bytes for each in told.files}
+        wanted = [
+            {"sha256": sha, "offset": len(data)}
+            for sha, data in run["files"].items()
+            if len(data) < sizes[sha]
+        ]
+        self.answer(201, {"id": told.id, "wanted": wanted, "delete_token": f"token-{told.id}"})
+
+    def on_put(self, parts: list[str]) -> None:
+        kept = self.server_lab.runs[parts[0]]["files"][parts[2]]
+        start, end = self.headers["Content-Range"].split()[1].partition("/")[0].split("-")
+        packed = self.headers.get("Content-Encoding") == "gzip"
+        data = gzip.decompress(self.body) if packed else self.body
+        if int(start) != len(kept):
+            self.answer(409, {"code": "offset", "detail": "elsewhere"})
+            return
+        assert len(data) == int(end) - int(start) + 1
+        kept += data
+        self.answer(204)
+
+    def on_head(self, parts: list[str]) -> None:
+        kept = self.server_lab.runs[parts[0]]["files"][parts[2]]
+        self.answer(204, None, Upload_Offset=str(len(kept)))
+
+    def on_get(self, parts: list[str]) -> None:
+        self.answer(200, {"id": parts[0], "state": "quarantine", "tier": "uploaded", "checks": []})
+
+    def on_delete(self, parts: list[str]) -> None:
+        fits = self.headers.get("X-Cmbench-Delete-Token") == f"token-{parts[0]}"
+        if fits:
+            self.server_lab.runs.pop(parts[0], None)
+        self.answer(204 if fits else 403, None if fits else {"code": "token", "detail": "no"})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error, did_you_mean
 
 if TYPE_CHECKING:
-    from cmbench.cli.commands import Verb
+    from cmbench.cli.verb import Verb
 
 
 def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:

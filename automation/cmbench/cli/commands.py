@@ -6,68 +6,11 @@ new verb is a ``Verb`` in ``VERBS`` and a function that takes a ``Command`` and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cmbench.cli.crowd import CROWD
+from cmbench.cli.verb import Flags, Verb
 from cmbench.session.request import FLAGS
-from cmbench.values import immutable
-
-if TYPE_CHECKING:
-    from cmbench.cli.reply import Command, Reply
-
-Flags = Mapping[str, str]
-
-
-@immutable(frozen=True, slots=True, eq=False, repr=False)
-class Verb:
-    """One command.
-
-    ``word`` is what users write, ``cmind`` the words by which cmind asks for it, where they differ.
-    ``does`` is ``module:function``; a module without a dot is one of ``cmbench.cli.verbs``.
-    ``usage`` says what command lines are for. ``flags`` are those that help tells of, with
-    ``name=VALUE`` for one that takes a value; ``takes`` are the others that it accepts, and without
-    it the verb itself refuses flags. ``of_scripts``: it takes the flags of runs and the inputs of
-    the script. ``own_help``: ``--help`` is answered by the verb, ``always`` or where a script is
-    ``named``. ``writes``: it keeps the index up to date, but not under the flag ``only_looks``.
-    """
-
-    thing: str
-    word: str
-    does: str
-    usage: Flags = field(default_factory=dict)
-    flags: Flags | Callable[[], Flags] = field(default_factory=dict)
-    takes: Collection[str] | None = None
-    cmind: tuple[str, ...] = ()
-    of_scripts: bool = False
-    own_help: str = ""
-    writes: bool = False
-    only_looks: str = ""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words by which cmind asks for it."""
-        return self.cmind or (self.word,)
-
-    @property
-    def told(self) -> Flags:
-        """What its flags do."""
-        return self.flags() if callable(self.flags) else self.flags
-
-    @property
-    def accepted(self) -> set[str] | None:
-        """Names of the flags that it knows; ``None`` where the verb itself looks."""
-        if self.takes is None:
-            return None
-        return {*self.takes, *(f.partition("=")[0].replace("-", "_") for f in self.told)}
-
-    def function(self) -> Callable[[Command], Reply]:
-        """What does it."""
-        place, _, name = self.does.partition(":")
-        module = import_module(place if "." in place else f"cmbench.cli.verbs.{place}")
-        found: Callable[[Command], Reply] = getattr(module, name)
-        return found
 
 
 def _new_script() -> Flags:
@@ -552,6 +495,7 @@ VERBS: tuple[Verb, ...] = (
         },
         takes=_OUTPUT,
     ),
+    *CROWD,
 )
 
 

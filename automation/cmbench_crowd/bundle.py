@@ -1,0 +1,93 @@
+"""A signed manifest with its files as one zip file: what waits to be sent."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cmbench.errors import Error
+from cmbench_crowd import manifest as m
+from cmbench_crowd.keeping import needs_cryptography
+
+MANIFEST, SIGNATURE, FILES = "manifest.json", "signature", "files/"
+_FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)
+_WHEN = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What is sent: a manifest's bytes, their signature, the bytes of its files by digest."""
+
+    data: bytes
+    signature: str
+    files: Mapping[str, bytes]
+
+    @property
+    def manifest(self) -> m.Manifest:
+        """What the bytes say; raises ``bad-manifest``."""
+        return m.parse(self.data)
+
+
+def pack(parcel: Parcel) -> bytes:
+    """A bundle; the same parcel always gives the same bytes."""
+    members = {MANIFEST: parcel.data, SIGNATURE: parcel.signature.encode("ascii")}
+    members |= {f"{FILES}{sha256}": parcel.files[sha256] for sha256 in sorted(parcel.files)}
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, _WHEN)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o600 << 16
+            archive.writestr(info, data)
+    return stream.getvalue()
+
+
+def read(path: Path) -> Parcel:
+    """The parcel of a bundle from anywhere, checked whole.
+
+    Raises ``file-not-found``, ``bad-bundle``, ``bad-manifest``, ``bad-signature``.
+    """
+    needs_cryptography()
+    if not path.is_file():
+        raise Error("file-not-found", f"{path} is no file", hint="name a bundle, or a result's id")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _parcel(archive)
+    except _FAULTS as problem:
+        raise _bad(path, str(problem)) from None
+
+
+def _parcel(archive: zipfile.ZipFile) -> Parcel:
+    data = _member(archive, MANIFEST, m.LARGEST)
+    signature = _member(archive, SIGNATURE, 200).decode("ascii")
+    told = {each.sha256: each for each in m.verify(data, signature).files}
+    wanted = {MANIFEST, SIGNATURE, *(FILES + sha256 for sha256 in told)}
+    names = archive.namelist()
+    if set(names) != wanted or len(names) != len(wanted):
+        raise ValueError("its members are not those that its manifest tells")
+    files = {sha256: _member(archive, FILES + sha256, each.bytes) for sha256, each in told.items()}
+    for sha256, found in files.items():
+        if m.digest(found) != sha256:
+            raise ValueError(f"the file {sha256[:12]} has another content")
+    return Parcel(data, signature, files)
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    with archive.open(name) as stream:
+        # What the directory of an archive says of a size need not be so.
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{name} is larger than {most:,} bytes")
+    return data
+
+
+def _bad(path: Path, why: str) -> Error:
+    return Error(
+        "bad-bundle",
+        f"{path} is no whole bundle: {why}",
+        hint="make it again where the result is: cm bundle crowd ID --out=FILE",
+    )

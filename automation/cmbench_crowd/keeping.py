@@ -1,0 +1,144 @@
+"""What the client keeps in the CM home: the key of this device, what its user agreed to, parcels.
+
+``HOME/cmbench/crowd``: ``key.pem`` (mode 0600), ``consent.json``, and in ``outbox`` for each result
+the bundle that was made of it, with a file for each server that has got it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cmbench.errors import Error
+from cmbench.lib.files import file_error
+from cmbench.lib.text_files import read_or_empty
+from cmbench_crowd import manifest as m
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+class Keeping:
+    """The folder of the crowd in a CM home; ``root`` is the folder of cmbench in it."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root) / "crowd"
+        self.outbox = self.root / "outbox"
+
+    def key(self) -> Ed25519PrivateKey:
+        """The key of this device, made when it is first asked for.
+
+        Raises ``broken-key``, ``extra-missing``, ``not-writable``, ``no-space``.
+        """
+        needs_cryptography()
+        from cryptography.hazmat.primitives import serialization as s
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        path = self.root / "key.pem"
+        if not path.exists():
+            made = Ed25519PrivateKey.generate()
+            text = made.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
+            publish(path, text, replace=False)
+        try:
+            found = s.load_pem_private_key(path.read_bytes(), None)
+        except OSError as problem:
+            raise file_error(problem, path) from None
+        except (ValueError, TypeError):
+            found = None
+        if not isinstance(found, Ed25519PrivateKey):
+            raise Error(
+                "broken-key",
+                f"{path} is no Ed25519 key",
+                hint="move it away: a new one is made; results of the old one stay its own",
+            )
+        return found
+
+    def consent(self) -> int:
+        """The level that the user has agreed to; 0 where nobody has been asked."""
+        told = self._json(self.root / "consent.json").get("level")
+        return told if isinstance(told, int) and m.METRICS <= told <= m.LOGS else 0
+
+    def agree(self, level: int) -> None:
+        """Keep the level that the user agrees to; 0 takes all of it back."""
+        publish(self.root / "consent.json", json.dumps({"level": level}).encode())
+
+    def sent(self, bundle: Path, server: str) -> dict[str, Any]:
+        """What is known of a bundle at a server: ``id``, ``delete_token``, ``done``; else empty."""
+        return self._json(self._state(bundle, server))
+
+    def note(self, bundle: Path, server: str, told: Mapping[str, Any]) -> None:
+        """Keep what is known of a bundle at a server."""
+        text = json.dumps({"server": server, **told}, indent=1).encode()
+        publish(self._state(bundle, server), text)
+
+    def forget(self, path: Path) -> None:
+        """Remove a state that ``states`` has named."""
+        path.unlink(missing_ok=True)
+
+    def states(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Each result that a server has got, by the file that says so."""
+        for path in sorted(self.outbox.glob("*.json")):
+            if told := self._json(path):
+                yield path, told
+
+    def _state(self, bundle: Path, server: str) -> Path:
+        return self.outbox / f"{bundle.stem}.{m.digest(server.encode())[:12]}.json"
+
+    @staticmethod
+    def _json(path: Path) -> dict[str, Any]:
+        try:
+            told = json.loads(read_or_empty(path) or "{}")
+        except ValueError:
+            return {}
+        return told if isinstance(told, dict) else {}
+
+
+def publish(path: Path, data: bytes, replace: bool = True) -> None:
+    """Write a file that its owner alone can read, whole or not at all; survives a power cut.
+
+    Without ``replace`` a file that is there stays, whoever made it. Raises ``no-space`` and
+    ``not-writable``.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _place(draft, path, replace)
+    except OSError as problem:
+        raise file_error(problem, path) from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _place(draft: Path, path: Path, replace: bool) -> None:
+    if replace:
+        os.replace(draft, path)
+        return
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError:
+        # File systems without hard links: two at the same moment could make two.
+        if not path.exists():
+            os.replace(draft, path)
+
+
+def needs_cryptography() -> None:
+    """Raise ``extra-missing`` where the package that signs is not there."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise Error(
+            "extra-missing",
+            "results are signed by the package cryptography, which is not there",
+            hint="install it: pip install 'cmbench[crowd]'",
+        ) from None

@@ -1,0 +1,291 @@
+"""From a kept result to what would leave the machine: a manifest and its files."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shlex
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cmbench.errors import Error, did_you_mean
+from cmbench_crowd import manifest as m
+from cmbench_crowd.private import Private
+from cmbench_results import shared
+from cmbench_results.readers import Unread, run
+from cmbench_results.values import LOCAL, Result
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_PACKAGES = (
+    *("onnxruntime", "openvino", "torch", "pytorch", "tensorrt", "tritonserver", "tritonclient"),
+    *("loadgen", "mlcommons-loadgen", "numpy", "python", "cuda", "cudnn", "neuronx-cc"),
+)
+_FLAGS = (
+    *("tags", "model", "implementation", "backend", "framework", "device", "precision", "category"),
+    *("division", "scenario", "mode", "execution_mode", "batch_size", "threads", "num_workers"),
+    *("target_qps", "offline_target_qps", "server_target_qps", "target_latency", "min_duration"),
+    *("min_query_count", "max_query_count", "test_query_count", "max_attempts", "compliance"),
+)
+"""Flags of a command that tell how it measured, and nothing of whoever typed it."""
+_SETTINGS = ("workers", "threads", "batch", "target_qps", "target_latency_ms")
+_SYSTEM = re.compile(r"(Linux|Windows|Darwin|macOS|FreeBSD)( \d+(\.\d+)?)?")
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?")
+_NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_VALUE = re.compile(r"[A-Za-z0-9._+,=_-]+")
+_TEXT, _DATA = m.MEDIA
+_LOGS = {
+    "performance-summary": ("performance/run_1", "mlperf_log_summary.txt", _TEXT),
+    "performance-detail": ("performance/run_1", "mlperf_log_detail.txt", _TEXT),
+    "accuracy-summary": ("accuracy", "mlperf_log_summary.txt", _TEXT),
+    "accuracy-detail": ("accuracy", "mlperf_log_detail.txt", _TEXT),
+    "accuracy-log": ("accuracy", "mlperf_log_accuracy.json", _DATA),
+}
+_FIXED = (
+    *("format", "id", "created", "consent", "key", "work_unit", "metrics.result"),
+    *(f"workload.{name}" for name in ("suite", "benchmark", "scenario", "mode")),
+)
+"""Fields without which nobody could tell what was measured, or who may withdraw it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What would leave: a manifest and the bytes of its files by their digest.
+
+    ``notes`` say what was left out of logs, and why.
+    """
+
+    manifest: m.Manifest
+    files: Mapping[str, bytes]
+    notes: tuple[str, ...] = ()
+
+
+def draft(
+    result: Result,
+    level: int,
+    key: Ed25519PrivateKey,
+    private: Private | None = None,
+    work_unit: str | None = None,
+) -> Draft:
+    """What a result would send at a level of consent.
+
+    Raises ``not-sendable`` for what nobody else could compare, or what is not the user's own.
+    """
+    private = private or Private.here()
+    _own(result)
+    files: dict[str, bytes] = {}
+    told: list[m.File] = []
+    notes: list[str] = []
+    for role, name, data, note in _logs(result, private) if level >= m.LOGS else ():
+        notes += [note] if note else []
+        if data:
+            sha256 = m.digest(data)
+            files[sha256] = data
+            told.append(m.File(role, name, sha256, len(data), _LOGS[role][2]))
+    manifest = m.Manifest(
+        id=uuid.uuid4().hex,
+        created=result.measured_at[:10],
+        consent=level,
+        key=m.key_text(key.public_key().public_bytes_raw()),
+        system=_system(result, private),
+        software=_software(result, private) if level >= m.SOFTWARE else None,
+        workload=_workload(result, private),
+        config=_config(result, private),
+        metrics=tuple(_metrics(result)),
+        files=tuple(told),
+        work_unit=work_unit,
+    )
+    m.encode(manifest)
+    return Draft(manifest, files, tuple(notes))
+
+
+def _own(result: Result) -> None:
+    shared.importable()
+    import mlperf_catalog as catalog
+
+    name = result.workload.benchmark
+    why = ""
+    if result.tier != LOCAL or result.organization or not result.key.startswith("run:"):
+        why = "it was published, or handed in, by somebody"
+    elif name not in catalog.benchmarks("") or name.startswith("own"):
+        why = f"{name} is a benchmark of your own, which nobody else could compare"
+    elif result.value is None and result.accuracy is None:
+        why = "it has no figure"
+    if why:
+        raise Error(
+            "not-sendable",
+            f"result {result.uid[:8]} cannot be sent: {why}",
+            hint="choose another one: cm find results",
+        )
+
+
+def _system(result: Result, private: Private) -> m.System:
+    told = result.system
+    return m.System(
+        cpu=private.text(told.cpu)[:200],
+        architecture=_word(platform.machine(), private),
+        sockets=told.sockets,
+        cores=told.cores,
+        memory_gb=float(told.memory_gb),
+        accelerator=private.text(told.accelerator)[:200],
+        accelerators=told.accelerators,
+        nodes=told.nodes,
+    )
+
+
+def _software(result: Result, private: Private) -> m.Software:
+    os_name = _SYSTEM.match(result.system.os)
+    versions = {
+        name: found.group()
+        for name, version in result.software.versions.items()
+        if name in _PACKAGES and (found := _VERSION.match(version)) and not private.within(version)
+    }
+    return m.Software(os_name.group() if os_name else "", versions)
+
+
+def _workload(result: Result, private: Private) -> m.Workload:
+    told = result.workload
+    modes = (result.value is not None, result.accuracy is not None)
+    return m.Workload(
+        suite="mlperf-inference",
+        round=told.round if re.fullmatch(r"\d+\.\d+", told.round) else "",
+        benchmark=told.benchmark,
+        model=_word(told.model, private),
+        dataset=_word(told.dataset, private),
+        scenario=told.scenario,
+        mode="all" if all(modes) else "performance" if modes[0] else "accuracy",
+        division=told.division,
+        category=",".join(sorted(filter(None, told.category.split(",")))),
+        precision=_word(result.software.precision, private),
+    )
+
+
+def _config(result: Result, private: Private) -> m.Config:
+    style = re.search(r"(test|fast) run", result.workload.form)
+    settings = {
+        name: value
+        for name, value in result.settings.items()
+        if name in _SETTINGS and _NUMBER.fullmatch(value)
+    }
+    return m.Config(
+        backend=_word(result.software.backend, private),
+        device=_word(result.software.device, private),
+        style=style[1] if style else "valid",
+        settings=settings,
+        command=_command(result.command, private),
+    )
+
+
+def _command(line: str, private: Private) -> str:
+    """A command of only those flags that tell how it measured."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return ""
+    kept = ["cm", "run", "script"] if words[:3] == ["cm", "run", "script"] else []
+    for word in words[3:] if kept else ():
+        name, _, value = word.removeprefix("--").partition("=")
+        if (
+            name.replace("-", "_") in _FLAGS
+            and _VALUE.fullmatch(value)
+            and not private.within(value)
+        ):
+            kept.append(f"--{name}={value}")
+    return " ".join(kept)[:2_000]
+
+
+def _word(text: str, private: Private) -> str:
+    fits = _WORD.fullmatch(text) and len(text) <= 40 and not private.within(text)
+    return text if fits else ""
+
+
+def _metrics(result: Result) -> Iterator[m.Metric]:
+    if result.value is not None:
+        yield m.Metric("result", float(result.value), result.unit)
+    if result.accuracy is not None:
+        yield m.Metric("accuracy", float(result.accuracy), result.accuracy_unit)
+    for each in result.metrics:
+        yield m.Metric(each.name, float(each.value), each.unit)
+
+
+def _logs(result: Result, private: Private) -> Iterator[tuple[str, str, bytes, str]]:
+    """Role, name, bytes and a note of each log that is of this result and no later one."""
+    folder = Path(result.folder)
+    now = [each for each in run.read(folder / "results.json") if not isinstance(each, Unread)]
+    if result.key not in {each.key for each in now}:
+        yield "", "", b"", "its logs are not there any more: a later run is in their folder"
+        return
+    for role, (below, name, _) in _LOGS.items():
+        path = folder / result.workload.scenario.lower() / below / name
+        yield role, name, *_log(path, role, private)
+
+
+def _log(path: Path, role: str, private: Private) -> tuple[bytes, str]:
+    try:
+        if path.stat().st_size > m.LARGEST_FILE:
+            return b"", f"{role} is larger than {m.LARGEST_FILE >> 20} MiB and is left out"
+        data, changed = private.log(role, path.read_bytes())
+    except FileNotFoundError:
+        return b"", ""
+    except OSError as problem:
+        return b"", f"{role} cannot be read: {problem.strerror}"
+    return data, f"{changed} lines of {role} were changed or left out" if changed else ""
+
+
+def without(told: Draft, names: Collection[str]) -> Draft:
+    """A draft with some fields switched off: ``system.cpu``, ``files.accuracy-log``, ``software``.
+
+    Raises ``bad-value`` for a name that is no field, or one that is needed.
+    """
+    data = asdict(told.manifest)
+    known = dict(lines(told.manifest))
+    for name in names:
+        if name in _FIXED or name not in {*known, "software", "files", "config.settings"}:
+            hint = did_you_mean(name, known) or "cm show crowd names the fields"
+            word = "is needed" if name in known else "is no field"
+            raise Error("bad-value", f"{name} {word} and cannot be left out", hint=hint)
+        _drop(data, name)
+    manifest = m.parse(m.canonical(data))
+    kept = {each.sha256 for each in manifest.files}
+    return replace(told, manifest=manifest, files={k: told.files[k] for k in kept})
+
+
+def _drop(data: dict[str, Any], name: str) -> None:
+    """Make one field empty, or take it out of its list or table."""
+    first, _, rest = name.partition(".")
+    inner, _, key = rest.partition(".")
+    if not rest:
+        data[first] = [] if first == "files" else None
+    elif isinstance(data[first], list | tuple):
+        data[first] = [e for e in data[first] if rest not in (e.get("role"), e["name"])]
+    elif key:
+        del data[first][inner][key]
+    else:
+        data[first][inner] = type(data[first][inner])()
+
+
+def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
+    """Each field by its name and what stands in it, in the order of the bytes."""
+    for name, value in json.loads(m.encode(manifest)).items():
+        if name == "metrics":
+            yield from ((f"metrics.{e['name']}", f"{e['value']:g} {e['unit']}") for e in value)
+        elif name == "files":
+            yield from ((f"files.{e['role']}", f"{e['bytes']:,} bytes") for e in value)
+        elif isinstance(value, dict):
+            yield from _inner(name, value)
+        elif value is not None:
+            yield name, str(value)
+
+
+def _inner(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in told.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}.{k}", v) for k, v in value.items())
+        elif value not in ("", 0):
+            yield f"{name}.{key}", str(value)

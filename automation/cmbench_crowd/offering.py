@@ -1,0 +1,260 @@
+"""From a result's id to a server, with what the user is shown and asked on the way.
+
+The verbs and the script ``run-crowd-benchmark`` share it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error, visible
+from cmbench_crowd import bundle, making
+from cmbench_crowd import manifest as m
+from cmbench_crowd.bundle import Parcel
+from cmbench_crowd.keeping import Keeping, needs_cryptography, publish
+from cmbench_crowd.making import Draft
+from cmbench_crowd.sending import Server
+from cmbench_results.places import Places
+from cmbench_results.values import Result
+
+LEVELS = {
+    m.METRICS: "the figures, and the hardware they were measured on",
+    m.SOFTWARE: "also the names and versions of the software that measured",
+    m.LOGS: "also LoadGen's logs, by which a server can check the figures",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants to be sent: fields switched off, a level of consent, a work unit.
+
+    ``may_ask``: a person is at a terminal. ``yes``: it was said beforehand that it is sent.
+    """
+
+    without: tuple[str, ...] = ()
+    consent: int = 0
+    work_unit: str | None = None
+    yes: bool = False
+    may_ask: bool = False
+
+
+def level_of(keeping: Keeping, wish: Wish) -> int:
+    """The level of consent: as wished, as kept, or as answered now; a new one is kept.
+
+    Raises ``needs-input`` where nobody can be asked, ``not-confirmed`` for a no.
+    """
+    level = wish.consent or keeping.consent()
+    if not level and not wish.may_ask:
+        raise Error(
+            "needs-input",
+            "nobody has agreed yet that results of this machine may be sent",
+            hint="add --consent=N, which is kept:\n"
+            + "\n".join(f"{number}: {what}" for number, what in LEVELS.items()),
+        )
+    if not level:
+        level = _asked_level()
+    if level != keeping.consent():
+        keeping.agree(level)
+    return level
+
+
+def _asked_level() -> int:
+    print("\nNothing has been sent from this machine so far. May be sent, when you say so:")
+    level = 0
+    for number, what in LEVELS.items():
+        if not ask(f"  {what}? [y/N] "):
+            break
+        level = number
+    if not level:
+        raise Error("not-confirmed", "nothing was sent", hint="results stay on this machine")
+    return level
+
+
+def ask(question: str) -> bool:
+    """Whether a person answers yes."""
+    return answered(question).lower() in ("y", "yes")
+
+
+def answered(question: str) -> str:
+    """What a person answers; empty where the input ends."""
+    print(visible(question), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def result_of(root: str | os.PathLike[str], word: str) -> Result:
+    """A kept result by the first characters of its id, or the newest of this machine: ``last``.
+
+    Raises ``result-not-found``, ``ambiguous``.
+    """
+    places = Places(root)
+    known = {e.uid: e for place in places.all() for e in places.results(place)}
+    found = [each for uid, each in known.items() if word and uid.startswith(word)]
+    if word == "last":
+        own = [each for each in known.values() if each.key.startswith("run:")]
+        found = sorted(own, key=lambda each: (each.measured_at, each.uid))[-1:]
+    if not found:
+        hint = "see the ids with cm find results; measure: cm run script --tags=crowd,benchmark"
+        raise Error("result-not-found", f"no result has the id {word}", hint=hint)
+    if len(found) > 1:
+        hint = "write more of it: " + ", ".join(sorted(each.uid for each in found)[:5])
+        raise Error("ambiguous", f"{len(found)} results begin with {word}", hint=hint)
+    return found[0]
+
+
+def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft, Path]:
+    """What a result would send, and the place of its bundle.
+
+    Raises what ``level_of``, ``result_of``, ``making.draft`` and ``making.without`` do.
+    """
+    keeping = Keeping(root)
+    result = result_of(root, word)
+    level = level_of(keeping, wish)
+    made = making.draft(result, level, keeping.key(), work_unit=wish.work_unit)
+    return making.without(made, wish.without), keeping.outbox / f"{result.uid}.zip"
+
+
+def shown(draft: Draft) -> str:
+    """Every field that would leave, and how many bytes that are."""
+    told = list(making.lines(draft.manifest))
+    wide = max(len(name) for name, _ in told)
+    size = len(m.encode(draft.manifest)) + sum(map(len, draft.files.values()))
+    lines = [f"  {name:<{wide}}  {value}" for name, value in told]
+    lines += [f"note: {note}" for note in draft.notes]
+    return "\n".join(
+        [
+            f"What would leave this machine ({size:,} bytes), field by field:",
+            *lines,
+            "Not verified by MLCommons. To leave a field out: --without=NAME,NAME",
+        ]
+    )
+
+
+def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
+    """The draft as a person wants it, who has said yes; raises ``not-confirmed``."""
+    print(visible(shown(draft)), file=sys.stderr)
+    if wish.yes:
+        return draft
+    while wish.may_ask:
+        said = answered("Leave out (names with commas between; nothing to go on): ")
+        if not said:
+            break
+        try:
+            draft = making.without(draft, [word.strip() for word in said.split(",")])
+        except Error as problem:
+            print(visible(problem.render()), file=sys.stderr)
+            continue
+        print(visible(shown(draft)), file=sys.stderr)
+    if wish.may_ask and ask(f"Send this to {where}? [y/N] "):
+        return draft
+    raise Error("not-confirmed", "nothing was sent", hint="answer y, or add --yes, to send it")
+
+
+def packed(keeping: Keeping, draft: Draft, place: Path) -> Parcel:
+    """The signed parcel of a draft, kept at ``place`` until it is withdrawn.
+
+    One that is there with the same content is taken as it is, with its id: so a result that is sent
+    again, after whatever has happened, stays one. Raises ``already-sent``.
+    """
+    known = _kept(place)
+    if known is not None and _content(known.manifest) == _content(draft.manifest):
+        return known
+    if any(path.name.startswith(f"{place.stem}.") for path, _ in keeping.states()):
+        raise Error(
+            "already-sent",
+            "this result was sent before, with other fields",
+            hint=f"take it back first: cm withdraw crowd {place.stem[:8]}",
+        )
+    data = m.encode(draft.manifest)
+    parcel = Parcel(data, m.to_text(keeping.key().sign(data)), draft.files)
+    publish(place, bundle.pack(parcel))
+    return parcel
+
+
+def _kept(place: Path) -> Parcel | None:
+    try:
+        return bundle.read(place)
+    except Error:
+        return None
+
+
+def _content(manifest: m.Manifest) -> dict[str, Any]:
+    return {name: value for name, value in asdict(manifest).items() if name != "id"}
+
+
+def sent(
+    keeping: Keeping, parcel: Parcel, place: Path, server: Server, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Send a parcel, or go on; what the server says of it. Raises what ``Server.send`` does."""
+    known = keeping.sent(place, server.base)
+
+    def note(told: Mapping[str, Any]) -> None:
+        keeping.note(place, server.base, told)
+
+    if not known:
+        # Who is killed before the answer comes has sent it all the same.
+        note({"id": parcel.manifest.id, "delete_token": "", "done": False})
+    return server.send(parcel, known, note, say)
+
+
+def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> list[str]:
+    """Let servers remove a result, or ``all``; the ids of those removed.
+
+    Raises ``result-not-found`` and what ``Server.withdraw`` does.
+    """
+    keeping = Keeping(root)
+    found = [(p, told) for p, told in keeping.states() if _named(p, told, word)]
+    if not found:
+        hint = "cm show crowd lists what was sent"
+        raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
+    for path, told in found:
+        server = Server.at(str(told["server"]), patience=patience)
+        server.withdraw(str(told["id"]), str(told.get("delete_token", "")))
+        keeping.forget(path)
+    return [str(told["id"]) for _, told in found]
+
+
+def _named(path: Path, told: Mapping[str, Any], word: str) -> bool:
+    return word == "all" or path.name.startswith(word) or str(told.get("id", "")).startswith(word)
+
+
+def results_in(root: str | os.PathLike[str], folder: str) -> Iterator[Result]:
+    """The results that a folder of a run holds now."""
+    from cmbench_results.readers import run
+
+    for each in run.read(Path(folder) / "results.json"):
+        if isinstance(each, Result):
+            yield each
+
+
+def offer(
+    root: str | os.PathLike[str],
+    words: Sequence[str],
+    wish: Wish,
+    server: Server | None,
+    say: Callable[[str], None],
+) -> None:
+    """Show what each result would send, and send it where a server is named and a yes was said."""
+    needs_cryptography()
+    keeping = Keeping(root)
+    for word in words:
+        draft, place = drafted(root, word, wish)
+        if server is None:
+            say(shown(draft))
+            say(f"Nothing was sent. To send it: cm upload crowd {word[:8]} --server=URL")
+            continue
+        parcel = packed(keeping, confirmed(draft, wish, server.base), place)
+        say(told_of(sent(keeping, parcel, place, server, say), server))
+
+
+def told_of(told: dict[str, Any], server: Server) -> str:
+    """What a server says of a result, in lines."""
+    checks = told.get("checks") if isinstance(told.get("checks"), list) else []
+    words = [f"  {str(each)[:200]}" for each in (checks or [])[:50]]
+    state, tier = (str(told.get(name, ""))[:60] for name in ("state", "tier"))
+    head = f"sent to {server.base} as {str(told.get('id', ''))[:64]}: {state} {tier}".rstrip()
+    return visible("\n".join([head, *words]))

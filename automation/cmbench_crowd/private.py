@@ -1,0 +1,207 @@
+"""What of this machine and its user must not leave it, and logs without that.
+
+The manifest is a list of what may go; only logs are texts of somebody else. Of them whole lines go
+that have not LoadGen's form, and in the others this looks for the names, addresses and secrets of
+this machine, as they are and in other encodings, and for what looks like one.
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+import os
+import platform
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from cmbench.lib.secrecy import HIDDEN, is_secret, mask
+from cmbench.lib.text_files import read_or_empty
+
+_PLACES = ("HOSTNAME", "HOST", "COMPUTERNAME", "USER", "LOGNAME", "USERNAME", "HOME", "USERPROFILE")
+_SERIALS = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "chassis_asset_tag")
+_SHORT, _SECRET, _VALUE, _CHANCE = 5, 6, 16, 12
+"""Characters: a shorter word counts between others only; a shorter secret, or a shorter value of
+any variable, is not looked for, as it is found in words that it is no part of."""
+_SHAPES = re.compile(
+    r"""(?<![\w/])/(?:[\w.+~@-]+/)+[\w.+~@-]*        # a path
+    | \b[A-Za-z]:\\[^\s"']+ | \\\\[\w.-]+\\[^\s"']+
+    | ~[\w-]*/[\w./-]+
+    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                    # an e-mail address
+    | (?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])      # addresses of networks and devices
+    | \b(?:[0-9A-Fa-f]{1,4}:){3,7}:?[0-9A-Fa-f]{1,4}\b
+    | \b(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}\b
+    | \b(?:[A-Z]{2,4}-)?[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\b
+    | \b(?:gh[pousr]_|github_pat_|glpat-|hf_|sk-|xox[a-z]-|AKIA|ASIA|eyJ)[\w.-]{8,}  # tokens
+    """,
+    re.VERBOSE,
+)
+_LOADGEN = frozenset(
+    ("Offline", "Server", "SingleStream", "MultiStream", "PerformanceOnly", "AccuracyOnly")
+    + ("SubmissionRun", "FindPeakPerformance", "VALID", "INVALID", "Yes", "NO", "Performance")
+    + ("Accuracy", "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END", "mlperf::logging", "")
+)
+"""Values by which logs are read: they stay, though a machine may be called so."""
+_OWN = re.compile(
+    r"Py[A-Za-z]{0,8}(SUT|QSL)|[a-z_]{1,40}\.(cc|h)|[0-9a-f]{40}"
+    r"|\d[\d.]{0,12}( @ [0-9a-f]{7,40})?|[\d:.TZ -]{1,30}"
+)
+"""What else LoadGen writes: names of its Python binding and of its sources, versions, times."""
+_PROSE = ("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid")
+_PROSE += ("warning_generic_message", "error_generic_message", "error_runtime")
+_WORDS = re.compile(r"[A-Za-z]{1,20}|[a-z]+(?:_[a-z]+)+|\d{1,20}(?:th|e\d+)?")
+_MARK = ":::MLLOG "
+_KEYS = ("key", "value", "time_ms", "namespace", "event_type", "metadata")
+_SAID = ("is_error", "is_warning", "file", "line_no", "pid", "tid")
+_KEY = re.compile(r"[a-z][a-z0-9_.]*")
+_SOURCE = re.compile(r"/?[\w.-]+(?:/[\w.-]+){0,4}", re.ASCII)
+_ANSWER = re.compile(
+    r'\{\s*"seq_id"\s*:\s*\d+,\s*"qsl_idx"\s*:\s*\d+,\s*"data"\s*:\s*"[0-9A-Fa-f]*"'
+    r'(,\s*"token_count"\s*:\s*\d+)?\s*\},?|[\[\]]?'
+)
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
+
+
+class Private:
+    """Words that must not leave; ``text`` and ``log`` give what is left without them."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        forms = {form for word in words for form in _forms(word)}
+        self._words = _any_of(forms)
+        # Of a model's outputs a short one would be found by chance.
+        self._long = _any_of(form for form in forms if len(form) >= _CHANCE)
+
+    @classmethod
+    def here(cls) -> Private:
+        """Those of this machine, its user and its environment."""
+        return cls((*_of_host(), *_of_environment()))
+
+    def within(self, text: str) -> bool:
+        """Whether ``text`` has any of them, or something that looks like one."""
+        return self.text(text) != text
+
+    def text(self, text: str) -> str:
+        """``text`` with ``***`` in their place."""
+        return mask(_SHAPES.sub(HIDDEN, self._words.sub(HIDDEN, text)))
+
+    def log(self, role: str, data: bytes) -> tuple[bytes, int]:
+        """A log of LoadGen without them, and how many of its lines were left out or changed."""
+        clean = {"detail": self._detail, "summary": self._summary}.get(
+            role.rpartition("-")[2], self._answers
+        )
+        lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+        kept = [clean(line) for line in lines]
+        changed = sum(one != other for one, other in zip(lines, kept, strict=True))
+        return "".join(kept).encode("utf-8"), changed
+
+    def _detail(self, line: str) -> str:
+        """A line of the long log with only those fields, and texts, that LoadGen writes."""
+        try:
+            told = json.loads(line.removeprefix(_MARK)) if line.startswith(_MARK) else None
+        except (ValueError, RecursionError):
+            return ""
+        if not isinstance(told, dict) or not self._name(told.get("key"), _KEY):
+            return ""
+        kept = {name: self._part(told, name) for name in _KEYS if name in told}
+        return line if kept == told else f"{_MARK}{json.dumps(kept)}\n"
+
+    def _part(self, told: Mapping[str, Any], name: str) -> object:
+        part = told[name]
+        if name == "metadata" and isinstance(part, dict):
+            return {key: self._value(value) for key, value in part.items() if key in _SAID}
+        if name == "value" and isinstance(part, str) and told["key"] in _PROSE:
+            return self._prose(part)
+        return part if name == "key" else self._value(part)
+
+    def _value(self, value: object) -> object:
+        if isinstance(value, dict):
+            return {k: v for k, v in value.items() if self._name(k, _SOURCE) and _is_digest(v)}
+        if isinstance(value, list):
+            return [self._value(each) for each in value]
+        return value if not isinstance(value, str) or self._is_own(value) else HIDDEN
+
+    def _is_own(self, value: str) -> bool:
+        if value in _LOADGEN:
+            return True
+        return _OWN.fullmatch(value) is not None and not self.within(value)
+
+    def _name(self, key: object, form: re.Pattern[str]) -> bool:
+        """Whether LoadGen may have called something so."""
+        fits = isinstance(key, str) and form.fullmatch(key)
+        return bool(fits) and not self.within(str(key).replace("/", " "))
+
+    def _prose(self, text: str) -> str:
+        """A message of LoadGen: plain words and numbers, else nothing of it."""
+        words = re.findall(r"\w+", text)
+        plain = text.isascii() and all(_WORDS.fullmatch(word) for word in words)
+        return self.text(text) if plain else HIDDEN
+
+    def _summary(self, line: str) -> str:
+        name, colon, value = line.rstrip("\n").partition(":")
+        end = line[len(line.rstrip("\n")) :]
+        said = value.strip()
+        if _NUMBER.fullmatch(said) or self._is_own(said):
+            return f"{self._prose(name)}{colon}{value}{end}"
+        return f"{self._prose(name)}{colon} {HIDDEN}{end}" if colon else self._prose(line)
+
+    def _answers(self, line: str) -> str:
+        return line if _ANSWER.fullmatch(line.strip()) and not self._long.search(line) else ""
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{40}", value) is not None
+
+
+def _any_of(forms: Iterable[str]) -> re.Pattern[str]:
+    parts = [_bounded(form) for form in sorted(forms, key=len, reverse=True)]
+    return re.compile("|".join(parts) or "(?!)", re.IGNORECASE)
+
+
+def _bounded(form: str) -> str:
+    word = re.escape(form)
+    return word if len(form) >= _SHORT else rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])"
+
+
+def _forms(word: str) -> Iterator[str]:
+    """A word as it is and as other programs write it: escaped, in hexadecimal, in base64."""
+    word = word.strip()
+    if len(word) < 2:
+        return
+    data = word.encode("utf-8", "surrogateescape")
+    yield from (word, quote(data, safe=""), json.dumps(word)[1:-1])
+    if len(data) < _SHORT:
+        return
+    yield data.hex()
+    for skipped in range(3):
+        # What stands before and after a word in one text changes its first and last signs.
+        text = base64.b64encode(b"\0" * skipped + data).decode("ascii").rstrip("=")
+        middle = text[(0, 2, 3)[skipped] : None if (len(data) + skipped) % 3 == 0 else -1]
+        yield from (middle, middle.replace("+", "-").replace("/", "_"))
+
+
+def _of_host() -> Iterator[str]:
+    for name in (socket.gethostname(), platform.node(), read_or_empty("/etc/hostname")):
+        yield name
+        yield name.strip().partition(".")[0]
+    with suppress(KeyError, OSError, ImportError):
+        yield getpass.getuser()
+    yield str(Path.home())
+    yield Path.home().name
+    for path in Path("/sys/class/net").glob("*/address"):
+        address = read_or_empty(path).strip()
+        if address.strip("0:"):
+            yield from (address, address.replace(":", ""), address.replace(":", "-"))
+    yield from re.findall(r"(?<=-- )[\d.]{7,}", read_or_empty("/proc/net/fib_trie"))
+    yield read_or_empty("/etc/machine-id")
+    yield from (read_or_empty(Path("/sys/class/dmi/id", name)) for name in _SERIALS)
+
+
+def _of_environment() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if name in _PLACES or len(value) >= (_SECRET if is_secret(name) else _VALUE):
+            yield value

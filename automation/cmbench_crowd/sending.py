@@ -1,0 +1,319 @@
+"""A parcel to a server over HTTP, going on where an earlier attempt stopped.
+
+Whatever dies at whatever moment, the same parcel is sent again: the server knows its id, and tells
+what it still wants. The server is not trusted: what it answers is bounded in size, time and form.
+"""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from cmbench.errors import Error
+from cmbench_crowd import manifest as m
+from cmbench_crowd.bundle import Parcel
+
+if TYPE_CHECKING:
+    from requests import Response, Session
+
+CHUNK = 1 << 20
+_API = "/api/v1/runs"
+_LONGEST = 1 << 20
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
+_GONE = frozenset((404, 410))
+_ELSEWHERE = frozenset((409, 416))
+TOKEN_HEADER = "X-Cmbench-Delete-Token"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often something without progress is tried again; all times in seconds."""
+
+    attempts: int = 5
+    pause: float = 1.0
+    connect: float = 10.0
+    read: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server: ``base`` is its address without a path at the end, ``token`` what it may want."""
+
+    base: str
+    token: str = ""
+    patience: Patience = field(default_factory=Patience)
+
+    @classmethod
+    def at(cls, url: str, token: str = "", patience: Patience | None = None) -> Server:
+        """The server of a URL; raises ``bad-value`` unless it is https, or http on loopback."""
+        why = _why_not(url.strip())
+        if why:
+            raise Error("bad-value", f"--server: {why}", hint="write --server=https://HOST")
+        return cls(url.strip().rstrip("/"), token, patience or Patience())
+
+    def send(
+        self,
+        parcel: Parcel,
+        known: Mapping[str, Any],
+        note: Callable[[dict[str, Any]], None],
+        say: Callable[[str], None] = lambda text: None,
+    ) -> dict[str, Any]:
+        """Send a parcel; returns what the server says of it.
+
+        ``known`` is what an earlier attempt has noted, and ``note`` keeps what the next one needs.
+        Raises ``server-refused``, ``server-unreachable``, ``bad-server``.
+        """
+        with self._session() as session:
+            told = self._begin(session, parcel)
+            state = {"id": told["id"], "manifest": m.digest(parcel.data), "done": False}
+            state["delete_token"] = told.get("delete_token") or known.get("delete_token", "")
+            note(state)
+            for sha256, offset in told["wanted"]:
+                self._file(session, told["id"], sha256, parcel.files[sha256], offset)
+                say(f"sent {len(parcel.files[sha256]):,} bytes of {_name(parcel, sha256)}")
+            self._ask(session, "POST", f"{_API}/{told['id']}/finalize")
+            note({**state, "done": True})
+            return self._json(self._ask(session, "GET", f"{_API}/{told['id']}"))
+
+    def withdraw(self, run: str, token: str) -> None:
+        """Let the server remove a result; one that is not there any more is removed.
+
+        Raises ``server-refused``, ``server-unreachable``, ``bad-server``.
+        """
+        with self._session() as session:
+            self._ask(
+                session,
+                "DELETE",
+                f"{_API}/{run}",
+                headers={TOKEN_HEADER: token},
+                fine=_GONE,
+            )
+
+    def status(self, run: str) -> dict[str, Any]:
+        """What the server says of a result; raises as ``withdraw``."""
+        with self._session() as session:
+            return self._json(self._ask(session, "GET", f"{_API}/{run}"))
+
+    def _session(self) -> Session:
+        import requests
+
+        session = requests.Session()
+        # Else ~/.netrc would be sent, and the version of Python told.
+        session.auth = _no_login
+        session.headers.clear()
+        session.headers["User-Agent"] = "cmbench"
+        if self.token:
+            session.headers["Authorization"] = f"Bearer {self.token}"
+        return session
+
+    def _begin(self, session: Session, parcel: Parcel) -> dict[str, Any]:
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": m.digest(parcel.data),
+            m.SIGNATURE_HEADER: parcel.signature,
+        }
+        told = self._json(self._ask(session, "POST", _API, data=parcel.data, headers=headers))
+        if not _ID.fullmatch(str(told.get("id", ""))):
+            raise self._lies("it gives the result no id")
+        wanted = told.get("wanted")
+        if not isinstance(wanted, list) or len(wanted) > len(m.ROLES):
+            raise self._lies("it does not say which files it wants")
+        token = told.get("delete_token")
+        if token is not None and not (isinstance(token, str) and len(token) <= 200):
+            raise self._lies("its delete token is no text")
+        told["wanted"] = [self._wanted(each, parcel) for each in wanted]
+        return told
+
+    def _wanted(self, told: object, parcel: Parcel) -> tuple[str, int]:
+        sha256, offset = "", -1
+        if isinstance(told, dict):
+            sha256, offset = str(told.get("sha256")), told.get("offset", 0)
+        data = parcel.files.get(sha256)
+        if data is None or not isinstance(offset, int) or not 0 <= offset <= len(data):
+            raise self._lies("it wants a file that is not in the manifest")
+        return sha256, offset
+
+    def _file(self, session: Session, run: str, sha256: str, data: bytes, offset: int) -> None:
+        """Send one file from an offset on; what gets lost is asked for."""
+        path, left = f"{_API}/{run}/files/{sha256}", self.patience.attempts
+        while offset < len(data):
+            end = min(offset + CHUNK, len(data))
+            lost = self._part(session, path, data, offset, end)
+            if not lost:
+                offset, left = end, self.patience.attempts
+                continue
+            left -= 1
+            self._pause(left, lost)
+            reached = self._reached(session, path, len(data))
+            left = self.patience.attempts if reached > offset else left
+            offset = reached
+
+    def _part(self, session: Session, path: str, data: bytes, start: int, end: int) -> str:
+        """Send one part of a file; why it did not arrive, or nothing."""
+        body = data[start:end]
+        headers = {"Content-Range": f"bytes {start}-{end - 1}/{len(data)}"}
+        packed = gzip.compress(body, 6, mtime=0)
+        if len(packed) < len(body):
+            body = packed
+            headers["Content-Encoding"] = "gzip"
+        answer = self._once(session, "PUT", path, data=body, headers=headers)
+        if isinstance(answer, str):
+            return answer
+        if answer.status_code in _ELSEWHERE:
+            return "it is at another place of the file"
+        self._fine(answer)
+        return ""
+
+    def _reached(self, session: Session, path: str, size: int) -> int:
+        answer = self._ask(session, "HEAD", path)
+        text = answer.headers.get("Upload-Offset", "")
+        if not re.fullmatch(r"\d{1,12}", text) or int(text) > size:
+            raise self._lies("it does not say how much of a file it has")
+        return int(text)
+
+    def _ask(self, session: Session, method: str, path: str, **more: Any) -> Response:
+        """One request, again while the server cannot be reached; all are safe to repeat."""
+        fine = more.pop("fine", frozenset())
+        left = self.patience.attempts
+        while isinstance(answer := self._once(session, method, path, **more), str):
+            left -= 1
+            self._pause(left, answer)
+        return answer if answer.status_code in fine else self._fine(answer)
+
+    def _once(self, session: Session, method: str, path: str, **more: Any) -> Response | str:
+        """The answer to one request, or why there is none that counts."""
+        import requests
+        import urllib3
+
+        patience = self.patience
+        try:
+            answer = session.request(
+                method,
+                self.base + path,
+                timeout=(patience.connect, patience.read),
+                allow_redirects=False,
+                stream=True,
+                **more,
+            )
+            answer._content = self._body(answer)
+        except requests.exceptions.SSLError as problem:
+            raise self._unreachable(f"its certificate is not trusted: {_told(problem)}") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as problem:
+            return _told(problem)
+        if answer.status_code in _AGAIN:
+            return f"it says {answer.status_code} {self._detail(answer)}".strip()
+        return answer
+
+    def _body(self, answer: Response) -> bytes:
+        """The whole answer, in bounded time and size: a server may send a byte a second."""
+        until = time.monotonic() + self.patience.read
+        found = b""
+        # As few bytes at once as come: a larger piece would wait for all of it.
+        for piece in iter(lambda: answer.raw.read1(1 << 16, decode_content=True), b""):
+            found += piece
+            if len(found) > _LONGEST:
+                raise self._lies(f"an answer of it is longer than {_LONGEST:,} bytes")
+            if time.monotonic() > until:
+                raise TimeoutError("its answer does not end")
+        return found
+
+    def _fine(self, answer: Response) -> Response:
+        if 200 <= answer.status_code < 300:
+            return answer
+        if 300 <= answer.status_code < 400:
+            raise self._lies("it sends us to another address, which is not followed")
+        raise Error(
+            "server-refused",
+            f"{self.base} refuses: {self._detail(answer) or answer.status_code}",
+            hint=_HINTS.get(answer.status_code, "what it says is what has to be mended"),
+        )
+
+    def _detail(self, answer: Response) -> str:
+        """The words of a problem (RFC 9457), bounded; empty where the server gives none."""
+        try:
+            told = json.loads(answer.content)
+            words = (told.get("code"), told.get("detail"))
+        except (ValueError, AttributeError, RecursionError):
+            return ""
+        return ": ".join(str(word)[:500] for word in words if isinstance(word, str))
+
+    def _json(self, answer: Response) -> dict[str, Any]:
+        try:
+            told = json.loads(answer.content)
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict):
+            raise self._lies("its answer is no JSON object: it may be a server of something else")
+        return told
+
+    def _pause(self, left: int, why: str) -> None:
+        """Wait before the next attempt, longer each time; raises where none is left."""
+        if left <= 0:
+            raise self._unreachable(why)
+        time.sleep(self.patience.pause * 2 ** (self.patience.attempts - left - 1))
+
+    def _lies(self, why: str) -> Error:
+        return Error(
+            "bad-server",
+            f"{self.base} does not answer as a server of results does: {why}",
+            hint="check --server; nothing more was sent",
+        )
+
+    def _unreachable(self, why: str) -> Error:
+        return Error(
+            "server-unreachable",
+            f"{self.base} cannot be reached: {why}",
+            hint="nothing is lost: the same command goes on from there\n"
+            "without a network: cm bundle crowd ID --out=FILE, and cm upload crowd FILE elsewhere",
+        )
+
+
+_HINTS = {
+    401: "the server wants a token: --token_file=FILE",
+    403: "the token is not the right one: --token_file=FILE",
+    413: "switch off what is too large, such as --without=files.accuracy-log",
+    429: "too many results in a short time: try again later",
+}
+
+
+def _no_login(request: Any) -> Any:
+    return request
+
+
+def _why_not(url: str) -> str:
+    """Why a URL is no server that may be sent to; empty where it is one."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return "it is no URL"
+    if parts.scheme not in ("https", "http") or not host:
+        return "it is no address of a server"
+    if parts.scheme == "http" and not _is_loopback(host):
+        return "over http others could read and change what is sent"
+    extra = (parts.username, parts.password, parts.query, parts.fragment)
+    return "it has more than a host and a path" if any(extra) else ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _told(problem: Exception) -> str:
+    reason = getattr(problem, "args", ("",))[:1] or ("",)
+    return str(getattr(reason[0], "reason", "") or problem)[:300]
+
+
+def _name(parcel: Parcel, sha256: str) -> str:
+    return next(each.role for each in parcel.manifest.files if each.sha256 == sha256)

@@ -1,0 +1,157 @@
+"""The verbs of ``cm … crowd``: each parses, asks, and renders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cmbench.cli.reply import Command, Reply, refuse_unknown
+from cmbench.errors import Error
+from cmbench_crowd import bundle, offering
+from cmbench_crowd import manifest as m
+from cmbench_crowd.keeping import Keeping, publish
+from cmbench_crowd.making import Draft
+from cmbench_crowd.offering import Wish
+from cmbench_crowd.sending import Server
+
+_WISH = ("consent", "without", "work_unit", "yes", "y")
+_COMMON = ("json", "out", "quiet", "silent", "verbose", "debug", "help")
+
+
+def show_crowd(command: Command) -> Reply:
+    """``cm show crowd RESULT``: what would leave; without a result, what was sent.
+
+    Raises what ``offering.drafted`` does, and ``bad-value``.
+    """
+    refuse_unknown(command.flags, (*_WISH, *_COMMON, "raw", "file"))
+    keeping = Keeping(command.workspace.root)
+    if not command.names:
+        return _state(keeping)
+    word = command.names[0]
+    if _is_file(word):
+        parcel = bundle.read(Path(word))
+        draft = Draft(parcel.manifest, parcel.files)
+    else:
+        draft, _ = offering.drafted(command.workspace.root, word, _wish(command))
+    data = m.encode(draft.manifest)
+    if command.flags.get("raw"):
+        return Reply({}, data.decode(), data.decode())
+    if command.flags.get("file"):
+        return Reply({}, _log(draft, str(command.flags["file"])))
+    return Reply({"manifest": data.decode()}, lambda: offering.shown(draft), data.decode())
+
+
+def _log(draft: Draft, role: str) -> str:
+    found = {each.role: each.sha256 for each in draft.manifest.files}
+    if role not in found:
+        hint = "one of: " + ", ".join(found) if found else "none would be sent"
+        raise Error("bad-value", f"--file={role} is no file of this result", hint=hint)
+    return draft.files[found[role]].decode("utf-8", "replace")
+
+
+def _state(keeping: Keeping) -> Reply:
+    sent = [{k: v for k, v in told.items() if k != "delete_token"} for _, told in keeping.states()]
+    level = keeping.consent()
+    lines = [f"consent: {level or 'not asked yet'} {offering.LEVELS.get(level, '')}".rstrip()]
+    for told in sent:
+        state = "sent" if told.get("done") else "begun"
+        lines.append(f"{state:<6} {told.get('id', '')}  {told.get('server', '')}")
+    data = {"consent": level, "sent": sent}
+    return Reply(data, "\n".join(lines if sent else [*lines, "nothing was sent"]), data)
+
+
+def bundle_crowd(command: Command) -> Reply:
+    """``cm bundle crowd RESULT --output=FILE``: what would be sent, as a file for elsewhere.
+
+    Raises what ``offering.drafted`` does, ``needs-input``, ``not-confirmed``.
+    """
+    refuse_unknown(command.flags, (*_WISH, *_COMMON, "output"))
+    word, wish = _result(command), _wish(command)
+    out = command.flags.get("output")
+    path = Path(f"{word}.crowd.zip" if out in (None, True) else str(out)).expanduser()
+    keeping = Keeping(command.workspace.root)
+    draft, place = offering.drafted(command.workspace.root, word, wish)
+    if not wish.yes and wish.may_ask:
+        draft = offering.confirmed(draft, wish, str(path))
+    parcel = offering.packed(keeping, draft, place)
+    publish(path, bundle.pack(parcel))
+    data = {"path": str(path), "id": parcel.manifest.id}
+    return Reply(data, f"{path}: send it with cm upload crowd {path.name} --server=URL", data)
+
+
+def upload_crowd(command: Command) -> Reply:
+    """``cm upload crowd RESULT|FILE --server=URL``: show it, ask, send; goes on where it stopped.
+
+    Raises ``needs-input``, ``not-confirmed``, what ``offering.drafted`` and ``Server.send`` do.
+    """
+    refuse_unknown(command.flags, (*_WISH, *_COMMON, "server", "token_file"))
+    word, wish, server = _result(command), _wish(command), server_of(command.flags)
+    keeping = Keeping(command.workspace.root)
+    if _is_file(word):
+        parcel = bundle.read(Path(word))
+        offering.confirmed(Draft(parcel.manifest, parcel.files), wish, server.base)
+        place = keeping.outbox / f"{parcel.manifest.id}.zip"
+    else:
+        draft, place = offering.drafted(command.workspace.root, word, wish)
+        parcel = offering.packed(keeping, offering.confirmed(draft, wish, server.base), place)
+    told = offering.sent(keeping, parcel, place, server, command.say)
+    return Reply(told, offering.told_of(told, server), told)
+
+
+def withdraw_crowd(command: Command) -> Reply:
+    """``cm withdraw crowd ID|all``: servers remove it; ``--consent`` takes the consent back too.
+
+    Raises what ``offering.withdrawn`` does.
+    """
+    refuse_unknown(command.flags, ("consent", *_COMMON))
+    done = []
+    if command.flags.get("consent"):
+        Keeping(command.workspace.root).agree(0)
+    if command.names or not command.flags.get("consent"):
+        done = offering.withdrawn(command.workspace.root, _result(command))
+    text = "\n".join(f"withdrawn: {each}" for each in done) or "nothing is sent from now on"
+    return Reply({"list": done}, text, done)
+
+
+def server_of(flags: Mapping[str, Any]) -> Server:
+    """The server that flags name; raises ``needs-input``, ``bad-value``, ``file-not-found``."""
+    url, path = flags.get("server"), flags.get("token_file")
+    if not url or url is True:
+        raise Error("needs-input", "no server is named", hint="add --server=https://HOST")
+    token = ""
+    if path:
+        try:
+            token = Path(str(path)).expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            hint = "name a file with the server's token in it"
+            raise Error("file-not-found", f"{path} cannot be read", hint=hint) from None
+    return Server.at(str(url), token)
+
+
+def _wish(command: Command) -> Wish:
+    return wish_of(command.flags, command.can_ask)
+
+
+def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
+    """What flags say of what is to be sent; raises ``bad-value``."""
+    level = str(flags.get("consent") or "0")
+    if level not in ("0", *map(str, offering.LEVELS)):
+        hint = "\n".join(f"{number}: {what}" for number, what in offering.LEVELS.items())
+        raise Error("bad-value", f"--consent={level} is no level", hint=hint)
+    told = flags.get("without")
+    names = tuple(filter(None, str(told).split(","))) if told and told is not True else ()
+    unit = flags.get("work_unit")
+    yes = bool(flags.get("yes") or flags.get("y"))
+    return Wish(names, int(level), str(unit) if unit else None, yes, may_ask)
+
+
+def _result(command: Command) -> str:
+    if not command.names:
+        hint = "name one of cm find results, or last"
+        raise Error("needs-input", "no result is named", hint=hint)
+    return command.names[0]
+
+
+def _is_file(word: str) -> bool:
+    return word.endswith(".zip") or Path(word).is_file()

@@ -1,0 +1,202 @@
+"""Nothing that tells of a machine or its user is in any byte of what would leave it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from crowd_lab import COMMAND, measured
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cmbench_crowd import bundle, making, offering
+from cmbench_crowd import manifest as m
+from cmbench_crowd import private as private_module
+from cmbench_crowd.bundle import Parcel
+from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.private import Private
+from cmbench_results.places import Places
+
+SEEDED = {
+    "host": "quixotic-lathe",
+    "domain": "quixotic-lathe.corp.example",
+    "user": "zebulonx",
+    "home": "/home/zebulonx",
+    "token": "hf_QwErTyUiOpAsDfGh",
+    "password": "correct;horse",
+    "variable": "a value of some variable",
+    "mac": "de:ad:be:ef:12:34",
+    "ip": "192.168.77.13",
+    "ip6": "fe80:0:0:1:2:3:4:5",
+    "mail": "zebulonx@corp.example",
+    "serial": "SN-77-XYZZY",
+    "machine": "0f9e8d7c6b5a49382716051423324150",
+    "gpu": "GPU-12345678-9abc-def0-1234-56789abcdef0",
+    "model": "/data/secret-models/bert.onnx",
+    "windows": "C:\\Users\\zebulonx\\x",
+}
+
+
+def forms(text: str) -> Iterator[bytes]:
+    """A text as a program may write it."""
+    for each in {text, text.upper(), text.lower(), text.replace(":", ""), text.replace(":", "-")}:
+        data = each.encode()
+        yield from (data, each.encode("utf-16-le"), each.encode("utf-16-be"), data[::-1])
+        yield from (quote(each, safe="").encode(), json.dumps(each)[1:-1].encode())
+        yield from (data.hex().encode(), data.hex().upper().encode(), base64.b32encode(data))
+        for skipped in range(3):
+            text64 = base64.b64encode(b"\0" * skipped + data).rstrip(b"=")
+            yield text64[(0, 2, 3)[skipped] : None if (len(data) + skipped) % 3 == 0 else -1]
+
+
+@pytest.fixture
+def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with one result of a machine that has all of ``SEEDED`` everywhere it can be."""
+    for name, key in (
+        ("HOSTNAME", "domain"),
+        ("USER", "user"),
+        ("HOME", "home"),
+        ("HF_TOKEN", "token"),
+        ("DB_PASS", "password"),
+        ("SOME_SETTING", "variable"),
+    ):
+        monkeypatch.setenv(name, SEEDED[key])
+    monkeypatch.setattr(private_module.socket, "gethostname", lambda: SEEDED["domain"])
+    files = {
+        "/etc/machine-id": SEEDED["machine"],
+        "product_serial": SEEDED["serial"],
+        "address": SEEDED["mac"],
+        "fib_trie": f"    |-- {SEEDED['ip']}\n      /32 host LOCAL",
+    }
+    monkeypatch.setattr(
+        private_module,
+        "read_or_empty",
+        lambda path: files.get(str(path)) or files.get(Path(path).name, ""),
+    )
+    every = " ".join(SEEDED.values())
+    flags = " ".join(f"--{name}='{value}'" for name, value in SEEDED.items())
+    entry = {"value": every, "time_ms": 1.0, "namespace": "x", "metadata": {"file": every}}
+    lines = [
+        every,
+        flags,
+        *SEEDED.values(),
+        *(f"SUT name : {value}" for value in SEEDED.values()),
+        *(f'{{ "seq_id" : 0, "qsl_idx" : 1, "data" : "{value}" }},' for value in SEEDED.values()),
+        *(":::MLLOG " + json.dumps({"key": "sut_name", **entry, key: every}) for key in SEEDED),
+        *(":::MLLOG " + json.dumps({**entry, "key": value}) for value in SEEDED.values()),
+        ":::MLLOG " + json.dumps({**entry, "key": "a", "value": {every: 1, "b": [every]}}),
+        *(
+            ":::MLLOG " + json.dumps({**entry, "key": "a", "value": form.decode("latin-1")})
+            for value in SEEDED.values()
+            for form in (value.encode().hex().encode(), base64.b64encode(value.encode()))
+        ),
+    ]
+    around = {
+        "measured_at": "2026-11-22T15:26:34+00:00",
+        "versions": {"onnxruntime": f"1.32.0+{SEEDED['user']}", SEEDED["host"]: "1.0"},
+        "command": f"{COMMAND} {flags} {SEEDED['home']} --device={SEEDED['user']}",
+    }
+    run = {
+        "value": 1000.0,
+        "circumstances": around,
+        "shape": {"workers": 2, SEEDED["host"]: 3, "batch": SEEDED["user"]},
+        "targets": {"qps": SEEDED["ip"]},
+        "latencies_ms": {"99.00": 1.5},
+    }
+    result = {"scenario": "Offline", "value": 1000.0, "unit": "samples/s", "validity": "VALID"}
+    folder = measured(
+        tmp_path / SEEDED["user"],
+        lines,
+        sut=f"{SEEDED['host']}-cmbench-cpu",
+        host={
+            "system": f"Linux 6.1.0-{SEEDED['host']}",
+            "cpu_model": f"CPU of {every}",
+            "cores_usable": 2,
+            "memory_bytes": 8e9,
+        },
+        model={"name": SEEDED["model"]},
+        dataset={"name": SEEDED["user"]},
+        backend_options={"path": SEEDED["model"], "threads": SEEDED["user"]},
+        versions=around["versions"],
+        notes=[every],
+        results=[{**result, "performance_run": run, "accuracy_run": {"circumstances": around}}],
+    )
+    root = tmp_path / "cm" / "cmbench"
+    Places(root).add(folder)
+    return root
+
+
+def packed(root: Path) -> tuple[bytes, making.Draft]:
+    keeping = Keeping(root)
+    draft = making.draft(offering.result_of(root, "last"), m.LOGS, keeping.key())
+    data = m.encode(draft.manifest)
+    return bundle.pack(Parcel(data, m.to_text(keeping.key().sign(data)), draft.files)), draft
+
+
+def test_no_seeded_word_is_in_any_byte_of_a_bundle(seeded: Path) -> None:
+    data, draft = packed(seeded)
+    assert len(draft.files) >= 4, "logs would leave too, else this looks at nothing"
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = [data, *map(archive.read, archive.namelist())]
+    found = [
+        (name, form, part[max(part.lower().find(form.lower()) - 60, 0) :][:120])
+        for name, value in SEEDED.items()
+        for form in forms(value)
+        for part in parts
+        if len(form) > 3 and form.lower() in part.lower()
+    ]
+    assert found == []
+
+
+def test_what_a_server_reads_stays_in_scrubbed_logs(seeded: Path) -> None:
+    _, draft = packed(seeded)
+    texts = {each.role: draft.files[each.sha256].decode() for each in draft.manifest.files}
+    assert '"key": "result_samples_per_second", "value": 1000.0' in texts["performance-detail"]
+    assert "result_99.00_percentile_latency_ns" in texts["performance-detail"]
+    assert "Scenario : Offline" in texts["performance-summary"]
+    assert '"qsl_idx" : 5' in texts["accuracy-log"]
+    assert draft.notes
+
+
+def test_a_machine_that_is_called_like_a_scenario_keeps_it() -> None:
+    line = b':::MLLOG {"key": "effective_scenario", "value": "Server"}\n'
+    assert Private(["server", "key"]).log("performance-detail", line) == (line, 0)
+    assert b"Server" in Private(["server"]).log("x-summary", b"Scenario : Server\n")[0]
+
+
+def test_logs_without_anything_private_stay_as_they_are(root: Path) -> None:
+    result = offering.result_of(root, "last")
+    for path in Path(result.folder).rglob("mlperf_log_*"):
+        role = {"mlperf_log_detail": "x-detail", "mlperf_log_summary": "x-summary"}
+        data = path.read_bytes()
+        assert Private(["elsewhere"]).log(role.get(path.stem, "x-log"), data) == (data, 0)
+
+
+@given(st.text(min_size=5, max_size=12), st.text(max_size=20), st.text(max_size=20))
+def test_a_word_is_hidden_wherever_it_stands(word: str, before: str, after: str) -> None:
+    word = word.strip()
+    text = Private([word]).text(before + word + after)
+    assert len(word) < 5 or word not in text.replace("***", "") or set(word) <= {"*"}
+
+
+def test_fields_are_the_ones_that_are_listed_and_no_more(root: Path) -> None:
+    _, draft = packed(root)
+    names = {name for name, _ in making.lines(draft.manifest)}
+    assert {name.split(".")[0] for name in names} <= {
+        *("format", "id", "created", "consent", "key", "system", "software", "workload"),
+        *("config", "metrics", "files"),
+    }
+    assert draft.manifest.config.command == COMMAND
+    assert draft.manifest.system.cpu == "Some CPU @ 2.60GHz"
+    assert draft.manifest.config.settings == {
+        "workers": "2",
+        "threads": "1",
+        "batch": "4",
+        "target_qps": "900.0",
+    }

@@ -1,0 +1,427 @@
+"""A parcel arrives once and whole, whatever the network, the server or the machine does."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowd_lab import Faulty, Request
+
+from cmbench.errors import Error
+from cmbench_crowd import bundle, keeping, making, offering, sending
+from cmbench_crowd import manifest as m
+from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.offering import Wish
+from cmbench_crowd.sending import Patience, Server
+
+QUICK = Patience(attempts=3, pause=0.01, connect=2, read=0.5)
+YES = Wish(consent=m.LOGS, yes=True)
+
+
+def send(root: Path, url: str, wish: Wish = YES, patience: Patience = QUICK) -> dict[str, Any]:
+    kept = Keeping(root)
+    draft, place = offering.drafted(root, "last", wish)
+    parcel = offering.packed(kept, draft, place)
+    return offering.sent(kept, parcel, place, Server.at(url, "", patience), lambda text: None)
+
+
+def code_of(does: Callable[[], object]) -> str:
+    with pytest.raises(Error) as caught:
+        does()
+    return caught.value.code
+
+
+def whole(lab: Faulty) -> None:
+    """One result arrived, with all of its files as they were signed."""
+    (run,) = lab.runs.values()
+    manifest = m.parse(run["data"])
+    assert run.get("final")
+    assert {m.digest(bytes(data)) for data in run["files"].values()} == {
+        each.sha256 for each in manifest.files
+    }
+
+
+def test_a_result_arrives_whole_and_is_withdrawn(root: Path) -> None:
+    with Faulty() as lab:
+        assert send(root, lab.url)["state"] == "quarantine"
+        whole(lab)
+        first = set(lab.runs)
+        send(root, lab.url)
+        assert set(lab.runs) == first, "sent again, it is the same one"
+        assert offering.withdrawn(root, "all") == list(first)
+        assert lab.runs == {}
+    assert code_of(lambda: offering.withdrawn(root, "all")) == "result-not-found"
+
+
+def test_other_fields_of_a_sent_result_are_no_second_result(root: Path) -> None:
+    with Faulty() as lab:
+        send(root, lab.url)
+        less = replace(YES, without=("system.cpu",))
+        assert code_of(lambda: send(root, lab.url, less)) == "already-sent"
+        offering.withdrawn(root, "all")
+        send(root, lab.url, less)
+        (run,) = lab.runs.values()
+        assert m.parse(run["data"]).system.cpu == ""
+
+
+def drop(request: Request) -> bool:
+    request.close_connection = True
+    request.connection.close()
+    return True
+
+
+def raw(request: Request, data: bytes) -> bool:
+    request.close_connection = True
+    request.wfile.write(data)
+    return True
+
+
+def says(status: int, told: Any = None, **headers: str) -> Callable[[Request], bool]:
+    def fault(request: Request) -> bool:
+        request.answer(status, told, **headers)
+        return True
+
+    return fault
+
+
+def stall(request: Request) -> bool:
+    time.sleep(1.2)
+    return drop(request)
+
+
+def drip(request: Request) -> bool:
+    request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n")
+    for _ in range(12):
+        request.wfile.write(b" ")
+        request.wfile.flush()
+        time.sleep(0.1)
+    return drop(request)
+
+
+@pytest.mark.parametrize(
+    "fault", [drop, stall, drip, says(503), says(429, {"code": "rate", "detail": "later"})]
+)
+@pytest.mark.parametrize("at", [1, 3, 6])
+def test_it_goes_on_after_a_fault_that_passes(root: Path, fault: Any, at: int) -> None:
+    with Faulty(lambda request, number: number == at and fault(request)) as lab:
+        send(root, lab.url)
+        whole(lab)
+
+
+def test_a_part_that_arrived_without_an_answer_is_not_sent_twice(root: Path) -> None:
+    def lose_answer(request: Request, number: int) -> bool:
+        if request.command != "PUT" or number > 4:
+            return False
+        request.answer = lambda *_, **__: drop(request)  # type: ignore[method-assign]
+        return False
+
+    with Faulty(lose_answer) as lab:
+        send(root, lab.url)
+        whole(lab)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (drop, "server-unreachable"),
+        (says(503), "server-unreachable"),
+        (says(302, None, Location="http://127.0.0.1:9/"), "bad-server"),
+        (says(308, None, Location="https://example.org/"), "bad-server"),
+        (says(401), "server-refused"),
+        (says(413, {"code": "too-large", "detail": "\x1b[31mno\n"}), "server-refused"),
+        (says(200, []), "bad-server"),
+        (says(200, {"id": "../../x", "wanted": []}), "bad-server"),
+        (says(200, {"id": "x"}), "bad-server"),
+        (says(200, {"id": "x", "wanted": [{"sha256": "0" * 64, "offset": 0}]}), "bad-server"),
+        (says(200, {"id": "x", "wanted": [{"sha256": {}, "offset": -1}]}), "bad-server"),
+        (says(200, {"id": "x", "wanted": [7] * 10_000}), "bad-server"),
+        (says(200, {"id": "x", "wanted": [], "delete_token": "t" * 9_999}), "bad-server"),
+        (lambda r: raw(r, b"HTTP/1.1 200 OK\r\n\r\n<html>hello"), "bad-server"),
+        (lambda r: raw(r, b"SSH-2.0-x\r\n"), "server-unreachable"),
+        (lambda r: raw(r, b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (2 << 20)), "bad-server"),
+        (
+            lambda r: raw(
+                r,
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+                + gzip.compress(b"x" * (64 << 20)),
+            ),
+            "bad-server",
+        ),
+    ],
+)
+def test_a_server_that_lies_or_refuses_gets_one_clear_error(
+    root: Path, fault: Any, code: str
+) -> None:
+    with Faulty(lambda request, number: fault(request)) as lab:
+        with pytest.raises(Error) as caught:
+            send(root, lab.url)
+        assert caught.value.code == code
+        assert caught.value.hint
+        assert "\x1b" not in caught.value.render()
+
+
+def test_a_server_that_says_it_has_more_than_there_is_is_not_believed(root: Path) -> None:
+    def lie(request: Request, number: int) -> bool:
+        if request.command == "PUT":
+            return says(409)(request)
+        return request.command == "HEAD" and says(200, None, Upload_Offset="999999999")(request)
+
+    with Faulty(lie) as lab:
+        assert code_of(lambda: send(root, lab.url)) == "bad-server"
+
+
+def test_a_server_that_never_takes_a_part_ends_the_attempt(root: Path) -> None:
+    def never(request: Request, number: int) -> bool:
+        return request.command == "PUT" and says(409)(request)
+
+    with Faulty(never) as lab:
+        assert code_of(lambda: send(root, lab.url)) == "server-unreachable"
+
+
+def test_without_a_network_nothing_is_lost(root: Path) -> None:
+    with Faulty() as lab:
+        url = lab.url
+    assert code_of(lambda: send(root, url)) == "server-unreachable"
+    with Faulty() as lab:
+        send(root, lab.url)
+        whole(lab)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org",
+        "http://10.0.0.1",
+        "http://127.0.0.1.example.org",
+        "http://localhost@example.org",
+        "https://user:pass@example.org",
+        "https://example.org/?token=x",
+        "ftp://example.org",
+        "//example.org",
+        "",
+        "file:///etc/passwd",
+    ],
+)
+def test_only_https_or_this_machine_is_sent_to(url: str) -> None:
+    assert code_of(lambda: Server.at(url)) == "bad-value"
+
+
+def test_no_word_of_netrc_or_python_is_sent(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login ann password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    seen: list[dict[str, str]] = []
+
+    def look(request: Request, number: int) -> bool:
+        seen.append(dict(request.headers))
+        return False
+
+    with Faulty(look) as lab:
+        send(root, lab.url)
+    told = {name for headers in seen for name in headers}
+    assert told <= {
+        *("Host", "User-Agent", "Content-Type", "Content-Length", "Content-Range"),
+        *("Content-Encoding", "Idempotency-Key", "X-Cmbench-Signature", "Accept-Encoding"),
+    }
+    assert {headers["User-Agent"] for headers in seen} == {"cmbench"}
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from cmbench_crowd import manifest as m, offering, sending
+from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.sending import Patience, Server
+root, url = Path(sys.argv[1]), sys.argv[2]
+sending.CHUNK = 64
+kept, wish = Keeping(root), offering.Wish(consent=m.LOGS, yes=True)
+draft, place = offering.drafted(root, "last", wish)
+parcel = offering.packed(kept, draft, place)
+print("go", flush=True)
+offering.sent(kept, parcel, place, Server.at(url, "", Patience(3, 0.01, 2, 5)), lambda text: None)
+"""
+
+
+def test_killed_at_any_moment_a_result_arrives_once(root: Path) -> None:
+    """``CMBENCH_KILLS`` says at how many moments."""
+    kills = int(os.environ.get("CMBENCH_KILLS", "6"))
+    chance = random.Random(17)
+    command = [sys.executable, "-c", KILLED, str(root)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def slow(request: Request, number: int) -> bool:
+        time.sleep(0.002)
+        return False
+
+    with Faulty(slow) as lab:
+        for _ in range(kills):
+            process = subprocess.Popen([*command, lab.url], env=env, stdout=subprocess.PIPE)
+            assert process.stdout is not None
+            if chance.random() < 0.8:
+                process.stdout.read(3)
+            time.sleep(chance.random() * 0.3)
+            process.kill()
+            process.wait(20)
+            process.stdout.close()
+        subprocess.run([*command, lab.url], env=env, timeout=60, check=True, capture_output=True)
+        whole(lab)
+        assert len(offering.withdrawn(root, "all", QUICK)) == 1
+        assert lab.runs == {}
+
+
+def test_a_bundle_is_the_same_bytes_and_is_sent_from_elsewhere(root: Path, tmp_path: Path) -> None:
+    kept = Keeping(root)
+    draft, place = offering.drafted(root, "last", YES)
+    parcel = offering.packed(kept, draft, place)
+    assert bundle.pack(parcel) == bundle.pack(parcel) == place.read_bytes()
+    assert bundle.read(place) == parcel
+    elsewhere = Keeping(tmp_path / "other" / "cmbench")
+    with Faulty() as lab:
+        offering.sent(elsewhere, bundle.read(place), place, Server.at(lab.url), lambda text: None)
+        whole(lab)
+
+
+def test_a_damaged_or_hostile_bundle_is_refused(root: Path, tmp_path: Path) -> None:
+    import zipfile
+
+    kept = Keeping(root)
+    draft, place = offering.drafted(root, "last", YES)
+    parcel = offering.packed(kept, draft, place)
+    data = place.read_bytes()
+    bad = tmp_path / "bad.zip"
+    for cut in range(0, len(data), max(1, len(data) // 40)):
+        bad.write_bytes(data[:cut])
+        assert code_of(lambda: bundle.read(bad)) == "bad-bundle"
+        flipped = bytearray(data)
+        flipped[cut] ^= 0x41
+        bad.write_bytes(flipped)
+        try:
+            assert bundle.read(bad) == parcel, "a byte that nobody reads, such as a time"
+        except Error as problem:
+            known = ("bad-bundle", "bad-manifest", "bad-signature")
+            assert problem.code in known  # noqa: PT017
+    first = next(iter(parcel.files))
+    bomb = replace(parcel, files={**parcel.files, first: b"\0" * (80 << 20)})
+    bad.write_bytes(bundle.pack(bomb))
+    assert code_of(lambda: bundle.read(bad)) == "bad-bundle"
+    bad.write_bytes(bundle.pack(replace(parcel, files={**parcel.files, "../../x": b"x"})))
+    assert code_of(lambda: bundle.read(bad)) == "bad-bundle"
+    with zipfile.ZipFile(place, "a") as archive:
+        archive.writestr("more", "x")
+    assert code_of(lambda: bundle.read(place)) == "bad-bundle"
+    assert code_of(lambda: bundle.read(tmp_path)) == "file-not-found"
+
+
+def test_the_key_is_one_and_its_owners_alone(tmp_path: Path) -> None:
+    root = tmp_path / "cmbench"
+    found: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(Keeping(root).key().private_bytes_raw()))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    path = root / "crowd" / "key.pem"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["key.pem"]
+    path.write_text("x")
+    assert code_of(lambda: Keeping(root).key()) == "broken-key"
+
+
+def test_a_full_disk_is_one_error_and_leaves_nothing_half_made(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft, place = offering.drafted(root, "last", YES)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(keeping.os, "fsync", full)
+    assert code_of(lambda: offering.packed(Keeping(root), draft, place)) == "no-space"
+    assert not list(place.parent.glob("*")), "no half of a file stays"
+
+
+def test_consent_is_asked_for_once_and_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Keeping(root)
+    assert code_of(lambda: offering.level_of(kept, Wish())) == "needs-input"
+    asked: list[str] = []
+
+    def answer(text: str) -> str:
+        asked.append(text)
+        return "y" if len(asked) < 3 else "n"
+
+    monkeypatch.setattr(offering, "answered", answer)
+    assert offering.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
+    assert offering.level_of(kept, Wish(may_ask=True)) == m.SOFTWARE
+    assert len(asked) == 3
+    draft, _ = offering.drafted(root, "last", Wish())
+    assert draft.manifest.software is not None
+    assert draft.files == {}
+    draft, _ = offering.drafted(root, "last", Wish(consent=m.METRICS))
+    assert draft.manifest.software is None
+
+
+def test_nothing_is_sent_without_a_yes(root: Path) -> None:
+    draft, _ = offering.drafted(root, "last", YES)
+    wish = Wish()
+    assert code_of(lambda: offering.confirmed(draft, wish, "x")) == "not-confirmed"
+
+
+def test_every_field_but_the_needed_ones_can_be_switched_off(root: Path) -> None:
+    draft, _ = offering.drafted(root, "last", YES)
+    names = dict(making.lines(draft.manifest))
+    for name in names:
+        if name in making._FIXED:
+            assert code_of(lambda n=name: making.without(draft, [n])) == "bad-value"
+            continue
+        left = making.without(draft, [name])
+        assert name not in dict(making.lines(left.manifest))
+    rest = making.without(draft, [n for n in names if n not in making._FIXED])
+    assert set(dict(making.lines(rest.manifest))) <= set(making._FIXED)
+    assert rest.files == {}
+    assert code_of(lambda: making.without(draft, ["system.hostname"])) == "bad-value"
+
+
+def test_a_model_of_ones_own_and_published_results_are_not_sent(root: Path) -> None:
+    result = offering.result_of(root, "last")
+    key = Keeping(root).key()
+    own = replace(result, workload=replace(result.workload, benchmark="my-model"))
+    for each in (own, replace(result, tier="official"), replace(result, organization="Maker")):
+        assert code_of(lambda e=each: making.draft(e, 3, key)) == "not-sendable"
+
+
+def test_logs_of_a_later_run_in_the_same_folder_are_not_sent(root: Path) -> None:
+    result = offering.result_of(root, "last")
+    path = Path(result.folder) / "results.json"
+    told = json.loads(path.read_text())
+    told["results"][0]["performance_run"]["value"] = 5.0
+    path.write_text(json.dumps(told))
+    draft, _ = offering.drafted(root, "last", YES)
+    assert draft.files == {}
+    assert "later run" in draft.notes[0]
+
+
+def test_parts_of_a_file_are_as_large_as_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "CHUNK", 50)
+    with Faulty() as lab:
+        send(root, lab.url)
+        whole(lab)
+    assert lab.seen > 20
