@@ -164,6 +164,19 @@ VERBS: tuple[Verb, ...] = (
             **_JSON,
         },
     ),
+    Verb(
+        "script",
+        "remote-run",
+        "cmbench_sweep.remote:remote_run",
+        {"cm remote-run script --tags=detect,os --remote_host=HOST": "the same run over there"},
+        {
+            "remote_host=HOST": "the machine, as ssh knows it; --remote_user, --remote_port,"
+            " --remote_ssh_key_file where its configuration does not say",
+            "remote_pre_run_cmds=LINE": "a command there before; --remote_post_run_cmds after",
+        },
+        cmind=("remote_run",),
+        writes=True,
+    ),
     _run("replay", "replay:replay_script", {"cm replay script last": "repeat a recorded run"}),
     Verb(
         "script",
@@ -468,7 +481,8 @@ VERBS: tuple[Verb, ...] = (
             "retry-failed": "measure the points again that have failed",
             "new": "measure all points again",
             "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres and"
-            " --time go to sbatch; --share-nodes leaves room for others beside a point",
+            " --time go to sbatch; --share-nodes leaves room for others beside a point;"
+            " --scratch=DIR is a folder of the nodes in which runs write",
             "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
             " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
             "labels=NAMES": "labels that this machine has, for points that need them",

@@ -1,0 +1,134 @@
+"""``cm remote-run script``: one run on another machine, with the input names of mlcflow.
+
+It is a sweep of one point: repository, libraries and cache entries go along, the record comes back,
+nothing stays there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from cmbench import api
+from cmbench.cli.reply import Command, Reply
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib import ssh
+from cmbench_sweep import driver
+from cmbench_sweep.hosts import Machine, OnHosts
+from cmbench_sweep.ssh import Host
+from cmbench_sweep.values import FAILED, MEASURED, Outcome, Sweep
+
+USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")
+REFUSED = {
+    "skip_host_verify": ("host keys are always checked", "connect once by hand: ssh HOST"),
+    "password": ("others would see it", "bring your key there once: ssh-copy-id HOST"),
+}
+WITHOUT_EFFECT = (
+    *("copy_directory", "copy_mlc_repos", "mlc_repos_path", "pull_mlc_repos", "python_venv"),
+    *("shell", "action"),
+)
+"""What mlcflow needs to have its repositories and a virtual environment there: they go along."""
+
+
+_OF_OUTPUT = ("out", "json", "quiet", "silent", "verbose")
+
+
+def remote_run(command: Command) -> Reply:
+    """Run a script on ``--remote_host``; raises ``ssh-failed``, ``points-failed`` and others."""
+    given = {
+        name.removeprefix("remote_"): command.flags.pop(name)
+        for name in list(command.flags)
+        if name.startswith("remote_")
+    }
+    host = _host(given)
+    # What is wrong with the request is told before anybody is asked.
+    command.request()
+    for line in _commands(given, "pre_run_cmds"):
+        _ordered(command, host, line)
+    outcome = _measured(command, host)
+    folder = driver.PointStore(command.workspace.root).folder(outcome.key) / "run-1"
+    output = folder / "output.txt"
+    text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+    command.say(text.rstrip())
+    for line in _commands(given, "post_run_cmds"):
+        _ordered(command, host, line)
+    if outcome.status == FAILED:
+        raise Error(
+            outcome.code or "points-failed",
+            f"{host.name}: {outcome.reason}",
+            context=[f"record: {outcome.record}"],
+        )
+    run = outcome.runs[0]
+    data = {"host": host.name, "seconds": run.seconds, "record": run.record, "output": text}
+    return Reply(data, f"ran on {host.name} in {run.seconds:.1f} s; record: {run.record}", data)
+
+
+def _host(given: Mapping[str, Any]) -> Host:
+    """The machine that is asked for; raises ``unknown-flag``, ``bad-value``."""
+    for name, value in given.items():
+        _check(name, value)
+    words = []
+    for name, start in (("port", "-p"), ("ssh_key_file", "-i")):
+        if given.get(name):
+            words += [start, os.path.expanduser(str(given[name]))]
+    if given.get("client_refresh"):
+        words += ["-o", f"ServerAliveInterval={given['client_refresh']}"]
+    name = str(given.get("host") or "localhost")
+    return Host(f"{given['user']}@{name}" if given.get("user") else name, words)
+
+
+def _check(name: str, value: object) -> None:
+    """Refuse a flag that is not known, or not possible; ``name`` is without ``remote_``."""
+    known = (*USED, *REFUSED, *WITHOUT_EFFECT)
+    if name not in known:
+        near = did_you_mean(f"remote_{name}", [f"remote_{each}" for each in known])
+        raise Error("unknown-flag", f"--remote_{name} is not known", hint=near)
+    if name in REFUSED and value not in ("", False, "no"):
+        why, remedy = REFUSED[name]
+        raise Error("bad-value", f"--remote_{name} is not possible: {why}", hint=remedy)
+    if name == "action" and value != "run":
+        hint = "a sweep goes there with cm run experiment --on=ssh"
+        raise Error("bad-value", f"--remote_action={value} is not possible", hint=hint)
+
+
+def _commands(given: Mapping[str, Any], name: str) -> list[str]:
+    value = given.get(name) or []
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+
+
+def _ordered(command: Command, host: Host, line: str) -> None:
+    """Run a line of the user's own there."""
+    done = ssh.call([*ssh.connection(host.name, host.options), line])
+    text = (done.stdout + done.stderr).decode("utf-8", "replace").rstrip()
+    if done.returncode == ssh.UNREACHED:
+        raise ssh.failure(host.name, done.stderr)
+    command.say(text)
+    if done.returncode:
+        raise Error(
+            "script-failed",
+            f"{host.name}: a command ended with status {done.returncode}: {line}",
+            context=text.splitlines()[-6:],
+        )
+
+
+def _measured(command: Command, host: Host) -> Outcome:
+    request = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
+    if command.names:
+        request["script"] = command.names[0]
+    sweep = Sweep("remote-run", request, {})
+    opened = driver.open_sweep(command.workspace, sweep)
+    driver.again(opened, [MEASURED, FAILED])
+    quiet = command.as_json or command.options.quiet or command.options.silent
+    say: driver.Say = (lambda text: None) if quiet else command.say
+    driver.run_sweep(opened, OnHosts((Machine(host),)), say, _nothing)
+    outcome = opened.store.outcome(opened.points[0].key)
+    if not outcome.done:
+        raise Error(
+            "sweep-unfinished", f"{host.name} has not done it", hint="the same command goes on"
+        )
+    return outcome
+
+
+def _nothing(event: api.Event) -> None:
+    """Nobody watches."""
