@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from cmbench import api
 from cmbench.errors import Error
+from cmbench.lib import locks
 from cmbench.lib.text_files import counted
 from cmbench_sweep.jobs import Jobs, Kept
-from cmbench_sweep.points import points_of
+from cmbench_sweep.points import points_of, request_of
 from cmbench_sweep.preparing import Preparation, preparation, prepare
 from cmbench_sweep.store import PointStore, write
-from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep
+from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep, median
 from cmbench_sweep.worker import Batch
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ def open_sweep(workspace: api.Workspace, sweep: Sweep) -> Opened:
 
 def foresee(opened: Opened) -> Foreseen:
     """What a sweep would do; runs nothing, writes nothing."""
-    from cmbench_sweep.values import median
-
     known = opened.outcomes()
     left = [point for point in opened.points if not known[point.key].done]
     times = [sum(r.seconds for r in o.runs) for o in known.values() if o.status == MEASURED]
@@ -141,6 +140,7 @@ class OnSlurm:
         from cmbench_sweep.jobs import attend
         from cmbench_sweep.slurm import SlurmExecutor
 
+        _require_locks(opened.store.root.parent)
         jobs = Jobs(opened.store)
         with jobs.assigning():
             known = self._running(jobs, say)
@@ -188,15 +188,51 @@ class OnSlurm:
         most = largest_array() if groups else 1
         for labels, group in groups.items():
             parts = min(len(group), most)
-            executor = SlurmExecutor(self.wish, parts, labels)
+            wish = self._limited(opened, -(-len(group) // parts))
+            executor = SlurmExecutor(wish, parts, labels)
             folder = jobs.new_folder()
-            batch = replace(batch_of(opened, group, bound=False), parts=parts)
+            batch = batch_of(opened, group, bound=False)
+            batch = replace(batch, parts=parts, scratch=wish.scratch)
             job = worker_job(batch, folder)
             handle = executor.submit(replace(job, command=(*job.command, PART)))
             found[jobs.keep(folder, handle, group)] = executor
             told = f" with {', '.join(labels)}" if labels else ""
             say(f"slurm {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
         return found
+
+    def _limited(self, opened: Opened, points: int) -> Wish:
+        """What is asked for with a time limit for a task of ``points``, where one is known."""
+        from cmbench_sweep.slurm import limit
+
+        if self.wish.time:
+            return self.wish
+        return replace(self.wish, time=limit(points * point_seconds(opened), self.wish.partition))
+
+
+def point_seconds(opened: Opened) -> float:
+    """How many seconds a point may take: as the sweep allows, else by those that are known.
+
+    Three times the median of measured points, five times what the plan of one foresees; else 0.
+    """
+    sweep = opened.sweep
+    if sweep.budget.point_seconds:
+        return sweep.budget.point_seconds * sweep.repeat.most
+    known = [o for o in opened.outcomes().values() if o.status == MEASURED]
+    if known:
+        return 3 * median(sum(run.seconds for run in each.runs) for each in known)
+    planned = api.plan(request_of(opened.workspace, opened.points[0].flags))
+    return 5 * float(planned.plan.seconds or 0) * sweep.repeat.most
+
+
+def _require_locks(root: Path) -> None:
+    """Refuse a home that nodes share and whose locks each of them has for itself."""
+    option = locks.only_here(root)
+    if option:
+        raise Error(
+            "no-locks",
+            f"{root} is mounted with {option}: locks do not reach other nodes",
+            hint="mount it without that option, or use a home elsewhere: export CM_REPOS=DIR",
+        )
 
 
 def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:

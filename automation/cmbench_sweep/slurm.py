@@ -34,12 +34,16 @@ _SUBMIT_S = 120.0
 _LOOK_S = 0.2
 _PAUSE_S = 2.0
 _LARGEST = 1000
+_ROOM_MIN = 10
 _HELD, _RELEASES = "launch_failed_requeued_held", 3
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked of Slurm besides the points: texts as ``sbatch`` takes them."""
+    """What is asked of Slurm besides the points: texts as ``sbatch`` takes them.
+
+    ``scratch`` is a folder of the nodes in which runs write.
+    """
 
     partition: str = ""
     account: str = ""
@@ -48,6 +52,7 @@ class Wish:
     gres: str = ""
     time: str = ""
     exclusive: bool = True
+    scratch: str = ""
 
     def words(self, labels: Sequence[str]) -> Iterator[str]:
         """The options of ``sbatch``; ``labels`` are features that a node must have."""
@@ -323,6 +328,36 @@ def _refuse(what: str, name: str, known: Iterable[str]) -> None:
     names = sorted(known)
     hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
     raise Error("bad-value", f"Slurm has no {what} {name}", hint=hint)
+
+
+def limit(seconds: float, partition: str) -> str:
+    """A time limit for ``seconds`` of work as ``sbatch`` takes it, in minutes.
+
+    It leaves room for the start, and is not above that of the partition. Empty for no seconds.
+    """
+    if seconds <= 0:
+        return ""
+    minutes = int(seconds / 60) + _ROOM_MIN
+    with suppress(SilentError):
+        rows = [r.split() for r in _ask(["sinfo", "-h", "-o", "%P %l"]).splitlines()]
+        own = [most for name, most in rows if _is_asked(name, partition)]
+        bounds = filter(None, map(_minutes, own))
+        minutes = min([minutes, *bounds])
+    return str(minutes)
+
+
+def _is_asked(name: str, partition: str) -> bool:
+    """Whether a task may go to a partition; the default one has a star behind its name."""
+    return name.rstrip("*") in partition.split(",") if partition else name.endswith("*")
+
+
+def _minutes(text: str) -> int:
+    """A time of Slurm, ``[days-]hours:minutes:seconds`` or less; 0 for none."""
+    days, _, rest = text.rpartition("-")
+    if not re.fullmatch(r"[\d:]+", rest):
+        return 0
+    parts = [0, 0, *map(int, rest.split(":"))][-3:]
+    return int(days or 0) * 1440 + parts[0] * 60 + parts[1]
 
 
 def largest_array() -> int:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "on", "executor", "labels")
 _OF_EXPLORATION = ("tags", "explore", "dir")
-_OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "share_nodes")
+_OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "scratch", "share_nodes")
 _OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
+_OF_CONTAINERS = ("apptainer", "singularity", "docker")
 _PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH}
 
 
@@ -40,7 +41,7 @@ def run_experiment(command: Command) -> Reply:
             own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
             refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH, *own))
         return explore(command)
-    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH))
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH, *_OF_CONTAINERS))
     place = _place(command.flags)
     opened = _opened(command)
     redone = [
@@ -190,6 +191,15 @@ def _place(flags: Mapping[str, Any]) -> driver.Place:
 
 def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
     """Refuse flags of another place than ``on``, and those without their value."""
+    for name in _OF_CONTAINERS:
+        if name in flags:
+            raise Error(
+                "bad-value",
+                f"points are not put into containers: --{name} is not possible",
+                hint="start the whole command inside one, with the CM home bound:\n"
+                "sbatch --exclusive --wrap='apptainer exec --bind $CM_REPOS IMAGE.sif"
+                " cm run experiment --sweep=FILE'",
+            )
     for place, names in _PLACES.items():
         for name in (name for name in names if name in flags):
             if place != on:

@@ -11,9 +11,11 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -44,7 +46,8 @@ class Batch:
     whose spread ends the repeats. ``bound``: it ends with the process that has started it.
     ``until`` is the time at which no further run starts, 0 for never; ``parts`` workers divide it.
     Before the first run the cache entries of ``archive`` are taken in, as far as they fit, and what
-    the points ``prepare`` need besides is made.
+    the points ``prepare`` need besides is made. ``scratch`` is a folder of the machine in which
+    runs write; what they have left there goes to the home when they have ended.
     """
 
     home: str
@@ -59,6 +62,7 @@ class Batch:
     parts: int = 1
     prepare: tuple[Point, ...] = ()
     archive: str = ""
+    scratch: str = ""
 
 
 class StopError(Exception):
@@ -148,6 +152,21 @@ class Worker:
         return Run(told["figures"], seconds, told["record"], socket.gethostname(), at), told
 
     def _in_a_process(self, point: Point, folder: Path) -> dict[str, Any]:
+        if not self._batch.scratch:
+            return self._forked(point, folder)
+        place = Path(os.path.expandvars(self._batch.scratch)).absolute()
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="cmbench-", dir=place) as near:
+                told = self._forked(point, Path(near))
+                shutil.copytree(near, folder, dirs_exist_ok=True, symlinks=True)
+                return told
+        except (OSError, shutil.Error) as problem:
+            raise Error(
+                "file-error", f"--scratch: {place}: {problem}", hint="name a folder of the nodes"
+            ) from None
+
+    def _forked(self, point: Point, folder: Path) -> dict[str, Any]:
         reading, writing = os.pipe()
         sys.stdout.flush()
         pid = os.fork()

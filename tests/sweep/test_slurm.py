@@ -110,7 +110,9 @@ def test_two_people_and_labels_that_nobody_has(
     assert 'did you mean "fast"' in told.stderr
     assert told.status == 4
     small = SWEEP.replace("to: 12", "to: 3").replace("0.2", "0")
-    (world / "sweep.yaml").write_text(small, encoding="utf-8")
+    (world / "sweep.yaml").write_text(small + "budget: {point_time: 5m}\n", encoding="utf-8")
+    told = cluster_home.cm(*RUN, "--apptainer=image.sif", cwd=world)
+    assert "apptainer exec --bind" in told.stderr
     both = [start(cluster_home) for _ in range(2)]
     said = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
@@ -129,3 +131,29 @@ def test_without_slurm_one_sentence_says_where_to_run(home: Home, world: Path) -
         [str(home.bin / "cm"), *RUN], cwd=world, env=env, capture_output=True, text=True
     )
     assert "[slurm-missing]" in done.stderr
+
+
+def test_runs_write_on_their_node_and_have_a_time_limit(
+    cluster_home: Home, slurm: Slurm, world: Path
+) -> None:
+    text = SWEEP.replace("to: 12", "to: 1").replace("0.2", "0.02")
+    (world / "sweep.yaml").write_text(text + "budget: {point_time: 5m}\n", encoding="utf-8")
+    near = world / "near"
+    cluster_home.cm(*RUN, f"--scratch={near}", cwd=world).ok()
+    found = points(cluster_home.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
+    assert [point["status"] for point in found] == ["measured"] * 2
+    home = cluster_home.cm_repos / "cmbench" / "sweeps" / "points"
+    assert len(list(home.glob("*/run-1/output.txt"))) == 2
+    assert list(near.iterdir()) == []
+    limits = slurm.asked("squeue", "-h", "-t", "all", "-o", "%l %F").split()
+    assert "15:00" in limits
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("infinite", 0), ("30:00", 30), ("2:30:00", 150), ("1-00:00:00", 1440), ("10", 0), ("n/a", 0)],
+)
+def test_times_of_slurm(text: str, minutes: int) -> None:
+    from cmbench_sweep.slurm import _minutes
+
+    assert _minutes(text) == minutes

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from cmbench.errors import Error
+from cmbench.lib import locks
 
 
 def remove_tree(path: str) -> None:
@@ -41,6 +42,12 @@ def disk_error(problem: OSError, path: str) -> Error:
             "not-writable",
             f"cannot write {path}: {problem.strerror}",
             hint="check its owner, or keep the cache elsewhere: export CM_REPOS=/your/path",
+        )
+    if problem.errno in locks.UNSUPPORTED[:3]:
+        return Error(
+            "no-locks",
+            f"the file system of {os.path.dirname(path)} has no locks",
+            hint="keep the cache on another one: export CM_REPOS=/path/on/another/disk",
         )
     odd = (errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.EISDIR, errno.ENOENT)
     return Error(

@@ -13,6 +13,8 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
+from cmbench.lib.text_files import read_or_empty
+
 UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 """How a file system says that it has no locks."""
 
@@ -84,3 +86,28 @@ def is_still(handle: int, path: str | os.PathLike[str]) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
+
+
+MOUNTS = "/proc/self/mountinfo"
+_LOCAL = {"nfs": ("nolock", "local_lock=all", "local_lock=flock"), "lustre": ("localflock",)}
+
+
+def only_here(path: str | os.PathLike[str], mounts: str = MOUNTS) -> str:
+    """The mount option by which locks of a shared file system do not reach other machines.
+
+    Empty where they do, and where nothing is known of the file system (proc(5) has the format).
+    """
+    real = os.path.realpath(path)
+    best, found = "", ""
+    for line in read_or_empty(mounts).splitlines():
+        head, _, tail = line.partition(" - ")
+        fields, more = head.split(), tail.split()
+        if len(fields) < 6 or len(more) < 3:
+            continue
+        place = fields[4].replace("\\040", " ")
+        if len(place) >= len(best) and f"{real}/".startswith(place.rstrip("/") + "/"):
+            options = {*fields[5].split(","), *more[2].split(",")}
+            kind = next((kind for kind in _LOCAL if more[0].startswith(kind)), "")
+            best = place
+            found = next((name for name in _LOCAL.get(kind, ()) if name in options), "")
+    return found
