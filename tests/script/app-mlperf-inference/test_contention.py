@@ -216,7 +216,17 @@ def test_the_table_tells_the_worst_of_what_others_took_once() -> None:
 
 @pytest.mark.parametrize(("wait_s", "left"), [(None, 600.0), (0.0, 0.0), (7.5, 7.5)])
 def test_how_long_it_waits_is_the_users_choice(wait_s: float | None, left: float) -> None:
-    found = quiet.of_style("valid", wait_s, print, lambda *shown: None)
+    found = quiet.of_style("valid", ["accuracy", "performance"], wait_s, print, lambda *shown: None)
     assert found.left_s == left
     busy = replace(found, look=lambda: BUSY, clock=lambda: 0.0, left_s=0.0)
     assert not busy.wait()
+
+
+@pytest.mark.parametrize("modes", [("accuracy",), ("accuracy", "readme"), ("readme",)])
+def test_a_session_that_times_nothing_waits_for_nobody(modes: tuple[str, ...]) -> None:
+    assert quiet.of_style("valid", modes, 60.0, print, lambda *shown: None).left_s == 0.0
+
+
+@pytest.mark.parametrize("mode", ["performance", "find-performance", "compliance"])
+def test_a_session_that_times_something_waits(mode: str) -> None:
+    assert quiet.of_style("test", (mode, "accuracy"), None, print, lambda *shown: None).left_s > 0

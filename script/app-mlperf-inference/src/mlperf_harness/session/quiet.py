@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from .. import host
 from ..measuring import contention
 from ..measuring.contention import Taken
+from ..settings import ACCURACY, README
 from ..wording import duration
 
 # Nothing of ours runs while we look: above this share it is worth to wait.
@@ -16,6 +17,8 @@ QUIET_SHARE = 0.1
 LOOK_S = 0.5
 # Seconds before one measurement, and in all of a session, by the style of its runs.
 BOUNDS = {"test": (15.0, 45.0), "fast": (60.0, 180.0), "valid": (120.0, 600.0)}
+
+UNTIMED = frozenset((ACCURACY, README))
 
 
 def look() -> Taken | None:
@@ -72,10 +75,16 @@ def _end(taken: Taken | None, quiet: bool, waited: float) -> str:
 
 def of_style(
     style: str,
+    modes: Collection[str],
     wait_s: float | None,
     say: Callable[[str], None],
     show: Callable[[str, float, float], None],
 ) -> Patience:
-    """That of a session with runs of a style; ``wait_s`` bounds it where the user says so."""
+    """That of a session with runs of a style; ``wait_s`` bounds it where the user says so.
+
+    A session of whose ``modes`` none is timed only looks: what it finds out is the same on a busy
+    machine.
+    """
     once, whole = BOUNDS[style]
-    return Patience(once, whole if wait_s is None else wait_s, say, show, look)
+    asked = 0.0 if UNTIMED.issuperset(modes) else wait_s
+    return Patience(once, whole if asked is None else asked, say, show, look)

@@ -110,7 +110,11 @@ class Session:
             probe=probe,
             dataset=self._dataset,
             patience=quiet.of_style(
-                settings.style, settings.wait_s, say, self._launcher.progress.report
+                settings.style,
+                settings.modes,
+                settings.wait_s,
+                say,
+                self._launcher.progress.report,
             ),
             run_options=options,
         )
