@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,45 @@ from nvidia_make import asked, flow, targets
 from nvidia_make.neuron import Device
 
 KNOWN = registry.load()
+
+SMI = """#!{python} -IS
+import json, sys
+from pathlib import Path
+here = Path({folder!r})
+words = sys.argv[1:]
+state = json.loads((here / "state.json").read_text())
+with open(here / "calls", "a") as stream:
+    stream.write(" ".join(words) + "\\n")
+fails = state["fails"] and " ".join(words).startswith(state["fails"])
+if fails:
+    print("Unable to do that: Insufficient Permissions")
+    sys.exit(4)
+parts = ["MIG-%d5555555-5555-5555-5555-555555555555" % n for n in range(state["parts"])]
+if words[0].startswith("--query-gpu="):
+    fields = words[0].partition("=")[2].split(",")
+    told = dict(state["gpu"], **{{"mig.mode.current": state["mig"]}})
+    print(", ".join(fields))
+    for number in range(state["count"]):
+        own = dict(told, index=str(number), uuid="GPU-%da" % number)
+        print(", ".join(own.get(field, "[N/A]") for field in fields))
+elif words[0].startswith("--query-compute-apps"):
+    print("\\n".join(state["processes"]))
+elif words[0] == "-L":
+    print("GPU 0: x (UUID: GPU-0a)")
+    for number, uuid in enumerate(parts):
+        print("  MIG 1g.5gb     Device  %d: (UUID: %s)" % (number, uuid))
+elif words[0] == "-mig":
+    state["mig"] = {{"1": "Enabled", "0": "Disabled"}}[words[1]]
+elif "-cgi" in words:
+    state["parts"] = len(words[words.index("-cgi") + 1].split(","))
+elif "-dgi" in words:
+    state["parts"] = 0
+elif "-lgip" in words:
+    print("|   0  MIG 1g.10gb      19     7/7        9.62       No     16     1     0   |")
+    print("|   0  MIG 1g.10gb+me   20     1/1        9.62       No     16     1     0   |")
+    print("|   0  MIG 1g.20gb      15     4/4        19.50      No     26     1     0   |")
+(here / "state.json").write_text(json.dumps(state))
+"""
 
 
 @dataclass
@@ -78,3 +118,27 @@ def a_flow(folder: Path, run_args: str = "", **given: Any) -> flow.Flow:
 
 def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.Asked:
     return asked.read(text, KNOWN.fields, vendor_round, benchmarks)
+
+
+def script_of_the_words() -> Any:
+    """The script's own module, whose ``Engine`` asks the driver and runs programs."""
+    path = ROOT / "script/run-harness/customize.py"
+    spec = importlib.util.spec_from_file_location("run_harness_customize", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def recording_smi(folder: Path) -> Path:
+    """A folder for PATH with an ``nvidia-smi`` that keeps its state in ``folder/state.json``.
+
+    It writes what it is told to ``folder/calls``.
+    """
+    tool = folder / "bin/nvidia-smi"
+    tool.parent.mkdir(exist_ok=True)
+    tool.write_text(SMI.format(python=sys.executable, folder=str(folder)))
+    tool.chmod(0o755)
+    return tool.parent

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cmbench.doctor import vendors
 from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine
@@ -15,6 +18,7 @@ from cmbench.doctor.vendors import Needs, Subject, View, examine_for, subject_of
 from cmbench.errors import Error
 from cmbench.lib.probe import ProbeResult
 from lab import Lab
+from support import ROOT
 
 T4 = {
     "name": "Tesla T4",
@@ -158,7 +162,7 @@ def test_a_driver_that_does_not_fit_its_library(tmp_path: Path) -> None:
     [
         ("11.4", OK, "runs on driver"),
         ("11.8", LOOK, "newer than what the driver was made for, 11.7"),
-        ("12.2", STOP, "CUDA 12.2 needs driver 525.60.13, and 515.65.01 is loaded"),
+        ("12.2", LOOK, "CUDA 12.2 needs driver 525.60.13, and 515.65.01 is loaded"),
     ],
 )
 def test_a_container_whose_cuda_the_driver_does_not_run(
@@ -376,3 +380,60 @@ def test_the_verb(lab: Lab, tmp_path: Path) -> None:
     assert alone["code"] == "needs-input"
     wrong = lab.call("doctor", **flags, colour="red").answer["error"]
     assert "the doctor of a flow knows no flag --colour" in wrong
+
+
+# ---- machines as public pages show them
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """The cases of the driver's script that have an ``nvidia-smi``, by their names."""
+    path = ROOT / "script/get-nvidia-driver/detection_test.yaml"
+    cases = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {case["name"]: case for case in cases if "nvidia-smi" in case.get("tools", {})}
+
+
+RECORDED = recorded()
+
+
+def answering(case: Mapping[str, Any]) -> Any:
+    """What ``nvidia-smi`` of the case says; what nobody recorded is answered with nothing."""
+
+    def ask(command: Sequence[Any], timeout: float) -> ProbeResult:
+        words = " ".join(map(str, command[1:]))
+        answers = case["tools"]["nvidia-smi"] if Path(command[0]).name == "nvidia-smi" else {}
+        told = next((t for pattern, t in answers.items() if fnmatch(words, pattern)), "")
+        told = told if isinstance(told, dict) else {"out": told}
+        status, out = told.get("status", 0), told.get("out", "")
+        return ProbeResult(tuple(map(str, command)), status, out, told.get("err", ""), 0.1)
+
+    return ask
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_machines_of_public_pages(name: str, tmp_path: Path) -> None:
+    case = RECORDED[name]
+    for path, text in case.get("files", {}).items():
+        place = tmp_path / path.replace("machine/", "root/", 1)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    box = Box(tmp_path, T4)
+    box.ask = answering(case)  # type: ignore[method-assign]
+    vendor_round = str(case.get("flags", {}).get("vendor_round", ""))
+    found = box.finds(Subject(vendor_round))
+    stops = {one.id for one in found.values() if one.state == STOP}
+    refused = {one for one in stops if one.startswith("driver.")}
+    # What the script refuses stops the flow, and nothing else of the driver does.
+    assert bool(refused) == (case.get("error") == "no-driver"), found
+    assert stops - refused <= {"gpu.mig"}
+    assert all(found[each].remedy for each in stops)
+    assert ("gpu.mig" in stops) == (name == "A100 with MIG on and no instance")
+
+
+def test_the_machines_that_were_asked_for_are_recorded() -> None:
+    text = " ".join(RECORDED)
+    for machine in ("T4 x1", "T4 x8", "A100 PCIe", "A100 SXM x8", "seven MIG", "H100", "L4"):
+        assert machine in text
+    for machine in ("RTX 4090", "Jetson", "WSL"):
+        assert machine in text
+    drivers = set(re.findall(r"\b[345]\d\d\.\d+(?:\.\d+)?\b", yaml.safe_dump(RECORDED)))
+    assert len(drivers) >= 10

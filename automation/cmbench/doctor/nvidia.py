@@ -78,7 +78,8 @@ def runs_cuda(view: View) -> Iterator[Finding]:
     least = nvidia.least_driver(match[1])
     if _older(view.driver, least):
         told = f"CUDA {match[1]} needs driver {least}, and {view.driver.version} is loaded"
-        yield view.found(STOP, told, "update the driver, or take an image with an older CUDA")
+        # What is run has libraries of its own; what this toolkit makes does not run.
+        yield view.found(LOOK, told, "update the driver, or take an image with an older CUDA")
     elif view.driver.cuda and compare(match[1], view.driver.cuda) > 0:
         told = f"CUDA {match[1]} is newer than what the driver was made for, {view.driver.cuda}"
         yield view.found(LOOK, told, "its programs run where they use nothing new of it")

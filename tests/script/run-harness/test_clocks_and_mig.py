@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +11,8 @@ import pytest
 from nvidia_flow.errors import FlowError
 from nvidia_make import clocks, flow, gpus, mig, targets
 
-from support import ROOT
+from nvidia_flow_lab import recording_smi, script_of_the_words
 
-SMI = """#!{python} -IS
-import json, sys
-from pathlib import Path
-here = Path({folder!r})
-words = sys.argv[1:]
-state = json.loads((here / "state.json").read_text())
-with open(here / "calls", "a") as stream:
-    stream.write(" ".join(words) + "\\n")
-fails = state["fails"] and " ".join(words).startswith(state["fails"])
-if fails:
-    print("Unable to do that: Insufficient Permissions")
-    sys.exit(4)
-parts = ["MIG-%d5555555-5555-5555-5555-555555555555" % n for n in range(state["parts"])]
-if words[0].startswith("--query-gpu="):
-    fields = words[0].partition("=")[2].split(",")
-    told = dict(state["gpu"], **{{"mig.mode.current": state["mig"]}})
-    print(", ".join(fields))
-    for number in range(state["count"]):
-        own = dict(told, index=str(number), uuid="GPU-%da" % number)
-        print(", ".join(own.get(field, "[N/A]") for field in fields))
-elif words[0].startswith("--query-compute-apps"):
-    print("\\n".join(state["processes"]))
-elif words[0] == "-L":
-    print("GPU 0: x (UUID: GPU-0a)")
-    for number, uuid in enumerate(parts):
-        print("  MIG 1g.5gb     Device  %d: (UUID: %s)" % (number, uuid))
-elif words[0] == "-mig":
-    state["mig"] = {{"1": "Enabled", "0": "Disabled"}}[words[1]]
-elif "-cgi" in words:
-    state["parts"] = len(words[words.index("-cgi") + 1].split(","))
-elif "-dgi" in words:
-    state["parts"] = 0
-elif "-lgip" in words:
-    print("|   0  MIG 1g.10gb      19     7/7        9.62       No     16     1     0   |")
-    print("|   0  MIG 1g.10gb+me   20     1/1        9.62       No     16     1     0   |")
-    print("|   0  MIG 1g.20gb      15     4/4        19.50      No     26     1     0   |")
-(here / "state.json").write_text(json.dumps(state))
-"""
 A100 = {
     "name": "NVIDIA A100-SXM4-40GB",
     "driver_version": "515.65.01",
@@ -61,19 +21,7 @@ A100 = {
 }
 
 
-def engine_of_the_words() -> Any:
-    """The real ``Engine`` of the script, which asks the driver and runs programs."""
-    path = ROOT / "script/run-harness/customize.py"
-    spec = importlib.util.spec_from_file_location("run_harness_customize", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.Engine
-
-
-class Told(engine_of_the_words()):  # type: ignore[misc]
+class Told(script_of_the_words().Engine):  # type: ignore[misc]
     """It shows to lists, not to streams."""
 
     def __init__(self) -> None:
@@ -122,11 +70,7 @@ class Box:
 
 @pytest.fixture
 def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
-    tool = tmp_path / "bin/nvidia-smi"
-    tool.parent.mkdir()
-    tool.write_text(SMI.format(python=sys.executable, folder=str(tmp_path)))
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{recording_smi(tmp_path)}:{os.environ['PATH']}")
     monkeypatch.setattr(gpus.os, "geteuid", lambda: 0)
     return Box(tmp_path)
 
