@@ -43,6 +43,10 @@ _WORKER = (
     "import sys, runpy; sys.path[1:1] = [sys.argv.pop(1)]; "
     "runpy.run_module('cmbench_sweep.worker', run_name='__main__', alter_sys=True)"
 )
+_WHEELS = (
+    "if it has no package index: pip download -d wheels PACKAGE here, then --wheels=wheels;\n"
+    "or make the environment here first (cm prepare script …), as far as it fits there"
+)
 _SUBMITTING, _UNREACHED = "submitting", "unreached"
 
 
@@ -93,8 +97,9 @@ class OnHosts:
         """
         machines = list(self.machines)
         left = list(points)
+        luggage = Luggage(opened, self.wheels)
         while left and machines:
-            done = _Round(self, opened, teller, say).go(machines, left)
+            done = _Round(self, opened, luggage, teller, say).go(machines, left)
             machines = [machine for machine in machines if machine.host.name in done]
             before, known = len(left), opened.store.outcomes(left)
             left = [point for point in left if not known[point.key].done]
@@ -105,8 +110,11 @@ class OnHosts:
 class _Round:
     """One share of the points for each machine, from asking the machines to their last result."""
 
-    def __init__(self, place: OnHosts, opened: Opened, teller: Teller, say: Say) -> None:
+    def __init__(
+        self, place: OnHosts, opened: Opened, luggage: Luggage, teller: Teller, say: Say
+    ) -> None:
         self._place, self._opened, self._teller, self._say = place, opened, teller, say
+        self._luggage = luggage
         self._jobs = Jobs(opened.store)
         self._problems: dict[str, Error] = {}
 
@@ -220,13 +228,12 @@ class _Round:
 
     def _started(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> dict[Kept, SshExecutor]:
         """Bring what the machines lack, and start their workers; all at once."""
-        luggage = Luggage(self._opened, self._place.wheels)
 
         def begin(kept: Kept) -> SshExecutor | Error:
             place, share = shares[kept]
             try:
                 executor = self._executor(place.host, kept.keys)
-                executor.submit(luggage.job(place, share))
+                executor.submit(self._luggage.job(place, share))
                 return executor
             except Error as problem:
                 return problem
@@ -287,6 +294,8 @@ class _Round:
         left = [key for key in kept.keys if not self._opened.store.outcome(key).done]
         problem, self._teller.problem = self._teller.problem, None
         if problem is not None:
+            if problem.code == "pip-failed" and not self._place.wheels:
+                problem.hint = _WHEELS
             self._refused(name, problem)
         elif left and state.status == "lost":
             self._say(f"ssh {name}: the worker has died, with its machine or by itself")
@@ -361,7 +370,7 @@ def _here(outcome: Outcome, runs: Path) -> Outcome:
 
 
 class Luggage:
-    """What is brought to every machine of a round; made once, sent where it lacks."""
+    """What is brought to every machine; made once, when the first lacks it, sent where it lacks."""
 
     def __init__(self, opened: Opened, wheels: str = "") -> None:
         self._opened = opened

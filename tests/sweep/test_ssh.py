@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from ssh_lab import NAMES, Ssh, missing
 
 from support import HANG_S, Finished, Home, wait_for
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 SWEEP = """\
 request: {tags: "measure,nothing", sleep: 0.2}
@@ -151,6 +152,47 @@ def test_labels_and_names_that_nobody_has(there: Home, world: Path) -> None:
     assert "is no host" in there.cm(*RUN, "--hosts=-oProxyCommand", cwd=world).stderr
     assert "no host is named" in there.cm(*RUN, cwd=world).stderr
     assert "add --on=ssh" in there.cm(*RUN[:3], "--on=slurm", "--hosts=a", cwd=world).stderr
+
+
+PIP = """
+import subprocess, sys
+def preprocess(i):
+    words = ["pip", "download", "--no-deps", "--retries=0", "-d", ".", "tiny-one"]
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    if done.returncode:
+        from cmbench.errors import Error
+        raise Error("pip-failed", "pip did not find tiny-one", context=[done.stderr[-300:]])
+    i["env"]["CM_MODEL"] = "made"
+    return {"return": 0}
+"""
+
+
+def wheel(folder: Path) -> None:
+    """The smallest wheel that pip takes."""
+    folder.mkdir()
+    info = "tiny_one-1.0.dist-info"
+    with zipfile.ZipFile(folder / "tiny_one-1.0-py3-none-any.whl", "w") as made:
+        made.writestr("tiny_one.py", "")
+        made.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-one\nVersion: 1.0\n")
+        tag = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        made.writestr(f"{info}/WHEEL", tag)
+        made.writestr(f"{info}/RECORD", "")
+
+
+def test_a_machine_without_a_package_index(there: Home, machines: Ssh, world: Path) -> None:
+    small(world, sizes=1)
+    script = world / "repo" / "script" / "get-model" / "customize.py"
+    script.write_text(PIP, encoding="utf-8")
+    machines.stop("three")
+    machines.start("three", PIP_INDEX_URL=DEAD_INDEX)
+    done = there.cm(*RUN, "--hosts=three", cwd=world)
+    assert done.status == 1
+    assert "pip did not find tiny-one" in done.stdout
+    assert "--wheels=wheels" in done.stdout
+    assert "2 of 2 points are still to do" in done.stderr
+    wheel(world / "wheels")
+    there.cm(*RUN, "--hosts=three", f"--wheels={world / 'wheels'}", cwd=world).ok()
+    assert left_behind(machines) == []
 
 
 def test_two_people_start_the_same_sweep(
