@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import neuron_artefact
@@ -113,8 +114,15 @@ def _signature(plan: Plan) -> Iterator[str]:
         if told is None:
             return
         inputs, outputs = told
-    yield from _differences("input", plan.inputs, inputs, whole=True)
-    yield from _differences("output", plan.outputs, outputs, whole=False)
+    wanted = [_samples(plan, tensors) for tensors in (plan.inputs, plan.outputs)]
+    yield from _differences("input", wanted[0], inputs, whole=True)
+    yield from _differences("output", wanted[1], outputs, whole=False)
+
+
+def _samples(plan: Plan, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Tensors without their rows: where there is no batch, these may be a dimension like others."""
+    own_rows = not plan.max_batch and all(each.shape[:1] == (-1,) for each in tensors)
+    return [replace(each, shape=each.shape[1:]) for each in tensors] if own_rows else tensors
 
 
 def _sidecar(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from mlperf_catalog.values import dataclass
 
 from ..errors import HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
@@ -29,14 +30,31 @@ CONTENT = "CONTENT_SHA256"
 LOOK = "look at the model's program in the repository, and at the server's log"
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model in the server: the most rows of a request.
+
+    0 where its configuration knows no batch: inputs and outputs may have different numbers of rows.
+    """
+
+    name: str
+    most: int
+
+
 class TritonPredictor(Predictor):
     """One connection. With ``shared`` its tensors lie in memory that the server has mapped too."""
 
     def __init__(
-        self, connection: Any, model: str, graph: GraphSpec, outputs: Sequence[str], shared: bool
+        self,
+        connection: Any,
+        served: Served,
+        graph: GraphSpec,
+        outputs: Sequence[str],
+        shared: bool,
     ) -> None:
         self._connection = connection
-        self._model = model
+        self._served = served
+        self._model = served.name
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
         known = {tensor.name: tensor for tensor in graph.outputs}
         self._outputs = [known[name] for name in outputs]
@@ -57,17 +75,31 @@ class TritonPredictor(Predictor):
         return array
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
-        """See ``base.Predictor``."""
+        """See ``base.Predictor``; what is more than the server takes goes in several requests."""
+        count = len(next(iter(feeds.values())))
+        if not 0 < self._served.most < count:
+            return self._ask(feeds, count)
+        cuts = range(0, count, self._served.most)
+        parts = [{name: a[at : at + self._served.most] for name, a in feeds.items()} for at in cuts]
+        # What lies in shared memory is another's after the next request.
+        answers = [
+            [array.copy() for array in self._ask(part, len(next(iter(part.values()))))]
+            for part in parts
+        ]
+        return [np.concatenate(outputs) for outputs in zip(*answers, strict=True)]
+
+    def _ask(self, feeds: Feeds, count: int) -> Sequence[Array]:
         try:
             found = self._connection.run(self._request(feeds))
-            count = len(next(iter(feeds.values())))
             return [self._array(tensor, found[tensor.name], count) for tensor in self._outputs]
         except KserveError as error:
             raise told(error, f"the server did not answer for {self._model}") from error
 
     def _request(self, feeds: Feeds) -> Any:
         """A request with these inputs; those that lie where earlier ones did are not made again."""
-        if self._shared:
+        # Triton takes no memory of no size: a cache that is still empty lies in the request.
+        if self._shared and all(array.nbytes for array in feeds.values()):
+            feeds = self._kept(feeds)
             places = {name: self._placed(name, array) for name, array in feeds.items()}
             key = tuple((p.region, p.offset, p.shape) for p in places.values())
             if key not in self._made:
@@ -80,20 +112,37 @@ class TritonPredictor(Predictor):
         return self._connection.prepare(self._model, arrays, names)
 
     def _shaped(self, name: str, array: Array) -> Array:
-        """An input as the server has it: one number a sample is a tensor of one."""
-        return array.reshape(-1, 1) if not self._inputs[name].shape else array
+        """An input as the server has it: in a batch, one number a sample is a tensor of one."""
+        single = self._served.most and not self._inputs[name].shape
+        return array.reshape(-1, 1) if single else array
 
     def _placed(self, name: str, array: Array) -> Slice:
         """Where an input lies in shared memory; copied there where it lies elsewhere."""
         array = self._shaped(name, array)
         kind = NAMES[self._inputs[name].dtype]
-        start = array.ctypes.data
-        for first, region in self._regions:
-            if first <= start and start + array.nbytes <= first + region.size:
-                return region.slice(start - first, kind, array.shape, array.nbytes)
+        if found := self._own(array):
+            region, offset = found
+            return region.slice(offset, kind, array.shape, array.nbytes)
         region = self._room(name, array.nbytes)
         np.copyto(np.frombuffer(region.memory, array.dtype, array.size).reshape(array.shape), array)
         return region.slice(0, kind, array.shape, array.nbytes)
+
+    def _own(self, array: Array) -> tuple[Region, int] | None:
+        """The region that an array of ``buffer`` lies in, and where; None for another one."""
+        start = array.ctypes.data
+        for first, region in self._regions:
+            if first <= start and start + array.nbytes <= first + region.size:
+                return region, start - first
+        return None
+
+    def _kept(self, feeds: Feeds) -> Feeds:
+        """The inputs, where they outlive that the server is told of a new region.
+
+        An answer that is an input again lies where the connection receives the next one.
+        """
+        rooms = {name: self._places.get(name) for name in feeds}
+        new = any(room is None or room.size < feeds[name].nbytes for name, room in rooms.items())
+        return {n: a if self._own(a) else a.copy() for n, a in feeds.items()} if new else feeds
 
     def _room(self, name: str, size: int) -> Region:
         """The region of a tensor, of this size at least."""
@@ -107,7 +156,7 @@ class TritonPredictor(Predictor):
         """Where the outputs go; one whose size the model decides comes with the answer."""
         found: dict[str, Slice | None] = {}
         for tensor in self._outputs:
-            if min(tensor.shape, default=0) < 0:
+            if not self._served.most or min(tensor.shape, default=0) < 0:
                 found[tensor.name] = None
                 continue
             shape = (count, *(tensor.shape or (1,)))
@@ -117,7 +166,8 @@ class TritonPredictor(Predictor):
         return found
 
     def _array(self, wanted: TensorSpec, found: Any, count: int) -> Array:
-        shape = (count, *(wanted.shape or (1,)))
+        batched = (count, *(wanted.shape or (1,)))
+        shape = batched if self._served.most else (-1, *wanted.shape)
         fits = len(shape) == len(found.shape) and all(
             size in (-1, real) for size, real in zip(shape, found.shape, strict=True)
         )
@@ -147,7 +197,7 @@ class Triton(Backend):
         configs = [self._config(name) for name in self._names]
         self._configs = dict(zip(self._names, configs, strict=True))
         most = [int(each.get("max_batch_size", 0)) for each in configs]
-        self.largest_batch = max(1, min(most, default=1))
+        self.largest_batch = min([*filter(None, most), self.largest_batch])
 
     def _connect(self) -> Any:
         options = kserve.Options(timeout=TIMEOUT_S)
@@ -184,8 +234,9 @@ class Triton(Backend):
         wanted = [tensor for tensor in graph.outputs if tensor.name in outputs]
         check_signature("input", graph.inputs, _tensors(told_of.inputs, graph.inputs))
         check_signature("output", wanted, _tensors(told_of.outputs, wanted))
+        most = int(self._configs[model].get("max_batch_size", 0))
         team = [
-            TritonPredictor(self._connect(), model, graph, outputs, self._shared)
+            TritonPredictor(self._connect(), Served(model, most), graph, outputs, self._shared)
             for _ in range(workers)
         ]
         _prove(team[0], graph, model)

@@ -34,8 +34,10 @@ LAUNCHER, PYTHON = "CM_TRITON_SERVER_BIN_WITH_PATH", "CM_TRITON_SERVER_PYTHON"
 INSTALL = "cm run script --tags=get,triton-server,_{}"
 # The package that a runtime computes with, where it has another name.
 PACKAGES = {"pytorch": "torch", "neuron": "torch"}
-# The most samples of a batch that Triton is told to take.
-LARGEST = 64
+# The most rows of a request: a sample of a benchmark may be some hundred of them.
+LARGEST = 65536
+# Options of models that have tensors whose rows are no samples.
+OWN_ROWS = (("images_per_call", 1), ("layout", "feature-first"))
 VERSION = "from importlib.metadata import version; print(version('{}'))"
 SIGNED = Path(__file__).with_name("int8_signed.py")
 
@@ -49,7 +51,7 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
     if setup.options["url"]:
         yield {}
         return
-    graphs = [graph for model in models for graph in _graphs(model)]
+    plans = [plan(setup, each, batched(model)) for model in models for each in _graphs(model)]
     launcher = os.environ.get(LAUNCHER) or shutil.which("tritonserver")
     if not launcher:
         advice = f"install one: {INSTALL.format(setup.options['backend'])}"
@@ -58,8 +60,8 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
     try:
         repository = folder / "models"
         repository.mkdir()
-        for graph in graphs:
-            writing.write(plan(setup, graph), repository)
+        for each in plans:
+            writing.write(each, repository)
         wanted = Wanted(launcher, str(repository))
         with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as found:
             url = found.grpc_url if setup.options["protocol"] == "grpc" else found.url
@@ -82,8 +84,19 @@ def model_name(graph: GraphSpec) -> str:
     return f"m-{graph.sha256[:16]}"
 
 
-def plan(setup: Setup, graph: GraphSpec) -> Plan:
-    """What the server is to serve for a model; raises HarnessError for one of another device."""
+def batched(model: ModelSpec) -> bool:
+    """Whether each row of all inputs and outputs is a sample's.
+
+    The rows of a detector may be what it finds, those of a recommender's indices its features.
+    """
+    return not any(model.options.get(name) == value for name, value in OWN_ROWS)
+
+
+def plan(setup: Setup, graph: GraphSpec, batch: bool = True) -> Plan:
+    """What the server is to serve for a model; raises HarnessError for one of another device.
+
+    Without ``batch`` the rows of each tensor are its own.
+    """
     options = setup.options
     runtime, instances = str(options["backend"]), int(options["instances"])
     threads = int(options["threads"]) or max(1, host.usable_cores() // instances)
@@ -94,10 +107,10 @@ def plan(setup: Setup, graph: GraphSpec) -> Plan:
     return Plan(
         name=model_name(graph),
         runtime=runtime,
-        inputs=tuple(map(_tensor, graph.inputs)),
-        outputs=tuple(map(_tensor, graph.outputs)),
+        inputs=tuple(_tensor(each, batch) for each in graph.inputs),
+        outputs=tuple(_tensor(each, batch) for each in graph.outputs),
         artefact=Artefact(graph.path, graph.sha256, tuple(_beside(Path(graph.path)))),
-        max_batch=LARGEST,
+        max_batch=LARGEST if batch else 0,
         instances=instances,
         device=setup.device,
         batching=Batching((preferred,), int(options["delay_us"])) if preferred else None,
@@ -130,8 +143,8 @@ def _fixed_batch(setup: Setup, graph: GraphSpec) -> int:
     return 0 if found.dynamic_batch else int(found.batch_size)
 
 
-def _tensor(tensor: TensorSpec) -> Tensor:
-    return Tensor(tensor.name, tensor.dtype, tensor.shape)
+def _tensor(tensor: TensorSpec, batch: bool) -> Tensor:
+    return Tensor(tensor.name, tensor.dtype, tensor.shape if batch else (-1, *tensor.shape))
 
 
 def _beside(path: Path) -> Iterator[str]:
