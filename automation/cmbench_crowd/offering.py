@@ -222,7 +222,7 @@ def _named(path: Path, told: Mapping[str, Any], word: str) -> bool:
     return word == "all" or path.name.startswith(word) or str(told.get("id", "")).startswith(word)
 
 
-def results_in(root: str | os.PathLike[str], folder: str) -> Iterator[Result]:
+def results_in(folder: str) -> Iterator[Result]:
     """The results that a folder of a run holds now."""
     from cmbench_results.readers import run
 

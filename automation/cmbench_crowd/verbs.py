@@ -16,6 +16,7 @@ from cmbench_crowd.offering import Wish
 from cmbench_crowd.sending import Server
 
 _WISH = ("consent", "without", "work_unit", "yes", "y")
+_MEASURED = ("model", "scenario", "backend", "device", "precision", "category", "execution_mode")
 _COMMON = ("json", "out", "quiet", "silent", "verbose", "debug", "help")
 
 
@@ -59,6 +60,22 @@ def _state(keeping: Keeping) -> Reply:
         lines.append(f"{state:<6} {told.get('id', '')}  {told.get('server', '')}")
     data = {"consent": level, "sent": sent}
     return Reply(data, "\n".join(lines if sent else [*lines, "nothing was sent"]), data)
+
+
+def plan_crowd(command: Command) -> Reply:
+    """``cm plan crowd --model=M``: what measuring would do, download and take; runs nothing.
+
+    Raises ``unknown-flag`` and what ``cm plan script`` does.
+    """
+    from cmbench import api
+    from cmbench.render.plans import plan_text
+
+    refuse_unknown(command.flags, (*_MEASURED, *_COMMON))
+    flags = {k: v for k, v in command.flags.items() if k not in _COMMON}
+    asked = api.request(command.workspace, tags="crowd,benchmark", **flags)
+    planned = api.plan(asked)
+    text = plan_text(planned.plan, planned.totals)
+    return Reply({"plan": planned.data()}, text, planned.data())
 
 
 def bundle_crowd(command: Command) -> Reply:

@@ -32,6 +32,15 @@ CROWD: tuple[Verb, ...] = (
         {**_SHARED, "raw": "the very bytes of the fields", "file=ROLE": "a log as it would leave"},
     ),
     _crowd(
+        "plan",
+        {"cm plan crowd --model=bert-99": "what measuring would do, download and take"},
+        {
+            "model=NAME": "the benchmark; resnet50 when it is not given",
+            "scenario=NAME": "with --backend, --device, --precision, --category and"
+            " --execution_mode: as of cm run script --tags=crowd,benchmark",
+        },
+    ),
+    _crowd(
         "bundle",
         {"cm bundle crowd last --output=FILE": "the same as a file, to be sent from elsewhere"},
         {**_SHARED, "output=FILE": "where to", "yes": "ask nothing"},

@@ -1,0 +1,72 @@
+"""Ask for what sending needs before hours of runs, and show after them what would be sent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.yes_no import is_yes
+
+FLAGS = ("server", "token_file", "consent", "without", "work_unit")
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse early what could not be sent in the end."""
+    from cmbench_crowd.keeping import Keeping, needs_cryptography
+    from cmbench_crowd.offering import level_of
+
+    env = i["env"]
+    wish, server = wanted(env), server_of(env)
+    if not server and wish.yes:
+        raise Error("needs-input", "no server is named", hint="add --server=https://HOST")
+    if server:
+        needs_cryptography()
+        level_of(Keeping(root(i)), wish)
+    return {"return": 0}
+
+
+def postprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Show each new result field by field, and send it where that was said."""
+    from cmbench_crowd.keeping import Keeping
+    from cmbench_crowd.offering import offer, results_in
+
+    env = i["env"]
+    wish, server = wanted(env), server_of(env)
+    found = results_in(i["state"]["cm-mlperf-inference-results"]["folder"])
+    names = [each.uid for each in found]
+    env["CM_CROWD_RESULTS"] = ",".join(names)
+    if server or wish.consent or Keeping(root(i)).consent():
+        offer(root(i), names, wish, server, print)
+    else:
+        for name in names:
+            print(f"Nothing was sent. What would be: cm show crowd {name[:8]} --consent=3")
+    return {"return": 0}
+
+
+def root(i: dict[str, Any]) -> Path:
+    """The folder of cmbench in the CM home."""
+    return Path(os.path.abspath(str(i["automation"].cmind.repos_path))) / "cmbench"
+
+
+def wanted(env: dict[str, Any]) -> Any:
+    """What is to be sent, and whether somebody can be asked."""
+    from cmbench_crowd.verbs import wish_of
+
+    terminal = sys.__stdin__ is not None and sys.__stdin__.isatty()
+    yes = is_yes(env.get("CM_CROWD_UPLOAD"))
+    return wish_of({**flags(env), "yes": yes}, terminal and sys.stderr.isatty())
+
+
+def server_of(env: dict[str, Any]) -> Any:
+    """The server, where one is named."""
+    from cmbench_crowd.verbs import server_of as named
+
+    return named(flags(env)) if env.get("CM_CROWD_SERVER") else None
+
+
+def flags(env: dict[str, Any]) -> dict[str, Any]:
+    """The inputs in the words of ``cm upload crowd``."""
+    return {name: env.get(f"CM_CROWD_{name.upper()}") or "" for name in FLAGS}
