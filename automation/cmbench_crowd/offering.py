@@ -27,6 +27,8 @@ LEVELS = {
     m.SOFTWARE: "also the names and versions of the software that measured",
     m.LOGS: "also LoadGen's logs, by which a server can check the figures",
 }
+_OPEN = (1, "open")
+_VERDICTS = {"False": (0, "failed"), "True": (2, "passed")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,26 @@ def _named(path: Path, told: Mapping[str, Any], word: str) -> bool:
     return word == "all" or path.name.startswith(word) or str(told.get("id", "")).startswith(word)
 
 
+def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str, Any]:
+    """Work of a server's list for this device, of one's choice or of the server's.
+
+    Raises what ``Server.lease`` does.
+    """
+    return server.lease(*_asked_for(root, {"work": work}))
+
+
+def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
+    """Give leased work back, so that somebody else gets it; raises what ``Server.lease`` does."""
+    server.give_back(unit, *_asked_for(root, {}))
+
+
+def _asked_for(root: str | os.PathLike[str], told: Mapping[str, str]) -> tuple[bytes, str]:
+    key = Keeping(root).key()
+    text = m.key_text(key.public_key().public_bytes_raw())
+    data = m.canonical({"key": text, **told})
+    return data, m.to_text(key.sign(data))
+
+
 def results_in(folder: str) -> Iterator[Result]:
     """The results that a folder of a run holds now."""
     from cmbench_results.readers import run
@@ -251,10 +273,16 @@ def offer(
         say(told_of(sent(keeping, parcel, place, server, say), server))
 
 
-def told_of(told: dict[str, Any], server: Server) -> str:
-    """What a server says of a result, in lines."""
-    checks = told.get("checks") if isinstance(told.get("checks"), list) else []
-    words = [f"  {str(each)[:200]}" for each in (checks or [])[:50]]
+def told_of(told: Mapping[str, Any], server: Server) -> str:
+    """What a server says of a result, in lines: first what it has not passed."""
+    checks = told.get("checks")
+    known = [each for each in checks if isinstance(each, dict)] if isinstance(checks, list) else []
+    known.sort(key=lambda each: _VERDICTS.get(str(each.get("passed")), _OPEN))
     state, tier = (str(told.get(name, ""))[:60] for name in ("state", "tier"))
-    head = f"sent to {server.base} as {str(told.get('id', ''))[:64]}: {state} {tier}".rstrip()
-    return visible("\n".join([head, *words]))
+    head = f"sent to {server.base} as {str(told.get('id', ''))[:64]}: {state}, {tier}"
+    return visible("\n".join([head, *map(_check, known[:100])]))
+
+
+def _check(told: Mapping[str, Any]) -> str:
+    verdict = _VERDICTS.get(str(told.get("passed")), _OPEN)[1]
+    return f"  {verdict:<6}  {str(told.get('words', ''))[:200]}"

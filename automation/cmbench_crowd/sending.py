@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from requests import Response, Session
 
 CHUNK = 1 << 20
-_API = "/api/v1/runs"
+_API, _WORK = "/api/v1/runs", "/api/v1/work"
 _LONGEST = 1 << 20
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -101,6 +101,32 @@ class Server:
         """What the server says of a result; raises as ``withdraw``."""
         with self._session() as session:
             return self._json(self._ask(session, "GET", f"{_API}/{run}"))
+
+    def work(self) -> list[Any]:
+        """What is wanted, as the server tells it; raises as ``withdraw``."""
+        with self._session() as session:
+            found = self._json(self._ask(session, "GET", _WORK)).get("work")
+        if not isinstance(found, list):
+            raise self._lies("it has no list of work")
+        return found
+
+    def lease(self, data: bytes, signature: str) -> dict[str, Any]:
+        """Work that is leased to whoever has signed ``data``; raises as ``withdraw``."""
+        headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
+        with self._session() as session:
+            answer = self._ask(session, "POST", f"{_WORK}/lease", data=data, headers=headers)
+            told = self._json(answer)
+        if not _ID.fullmatch(str(told.get("id", ""))):
+            raise self._lies("it gives the work no id")
+        return told
+
+    def give_back(self, unit: str, data: bytes, signature: str) -> None:
+        """Give leased work back; raises as ``withdraw``, and ``bad-value``."""
+        if not _ID.fullmatch(unit):
+            raise Error("bad-value", f"{unit!r:.80} is no id of work", hint="see cm lease crowd")
+        headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
+        with self._session() as session:
+            self._ask(session, "POST", f"{_WORK}/{unit}/return", data=data, headers=headers)
 
     def _session(self) -> Session:
         import requests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,46 @@ def withdraw_crowd(command: Command) -> Reply:
         done = offering.withdrawn(command.workspace.root, _result(command))
     text = "\n".join(f"withdrawn: {each}" for each in done) or "nothing is sent from now on"
     return Reply({"list": done}, text, done)
+
+
+def lease_crowd(command: Command) -> Reply:
+    """``cm lease crowd [WORK] --server=URL``: work that is wanted, and how to do it.
+
+    Raises ``needs-input``, ``server-refused`` and what ``Server.send`` does.
+    """
+    refuse_unknown(command.flags, ("server", "token_file", "list", *_COMMON))
+    server = server_of(command.flags)
+    if command.flags.get("list"):
+        wanted = server.work()
+        text = "\n".join(str(each)[:300] for each in wanted) or "nothing is wanted now"
+        return Reply({"list": wanted}, text, wanted)
+    told = offering.leased(command.workspace.root, server, next(iter(command.names), ""))
+    spec = told.get("spec") if isinstance(told.get("spec"), dict) else {}
+    lines = [f"work {told['id']}, until {_when(told.get('deadline'))}"]
+    lines += [f"  {name:<12} {value!s:.80}" for name, value in (spec or {}).items()]
+    lines += [f"send its result with --work_unit={told['id']}", _BACK.format(told["id"])]
+    return Reply(told, "\n".join(lines), told)
+
+
+def _when(deadline: object) -> str:
+    """Seconds since 1970 as a time in UTC."""
+    if not isinstance(deadline, int | float) or not 0 <= deadline < 1e11:
+        return "an unknown time"
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(deadline))
+
+
+_BACK = "cannot do it: cm return crowd {} --server=URL"
+
+
+def return_crowd(command: Command) -> Reply:
+    """``cm return crowd UNIT --server=URL``: give leased work back.
+
+    Raises ``needs-input``, ``server-refused`` and what ``Server.send`` does.
+    """
+    refuse_unknown(command.flags, ("server", "token_file", *_COMMON))
+    unit = _result(command)
+    offering.returned(command.workspace.root, server_of(command.flags), unit)
+    return Reply({}, f"given back: {unit}", {"id": unit})
 
 
 def server_of(flags: Mapping[str, Any]) -> Server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -425,3 +426,41 @@ def test_parts_of_a_file_are_as_large_as_told(root: Path, monkeypatch: pytest.Mo
         send(root, lab.url)
         whole(lab)
     assert lab.seen > 20
+
+
+def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> None:
+    seen: list[tuple[str, str, bytes]] = []
+
+    def work(request: Request, number: int) -> bool:
+        seen.append((request.command, request.path, request.body))
+        if request.command == "GET":
+            return says(200, {"work": [{"id": "w1"}]})(request)
+        signature = request.headers[m.SIGNATURE_HEADER]
+        public = Keeping(root).key().public_key()
+        public.verify(base64.urlsafe_b64decode(signature + "=="), request.body)
+        assert json.loads(request.body)["key"] == m.key_text(public.public_bytes_raw())
+        return says(201, {"id": "lease-1", "spec": {}})(request)
+
+    with Faulty(work) as lab:
+        server = Server.at(lab.url, "", QUICK)
+        assert server.work() == [{"id": "w1"}]
+        assert offering.leased(root, server, "w1")["id"] == "lease-1"
+        offering.returned(root, server, "lease-1")
+        assert code_of(lambda: offering.returned(root, server, "../x")) == "bad-value"
+    asked = [path.removeprefix("/api/v1/") for _, path, _ in seen]
+    assert asked == ["work", "work/lease", "work/lease-1/return"]
+    assert json.loads(seen[1][2])["work"] == "w1"
+
+
+def test_what_a_server_says_is_told_with_what_failed_first() -> None:
+    checks = [
+        {"passed": True, "words": "signed"},
+        {"passed": None, "words": "no data set"},
+        {"passed": False, "words": "a forged \x1b[31mfigure"},
+        "x",
+    ]
+    told = {"id": "i", "state": "quarantine", "tier": "uploaded", "checks": checks}
+    lines = offering.told_of(told, Server("https://x")).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["failed", "open", "passed"]
+    assert "\x1b" not in "".join(lines)
+    assert offering.told_of({"checks": 7}, Server("https://x"))

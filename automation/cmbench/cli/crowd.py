@@ -16,9 +16,12 @@ _SHARED = {
     "without=NAMES": "fields that do not leave: system.cpu,files.accuracy-log",
     "work-unit=ID": "the unit of a server's work list that this result answers",
 }
-_SENT = {
+_WHERE = {
     "server=URL": "where to: https, or http on this machine",
     "token-file=FILE": "the token that the server wants",
+}
+_SENT = {
+    **_WHERE,
     "yes": "send it without a question; what leaves is still shown",
 }
 CROWD: tuple[Verb, ...] = (
@@ -58,4 +61,10 @@ CROWD: tuple[Verb, ...] = (
         {"cm withdraw crowd ID|all": "let servers remove what was sent"},
         {"consent": "take back what you have agreed to"},
     ),
+    _crowd(
+        "lease",
+        {"cm lease crowd --server=URL": "take work that a server wants done"},
+        {**_WHERE, "list": "only show what is wanted"},
+    ),
+    _crowd("return", {"cm return crowd UNIT --server=URL": "give leased work back"}, {**_WHERE}),
 )
