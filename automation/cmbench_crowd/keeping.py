@@ -76,8 +76,14 @@ class Keeping:
         publish(self._state(bundle, server), text)
 
     def forget(self, path: Path) -> None:
-        """Remove a state that ``states`` has named."""
+        """Remove a state that ``states`` has named; with the last one of a bundle goes the bundle.
+
+        Sent again it is a new one: a server takes no id twice that was withdrawn.
+        """
         path.unlink(missing_ok=True)
+        stem = path.name.partition(".")[0]
+        if not any(self.outbox.glob(f"{stem}.*.json")):
+            (self.outbox / f"{stem}.zip").unlink(missing_ok=True)
 
     def states(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Each result that a server has got, by the file that says so."""

@@ -209,6 +209,7 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     Raises ``result-not-found`` and what ``Server.withdraw`` does.
     """
     keeping = Keeping(root)
+    word = result_of(root, word).uid if word == "last" else word
     found = [(p, told) for p, told in keeping.states() if _named(p, told, word)]
     if not found:
         hint = "cm show crowd lists what was sent"

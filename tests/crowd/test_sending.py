@@ -61,8 +61,11 @@ def test_a_result_arrives_whole_and_is_withdrawn(root: Path) -> None:
         first = set(lab.runs)
         send(root, lab.url)
         assert set(lab.runs) == first, "sent again, it is the same one"
-        assert offering.withdrawn(root, "all") == list(first)
+        assert offering.withdrawn(root, "last") == list(first)
         assert lab.runs == {}
+        send(root, lab.url)
+        assert not set(lab.runs) & first, "a server takes no id twice that was withdrawn"
+        assert len(offering.withdrawn(root, "all")) == 1
     assert code_of(lambda: offering.withdrawn(root, "all")) == "result-not-found"
 
 
