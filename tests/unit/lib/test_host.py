@@ -166,7 +166,10 @@ def test_a_recorded_arm64_server(tmp_path: Path) -> None:
     ("implementer", "part", "names"),
     [
         ("0x41", "0xd4f", ("ARM", "Neoverse-V2")),
+        ("0x41", "0xd0c", ("ARM", "Neoverse-N1")),
+        ("0x41", "0xd0b", ("ARM", "Cortex-A76")),
         ("0xc0", "0xac3", ("Ampere", "Ampere-1")),
+        ("0x51", "0x001", ("Qualcomm", "Oryon")),
         ("0x41", "0xfff", ("ARM", "part 0xfff")),
         ("0x99", "0x001", ("0x99", "part 0x001")),
         ("odd", "", ("odd", "")),
@@ -176,6 +179,37 @@ def test_arm_names(tmp_path: Path, implementer: str, part: str, names: tuple[str
     text = f"processor\t: 0\nCPU implementer\t: {implementer}\nCPU part\t: {part}\n"
     facts = machine.cpu_facts(write(tmp_path, {"proc/cpuinfo": text}), "aarch64")
     assert (facts.vendor, facts.model_name) == names
+
+
+@pytest.mark.parametrize(
+    ("kinds", "names"),
+    [
+        # Rockchip RK3399, Apple M1, Snapdragon 8cx Gen 3: kinds of cores and their order as in the
+        # device trees of Linux (rk3399, t8103, sc8280xp), the numbers as in its cputype.h.
+        ((("0x41", "0xd03", 4), ("0x41", "0xd08", 2)), ("ARM", "Cortex-A53 + Cortex-A72")),
+        ((("0x61", "0x022", 4), ("0x61", "0x023", 4)), ("Apple", "Icestorm-M1 + Firestorm-M1")),
+        ((("0x41", "0xd4b", 4), ("0x41", "0xd4c", 4)), ("ARM", "Cortex-A78C + Cortex-X1C")),
+    ],
+)
+def test_big_and_little_cores(
+    tmp_path: Path, kinds: tuple[tuple[str, str, int], ...], names: tuple[str, str]
+) -> None:
+    cpus, blocks, files, number = "sys/devices/system/cpu", "", {}, 0
+    for implementer, part, count in kinds:
+        for core in range(count):
+            ids = f"CPU implementer\t: {implementer}\nCPU part\t: {part}\n"
+            blocks += f"processor\t: {number}\nFeatures\t: fp asimd\n{ids}\n"
+            topology = f"{cpus}/cpu{number}/topology"
+            # The numbers of cores begin again in each cluster.
+            files[f"{topology}/core_id"] = f"{core}\n"
+            files[f"{topology}/physical_package_id"] = "0\n"
+            files[f"{topology}/thread_siblings_list"] = f"{number}\n"
+            number += 1
+    files |= {"proc/cpuinfo": blocks, f"{cpus}/online": f"0-{number - 1}\n"}
+    facts = machine.cpu_facts(write(tmp_path, files), "aarch64")
+    assert (facts.vendor, facts.model_name) == names
+    assert (facts.logical_cores, facts.physical_cores, facts.sockets) == (number, number, 1)
+    assert facts.threads_per_core == 1
 
 
 def test_an_empty_tree_gives_unknowns_and_no_failure(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Names of Arm processors: their ``/proc/cpuinfo`` has numbers only."""
+"""Names of Arm processors: their ``/proc/cpuinfo`` has numbers only.
+
+The numbers are those of Linux's ``arch/arm64/include/asm/cputype.h``.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,11 @@ _VENDORS = {
 }
 
 _PARTS = {
+    (0x41, 0xD02): "Cortex-A34",
     (0x41, 0xD03): "Cortex-A53",
     (0x41, 0xD04): "Cortex-A35",
     (0x41, 0xD05): "Cortex-A55",
+    (0x41, 0xD06): "Cortex-A65",
     (0x41, 0xD07): "Cortex-A57",
     (0x41, 0xD08): "Cortex-A72",
     (0x41, 0xD09): "Cortex-A73",
@@ -34,14 +39,42 @@ _PARTS = {
     (0x41, 0xD48): "Cortex-X2",
     (0x41, 0xD49): "Neoverse-N2",
     (0x41, 0xD4A): "Neoverse-E1",
+    (0x41, 0xD4B): "Cortex-A78C",
+    (0x41, 0xD4C): "Cortex-X1C",
+    (0x41, 0xD4D): "Cortex-A715",
+    (0x41, 0xD4E): "Cortex-X3",
     (0x41, 0xD4F): "Neoverse-V2",
+    (0x41, 0xD80): "Cortex-A520",
+    (0x41, 0xD81): "Cortex-A720",
+    (0x41, 0xD82): "Cortex-X4",
     (0x41, 0xD83): "Neoverse-V3AE",
     (0x41, 0xD84): "Neoverse-V3",
+    (0x41, 0xD85): "Cortex-X925",
+    (0x41, 0xD87): "Cortex-A725",
     (0x41, 0xD8E): "Neoverse-N3",
     (0x43, 0x0AF): "ThunderX2",
     (0x46, 0x001): "A64FX",
     (0x48, 0xD01): "Kunpeng-920",
     (0x4E, 0x004): "Carmel",
+    (0x51, 0x001): "Oryon",
+    (0x51, 0x800): "Kryo-2XX-Gold",
+    (0x51, 0x801): "Kryo-2XX-Silver",
+    (0x51, 0x802): "Kryo-3XX-Gold",
+    (0x51, 0x803): "Kryo-3XX-Silver",
+    (0x51, 0x804): "Kryo-4XX-Gold",
+    (0x51, 0x805): "Kryo-4XX-Silver",
+    (0x61, 0x022): "Icestorm-M1",
+    (0x61, 0x023): "Firestorm-M1",
+    (0x61, 0x024): "Icestorm-M1-Pro",
+    (0x61, 0x025): "Firestorm-M1-Pro",
+    (0x61, 0x028): "Icestorm-M1-Max",
+    (0x61, 0x029): "Firestorm-M1-Max",
+    (0x61, 0x032): "Blizzard-M2",
+    (0x61, 0x033): "Avalanche-M2",
+    (0x61, 0x034): "Blizzard-M2-Pro",
+    (0x61, 0x035): "Avalanche-M2-Pro",
+    (0x61, 0x038): "Blizzard-M2-Max",
+    (0x61, 0x039): "Avalanche-M2-Max",
     (0xC0, 0xAC3): "Ampere-1",
     (0xC0, 0xAC4): "Ampere-1a",
 }

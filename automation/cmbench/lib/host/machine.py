@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +98,7 @@ def _linux_cpu_facts(root: Path, machine: str) -> CpuFacts:
     numbers = parse_list(online) or [int(b["processor"]) for b in blocks if "processor" in b]
     cores = _core_ids(blocks, cpus, numbers)
     physical = len(set(cores)) or len(numbers)
-    vendor, model_name = _cpu_names(first)
+    vendor, model_name = _cpu_names(first, blocks)
     return CpuFacts(
         architecture=machine,
         vendor=vendor,
@@ -144,7 +144,9 @@ def _core_ids(
     found = []
     for number in numbers:
         topology = cpus / f"cpu{number}/topology"
-        core = read_or_empty(topology / "core_id").strip()
+        # Ids of cores begin again in each cluster of big or little ones; their threads do not.
+        core = read_or_empty(topology / "thread_siblings_list").strip()
+        core = core or read_or_empty(topology / "core_id").strip()
         if core:
             # Arm machines without the package in their firmware tables say -1: one socket then.
             package = read_or_empty(topology / "physical_package_id").strip()
@@ -152,10 +154,15 @@ def _core_ids(
     return found
 
 
-def _cpu_names(first: Mapping[str, str]) -> tuple[str, str]:
-    if "CPU implementer" in first:
-        vendor, name = arm_names(first["CPU implementer"], first.get("CPU part", ""))
-        return vendor, first.get("model name", name)
+_ARM = "CPU implementer"
+
+
+def _cpu_names(first: Mapping[str, str], blocks: Sequence[Mapping[str, str]]) -> tuple[str, str]:
+    """Vendor and model name; the names of big and little cores with a plus between them."""
+    if _ARM in first:
+        numbers = [(b[_ARM], b.get("CPU part", "")) for b in (first, *blocks) if _ARM in b]
+        found = [arm_names(*each) for each in dict.fromkeys(numbers)]
+        return found[0][0], first.get("model name", " + ".join(name for _, name in found))
     return first.get("vendor_id", ""), first.get("model name", first.get("cpu", ""))
 
 
