@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, siblings
+from cmbench.lib import capacity, nvidia, siblings
 
-siblings.importable(__file__, "generate-mlperf-inference-submission", "app-mlperf-inference")
+SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-harness")
+siblings.importable(__file__, *SHARED)
 
 import mlperf_catalog  # noqa: E402
 from mlperf_catalog import asked  # noqa: E402
+from nvidia_flow import inputs  # noqa: E402
 
 WIDTH = 80
 
@@ -35,6 +37,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if env.get("CM_ML_MODEL_OWN_PATH") or env.get("CM_ML_MODEL_OWN_DATA"):
         take_own(env)
     take_network(env)
+    take_nvidia(env)
     spec = asked.benchmark(env)
     asked.options(env, asked.backend(env))
     find_plugins(env)
@@ -51,6 +54,16 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if need is not None:
         capacity.check_memory(env, f"the {form} {spec.name}", need.memory, need.hint)
     return {"return": 0}
+
+
+def take_nvidia(env: dict[str, Any]) -> None:
+    """Let NVIDIA's words become ours; what has no effect is said. Raises Error for the rest."""
+    cuda = env.get("CM_MLPERF_DEVICE") == "cuda"
+    found = {kind.get("compute_cap", "") for kind in nvidia.kinds()} if cuda else set()
+    there = tuple(sorted(each for each in found if each[:1].isdigit()))
+    inputs.check_fp8(env, there)
+    for note in inputs.take(env, there):
+        print(f"note: {note}")
 
 
 # What each variation says of the length of a run, in words that --execution_mode has too.

@@ -10,6 +10,7 @@ from typing import Any
 import mlperf_catalog as catalog
 import pytest
 import yaml
+from nvidia_flow import inputs
 
 import benchmark_lab as lab
 from cmbench.lib.host import machine
@@ -341,6 +342,7 @@ def test_every_input_reaches_code_or_a_dependency() -> None:
         str(META["prehook_deps"]),
         str(META["variations"]["submission"]["post_deps"]),
         (GENERATE / "meta.yaml").read_text(encoding="utf-8"),
+        *(row.env for row in inputs.read().values()),
     ]
     # The one implementation that exists is chosen by either of its names.
     silent = {"CM_MLPERF_IMPLEMENTATION"}

@@ -20,6 +20,15 @@ from nvidia_make.flow import Flow
 REFERENCE = {"v0.7": "T4x1", "v2.0": "T4x1", "v3.1": "ND_H100_v5"}
 """The system whose configurations a machine without a GPU follows."""
 GIVEN = "the command line"
+NOT_PUBLIC: Mapping[str, str] = {
+    "v3.1": (
+        "Azure's engines came from a TensorRT-LLM build and an fp8 checkpoint that are not public; "
+        "with a GPU of compute capability 8.9 or newer the public way is TensorRT-LLM at commit "
+        "0ab9d17a, its quantize.py --dtype float16 --qformat fp8 --kv_cache_dtype fp8 on the "
+        "public checkpoint, as NVIDIA's README of round v4.0 for GPT-J tells (not tried here)"
+    )
+}
+"""What a round's submission was made with that nobody else can have, and the public way."""
 _LEFT_OUT = ("hetero", "maxq")
 _OLD_STREAM = (
     "v0.7's MultiStream, the most samples in a fixed interval, cannot be measured with the LoadGen "
@@ -84,6 +93,7 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     items = tuple(_items(known, pairs, asked, system, machine))
     notes += _skipped(asked, tables, pairs)
     notes += [note for item in items for note in item.config.notes]
+    notes += [NOT_PUBLIC[vendor_round]] if vendor_round in NOT_PUBLIC else []
     on = {"on": str(neuron.device(flow))} if flow.vendor == neuron.ACCELERATOR else {}
     return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)), **on)
 

@@ -22,6 +22,7 @@ SPECS = (
             "batch": Option(64, "the greatest batch that the engine is built for"),
             "lengths": Option("1:384:384", "other open sizes, LEAST:USUAL:GREATEST"),
             "streams": Option(2, "lanes side by side at most"),
+            "workspace": Option(0, "MiB that building may take beside weights, 0 for all"),
             "graphs": Option(True, "whether work on shapes that come again is captured"),
         },
         # The products are variations there: each has libraries of its own.

@@ -81,6 +81,7 @@ class TensorRt(Backend):
             precision=self.setup.precision,
             batch=f"1:{self.largest_batch}:{self.largest_batch}",
             lengths=str(self.setup.options["lengths"]),
+            workspace=int(self.setup.options["workspace"]),
             compute_capabilities=(capability(),),
         )
         target = folder / f"{source.stem}{PLAN}"
