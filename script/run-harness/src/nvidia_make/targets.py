@@ -135,7 +135,12 @@ TARGETS: tuple[Target, ...] = (
         "the best fields in at most twelve short runs of each item",
         vendor=NVIDIA,
     ),
-    Target("calibrate", f"{_M}refused:calibrate", "not here: says what there is", vendor=NVIDIA),
+    Target(
+        "calibrate",
+        f"{_M}calibrate:calibrate",
+        "ranges of values on the rules' lists, as a cache for TensorRT",
+        vendor=NVIDIA,
+    ),
     Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
 )
 
