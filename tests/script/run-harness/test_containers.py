@@ -213,8 +213,10 @@ def test_words_of_containers(place: Path) -> None:
 def test_prebuild_builds_where_there_is_an_engine(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = made_of(a_flow(place, CONTAINER_ENGINE="docker", DOCKER_DETACH="1"), "prebuild")
-    assert made[0] == "image"
+    detached = a_flow(place, CONTAINER_ENGINE="docker", DOCKER_DETACH="1", MIG_CONF="1")
+    assert made_of(detached, "prebuild")[0] == "image"
+    assert isinstance(detached.doer, Hands)
+    assert docker.UNCUT in detached.doer.told
     baking = a_flow(place, NO_BUILD="0", CONTAINER_ENGINE="docker")
     docker.build_docker(baking)
     assert isinstance(baking.doer, Hands)

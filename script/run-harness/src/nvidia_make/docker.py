@@ -229,6 +229,7 @@ def prebuild(flow: Flow) -> None:
     """Look at the machine; with a container engine make the image, and open a shell in it."""
     checks.report(flow)
     flow.tell([NIGHTLY] if flow.is_on("USE_NIGHTLY") else [])
+    flow.tell([UNCUT] if flow.variables.get("MIG_CONF", "OFF").upper() not in ("", "OFF") else [])
     if not engine(flow):
         given = [name for name in OF_CONTAINERS if flow.variables.get(name)]
         flow.tell(f"{name} has no effect: it is for a container" for name in given)
@@ -246,6 +247,7 @@ def prebuild(flow: Flow) -> None:
 
 
 NIGHTLY = "USE_NIGHTLY has no effect: nothing nightly is taken here"
+UNCUT = "MIG_CONF: make configure_mig cuts the GPU before, and make teardown_mig after it"
 OF_CONTAINERS = ("DOCKER_ARGS", "DOCKER_COMMAND", "DOCKER_DETACH", "NO_BUILD")
 
 
