@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from mlperf_catalog import stand_in
 from mlperf_harness import backends, records
 from mlperf_harness.engines import generate
 from mlperf_harness.errors import HarnessError
@@ -15,6 +16,15 @@ from mlperf_harness.settings import GraphSpec, ModelSpec
 import benchmark_lab as lab
 
 WORD = "stand-in"
+SIGNED = (
+    "accuracy.txt",
+    "measurements.json",
+    "README.md",
+    "report.html",
+    "results.json",
+    "summary.txt",
+    "user.conf",
+)
 
 
 def graph(path: Path) -> GraphSpec:
@@ -42,6 +52,11 @@ def test_a_session_says_everywhere_what_computed_it(
         for page in results.glob(f"**/{name}"):
             assert WORD in page.read_text("utf-8"), page
     assert not list(tmp_path.glob("**/*.plan"))
+    for name in SIGNED:
+        found = list(results.glob(f"**/{name}"))
+        assert found, name
+        for path in found:
+            assert stand_in.told(path.read_text("utf-8")) == "TensorRT", path
 
 
 def test_only_what_says_that_it_stands_in_is_opened(tmp_path: Path) -> None:

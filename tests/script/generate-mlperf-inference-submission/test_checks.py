@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mlperf_catalog as catalog
 import pytest
+from mlperf_catalog import stand_in
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_submission import checks, truncate
 from mlperf_submission.checks import benchmarks, performance
@@ -231,6 +232,73 @@ def test_a_processor_in_the_place_of_a_neuron_device_is_refused(
     found = checks.check(lab.make(tmp_path / "tree"))
     assert broken(found) == {"result.stand-in"}
     assert found[0].found == "a stand-in took the place of a Neuron device"
+
+
+SIGN = stand_in.line("neuron", "cpu")
+
+
+def described(cell: lab.Cell, **fields: str) -> None:
+    path = cell.root / "systems" / f"{cell.system}.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    lab.put(path, json.dumps({**told, **fields}))
+
+
+def add(path: Path, text: str) -> None:
+    lab.put(path, path.read_text(encoding="utf-8") + text)
+
+
+def of_measurement(cell: lab.Cell) -> None:
+    (path,) = cell.measurements.glob("*.json")
+    told = json.loads(path.read_text(encoding="utf-8"))
+    lab.put(path, json.dumps({**told, "weight_transformations": f"none; {SIGN}"}))
+
+
+SAID = {
+    "systems/box-cpu.json": lambda cell: described(cell, sw_notes=f"tiny; {SIGN}"),
+    "a framework of Neuron without an accelerator": lambda cell: described(
+        cell, framework="neuron 1.13", accelerators_per_node="0"
+    ),
+    "user.conf": lambda cell: add(cell.measurements / "user.conf", f"# {SIGN}\n"),
+    "README.md": lambda cell: add(cell.measurements / "README.md", f"\n{SIGN}\n"),
+    "README.md of the command": lambda cell: add(
+        cell.measurements / "README.md", "\ncm run script --device=cpu --x=y --backend=neuron\n"
+    ),
+    "accuracy.txt": lambda cell: lab.put(
+        cell.accuracy / "accuracy.txt",
+        (cell.accuracy / "accuracy.txt").read_text("utf-8").replace("\nhash", f"\n{SIGN}\nhash"),
+    ),
+    "the description of the implementation": of_measurement,
+}
+
+
+@pytest.mark.parametrize("said_by", SAID)
+def test_each_file_that_says_so_gives_a_stand_in_away(tmp_path: Path, said_by: str) -> None:
+    """Whoever renames the system, or mends one file, has the others left."""
+    tree = lab.make(tmp_path / "tree")
+    SAID[said_by](first(tree))
+    found = checks.check(tree)
+    assert broken(found) == {"result.stand-in"}
+    assert {each.severity for each in found} == {"nature"}
+    assert found[0].found == "a stand-in took the place of a Neuron device"
+
+
+def test_it_is_said_by_whom(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    add(first(tree).measurements / "user.conf", f"# {SIGN}\n")
+    SAID["accuracy.txt"](first(tree))
+    (finding,) = checks.check(tree)
+    for name in ("user.conf", "accuracy/accuracy.txt"):
+        assert name in finding.mend
+
+
+def test_what_computes_itself_leaves_no_line() -> None:
+    assert stand_in.line("onnxruntime", "cpu") == stand_in.line("neuron", "inf1") == ""
+    assert stand_in.line("triton", "cpu", {"backend": "neuron"}) == SIGN
+    assert stand_in.line("triton", "cpu", {"backend": "openvino"}) == ""
+    assert stand_in.line("of somebody else", "cpu") == ""
+    assert stand_in.told(SIGN) == "a Neuron device"
+    assert stand_in.told(stand_in.line("stand-in", "cpu")) == "TensorRT"
+    assert stand_in.told("a stand-in for the real model") == ""
 
 
 def test_findings_say_where_and_what_to_do(tmp_path: Path) -> None:

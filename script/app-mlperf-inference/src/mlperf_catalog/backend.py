@@ -107,6 +107,7 @@ class BackendSpec:
             server: a context manager that takes a ``Setup`` and the models, and gives further
             options.
         steps: Other scripts that have to run first.
+        stands_in: What it takes the place of, by the device that computes: ``stand_in.py``.
         public: Whether users may choose it; tests have one that computes nothing.
         named: What systems are called after it, ``name`` unless it is given.
         cases: What is otherwise with a value of an option; ``model_tag`` and the like count where
@@ -128,6 +129,7 @@ class BackendSpec:
     builds: bool = False
     service: str = ""
     steps: tuple[Step, ...] = ()
+    stands_in: Mapping[str, str] = field(default_factory=dict)
     public: bool = True
     named: str = ""
     cases: tuple[Case, ...] = ()

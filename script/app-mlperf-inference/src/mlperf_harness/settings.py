@@ -9,7 +9,16 @@ from dataclasses import field
 from typing import Any
 
 import mlperf_catalog
-from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Division, Mode, Scenario
+from mlperf_catalog import (
+    MULTI_STREAM,
+    OFFLINE,
+    SERVER,
+    SINGLE_STREAM,
+    Division,
+    Mode,
+    Scenario,
+    stand_in,
+)
 from mlperf_catalog.values import dataclass
 
 from .errors import HarnessError
@@ -306,7 +315,9 @@ def user_conf(
         "max_query_count": given.max_query_count,
         "performance_sample_count_override": sample_count,
     }
-    return "".join(
+    stands_in = stand_in.line(run.backend, run.device, run.backend_options)
+    comment = f"# {stands_in}\n" if stands_in else ""
+    return comment + "".join(
         f"{loadgen_key}.{run.scenario}.{key} = {_number(value)}\n"
         for key, value in values.items()
         if value is not None

@@ -44,6 +44,7 @@ REASONS = {
     performance.DURATION.id: "too short",
     performance.SAMPLES.id: "too few samples",
     accuracy.SAMPLES.id: "too few samples",
+    benchmarks.STAND_IN.id: "a stand-in",
 }
 
 

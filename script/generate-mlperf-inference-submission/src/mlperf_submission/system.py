@@ -148,7 +148,9 @@ def _from_results(results: Results) -> dict[str, Value]:
         "system_name": results.sut,
         "host_processor_model_name": told.cpu_model,
         "host_memory_capacity": f"{told.memory_bytes / 2**30:.0f}GB" if told.memory_bytes else "",
-        "framework": results.runtime,
+        "framework": f"{results.runtime} ({sign})"
+        if (sign := results.stand_in)
+        else results.runtime,
         "operating_system": told.system,
         "other_software_stack": ", ".join(stack),
         "sw_notes": _note(results),
@@ -164,12 +166,11 @@ def without_accelerator() -> dict[str, Value]:
 
 
 def _note(results: Results) -> str:
-    if not results.form:
-        return ""
-    return (
+    form = (
         f"{results.form} form of the benchmark: a stand-in for the real model, which says nothing "
         "about its speed or accuracy"
     )
+    return "; ".join(filter(None, (results.stand_in, form if results.form else "")))
 
 
 def _detected(results: Results, gpus: Gpus) -> dict[str, Value]:

@@ -12,6 +12,7 @@ NEURON = BackendSpec(
     options={
         "cores": Option("", "NeuronCores to use, such as 0-3 (NEURON_RT_VISIBLE_CORES)"),
     },
+    stands_in={"cpu": "a Neuron device"},
     model_tag="_pytorch",
     data_tag="_pytorch",
     steps=(

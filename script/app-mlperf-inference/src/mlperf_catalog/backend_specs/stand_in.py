@@ -11,5 +11,6 @@ SPECS = (
         packages=(Package("onnxruntime", ("onnxruntime",)), Package("onnx")),
         quantized="_signed",
         builds=True,
+        stands_in={"cpu": "TensorRT"},
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from mlperf_catalog import Division, Scenario
+from mlperf_catalog import Division, Scenario, stand_in
 
 from ..jobs import AccuracyFigure
 from ..measuring.detail_log import DetailLog
@@ -139,12 +139,13 @@ WEIGHTS = {"bfloat16": "bf16"}
 def measurements(settings: SessionSettings) -> Mapping[str, str]:
     """What a submission must say about the weights and the data types."""
     model = settings.model
+    sign = stand_in.line(settings.backend, settings.device, settings.backend_options)
     return {
         "input_data_types": model.precision,
         "retraining": model.retraining,
         "starting_weights_filename": model.starting_weights or Path(model.path).name,
         "weight_data_types": WEIGHTS.get(settings.precision, model.precision),
-        "weight_transformations": model.weight_transformations,
+        "weight_transformations": "; ".join(filter(None, (model.weight_transformations, sign))),
     }
 
 

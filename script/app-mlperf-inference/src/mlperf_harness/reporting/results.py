@@ -256,6 +256,7 @@ class Results:
 
     results.json tells of all that its folder holds, the answer to a call of what that asked for.
     ``call`` is the one that wrote them; what it has not made was measured before.
+    ``stand_in`` says in whose place the processor computed, where it did.
     ``scenario_models`` has the digest of a model for each scenario that has one of its own.
     """
 
@@ -286,6 +287,7 @@ class Results:
     others: tuple[OtherRun, ...] = ()
     backend_options: Options = field(default_factory=dict, metadata=records.WHEN_GIVEN)
     device_facts: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
+    stand_in: str = field(default="", metadata=records.WHEN_GIVEN)
     scenario_models: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
 
     @property
@@ -432,8 +434,12 @@ def _alive(process: int) -> bool:
     return True
 
 
-def write_accuracy_text(folder: Path, line: str) -> None:
-    """accuracy.txt as submission checkers read it: the figure, and the hash of the whole log."""
+def write_accuracy_text(folder: Path, line: str, further: str = "") -> None:
+    """accuracy.txt as submission checkers read it: the figure, and the hash of the whole log.
+
+    ``further`` is a line between the two.
+    """
     log = (folder / "mlperf_log_accuracy.json").read_bytes()
-    text = f"{line}\nhash={hashlib.sha256(log).hexdigest()}\n"
+    lines = "".join(f"{each}\n" for each in (line, further) if each)
+    text = f"{lines}hash={hashlib.sha256(log).hexdigest()}\n"
     (folder / "accuracy.txt").write_text(text, encoding="utf-8")

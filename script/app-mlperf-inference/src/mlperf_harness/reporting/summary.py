@@ -56,6 +56,7 @@ def table(results: Results, asked: Results) -> str:
         *(line for note in results.notes for line in textwrap.wrap(f"note: {note}", WIDTH)),
         *_others(results),
         *_reduced(results),
+        *textwrap.wrap(results.stand_in, WIDTH),
         *textwrap.wrap(FORMS.get(results.form, ""), WIDTH),
         *textwrap.wrap(STYLES[results.style], WIDTH),
     ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_catalog import Scenario
+from mlperf_catalog import Scenario, stand_in
 from mlperf_catalog.values import dataclass
 
 from .. import records
@@ -136,7 +136,8 @@ def measure_accuracy(context: Context, scenario: Scenario) -> None:
         outcome, seen = context.launch(run, folder, ACCURACY)
         figure = outcome.accuracy
         assert figure is not None  # an accuracy run without a figure reports a failure
-        write_accuracy_text(folder, figure.line)
+        sign = stand_in.line(settings.backend, settings.device, settings.backend_options)
+        write_accuracy_text(folder, figure.line, sign)
         log = detail_log.read(folder / "mlperf_log_detail.txt")
         around = context.circumstances(scenario, outcome.versions, seen)
         fingerprint = context.fingerprint(scenario, ACCURACY)

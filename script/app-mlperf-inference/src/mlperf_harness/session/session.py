@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mlperf_catalog as catalog
-from mlperf_catalog import Scenario
+from mlperf_catalog import Scenario, stand_in
 
 from .. import backends, digests, host, records
 from ..errors import DAMAGED, HarnessError
@@ -212,6 +212,7 @@ class Session:
             others=inventory.others(context),
             backend_options=settings.backend_options,
             device_facts=context.probe.device_facts,
+            stand_in=stand_in.line(settings.backend, settings.device, settings.backend_options),
             scenario_models={name: each.digest() for name, each in others.items()},
         )
 

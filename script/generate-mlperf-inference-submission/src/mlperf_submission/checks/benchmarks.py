@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_catalog import BenchmarkSpec, Scenario
+from mlperf_catalog import BenchmarkSpec, Scenario, stand_in
 
+from .. import truncate
 from ..build import MEASUREMENT_KEYS
 from ..layouts import SYSTEMS, Cell
 from .base import CHECKER, NATURE, RULES, TREE, Finding, Rule, Site, missing, read_object, text
@@ -24,7 +25,12 @@ FORM = Rule("result.form", "the real model and data", RULES, NATURE)
 STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
 
 STAND_IN_BACKEND = re.compile(r'"framework": *"stand-in\b')
+NEURON = "a Neuron device"
 STAND_IN_NOTE = "stand-in for NVIDIA's TensorRT engines"
+# The command that a README tells, in whatever order its flags stand.
+CPU_COMMAND = re.compile(
+    r"--backend=neuron\b[^\n]*--device=cpu\b|--device=cpu\b[^\n]*--backend=neuron\b"
+)
 # How the harness names a system whose processor computes what was compiled for Neuron.
 CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
 FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
@@ -42,11 +48,38 @@ def form(cell: Cell) -> str:
 
 def stands_in(site: Site, system: str) -> str:
     """In whose place a system computes, by its own description or its name; empty for none."""
-    if CPU_FOR_NEURON.search(system):
-        return "a Neuron device"
+    return next(iter(_of_system(site, system).values()), "")
+
+
+def _of_system(site: Site, system: str) -> dict[str, str]:
+    """In whose place a system computes, by what says so."""
     described = text(site.root / SYSTEMS / f"{system}.json")
-    stands = STAND_IN_NOTE in described or STAND_IN_BACKEND.search(described)
-    return "TensorRT" if stands else ""
+    tensorrt = STAND_IN_NOTE in described or STAND_IN_BACKEND.search(described)
+    document = site.systems.get(system, {})
+    without = str(document.get("accelerators_per_node", "")) == "0"
+    bare = without and str(document.get("framework", "")).startswith("neuron")
+    found = {
+        "the system's name": NEURON if CPU_FOR_NEURON.search(system) else "",
+        f"{SYSTEMS}/{system}.json": stand_in.told(described) or ("TensorRT" if tensorrt else ""),
+        "a framework of Neuron without an accelerator": NEURON if bare else "",
+    }
+    return {said_by: place for said_by, place in found.items() if place}
+
+
+def _of_cell(site: Site, cell: Cell) -> dict[str, str]:
+    """The same, by the files of a scenario too: whoever renames a system has these left."""
+    found = _of_system(site, cell.system)
+    paths = (
+        *sorted(cell.measurements.glob("*.json")),
+        cell.measurements / "user.conf",
+        cell.measurements / "README.md",
+        cell.accuracy / truncate.TEXT,
+    )
+    for path in paths:
+        content = text(path)
+        place = stand_in.told(content) or (NEURON if CPU_COMMAND.search(content) else "")
+        found |= {site.where(path): place} if place else {}
+    return found
 
 
 def scenarios(site: Site) -> Iterator[Finding]:
@@ -100,9 +133,10 @@ def descriptions(site: Site) -> Iterator[Finding]:
         if form(cell):
             found = f"these are runs of a {form(cell)} form, not of the real model and data"
             yield FORM.broken(site.where(cell.results), found, "run the benchmark without the form")
-        if place := stands_in(site, cell.system):
+        if said := _of_cell(site, cell):
+            place = next(iter(said.values()))
             found = f"a stand-in took the place of {place}"
-            mend = f"hand in under the name of what computed, or run with {place}"
+            mend = f"hand in what computed itself, or run with {place}; said by: {', '.join(said)}"
             yield STAND_IN.broken(site.where(cell.results), found, mend)
 
 

@@ -1,0 +1,39 @@
+"""What computes in the place of something else: the line that says so wherever its figures stand.
+
+A result can be copied without its file's name, so every file that comes of such a run has the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .backend import Plain
+from .lookup import backends
+
+Options = Mapping[str, Plain]
+
+SIGN = "stand-in: the processor computed this in the place of"
+_TOLD = re.compile(re.escape(SIGN) + r" ([A-Za-z][A-Za-z ]*)")
+
+
+def place_of(backend: str, device: str, options: Options | None = None) -> str:
+    """What a backend takes the place of on a device; empty where it computes for itself.
+
+    Its ``options`` may name another one that computes behind it, as in a server.
+    """
+    behind = str((options or {}).get("backend", ""))
+    found = (backends().get(name) for name in (backend, behind) if name)
+    return next((spec.stands_in[device] for spec in found if spec and device in spec.stands_in), "")
+
+
+def line(backend: str, device: str, options: Options | None = None) -> str:
+    """The line for every file that comes of a run; empty where nothing stands in."""
+    place = place_of(backend, device, options)
+    return f"{SIGN} {place}; it cannot be submitted" if place else ""
+
+
+def told(text: str) -> str:
+    """What was stood in for, by a text that has the line somewhere; empty without it."""
+    found = _TOLD.search(text)
+    return found.group(1).strip() if found else ""
