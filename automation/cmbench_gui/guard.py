@@ -53,7 +53,7 @@ class Guard:
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = _with_headers(message["headers"])
+                message["headers"] = with_headers(message["headers"])
             await send(message)
 
         body = b""
@@ -63,7 +63,8 @@ class Guard:
         await (answer or self._app)(scope, receive, sealed)
 
 
-def _with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def with_headers(given: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer, with those that every one of ours has."""
     own = {name for name, _ in given}
     more = {**HEADERS, "cache-control": "no-store"}
     return given + [(k.encode(), v.encode()) for k, v in more.items() if k.encode() not in own]

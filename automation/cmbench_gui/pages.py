@@ -22,7 +22,14 @@ HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
 STATIC = HERE / "static"
 
-SECTIONS = {"/": "Compose", "/jobs": "Jobs", "/results": "Results"}
+SECTIONS = {
+    "/": "Compose",
+    "/jobs": "Jobs",
+    "/results": "Results",
+    "/contributors": "Contributors",
+    "/wanted": "Wanted",
+    "/api": "API",
+}
 """Where the parts of the site begin, and what they are called."""
 
 

@@ -27,7 +27,7 @@ def create_app(site: Site) -> Starlette:
             *composer.routes(),
             *jobs.routes(),
             *explorer.routes(),
-            Route("/static/report.css", _report_style),
+            Route("/static/report.css", report_style),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Guard)],
@@ -37,7 +37,7 @@ def create_app(site: Site) -> Starlette:
     return app
 
 
-async def _report_style(request: Request) -> Response:
+async def report_style(request: Request) -> Response:
     """The style sheet of reports: a result looks the same on a page and in a file."""
     from starlette.responses import FileResponse
 

@@ -64,7 +64,7 @@ def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, 
     from cmbench import api
     from cmbench.index.select import parse_tags
 
-    _needs_packages()
+    needs_packages()
     from cmbench_gui.command import choice_of, flat
 
     asked = parse_tags(tags)
@@ -86,7 +86,7 @@ def serve_pages(
     ``flags`` are those of ``OWN``; ``page`` is shown first. Without ``repositories`` the home's
     registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``.
     """
-    _needs_packages()
+    needs_packages()
     from cmbench_gui.guard import entrance, is_loopback
     from cmbench_gui.server import create_app, serve
 
@@ -103,7 +103,8 @@ def serve_pages(
     return address
 
 
-def _needs_packages() -> None:
+def needs_packages() -> None:
+    """Raise ``tool-missing`` where a package of the pages is not installed."""
     try:
         import jinja2
         import starlette

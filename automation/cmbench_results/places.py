@@ -78,7 +78,7 @@ class Places:
             id=digest(str(path))[:16],
             kind=kind,
             path=str(path),
-            added=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            added=_now(),
             unread=len(faults),
             examples=tuple(faults[:MOST_TOLD]),
             benchmark_round=benchmark_round,
@@ -167,3 +167,10 @@ def _broken(path: Path, problem: Exception) -> Error:
         f"{path} cannot be read: {getattr(problem, 'strerror', '') or problem}",
         hint=f"remove it (rm '{path}') and add its results again: cm add results DIR",
     )
+
+
+def _now() -> str:
+    """The time in UTC; two states of a place within one second are told apart."""
+    micros = time.time_ns() // 1000
+    seconds, rest = divmod(micros, 1_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:06}Z"

@@ -72,6 +72,73 @@ detail = sa.Table(
     sa.Column("result", sa.JSON, nullable=False),
 )
 
+crowd_sender = sa.Table(
+    "crowd_sender",
+    metadata,
+    # A digest of the public key, which is what pages call a contributor by.
+    sa.Column("id", sa.String(16), primary_key=True),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("since", sa.Float, nullable=False),
+    sa.Column("blocked", sa.Boolean, nullable=False),
+)
+
+crowd_run = sa.Table(
+    "crowd_run",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Column("sender", sa.String(16), sa.ForeignKey("crowd_sender.id"), nullable=False),
+    sa.Column("network", sa.String(16), nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("state", sa.Text, nullable=False, index=True),
+    sa.Column("tier", sa.Text, nullable=False),
+    # What is compared with what: equal hardware and equal work.
+    sa.Column("hardware", sa.String(16), nullable=False),
+    sa.Column("work", sa.String(16), nullable=False),
+    sa.Column("manifest", sa.Text, nullable=False),
+    sa.Column("log_digest", sa.String(64), nullable=False, index=True),
+    sa.Column("lease", sa.String(32), nullable=False),
+    sa.Column("value", sa.Float),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("checks", sa.JSON, nullable=False),
+    sa.Column("result", sa.Text, nullable=False),
+    sa.Index("crowd_run_by_class", "hardware", "work"),
+    sa.Index("crowd_run_by_sender", "sender", "at"),
+    sa.Index("crowd_run_by_network", "network", "at"),
+)
+
+crowd_work = sa.Table(
+    "crowd_work",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("spec", sa.JSON, nullable=False),
+    sa.Column("wanted", sa.Integer, nullable=False),
+)
+
+crowd_lease = sa.Table(
+    "crowd_lease",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("work_id", sa.String(32), sa.ForeignKey("crowd_work.id"), nullable=False, index=True),
+    sa.Column("sender", sa.String(16), nullable=False),
+    sa.Column("seed", sa.String(20), nullable=False),
+    sa.Column("deadline", sa.Float, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+)
+
+crowd_event = sa.Table(
+    "crowd_event",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("about", sa.Text, nullable=False),
+    sa.Column("told", sa.Text, nullable=False),
+)
+"""What a server of volunteers' results has done; the database refuses to change or remove a row."""
+
 WORDS = (
     *("benchmark", "model", "form", "scenario", "round", "division", "category"),
     *("organization", "system", "system_id", "cpu", "accelerator", "framework", "backend"),

@@ -26,7 +26,7 @@ from cmbench_results.values import (
     to_json,
 )
 
-LATEST = "0001"
+LATEST = "0002"
 """The revision of the tables that this code is for."""
 CHUNK = 500
 _WAIT_S = 60.0
@@ -69,8 +69,11 @@ class Store:
             raise self._failed(problem) from None
 
     @contextmanager
-    def _writing(self) -> Iterator[sa.Connection]:
-        """The same for the only writer of this moment: all of it is kept, or nothing."""
+    def writing(self) -> Iterator[sa.Connection]:
+        """The same for the only writer of this moment: all of it is kept, or nothing.
+
+        Raises ``no-database``.
+        """
         with self.reading() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(20512)"))
@@ -85,7 +88,7 @@ class Store:
 
         What several places say of one result is combined.
         """
-        with self._writing() as connection:
+        with self.writing() as connection:
             before = _uids_of(connection, place)
             _put_place(connection, place)
             now: set[str] = set()
@@ -96,7 +99,7 @@ class Store:
 
     def remove(self, place: Place, uids: Iterable[str] = ()) -> None:
         """Take a place out, whose results have these ids; what others say of them comes back."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             self._restore(connection, {*uids, *_uids_of(connection, place)}, place)
             connection.execute(schema.place.delete().where(schema.place.c.id == place.id))
 

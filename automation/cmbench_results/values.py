@@ -20,6 +20,8 @@ THROUGHPUT, ENERGY, POWER, ACCURACY = "throughput", "energy_per_sample", "power"
 
 LOCAL, OFFICIAL = "local", "official"
 """How far a result may be trusted: measured or handed over here; published by MLCommons."""
+UPLOADED, CHECKED, REPRODUCED = "uploaded", "checked", "reproduced"
+"""Of volunteers: sent without logs; recomputed from its logs; several of them agree."""
 
 CERTIFIED, TELEMETRY = "certified", "telemetry"
 """How energy was measured: by a power analyzer under the rules; by the CPU's own counters."""

@@ -38,6 +38,7 @@ _KINDS = {
     "summary": "summary_results.json of a published round",
     "tree": "a submission tree, or a published results repository",
     "bundle": "what cm export results --bundle wrote",
+    "crowd": "what a server of volunteers' results has published of one of them",
 }
 
 
@@ -75,6 +76,8 @@ def _of_file(place: Path) -> str:
 def _of_folder(place: Path) -> str:
     if (place / "closed").is_dir() or (place / "open").is_dir():
         return "tree"
+    if (place / "crowd.jsonl").is_file():
+        return "crowd"
     if (place / "summary_results.json").is_file():
         return "summary"
     first = next(files(place, ("results.json", "cm-result.json")), None)

@@ -1,0 +1,364 @@
+"""The interface for programs: uploads that can be resumed, their state, and the list of work.
+
+Errors are problems by RFC 9457, with the ``code`` of the error beside ``detail``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from cmbench.errors import Error
+from cmbench_crowd import manifest as m
+from cmbench_crowd.server import work
+from cmbench_crowd.server.checker import Checker
+from cmbench_crowd.server.files import Files, Unpacker
+from cmbench_crowd.server.ledger import (
+    QUEUED,
+    RECEIVING,
+    Ledger,
+    Row,
+    manifest_of,
+    public,
+    sender_of,
+)
+
+T = TypeVar("T")
+
+BASE = "/api/v1"
+DELETE_HEADER = "X-Cmbench-Delete-Token"
+_RANGE = re.compile(r"bytes (\d{1,12})-(\d{1,12})/(\d{1,12})")
+_LONGEST_ASKED = 4096
+
+STATUS = {
+    "bad-file": 422,
+    "bad-manifest": 422,
+    "bad-signature": 422,
+    "bad-token": 403,
+    "bad-value": 400,
+    "internal-error": 500,
+    "lease-not-found": 404,
+    "needs-token": 401,
+    "no-database": 503,
+    "no-space": 507,
+    "no-work": 404,
+    "too-large": 413,
+    "too-many": 429,
+    "too-slow": 408,
+    "upload-not-found": 404,
+    "upload-removed": 410,
+    "wrong-offset": 409,
+    "wrong-state": 409,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What the handlers work with; without ``tokens``, a file, nobody needs one to write."""
+
+    ledger: Ledger
+    files: Files
+    checker: Checker
+    tokens: Path | None = None
+
+    def check_token(self, request: Request) -> None:
+        """Let in who has a token that is in the file now; raises ``needs-token``, ``bad-token``."""
+        if self.tokens is None:
+            return
+        word, _, given = request.headers.get("authorization", "").partition(" ")
+        if word.lower() != "bearer" or not given.strip():
+            raise Error("needs-token", "this server wants a token", hint="ask who runs it")
+        try:
+            known = self.tokens.read_text(encoding="utf-8").split()
+        except OSError:
+            known = []
+        given = given.strip()
+        if not any(hmac.compare_digest(given.encode(), each.encode()) for each in known):
+            raise Error("bad-token", "this token is not valid, or not any more", hint="ask anew")
+
+
+def server_of(request: Request) -> Server:
+    """The server that a request is for."""
+    found: Server = request.app.state.crowd
+    return found
+
+
+async def work_of(make: Callable[[], T]) -> T:
+    """What ``make`` gives, in a thread."""
+    return await to_thread.run_sync(make)
+
+
+def problem(error: Error) -> Response:
+    """An error as a problem."""
+    status = STATUS.get(error.code, 400)
+    told: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status}
+    told |= {"code": error.code, "detail": error.message, "hint": error.hint}
+    headers = {"retry-after": "3600"} if status == 429 else {}
+    return JSONResponse(told, status, headers, media_type="application/problem+json")
+
+
+async def post_run(request: Request) -> Response:
+    """Take a signed manifest: 201, or 200 where it is here already."""
+    server = server_of(request)
+    server.check_token(request)
+    data = await _body(request, m.LARGEST)
+    told = await work_of(lambda: m.verify(data, request.headers.get(m.SIGNATURE_HEADER, "")))
+    if request.headers.get("idempotency-key", m.digest(data)) != m.digest(data):
+        raise Error(
+            "bad-value",
+            "Idempotency-Key is not the SHA-256 of the manifest",
+            hint="leave it out, or correct it",
+        )
+    network = server.ledger.network(request.client.host if request.client else "")
+    server.files.check_room(sum(each.bytes for each in told.files))
+    new = await work_of(lambda: server.ledger.receive(data, told, network))
+    wanted = await work_of(lambda: _wanted(server.files, told))
+    answer = {"id": told.id, "wanted": wanted, "delete_token": server.ledger.delete_token(told.id)}
+    return JSONResponse(answer, 201 if new else 200)
+
+
+def _wanted(files: Files, told: m.Manifest) -> list[dict[str, Any]]:
+    found = []
+    for each in told.files:
+        if not each.bytes and not files.is_whole(told.id, each):
+            with files.writing(told.id, each):
+                pass
+            files.finish(told.id, each)
+        if not files.is_whole(told.id, each):
+            found.append({"sha256": each.sha256, "offset": files.offset(told.id, each)})
+    return found
+
+
+async def head_file(request: Request) -> Response:
+    """Where a file goes on: ``Upload-Offset``."""
+    server = server_of(request)
+    row, file = await work_of(lambda: _asked(server, request))
+    return _offset(server.files.offset(row["id"], file))
+
+
+async def put_file(request: Request) -> Response:
+    """Append to a file, from the byte on that ``Content-Range`` names."""
+    server = server_of(request)
+    server.check_token(request)
+    row, file = await work_of(lambda: _asked(server, request))
+    run, files = row["id"], server.files
+    if files.is_whole(run, file):
+        return _offset(file.bytes)
+    if row["state"] != RECEIVING:
+        raise Error("wrong-state", "nothing more is taken of this result", hint="send another one")
+    start, end = _range(request, file)
+    files.check_room(end - start)
+    unpacker = Unpacker(end - start, _is_packed(request))
+    with files.writing(run, file) as part:
+        if part.size != start:
+            words = f"the next byte is {part.size}, not {start}"
+            raise Error("wrong-offset", words, hint="ask for Upload-Offset with HEAD, go on there")
+        async for piece in _pieces(request, unpacker):
+            await work_of(lambda piece=piece: part.write(piece))  # type: ignore[misc]
+        reached = part.size
+        if reached == file.bytes:
+            await work_of(lambda: files.finish(run, file))
+    return _offset(reached)
+
+
+async def _pieces(request: Request, unpacker: Unpacker) -> AsyncIterator[bytes]:
+    async for data in request.stream():
+        for piece in unpacker.feed(data):
+            yield piece
+
+
+def _offset(bytes_: int) -> Response:
+    return Response(status_code=204, headers={"upload-offset": str(bytes_)})
+
+
+def _is_packed(request: Request) -> bool:
+    given = request.headers.get("content-encoding", "identity")
+    if given not in ("identity", "gzip"):
+        raise Error("bad-value", f"Content-Encoding {given:.20} is not known", hint="use gzip")
+    return given == "gzip"
+
+
+def _range(request: Request, file: m.File) -> tuple[int, int]:
+    """The bytes of the file that a request brings, as Python counts them."""
+    given = request.headers.get("content-range", "")
+    match = _RANGE.fullmatch(given)
+    first, last, total = map(int, match.groups()) if match else (0, 0, -1)
+    if total != file.bytes or not first <= last < total:
+        words = f"Content-Range is {given[:60]!r}"
+        hint = f"write bytes FIRST-LAST/{file.bytes}"
+        raise Error("bad-value", words, hint=hint)
+    return first, last + 1
+
+
+def _asked(server: Server, request: Request) -> tuple[Row, m.File]:
+    row = server.ledger.row(request.path_params["id"])
+    wanted = request.path_params["sha256"]
+    file = next((each for each in manifest_of(row).files if each.sha256 == wanted), None)
+    if file is None:
+        raise Error("upload-not-found", "its manifest names no such file", hint="check the digest")
+    return row, file
+
+
+async def finalize(request: Request) -> Response:
+    """All files are here: let them be checked."""
+    server, run = server_of(request), request.path_params["id"]
+    server.check_token(request)
+    row = await work_of(lambda: server.ledger.row(run))
+    if row["state"] == RECEIVING:
+        lacking = _wanted(server.files, manifest_of(row))
+        if lacking:
+            words = f"{len(lacking)} files are not whole yet"
+            raise Error("wrong-state", words, hint="send what POST /api/v1/runs says is wanted")
+        await work_of(lambda: server.ledger.move(run, (RECEIVING,), QUEUED))
+        server.checker.wake()
+    return JSONResponse(public(await work_of(lambda: server.ledger.row(run))), 202)
+
+
+async def get_run(request: Request) -> Response:
+    """The state of a result, its tier, and which checks it has passed."""
+    server, run = server_of(request), request.path_params["id"]
+    return JSONResponse(public(await work_of(lambda: server.ledger.row(run))))
+
+
+async def delete_run(request: Request) -> Response:
+    """Remove a result with all of its files."""
+    server, run = server_of(request), request.path_params["id"]
+    given = request.headers.get(DELETE_HEADER, "")
+    await work_of(lambda: server.checker.remove(run, given))
+    return Response(status_code=204)
+
+
+async def get_work(request: Request) -> Response:
+    """What is wanted."""
+    ledger = server_of(request).ledger
+    return JSONResponse({"work": await work_of(lambda: work.open_work(ledger))})
+
+
+async def lease_work(request: Request) -> Response:
+    """Lease work to the key that has signed ``{"key": …, "work": id or ""}``."""
+    server = server_of(request)
+    server.check_token(request)
+    sender, told = await _signed(request)
+    wanted = told.get("work") or ""
+    return JSONResponse(await work_of(lambda: work.lease(server.ledger, sender, wanted)), 201)
+
+
+async def return_work(request: Request) -> Response:
+    """Give a lease back that the key which has signed ``{"key": …}`` has."""
+    server, name = server_of(request), request.path_params["id"]
+    server.check_token(request)
+    sender, _ = await _signed(request)
+    await work_of(lambda: work.give_back(server.ledger, name, sender))
+    return Response(status_code=204)
+
+
+async def _signed(request: Request) -> tuple[str, Mapping[str, str]]:
+    """Who has signed a short object of texts, and the object; raises ``bad-signature``."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    data = await _body(request, _LONGEST_ASKED)
+    try:
+        told = json.loads(data)
+        key = str(told["key"])
+        public_key = Ed25519PublicKey.from_public_bytes(_bytes(key.removeprefix("ed25519:")))
+        public_key.verify(_bytes(request.headers.get(m.SIGNATURE_HEADER, "")), data)
+    except (InvalidSignature, ValueError, TypeError, KeyError, RecursionError):
+        words = "the request is not signed by the key that it names"
+        raise Error("bad-signature", words, hint="sign the bytes of the body") from None
+    return sender_of(key), {str(k): v for k, v in told.items() if isinstance(v, str)}
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except binascii.Error as problem_:
+        raise ValueError(problem_) from None
+
+
+async def _body(request: Request, most: int) -> bytes:
+    found = b""
+    async for data in request.stream():
+        found += data
+        if len(found) > most:
+            raise Error("too-large", f"it has more than {most:,} bytes", hint="send less")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One request that is answered."""
+
+    method: str
+    path: str
+    does: Callable[[Request], Any]
+    answers: Mapping[int, str]
+    token: bool = False
+
+    @property
+    def summary(self) -> str:
+        """What it is for, in a sentence."""
+        return (self.does.__doc__ or "").strip().partition("\n")[0]
+
+
+_RUN, _FILE = f"{BASE}/runs/{{id}}", f"{BASE}/runs/{{id}}/files/{{sha256}}"
+_WORK = f"{BASE}/work"
+OPERATIONS = (
+    Operation("POST", f"{BASE}/runs", post_run, {201: "new", 200: "known already"}, True),
+    Operation("HEAD", _FILE, head_file, {204: "Upload-Offset"}),
+    Operation("PUT", _FILE, put_file, {204: "Upload-Offset"}, True),
+    Operation("POST", f"{_RUN}/finalize", finalize, {202: "queued for the checks"}, True),
+    Operation("GET", _RUN, get_run, {200: "what is known"}),
+    Operation("DELETE", _RUN, delete_run, {204: f"removed; {DELETE_HEADER} is needed"}),
+    Operation("GET", _WORK, get_work, {200: "a list"}),
+    Operation("POST", f"{_WORK}/lease", lease_work, {201: "id, seed, deadline, spec"}, True),
+    Operation("POST", f"{_WORK}/{{id}}/return", return_work, {204: "given back"}, True),
+)
+
+
+def document() -> dict[str, Any]:
+    """All of it in OpenAPI 3.1."""
+    paths: dict[str, dict[str, Any]] = {}
+    for each in OPERATIONS:
+        answers = {str(code): {"description": words} for code, words in each.answers.items()}
+        answers["default"] = {"description": "application/problem+json with code, detail, hint"}
+        told: dict[str, Any] = {"summary": each.summary, "responses": answers}
+        names = re.findall(r"{(\w+)}", each.path)
+        text = {"type": "string"}
+        told["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": text} for name in names
+        ]
+        if each.token:
+            told["security"] = [{"token": []}, {}]
+        paths.setdefault(each.path, {})[each.method.lower()] = told
+    schemes = {"token": {"type": "http", "scheme": "bearer"}}
+    info = {"title": "Results of volunteers", "version": "1"}
+    return {
+        "openapi": "3.1.0",
+        "info": info,
+        "paths": paths,
+        "components": {"securitySchemes": schemes},
+    }
+
+
+async def openapi(request: Request) -> Response:
+    """The description of this interface for programs."""
+    return JSONResponse(document())
+
+
+def routes() -> list[Route]:
+    """All of them."""
+    told = [Route(each.path, each.does, methods=[each.method]) for each in OPERATIONS]
+    return [*told, Route(f"{BASE}/openapi.json", openapi)]

@@ -1,0 +1,313 @@
+"""What follows an upload: its logs are read, its class is judged anew, and it is published.
+
+Published results are lines of a file for each contributor, which the database of results takes in
+as it does any other place; the pages, ``cm find results`` and ``cm reindex results`` know them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib.files import file_error
+from cmbench_crowd import manifest as m
+from cmbench_crowd.server import judge, work
+from cmbench_crowd.server.files import Files
+from cmbench_crowd.server.ledger import (
+    CHECKING,
+    COUNTED,
+    PROVEN,
+    PUBLISHED,
+    QUARANTINE,
+    QUEUED,
+    REFUSED,
+    REJECTED,
+    Ledger,
+    Row,
+    check,
+    manifest_of,
+)
+from cmbench_crowd.server.recompute import recomputed
+from cmbench_results.readers.crowd import RESULTS
+from cmbench_results.schema import crowd_run
+from cmbench_results.values import (
+    CHECKED,
+    UPLOADED,
+    Result,
+    Software,
+    System,
+    Workload,
+    from_json,
+    to_json,
+)
+
+CLAIM = 1e-4
+"""How far a manifest's figure may be from the log's, relative to it: logs have six digits."""
+_PAUSE_S = 2.0
+Checks = list[dict[str, Any]]
+
+
+class Checker:
+    """Checks uploads one after the other; ``trusting`` publishes what passes, unseen by people."""
+
+    def __init__(self, ledger: Ledger, files: Files, folder: Path, trusting: bool = False) -> None:
+        self.ledger = ledger
+        self.files = files
+        self.trusting = trusting
+        self._folder = folder
+        self._wake = threading.Event()
+        self._end = threading.Event()
+        self._publishing = threading.Lock()
+
+    def start(self) -> Callable[[], None]:
+        """Check in a thread of its own from now on; returns what ends it."""
+        self.ledger.requeue()
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            self._end.set()
+            self._wake.set()
+            thread.join(timeout=5)
+
+        return stop
+
+    def wake(self) -> None:
+        """Something was queued."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        with contextlib.suppress(Error):
+            # A server that was killed may have accepted what it had not written yet.
+            self.publish(
+                {row["sender"] for row in self.ledger.rows(crowd_run.c.value.is_not(None))}
+            )
+        while not self._end.is_set():
+            # A database that is away for a while comes back; the queue is in it.
+            with contextlib.suppress(Error):
+                self.ledger.requeue()
+                while not self._end.is_set() and self.step():
+                    pass
+            self._wake.wait(_PAUSE_S)
+            self._wake.clear()
+
+    def step(self) -> bool:
+        """Check the upload that has waited longest; whether there was one."""
+        rows = self.ledger.rows(crowd_run.c.state == QUEUED)
+        row = next((r for r in rows if self.ledger.move(r["id"], (QUEUED,), CHECKING)), None)
+        if row is None:
+            return False
+        told = manifest_of(row)
+        checks, found = self._checked(row, told)
+        verdict = self._verdict(row, told, checks, found)
+        self.ledger.move(row["id"], (CHECKING,), why=_why(verdict["checks"]), **verdict)
+        self._after(row, told, verdict["state"])
+        return True
+
+    def _verdict(
+        self, row: Row, told: m.Manifest, checks: Checks, found: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The columns of a checked upload: without a proof, none of them holds a figure."""
+        failed = any(each["passed"] is False for each in checks)
+        if failed or not found:
+            state = REFUSED if failed else QUARANTINE
+            result = to_json(_result(row, told, ""))
+            return {"state": state, "tier": UPLOADED, "checks": checks, "result": result}
+        value, result = found["value"], _result(row, told, found["result"])
+        far = judge.outlier({**row, "value": value}, self._class(row))
+        checks = [*checks, *([check("outlier", None, far)] if far else [])]
+        return {
+            "state": PUBLISHED if self.trusting and not far else QUARANTINE,
+            "tier": CHECKED,
+            "checks": checks,
+            "value": value,
+            "seconds": result.duration_s or 0.0,
+            "result": to_json(result),
+        }
+
+    def _after(self, row: Row, told: m.Manifest, state: str) -> None:
+        if state in COUNTED:
+            self.judge_anew(row)
+        if state == PUBLISHED:
+            self._published(row, told)
+
+    def _published(self, row: Row, told: m.Manifest) -> None:
+        if self.ledger.row(row["id"])["tier"] in PROVEN:
+            work.want(self.ledger, work.spec_of(told), of=(row["hardware"], row["work"]))
+        self.publish([row["sender"]])
+
+    def _checked(self, row: Row, told: m.Manifest) -> tuple[Checks, dict[str, Any]]:
+        files = {each.role: each for each in told.files}
+        checks = [*row["checks"]]
+        if told.files:
+            checks.append(check("files", True, "every file has the SHA-256 that was announced"))
+        log = files.get("performance-detail")
+        if log is None:
+            words = "no log of a performance run was sent: its figures cannot be recomputed"
+            return [*checks, check("logs", None, words)], {}
+        paths = {role: self.files.path(row["id"], each) for role, each in files.items()}
+        try:
+            found = recomputed(told, paths)
+        except Error as problem:
+            return [*checks, check("logs", False, problem.message)], {}
+        checks += _of_logs(found)
+        checks.append(_claim(told, found))
+        checks.append(self._copied(row, log.sha256))
+        if row["lease"]:
+            checks.append(check("work unit", *work.finished(self.ledger, row, told)))
+        words = "the server has no data set: accuracy was not computed, and is not shown"
+        return [*checks, check("accuracy", None, words)], found
+
+    def _copied(self, row: Row, log: str) -> dict[str, Any]:
+        """Whether somebody, or the same sender, has sent this log before."""
+        self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=log)
+        same = self.ledger.rows(crowd_run.c.log_digest == log, crowd_run.c.id != row["id"])
+        first = not any((each["at"], each["id"]) < (row["at"], row["id"]) for each in same)
+        words = "its log was not sent before" if first else "the same log was sent before"
+        return check("copied", first, words)
+
+    def _class(self, row: Row) -> list[Row]:
+        same = (crowd_run.c.hardware == row["hardware"], crowd_run.c.work == row["work"])
+        proven = (crowd_run.c.state.in_(COUNTED), crowd_run.c.tier.in_(PROVEN))
+        return self.ledger.rows(*same, *proven)
+
+    def judge_anew(self, row: Row) -> None:
+        """Give all of a run's class the tiers that they have now, and publish what that changes."""
+        rows = {each["id"]: each for each in self._class(row)}
+        changed = {}
+        for run, (tier, words) in judge.tiers(list(rows.values())).items():
+            checks = [each for each in rows[run]["checks"] if each["check"] != "agreement"]
+            checks.append(check("agreement", True if tier != CHECKED else None, words))
+            if (tier, checks) != (rows[run]["tier"], rows[run]["checks"]):
+                changed[run] = (tier, checks)
+        if changed:
+            self.ledger.set_tiers(changed)
+            self.publish({rows[run]["sender"] for run in changed})
+
+    def publish(self, senders: Iterable[str]) -> None:
+        """Write what contributors have published, and let the database of results read it."""
+        with self._publishing:
+            for sender in sorted(senders):
+                self._publish(sender)
+
+    def _publish(self, sender: str) -> None:
+        own = (crowd_run.c.sender == sender, crowd_run.c.state == PUBLISHED)
+        rows = self.ledger.rows(*own)
+        folder, store = self._folder / sender, self.ledger.store
+        if not rows:
+            known = [p for p in store.places.all() if p.path == str(folder)]
+            for place in known:
+                uids = [each.uid for each in store.places.results(place)]
+                store.places.remove(place)
+                store.remove(place, uids)
+            return
+        results = (replace(from_json(row["result"]), tier=row["tier"]) for row in rows)
+        _write(folder / RESULTS, "".join(f"{to_json(each)}\n" for each in results))
+        place = store.places.add(folder)
+        store.add(place, store.places.results(place))
+
+    def accept(self, run: str, who: str) -> None:
+        """Publish what lies in quarantine; raises ``wrong-state``, ``upload-not-found``."""
+        row = self.ledger.row(run)
+        if not self.ledger.move(run, (QUARANTINE,), PUBLISHED, who):
+            raise _state(row, QUARANTINE)
+        self._published(row, manifest_of(row))
+
+    def reject(self, run: str, who: str, why: str) -> None:
+        """Take a result out of what is shown and compared; raises ``upload-not-found``."""
+        row = self.ledger.row(run)
+        if not self.ledger.move(run, COUNTED, REJECTED, who, why):
+            raise _state(row, " or ".join(COUNTED))
+        self.judge_anew(row)
+        self.publish([row["sender"]])
+
+    def remove(self, run: str, token: str) -> None:
+        """Forget an upload with all of its files; raises ``bad-token``, ``upload-not-found``."""
+        row = self.ledger.row(run)
+        self.ledger.remove(run, token)
+        self.files.remove(run)
+        self.judge_anew(row)
+        self.publish([row["sender"]])
+
+
+def _why(checks: Checks) -> str:
+    return "; ".join(each["words"] for each in checks if each["passed"] is False)
+
+
+def _state(row: Row, wanted: str) -> Error:
+    words = f"{row['id']} is {row['state']}, not {wanted}"
+    return Error("wrong-state", words, hint="see cm review results")
+
+
+def _of_logs(found: Mapping[str, Any]) -> Checks:
+    """The findings of the submission checks, in words; what a short run lacks is only told."""
+    if not found["known"]:
+        return [check("benchmark", False, "no rules are known of this benchmark in this round")]
+    told = []
+    for rule, severity, words in found["findings"]:
+        passed = {"error": False, "warning": None, "nature": None, "note": None}[severity]
+        told.append(check(rule, passed, words))
+    return [*told, *(check("rule", True, title) for title in found["kept"])]
+
+
+def _claim(told: m.Manifest, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether the manifest says of the result what its log does; only the log counts."""
+    value = found["value"]
+    if not value:
+        return check("figure", False, "its logs hold no figure")
+    said = next((each.value for each in told.metrics if each.name == "result"), None)
+    if said is None:
+        return check("figure", None, f"{value:g} by its logs; its manifest names no result")
+    close = abs(said - value) <= CLAIM * abs(value)
+    words = f"{value:g} by its logs, {said:g} by its manifest"
+    return check("figure", close, f"recomputed: {words}" if close else f"it does not fit: {words}")
+
+
+def _result(row: Row, told: m.Manifest, computed: str) -> Result:
+    """The result as it is published: names by the manifest, figures by the logs or none."""
+    work_, config = told.workload, told.config
+    form = "" if config.style in ("valid", "") else f"{config.style} run"
+    names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")
+    workload = Workload(form=form, **{name: getattr(work_, name) for name in names})
+    shown = {k: v for k, v in asdict(told.system).items() if k != "architecture"}
+    name = told.system.accelerator or told.system.cpu or "unknown"
+    system = System(name=name, os=told.software.os if told.software else "", **shown)
+    software = Software(
+        framework=config.backend,
+        backend=config.backend,
+        device=config.device,
+        precision=work_.precision,
+        versions=dict(told.software.versions) if told.software else {},
+    )
+    base = from_json(computed) if computed else Result("", workload, system, metric="not checked")
+    return replace(
+        base,
+        key=f"crowd:{row['id']}",
+        workload=workload,
+        system=system,
+        software=software,
+        organization=f"contributor {row['sender']}",
+        accuracy=None,
+        accuracy_target=None,
+        settings=dict(config.settings),
+        command=config.command,
+        tier=CHECKED if computed else UPLOADED,
+        measured_at=base.measured_at or told.created,
+        notes=f"upload {row['id']}",
+        folder="",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as problem:
+        raise file_error(problem, path) from None

@@ -1,0 +1,285 @@
+"""What the server knows of uploads: one row for each, its state, its checks, and what was done.
+
+An upload is ``receiving`` its files, ``queued`` for the checks, ``checking``; then ``refused`` by
+them, or in ``quarantine`` until a person has looked, and ``published``. ``rejected`` is a person's
+no. ``removed`` is all that is left after its sender's delete token: an id that cannot be used
+again. Each change is written with its line in the log of events, or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench_crowd import manifest as m
+from cmbench_results.schema import crowd_event, crowd_run, crowd_sender
+from cmbench_results.sql import sa
+from cmbench_results.store import Store
+from cmbench_results.values import CHECKED, REPRODUCED, UPLOADED, digest
+
+RECEIVING, QUEUED, CHECKING, REFUSED = "receiving", "queued", "checking", "refused"
+QUARANTINE, PUBLISHED, REJECTED, REMOVED = "quarantine", "published", "rejected", "removed"
+COUNTED = (QUARANTINE, PUBLISHED)
+"""States in which a run is compared with those of others."""
+PROVEN = (CHECKED, REPRODUCED)
+HOUR_S = 3600.0
+SERVER = "server"
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is taken: uploads in an hour of one key and of one network, uploads not yet seen."""
+
+    of_key: int = 60
+    of_network: int = 300
+    waiting: int = 10_000
+
+
+class Ledger:
+    """The rows of one server; ``secret`` makes its delete tokens and hides addresses."""
+
+    def __init__(self, store: Store, secret: bytes, limits: Limits | None = None) -> None:
+        self.store = store
+        self.limits = limits or Limits()
+        self._secret = secret
+
+    def network(self, address: str) -> str:
+        """A word for the /24 or /48 of an address, that tells nobody which; empty for our own."""
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return ""
+        if found.is_loopback:
+            return ""
+        wide = ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False)
+        return self._derived(f"network {wide}")[:16]
+
+    def delete_token(self, run: str) -> str:
+        """What removes an upload: made of its id, so that it can be told again."""
+        return self._derived(f"delete {run}")
+
+    def _derived(self, text: str) -> str:
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+
+    def receive(self, data: bytes, told: m.Manifest, network: str) -> bool:
+        """Take a manifest whose signature was checked; whether it is a new one.
+
+        Raises ``too-many``, ``upload-removed``, ``wrong-state`` for an id with another manifest.
+        """
+        with self.store.writing() as connection:
+            known = self._row(connection, told.id)
+            if known is not None:
+                if known["state"] == REMOVED:
+                    raise _removed(told.id)
+                if known["digest"] != m.digest(data):
+                    raise Error(
+                        "wrong-state",
+                        f"{told.id} is the id of another manifest",
+                        hint="give each result an id of its own",
+                    )
+                return False
+            sender = sender_of(told.key)
+            self._admit(connection, sender, told.key, network)
+            connection.execute(crowd_run.insert(), _new(data, told, sender, network))
+            self._tell(connection, sender, "received", told.id)
+        return True
+
+    def _admit(self, connection: sa.Connection, sender: str, key: str, network: str) -> None:
+        who = connection.execute(sa.select(crowd_sender).where(crowd_sender.c.id == sender)).first()
+        if who is None:
+            row = {"id": sender, "key": key, "since": time.time(), "blocked": False}
+            connection.execute(crowd_sender.insert(), row)
+        elif who.blocked:
+            raise Error("bad-token", "this key was blocked", hint="ask who runs the server")
+        since = crowd_run.c.at > time.time() - HOUR_S
+        states = (RECEIVING, QUEUED, CHECKING, QUARANTINE)
+        bounds = (
+            ("key", crowd_run.c.sender == sender, self.limits.of_key),
+            ("network", crowd_run.c.network == (network or "none"), self.limits.of_network),
+        )
+        for what, same, most in bounds:
+            if _count(connection, since, same) >= most:
+                raise Error(
+                    "too-many",
+                    f"{most} results in an hour are the most of one {what}",
+                    hint="send the others an hour later",
+                )
+        if _count(connection, crowd_run.c.state.in_(states)) >= self.limits.waiting:
+            raise Error("too-many", "too many results wait for a look", hint="try again tomorrow")
+
+    def row(self, run: str) -> Row:
+        """What is known of an upload; raises ``upload-not-found``, ``upload-removed``."""
+        with self.store.reading() as connection:
+            found = self._row(connection, run)
+        if found is None:
+            raise Error("upload-not-found", f"no result has the id {run:.40}", hint="check the id")
+        if found["state"] == REMOVED:
+            raise _removed(run)
+        return found
+
+    def _row(self, connection: sa.Connection, run: str) -> Row | None:
+        chosen = sa.select(crowd_run).where(crowd_run.c.id == run)
+        return connection.execute(chosen).mappings().first()
+
+    def rows(self, *conditions: Any) -> list[Row]:
+        """The uploads that fit, the oldest first."""
+        chosen = sa.select(crowd_run).where(*conditions).order_by(crowd_run.c.at, crowd_run.c.id)
+        with self.store.reading() as connection:
+            return list(connection.execute(chosen).mappings())
+
+    def move(
+        self,
+        run: str,
+        before: Sequence[str],
+        state: str,
+        who: str = SERVER,
+        why: str = "",
+        **more: Any,
+    ) -> bool:
+        """Bring an upload from one of the states ``before`` into another; whether it was in one."""
+        condition = (crowd_run.c.id == run, crowd_run.c.state.in_(before))
+        with self.store.writing() as connection:
+            changed = crowd_run.update().where(*condition).values(state=state, **more)
+            if not connection.execute(changed).rowcount:
+                return False
+            self._tell(connection, who, state, run, why)
+        return True
+
+    def requeue(self) -> None:
+        """Let what a server was checking when it ended be checked again."""
+        stopped = crowd_run.c.state == CHECKING
+        with self.store.writing() as connection:
+            connection.execute(crowd_run.update().where(stopped).values(state=QUEUED))
+
+    def set_tiers(self, tiers: Mapping[str, tuple[str, Sequence[Row]]]) -> None:
+        """Give runs their tier and their checks."""
+        with self.store.writing() as connection:
+            for run, (tier, checks) in tiers.items():
+                changed = crowd_run.update().where(crowd_run.c.id == run)
+                connection.execute(changed.values(tier=tier, checks=list(checks)))
+                self._tell(connection, SERVER, f"tier {tier}", run)
+
+    def remove(self, run: str, token: str) -> None:
+        """Forget an upload but for its id; raises ``bad-token``, ``upload-not-found``."""
+        self.row(run)
+        if not hmac.compare_digest(token.encode(), self.delete_token(run).encode()):
+            raise Error("bad-token", "this is not the delete token", hint="it came with the upload")
+        empty = {
+            "manifest": "",
+            "checks": [],
+            "result": "",
+            "value": None,
+            "tier": "",
+            "network": "",
+        }
+        every = (RECEIVING, QUEUED, CHECKING, REFUSED, QUARANTINE, PUBLISHED, REJECTED)
+        self.move(run, every, REMOVED, "sender", seconds=0.0, log_digest="", **empty)
+
+    def events(self, about: str = "", most: int = 100) -> list[Row]:
+        """The newest lines of the log of events, of one upload or of all."""
+        chosen = sa.select(crowd_event).order_by(crowd_event.c.id.desc()).limit(most)
+        if about:
+            chosen = chosen.where(crowd_event.c.about == about)
+        with self.store.reading() as connection:
+            return list(connection.execute(chosen).mappings())
+
+    def block(self, sender: str, who: str) -> None:
+        """Take nothing more of a key."""
+        with self.store.writing() as connection:
+            same = crowd_sender.c.id == sender
+            connection.execute(crowd_sender.update().where(same).values(blocked=True))
+            self._tell(connection, who, "blocked", sender)
+
+    def tell(self, who: str, what: str, about: str, told: str = "") -> None:
+        """Add a line to the log of events."""
+        with self.store.writing() as connection:
+            self._tell(connection, who, what, about, told)
+
+    def _tell(self, c: sa.Connection, who: str, what: str, about: str, told: str = "") -> None:
+        row = {"at": time.time(), "who": who, "what": what, "about": about, "told": told[:2000]}
+        c.execute(crowd_event.insert(), row)
+
+
+def sender_of(key: str) -> str:
+    """What pages call the holder of a public key by."""
+    return digest(["sender", key])[:16]
+
+
+def hardware_of(system: m.System) -> str:
+    """The class of a machine: its parts, with the memory to the next power of two in GB."""
+    told = asdict(system)
+    told["memory_gb"] = max(0, round(system.memory_gb) - 1).bit_length()
+    return digest(told)[:16]
+
+
+def work_of(told: m.Manifest) -> str:
+    """The class of what was measured: what must be equal for figures to be compared."""
+    work, config = told.workload, told.config
+    names = ("suite", "round", "benchmark", "model", "scenario", "division", "precision")
+    versions = told.software.versions if told.software else {}
+    major = versions.get(config.backend, "").partition(".")[0]
+    return digest([[getattr(work, n) for n in names], config.backend, major, config.style])[:16]
+
+
+def manifest_of(row: Row) -> m.Manifest:
+    """The manifest of an upload."""
+    return m.parse(row["manifest"].encode("utf-8"))
+
+
+def public(row: Row) -> dict[str, Any]:
+    """What anybody may know of an upload."""
+    return {
+        "id": row["id"],
+        "state": row["state"],
+        "tier": row["tier"],
+        "contributor": row["sender"],
+        "checks": list(row["checks"]),
+        "figure": json.loads(row["result"]).get("value") if row["result"] else None,
+        "verified": "not verified by MLCommons",
+    }
+
+
+def check(name: str, passed: bool | None, words: str) -> dict[str, Any]:
+    """One check of a result, in words; ``None`` where it could not be made."""
+    return {"check": name, "passed": passed, "words": words}
+
+
+def _new(data: bytes, told: m.Manifest, sender: str, network: str) -> dict[str, Any]:
+    return {
+        "id": told.id,
+        "digest": m.digest(data),
+        "sender": sender,
+        "network": network,
+        "at": time.time(),
+        "state": RECEIVING,
+        "tier": UPLOADED,
+        "hardware": hardware_of(told.system),
+        "work": work_of(told),
+        "manifest": data.decode("utf-8"),
+        "log_digest": "",
+        "lease": told.work_unit or "",
+        "value": None,
+        "seconds": 0.0,
+        "checks": [check("signature", True, "the manifest is signed by its key")],
+        "result": "",
+    }
+
+
+def _count(connection: sa.Connection, *conditions: Any) -> int:
+    counted = sa.select(sa.func.count()).select_from(crowd_run).where(*conditions)
+    return int(connection.execute(counted).scalar() or 0)
+
+
+def _removed(run: str) -> Error:
+    return Error(
+        "upload-removed", f"{run} was removed by its sender", hint="send a result with an id anew"
+    )

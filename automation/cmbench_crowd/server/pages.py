@@ -1,0 +1,132 @@
+"""Pages of the crowd beside those of the explorer: contributors, one upload, what is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from statistics import median
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from cmbench.errors import Error
+from cmbench_crowd.server import api, judge, work
+from cmbench_crowd.server.ledger import COUNTED, PROVEN, PUBLISHED, Ledger, Row, manifest_of, public
+from cmbench_gui.pages import page, took
+from cmbench_results.schema import crowd_run
+from cmbench_results.values import from_json
+
+_HOUR_S = 3600
+
+
+async def first(request: Request) -> Response:
+    """The first page is that of the results."""
+    return RedirectResponse("/results", 303)
+
+
+async def contributors(request: Request) -> Response:
+    """Everybody who has published something, the newest first: this is no ranking."""
+    ledger = api.server_of(request).ledger
+    rows = await api.work_of(lambda: ledger.rows(crowd_run.c.state == PUBLISHED))
+    found: dict[str, dict[str, Any]] = {}
+    for row in reversed(rows):
+        one = found.setdefault(row["sender"], {"id": row["sender"], "day": _day(row), "runs": 0})
+        one["runs"] += 1
+    for sender, one in found.items():
+        one["credit"] = _credit([row for row in rows if row["sender"] == sender])
+    return page(request, "crowd/contributors.html", people=list(found.values()))
+
+
+def _credit(rows: list[Row]) -> str:
+    """The checked time of devices, in words."""
+    return took(sum(row["seconds"] for row in rows if row["tier"] in PROVEN))
+
+
+def _day(row: Row) -> str:
+    return datetime.fromtimestamp(row["at"], timezone.utc).date().isoformat()
+
+
+async def contributor(request: Request) -> Response:
+    """One contributor: credit, results, and each machine beside others of its class."""
+    ledger, sender = api.server_of(request).ledger, request.path_params["sender"]
+    rows = await api.work_of(lambda: _of(ledger, sender))
+    if not rows:
+        raise Error(
+            "upload-not-found",
+            f"no contributor {sender:.40} has published anything",
+            hint="see /contributors",
+        )
+    beside = await api.work_of(lambda: _beside(ledger, sender, rows))
+    shown = [_shown(row) for row in rows]
+    values = {"sender": sender, "credit": _credit(rows), "runs": shown, "beside": beside}
+    return page(request, "crowd/contributor.html", **values)
+
+
+def _of(ledger: Ledger, sender: str) -> list[Row]:
+    return ledger.rows(crowd_run.c.sender == sender, crowd_run.c.state == PUBLISHED)
+
+
+def _shown(row: Row) -> Mapping[str, Any]:
+    told = manifest_of(row)
+    result = from_json(row["result"])
+    words = (told.workload.benchmark, told.workload.scenario, told.config.backend)
+    return {
+        "id": row["id"],
+        "day": _day(row),
+        "what": " ".join(filter(None, words)),
+        "machine": result.system.name,
+        "figure": "" if row["value"] is None else f"{row['value']:.4g} {result.unit}",
+        "tier": row["tier"],
+    }
+
+
+def _beside(ledger: Ledger, sender: str, rows: list[Row]) -> list[Mapping[str, Any]]:
+    """For each class that a contributor has measured: the own median and that of the others."""
+    found = []
+    classes = {(r["hardware"], r["work"]): r for r in rows if r["value"]}
+    for (hardware, of), row in classes.items():
+        same = (crowd_run.c.hardware == hardware, crowd_run.c.work == of)
+        fit = ledger.rows(*same, crowd_run.c.state.in_(COUNTED), crowd_run.c.tier.in_(PROVEN))
+        hosts = judge.hosts(fit)
+        own = next((host.middle for host in hosts if host.sender == sender), None)
+        others = [host.middle for host in hosts if host.sender != sender]
+        if own is not None and others:
+            ratio = math.exp(own - median(others))
+            found.append({**_shown(row), "others": len(others), "ratio": f"{ratio:.3g}"})
+    return found
+
+
+async def upload(request: Request) -> Response:
+    """One upload: its state, its tier, its checks in words."""
+    ledger, run = api.server_of(request).ledger, request.path_params["id"]
+    row = await api.work_of(lambda: ledger.row(run))
+    seen = row["state"] == PUBLISHED
+    result = from_json(row["result"]) if row["result"] and seen else None
+    return page(request, "crowd/upload.html", run=public(row), result=result)
+
+
+async def wanted(request: Request) -> Response:
+    """What still needs hosts."""
+    ledger = api.server_of(request).ledger
+    found = await api.work_of(lambda: work.open_work(ledger))
+    return page(request, "crowd/wanted.html", work=found)
+
+
+async def interface(request: Request) -> Response:
+    """The interface for programs, for people to read."""
+    return page(request, "crowd/api.html", operations=api.OPERATIONS)
+
+
+def routes() -> list[Route]:
+    """All of them."""
+    return [
+        Route("/", first),
+        Route("/contributors", contributors),
+        Route("/contributors/{sender}", contributor),
+        Route("/uploads/{id}", upload),
+        Route("/wanted", wanted),
+        Route("/api", interface),
+    ]

@@ -1,0 +1,155 @@
+"""The figures of an upload out of its raw logs, in a process of its own with little to spend.
+
+``python -m cmbench_crowd.server.recompute FOLDER`` reads files that strangers have made. It has a
+limit on its time and memory, writes small files only, and prints one JSON object: the findings of
+the submission checks over the performance run, the result as the readers of trees compute it, and
+the titles of the rules that were kept. Nothing of the manifest but names gets into it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench_crowd import manifest as m
+from cmbench_results import shared
+from cmbench_results.values import Result, to_json
+
+CPU_S, WALL_S, MEMORY = 60, 120, 2 << 30
+PLACES: Mapping[str, str] = {
+    "performance-summary": "performance/run_1/mlperf_log_summary.txt",
+    "performance-detail": "performance/run_1/mlperf_log_detail.txt",
+    "accuracy-summary": "accuracy/mlperf_log_summary.txt",
+    "accuracy-detail": "accuracy/mlperf_log_detail.txt",
+    "accuracy-log": "accuracy/mlperf_log_accuracy.json",
+}
+_SENDER, _SYSTEM = "volunteer", "machine"
+_TIMES = "crowd.times"
+_ROUNDING_MS = 1.0
+
+
+def recomputed(told: m.Manifest, files: Mapping[str, Path]) -> dict[str, Any]:
+    """What the process finds of a manifest and its files by role; raises ``check-failed``."""
+    with tempfile.TemporaryDirectory(prefix="cmbench-check-") as folder:
+        place = Path(folder)
+        (place / "manifest.json").write_bytes(m.encode(told))
+        for role, path in files.items():
+            (place / role).symlink_to(path)
+        command = [sys.executable, "-m", __spec__.name, folder]
+        env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "HOME": folder}
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=WALL_S,
+                env=env,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+            found = json.loads(done.stdout)
+        except (subprocess.TimeoutExpired, OSError, ValueError) as problem:
+            raise _failed(type(problem).__name__) from None
+    if done.returncode or not isinstance(found, dict):
+        raise _failed(f"exit {done.returncode}")
+    return found
+
+
+def _failed(why: str) -> Error:
+    return Error(
+        "check-failed",
+        f"the logs could not be read within {CPU_S} s and {MEMORY >> 30} GiB ({why})",
+        hint="send the logs as LoadGen wrote them",
+    )
+
+
+def main(folder: Path) -> dict[str, Any]:
+    """What is printed; ``folder`` holds ``manifest.json`` and files by role."""
+    shared.importable()
+    from mlperf_submission import layouts
+    from mlperf_submission.checks import figures, performance, settings, tokens
+    from mlperf_submission.checks.base import Rule, Site
+
+    told = m.parse((folder / "manifest.json").read_bytes())
+    division = told.workload.division or "open"
+    tree = layouts.Tree(_tree(folder, told, division), layouts.of_round(told.workload.round))
+    site = Site(tree, division, _SENDER, tree.root / division / _SENDER)
+    findings = [(f.rule, f.severity, f.found) for f in performance.runs(site)]
+    findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
+    modules = (performance, figures, settings, tokens)
+    rules = {r.id: r.title for mod in modules for r in vars(mod).values() if isinstance(r, Rule)}
+    rules[_TIMES] = "the log's own clock has room for the run"
+    broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
+    result = _result(tree.root, told.workload.round)
+    return {
+        "findings": findings,
+        "kept": [title for rule, title in sorted(rules.items()) if rule not in broken],
+        "known": bool(site.known),
+        "result": to_json(result) if result else "",
+        "value": result.value if result else None,
+    }
+
+
+def _tree(folder: Path, told: m.Manifest, division: str) -> Path:
+    """A submission tree of this one result: what the checks and readers of trees look at."""
+    root = folder / "tree"
+    sender = root / division / _SENDER
+    name = re.sub(r"[^A-Za-z0-9._-]", "", told.workload.benchmark)
+    cell = sender / "results" / _SYSTEM / name / told.workload.scenario
+    for role, place in PLACES.items():
+        if (folder / role).is_file():
+            (cell / place).parent.mkdir(parents=True, exist_ok=True)
+            (cell / place).symlink_to((folder / role).resolve())
+    system = {"system_type": told.workload.category or "edge", "system_name": _SYSTEM}
+    (sender / "systems").mkdir(parents=True, exist_ok=True)
+    (sender / "systems" / f"{_SYSTEM}.json").write_text(json.dumps(system), encoding="utf-8")
+    return root
+
+
+def _result(root: Path, benchmark_round: str) -> Result | None:
+    from cmbench_results.readers import tree
+
+    found = (each for each in tree.read(root, benchmark_round) if isinstance(each, Result))
+    return next(found, None)
+
+
+def _times(log: Path) -> Iterator[str]:
+    """Contradictions of the log's clock, which LoadGen starts with the run, and its figures."""
+    from mlperf_harness.measuring import detail_log
+
+    values = detail_log.read(log).values
+    last = 0.0
+    with open(log, encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            found = re.search(r'"time_ms": ([\d.]{1,20})\b', line)
+            now = float(found[1]) if found and found[1].count(".") <= 1 else last
+            if now < last - _ROUNDING_MS:
+                yield f"its lines are not in the order of time: {now:g} ms after {last:g} ms"
+                return
+            last = max(last, now)
+    longest = values.get("result_max_latency_ns", 0)
+    if isinstance(longest, int | float) and longest / 1e6 > last + _ROUNDING_MS:
+        yield f"a query took {longest / 1e6:g} ms, the whole log only {last:g} ms"
+
+
+def _bounded() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    _bounded()
+    print(json.dumps(main(Path(sys.argv[1]))))

@@ -1,0 +1,186 @@
+"""``cm serve results`` and ``cm review results``: the server, and the person who looks."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cmbench.cli.reply import Command, Reply
+from cmbench.errors import Error
+from cmbench.format.meta import is_true
+
+if TYPE_CHECKING:
+    from cmbench_crowd.server.api import Server
+
+PORT = 8502
+
+
+def serve_results(command: Command) -> Reply:
+    """``cm serve results``: take results of volunteers, check them, show them, until Ctrl-C.
+
+    Raises ``needs-token``, ``cannot-listen``, ``bad-value``, ``no-database``.
+    """
+    from cmbench_gui.guard import is_loopback
+    from cmbench_gui.server import listening
+    from cmbench_gui.verbs import needs_packages
+
+    needs_packages()
+    flags = command.flags
+    address, tokens = str(flags.get("address") or "127.0.0.1"), _tokens(flags)
+    if not is_loopback(address) and tokens is None:
+        raise Error(
+            "needs-token",
+            f"others can reach {address}: uploads need a token there",
+            hint="write long random words into a file of your own: --token-file=FILE",
+        )
+    port = flags.get("port", PORT)
+    if port is True or not str(port).isdigit() or int(port) > 65535:
+        raise Error("bad-value", f"--port={port} is no port", hint=f"write --port={PORT}")
+    server = _opened(command, tokens)
+    listener = listening(address, int(port), any_port="port" not in flags)
+    url = f"http://{address}:{listener.getsockname()[1]}"
+    command.say(f"results of volunteers: {url}")
+    if not is_loopback(address):
+        command.say("others can reach this port: put TLS in front (cm serve results --proxied)")
+    _serve(command, server, listener)
+    return Reply({"url": url})
+
+
+def _serve(command: Command, server: Server, listener: Any) -> None:
+    from cmbench_crowd.server.app import create_app, serve
+    from cmbench_gui.site import Site, kept_key
+
+    home = _home(command)
+    title = str(command.flags.get("title") or "results of volunteers")
+    db = str(command.flags.get("db") or "")
+    site = Site(home=home, key=kept_key(home), title=title, db=db, may_run=False)
+    stop = server.checker.start()
+    try:
+        serve(create_app(site, server), listener, is_true(command.flags.get("proxied", False)))
+    finally:
+        stop()
+        server.ledger.store.close()
+
+
+def _home(command: Command) -> str:
+    given = command.flags.get("home")
+    return os.path.abspath(str(given)) if given else os.path.dirname(command.workspace.root)
+
+
+def _tokens(flags: Mapping[str, Any]) -> Path | None:
+    given = flags.get("token_file")
+    if not given:
+        return None
+    path = Path(str(given)).expanduser().absolute()
+    try:
+        words = path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise Error("bad-value", f"--token-file: {problem}", hint="one token a line") from None
+    if not words or min(map(len, words)) < 16:
+        raise Error(
+            "bad-value",
+            f"{path} holds no token, or one of fewer than 16 characters",
+            hint="python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE",
+        )
+    return path
+
+
+def _opened(command: Command, tokens: Path | None = None) -> Server:
+    from cmbench.session.workspace import Workspace
+    from cmbench_crowd.server.api import Server
+    from cmbench_crowd.server.checker import Checker
+    from cmbench_crowd.server.files import Files
+    from cmbench_crowd.server.ledger import Ledger
+    from cmbench_gui.site import kept_key
+    from cmbench_results.places import Places
+    from cmbench_results.store import Store
+
+    home, flags = _home(command), command.flags
+    os.makedirs(home, exist_ok=True)
+    root = Path(Workspace.open(home).root)
+    store = Store(Places(root), str(flags.get("db") or ""))
+    ledger = Ledger(store, kept_key(home))
+    files = Files(root / "crowd" / "files")
+    trusting = str(flags.get("publish", "")) == "checked"
+    checker = Checker(ledger, files, root / "crowd" / "published", trusting)
+    return Server(ledger, files, checker, tokens)
+
+
+def review_results(command: Command) -> Reply:
+    """``cm review results``: see what waits, publish it or not; on the server's machine.
+
+    Raises ``upload-not-found``, ``wrong-state``, ``needs-input``.
+    """
+    flags = command.flags
+    server = _opened(command)
+    who = getpass.getuser()
+    done = []
+    for run in _words(flags, "accept"):
+        server.checker.accept(run, who)
+        done.append(f"{run} is published")
+    for run in _words(flags, "reject"):
+        server.checker.reject(run, who, str(flags.get("why") or ""))
+        done.append(f"{run} is rejected")
+    for sender in _words(flags, "block"):
+        server.ledger.block(sender, who)
+        done.append(f"nothing more is taken of {sender}")
+    if flags.get("want"):
+        done += _want(server, Path(str(flags["want"])))
+    if done:
+        return Reply({"done": done}, "\n".join(done))
+    return _waiting(server, command.names)
+
+
+def _words(flags: Mapping[str, Any], name: str) -> list[str]:
+    given = flags.get(name)
+    if given is True:
+        raise Error("needs-input", f"--{name} of what is not said", hint=f"write --{name}=ID,ID")
+    return [word for word in str(given or "").split(",") if word]
+
+
+def _want(server: Server, path: Path) -> list[str]:
+    from cmbench_crowd.server import work
+
+    try:
+        specs = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise Error("bad-value", f"--want: {problem}", hint="a JSON list of objects") from None
+    if not isinstance(specs, list) or not all(
+        isinstance(s, dict) and s.get("benchmark") and s.get("scenario") for s in specs
+    ):
+        raise Error(
+            "bad-value",
+            f"{path} is no list of work",
+            hint='[{"benchmark": "bert-99", "scenario": "Offline", "backend": "onnxruntime"}]',
+        )
+    plain = [{str(k): str(v) for k, v in spec.items()} for spec in specs]
+    return [f"wanted: {work.want(server.ledger, spec)}" for spec in plain]
+
+
+def _waiting(server: Server, names: Sequence[str]) -> Reply:
+    from cmbench_crowd.server.ledger import QUARANTINE, public
+    from cmbench_results.schema import crowd_run
+
+    if names:
+        rows = [server.ledger.row(name) for name in names]
+    else:
+        rows = server.ledger.rows(crowd_run.c.state == QUARANTINE)
+    found = [public(row) for row in rows]
+    lines = []
+    for each in found:
+        figure = each["figure"]
+        lines.append(f"{each['id']}  {each['state']}  {each['tier']}  figure {figure}")
+        lines += [f"    {_mark(c['passed'])} {c['words']}" for c in each["checks"]]
+        if names:
+            events = server.ledger.events(each["id"])
+            lines += [f"    {e['who']}: {e['what']} {e['told']}".rstrip() for e in events]
+    text = "\n".join(lines) or "nothing waits for a look"
+    return Reply({"list": found}, text, found)
+
+
+def _mark(passed: bool | None) -> str:
+    return {True: "ok  ", False: "NOT ", None: "?   "}[passed]

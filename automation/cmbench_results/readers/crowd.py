@@ -1,0 +1,28 @@
+"""What a server of volunteers' results has published of one contributor: a result for each line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cmbench_results.readers import Found, Unread, text_of, unread
+from cmbench_results.values import MalformedError, Result, from_json
+
+RESULTS = "crowd.jsonl"
+
+
+def read(place: Path, benchmark_round: str = "") -> Found:
+    """Its results, as the server has recomputed them."""
+    try:
+        lines = text_of(place / RESULTS).splitlines()
+    except (OSError, ValueError) as problem:
+        yield unread(place, problem)
+        return
+    for number, line in enumerate(lines, 1):
+        yield _result(f"{place}, line {number}", line)
+
+
+def _result(where: str, line: str) -> Result | Unread:
+    try:
+        return from_json(line)
+    except MalformedError as problem:
+        return Unread(where, str(problem))

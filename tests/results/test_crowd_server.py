@@ -1,0 +1,619 @@
+"""The server of volunteers' results, on SQLite and on PostgreSQL, with real logs of LoadGen."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from crowd_lab import public_of, sample, sign
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.testclient import TestClient
+
+from cmbench.errors import Error
+from cmbench_crowd import manifest as m
+from cmbench_crowd.server import api, judge, work
+from cmbench_crowd.server.app import create_app
+from cmbench_crowd.server.checker import Checker
+from cmbench_crowd.server.files import Files, Unpacker
+from cmbench_crowd.server.ledger import Ledger, Limits
+from cmbench_gui.site import Site
+from cmbench_results import query
+from cmbench_results.places import Places
+from cmbench_results.sql import sa
+from cmbench_results.store import Store
+from support import ROOT
+
+ROUND = "5.1"
+WORK = "/api/v1/work"
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+Logs = dict[str, bytes]
+
+
+class Volunteer:
+    """One device: a key, and what it sends over HTTP."""
+
+    def __init__(self, client: Any, base: str = "") -> None:
+        self.key = Ed25519PrivateKey.generate()
+        self.client = client
+        self.base = base
+        self.headers: dict[str, str] = {}
+
+    def manifest(self, logs: Logs, value: float | None = None, **changes: Any) -> m.Manifest:
+        files = tuple(
+            m.File(
+                role, name, hashlib.sha256(logs[name]).hexdigest(), len(logs[name]), "text/plain"
+            )
+            for role, name in (("performance-detail", DETAIL), ("performance-summary", SUMMARY))
+            if name in logs
+        )
+        value = figure(logs[DETAIL]) if value is None and DETAIL in logs else value
+        told = sample(
+            self.key,
+            id=uuid.uuid4().hex,
+            files=files,
+            metrics=(m.Metric("result", value or 1.0, "samples/s"),),
+            config=m.Config(backend="onnxruntime", device="cpu", style="test"),
+        )
+        return replace(told, **changes)
+
+    def post(self, told: m.Manifest, **more: str) -> Any:
+        return self.post_bytes(m.encode(told), **more)
+
+    def post_bytes(self, data: bytes, **more: str) -> Any:
+        headers = {m.SIGNATURE_HEADER: sign(self.key, data), "Idempotency-Key": m.digest(data)}
+        headers |= self.headers | more
+        return self.client.post(f"{self.base}/api/v1/runs", content=data, headers=headers)
+
+    def put(self, run: str, data: bytes, start: int = 0, end: int = 0, **more: str) -> Any:
+        body = data[start : end or len(data)]
+        headers = {"Content-Range": f"bytes {start}-{start + len(body) - 1}/{len(data)}"}
+        return self.put_body(run, hashlib.sha256(data).hexdigest(), body, **headers, **more)
+
+    def put_body(self, run: str, sha256: str, body: bytes, **headers: str) -> Any:
+        path = f"{self.base}/api/v1/runs/{run}/files/{sha256}"
+        return self.client.put(path, content=body, headers=self.headers | headers)
+
+    def send(self, logs: Logs, **changes: Any) -> str:
+        """All of one upload; returns its id."""
+        told = self.manifest(logs, **changes)
+        assert self.post(told).status_code == 201
+        for each in told.files:
+            assert self.put(told.id, logs[each.name]).status_code == 204
+        done = self.client.post(f"{self.base}/api/v1/runs/{told.id}/finalize", headers=self.headers)
+        assert done.status_code == 202, done.text
+        return told.id
+
+    def get(self, run: str) -> dict[str, Any]:
+        told: dict[str, Any] = self.client.get(f"{self.base}/api/v1/runs/{run}").json()
+        return told
+
+
+def figure(detail: bytes) -> float:
+    found = re.search(rb'"result_samples_per_second", "value": ([\d.e+]+)', detail)
+    assert found
+    return float(found[1])
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Logs]:
+    """Real runs, made at once: what answers after two seconds is measured well on a busy host."""
+    folder = tmp_path_factory.mktemp("logs")
+    program = ROOT / "tests" / "crowd" / "loadgen_once.py"
+    runs = [
+        subprocess.Popen([sys.executable, str(program), str(folder / str(n)), "2", ROUND])
+        for n in range(9)
+    ]
+    for run in runs:
+        assert run.wait(60) == 0
+    names = (DETAIL, SUMMARY)
+    return [{n: (folder / str(i) / n).read_bytes() for n in names} for i in range(len(runs))]
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits()
+
+
+@pytest.fixture
+def crowd(places: Places, store: Store, tmp_path: Path, limits: Limits) -> api.Server:
+    ledger = Ledger(store, b"secret", limits)
+    files = Files(tmp_path / "files")
+    return api.Server(ledger, files, Checker(ledger, files, tmp_path / "published", True))
+
+
+@pytest.fixture
+def client(crowd: api.Server, places: Places, url: str) -> Iterator[TestClient]:
+    home = str(places.root.parent.parent)
+    site = Site(home=home, key=b"k" * 32, db=url)
+    app = create_app(site, crowd)
+    with TestClient(app, base_url="http://127.0.0.1:8502", raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture
+def volunteer(client: TestClient) -> Callable[[], Volunteer]:
+    return lambda: Volunteer(client)
+
+
+def checked(crowd: api.Server) -> None:
+    while crowd.checker.step():
+        pass
+
+
+def words(told: dict[str, Any]) -> list[str]:
+    return [each["words"] for each in told["checks"] if each["passed"] is False]
+
+
+@pytest.mark.quiet
+def test_an_honest_an_agreeing_and_a_lying_volunteer(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], logs: list[Logs], client: TestClient
+) -> None:
+    honest, agreeing, liar = volunteer(), volunteer(), volunteer()
+    first = [honest.send(each) for each in logs[:3]]
+    checked(crowd)
+    assert [honest.get(run)["tier"] for run in first] == ["checked"] * 3
+    second = [agreeing.send(each) for each in logs[3:6]]
+    checked(crowd)
+    for run in first + second:
+        told = honest.get(run)
+        assert told["tier"] == "reproduced", told
+        assert told["state"] == "published"
+        assert "not verified by MLCommons" in told["verified"]
+        assert any("1 of 1 independent hosts" in each["words"] for each in told["checks"])
+
+    true = logs[6]
+    value = figure(true[DETAIL])
+    twice = f"{2 * value:.6g}".encode()
+    was = re.search(rb'"result_samples_per_second", "value": ([\d.e+]+)', true[DETAIL])
+    assert was
+    lies = {
+        "it does not fit": liar.send(true, value=2 * value),
+        "it says": liar.send(
+            {
+                **logs[7],
+                SUMMARY: re.sub(rb"(per second: )[\d.e+]+", rb"\g<1>99999", logs[7][SUMMARY]),
+            }
+        ),
+        "samples/s": liar.send(
+            {**true, DETAIL: true[DETAIL].replace(was[1], twice)}, value=2 * value
+        ),
+        "the same log was sent before": liar.send(logs[0]),
+        "qsl_rng_seed is": liar.send(logs[8], workload=replace(sample().workload, round="4.1")),
+    }
+    checked(crowd)
+    for why, run in lies.items():
+        told = liar.get(run)
+        assert told["state"] == "refused", (why, told)
+        assert told["figure"] is None
+        assert any(why in each for each in words(told)), (why, words(told))
+    shown = query.find(crowd.ledger.store, query.Filter(), "", 50, 0).rows
+    assert {row["tier"] for row in shown} == {"reproduced"}
+    assert len(shown) == 6
+    assert all(row["figures_from"] == "LoadGen's logs" for row in shown)
+    page = client.get("/results").text
+    assert "reproduced" in page
+    assert "not verified by MLCommons" in page
+    one = client.get("/contributors/" + honest.get(first[0])["contributor"]).text
+    assert "Beside others with the same hardware" in one
+    assert "Checked device time" in one
+    assert client.get(f"/uploads/{first[0]}").status_code == 200
+    # Each host that goes takes its agreement with it.
+    for run in second:
+        crowd.checker.reject(run, "me", "a test")
+    assert {honest.get(run)["tier"] for run in first} == {"checked"}
+
+
+def test_an_upload_goes_on_where_it_stopped(
+    crowd: api.Server, volunteer: Callable[[], Volunteer]
+) -> None:
+    one, data = volunteer(), os.urandom(3000)
+    told = one.manifest({DETAIL: data, SUMMARY: b""}, value=1.0)
+    first, again = one.post(told), one.post(told)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    assert first.json()["wanted"] == [{"sha256": told.files[0].sha256, "offset": 0}]
+    packed = gzip.compress(data[:1000], mtime=0)
+    where = {"Content-Range": "bytes 0-999/3000", "Content-Encoding": "gzip"}
+    assert one.put_body(told.id, told.files[0].sha256, packed, **where).status_code == 204
+    path = f"/api/v1/runs/{told.id}/files/{told.files[0].sha256}"
+    assert one.client.head(path).headers["upload-offset"] == "1000"
+    wrong = one.put(told.id, data, 1500)
+    assert (wrong.status_code, wrong.json()["code"]) == (409, "wrong-offset")
+    early = one.client.post(f"/api/v1/runs/{told.id}/finalize")
+    assert (early.status_code, early.json()["code"]) == (409, "wrong-state")
+    assert one.put(told.id, data, 1000).headers["upload-offset"] == "3000"
+    assert one.post(told).json()["wanted"] == []
+    assert one.put(told.id, data).status_code == 204
+    assert one.client.post(f"/api/v1/runs/{told.id}/finalize").status_code == 202
+
+
+def test_an_upload_is_removed_with_its_token_and_cannot_come_back(
+    crowd: api.Server, volunteer: Callable[[], Volunteer]
+) -> None:
+    one = volunteer()
+    told = one.manifest({}, value=1.0, files=(), consent=1, software=None)
+    token = one.post(told).json()["delete_token"]
+    stale = one.client.delete(f"/api/v1/runs/{told.id}", headers={api.DELETE_HEADER: "x" * 64})
+    assert (stale.status_code, stale.json()["code"]) == (403, "bad-token")
+    gone = one.client.delete(f"/api/v1/runs/{told.id}", headers={api.DELETE_HEADER: token})
+    assert gone.status_code == 204
+    assert one.client.get(f"/api/v1/runs/{told.id}").status_code == 410
+    assert one.post(told).status_code == 410
+    row = crowd.ledger.rows()[0]
+    assert (row["state"], row["manifest"]) == ("removed", "")
+
+
+def test_what_is_sent_without_logs_shows_no_number(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], client: TestClient
+) -> None:
+    one = volunteer()
+    told = one.manifest({}, value=12345.0, files=(), consent=1, software=None)
+    one.post(told)
+    client.post(f"/api/v1/runs/{told.id}/finalize")
+    checked(crowd)
+    assert one.get(told.id)["state"] == "quarantine"
+    assert query.find(crowd.ledger.store, query.Filter(), "", 50, 0).rows == ()
+    crowd.checker.accept(told.id, "me")
+    (row,) = query.find(crowd.ledger.store, query.Filter(), "", 50, 0).rows
+    assert (row["tier"], row["value"]) == ("uploaded", None)
+    assert crowd.ledger.events(told.id)[0]["who"] == "me"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda data: data.replace(b"12.5", b"NaN"), "bad-manifest"),
+        (lambda data: data.replace(b'{"config"', b'{"format":1,"config"'), "bad-manifest"),
+        (lambda data: data.replace(b"Some CPU", b"S" * 300), "bad-manifest"),
+        (lambda data: data + b" ", "bad-manifest"),
+        (lambda data: b" " * (m.LARGEST + 1), "too-large"),
+        (lambda data: b"[" * 100_000, "bad-manifest"),
+        (lambda data: b"\xff", "bad-manifest"),
+        (
+            lambda data: data.replace(
+                b'"metrics":[', b'"metrics":[' + b'{"name":"a","unit":"","value":1.0},' * 5000
+            ),
+            "bad-manifest",
+        ),
+    ],
+)
+def test_a_manifest_that_is_none_is_refused(
+    volunteer: Callable[[], Volunteer],
+    crowd: api.Server,
+    change: Callable[[bytes], bytes],
+    code: str,
+) -> None:
+    one = volunteer()
+    answer = one.post_bytes(change(m.encode(one.manifest({}, 12.5, files=()))))
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == code
+    assert answer.json()["detail"]
+    assert crowd.ledger.rows() == []
+
+
+def test_a_signature_of_another_key_is_refused(volunteer: Callable[[], Volunteer]) -> None:
+    one, other = volunteer(), volunteer()
+    data = m.encode(one.manifest({}, 1.0, files=()))
+    assert other.post_bytes(data).json()["code"] == "bad-signature"
+
+
+def test_names_are_shown_as_text(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], client: TestClient
+) -> None:
+    one = volunteer()
+    name = "<script>alert(1)</script>'; DROP TABLE crowd_run; --"
+    told = one.manifest({}, 1.0, files=(), system=m.System(cpu=name))
+    one.post(told)
+    client.post(f"/api/v1/runs/{told.id}/finalize")
+    checked(crowd)
+    crowd.checker.accept(told.id, "me")
+    sender = one.get(told.id)["contributor"]
+    for path in ("/results", f"/contributors/{sender}", f"/uploads/{told.id}", "/contributors"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "<script>alert" not in page.text
+    assert "&lt;script&gt;" in client.get(f"/contributors/{sender}").text
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_bomb_ends_at_what_was_announced(
+    volunteer: Callable[[], Volunteer], crowd: api.Server, packed: bool
+) -> None:
+    one, data = volunteer(), b"x" * 1000
+    told = one.manifest({DETAIL: data}, value=1.0)
+    one.post(told)
+    bomb = b"\0" * (32 << 20)
+    where = {"Content-Range": "bytes 0-999/1000"} | ({"Content-Encoding": "gzip"} if packed else {})
+    body = gzip.compress(bomb) if packed else bomb
+    answer = one.put_body(told.id, told.files[0].sha256, body, **where)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
+    sizes = [p.stat().st_size for p in crowd.files.root.rglob("*") if p.is_file()]
+    assert sum(sizes) <= 1000
+
+
+def test_a_ratio_no_log_has_is_refused() -> None:
+    with pytest.raises(Error, match="200 times"):
+        list(Unpacker(64 << 20, True).feed(gzip.compress(b"\0" * (60 << 20))))
+
+
+def test_a_wrong_file_is_refused_and_can_be_sent_again(volunteer: Callable[[], Volunteer]) -> None:
+    one, data = volunteer(), b"a log"
+    told = one.manifest({DETAIL: data}, value=1.0)
+    one.post(told)
+    where = {"Content-Range": "bytes 0-4/5"}
+    answer = one.put_body(told.id, told.files[0].sha256, b"other", **where)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad-file")
+    for odd in ("bytes 0-9/10", "bytes 4-0/5", "bytes */5", "items 0-4/5", ""):
+        answer = one.put_body(told.id, told.files[0].sha256, data, **{"Content-Range": odd})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad-value")
+    assert one.put(told.id, data).status_code == 204
+    for foreign in ("..%2f..%2fkey", "0" * 64):
+        assert one.put_body(told.id, foreign, b"x", **where).status_code == 404
+
+
+def test_logs_that_are_none_are_refused_in_words(
+    crowd: api.Server, volunteer: Callable[[], Volunteer]
+) -> None:
+    one = volunteer()
+    runs = [
+        one.send({DETAIL: junk, SUMMARY: b"\0"}, value=1.0)
+        for junk in (os.urandom(5000), b":::MLLOG " + b"[" * 50_000, b'{"a": 1}\n' * 10)
+    ]
+    checked(crowd)
+    for run in runs:
+        told = one.get(run)
+        assert told["state"] == "refused", told
+        assert words(told)
+
+
+@pytest.mark.parametrize("limits", [Limits(of_key=2)])
+def test_a_key_sends_so_much_in_an_hour(volunteer: Callable[[], Volunteer], limits: Limits) -> None:
+    one = volunteer()
+    answers = [one.post(one.manifest({}, 1.0, files=())) for _ in range(3)]
+    assert [each.status_code for each in answers] == [201, 201, 429]
+    assert answers[2].headers["retry-after"]
+    assert volunteer().post(volunteer().manifest({}, 1.0, files=())).status_code == 422
+
+
+@pytest.mark.parametrize("limits", [Limits(of_network=1)])
+def test_a_network_is_counted_without_its_address(crowd: api.Server, limits: Limits) -> None:
+    ledger = crowd.ledger
+    near = [ledger.network(each) for each in ("203.0.113.7", "203.0.113.200")]
+    assert near[0] == near[1] != ledger.network("198.51.100.1")
+    assert "203" not in near[0]
+    told = [Volunteer(None).manifest({}, 1.0, files=()) for _ in range(2)]
+    ledger.receive(m.encode(told[0]), told[0], near[0])
+    with pytest.raises(Error, match="one network"):
+        ledger.receive(m.encode(told[1]), told[1], near[1])
+
+
+def test_a_token_that_left_the_file_is_stale(
+    crowd: api.Server, places: Places, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("first-token-of-many\nsecond-token-of-many\n")
+    app = create_app(Site(home=str(tmp_path), key=b"k" * 32), replace(crowd, tokens=tokens))
+    one = Volunteer(TestClient(app, base_url="http://results.example"))
+    told = one.manifest({}, 1.0, files=())
+    assert one.post(told).status_code == 401
+    one.headers = {"Authorization": "Bearer second-token-of-many"}
+    assert one.post(told).status_code == 201
+    tokens.write_text("first-token-of-many\n")
+    assert one.post(told).json()["code"] == "bad-token"
+
+
+def test_pages_of_others_cannot_write_and_names_cannot_be_rebound(client: TestClient) -> None:
+    foreign = client.post("/api/v1/runs", content=b"{}", headers={"Origin": "http://evil.example"})
+    assert foreign.status_code == 403
+    assert client.get("/results", headers={"Host": "evil.example"}).status_code == 403
+    answer = client.get("/api")
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
+
+
+def test_the_interface_is_described(client: TestClient) -> None:
+    told = client.get("/api/v1/openapi.json").json()
+    assert told["openapi"].startswith("3.1")
+    paths = {route.path for route in api.routes()}
+    assert set(told["paths"]) == paths - {"/api/v1/openapi.json"}
+
+
+def test_the_log_of_events_is_only_added_to(crowd: api.Server) -> None:
+    crowd.ledger.tell("me", "did", "something")
+    for statement in ("UPDATE crowd_event SET who = 'you'", "DELETE FROM crowd_event"):
+        with (
+            pytest.raises(Error, match="only added to"),
+            crowd.ledger.store.reading() as connection,
+        ):
+            connection.execute(sa.text(statement))
+    assert [event["who"] for event in crowd.ledger.events()] == ["me"]
+
+
+def test_work_is_leased_found_again_and_given_back(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], client: TestClient
+) -> None:
+    spec = {"benchmark": "bert-99", "scenario": "Offline"}
+    work.want(crowd.ledger, spec, hosts=1)
+    one, other = volunteer(), volunteer()
+
+    def ask(who: Volunteer, path: str, **told: str) -> Any:
+        data = json.dumps({"key": public_of(who.key), **told}).encode()
+        headers = {m.SIGNATURE_HEADER: sign(who.key, data)}
+        return client.post(f"{WORK}/{path}", content=data, headers=headers)
+
+    assert client.get("/api/v1/work").json()["work"][0]["spec"] == spec
+    first = ask(one, "lease")
+    assert first.status_code == 201
+    assert ask(one, "lease").json() == first.json()
+    assert ask(other, "lease").json()["code"] == "no-work"
+    lease = first.json()["id"]
+    assert ask(other, f"{lease}/return").json()["code"] == "lease-not-found"
+    assert ask(one, f"{lease}/return").status_code == 204
+    second = ask(other, "lease").json()
+    assert second["seed"] != first.json()["seed"]
+    assert second["deadline"] > time.time()
+    forged = client.post(
+        f"{WORK}/lease",
+        content=json.dumps({"key": public_of(one.key)}).encode(),
+        headers={m.SIGNATURE_HEADER: "AAAA"},
+    )
+    assert forged.json()["code"] == "bad-signature"
+    assert "bert-99" in client.get("/wanted").text
+
+
+def row(sender: str, number: int, value: float, network: str = "") -> dict[str, Any]:
+    run = f"{sender}{number}"
+    return {"sender": sender, "id": run, "value": value, "network": network or sender}
+
+
+def test_hosts_agree_only_if_independent_close_and_measured_often() -> None:
+    def tier(*rows: dict[str, Any]) -> set[str]:
+        return {found for found, _ in judge.tiers(rows).values()}
+
+    mine = [row("a", n, 100 + n / 10) for n in range(3)]
+    assert tier(*mine) == {"checked"}
+    assert tier(*mine, *(row("b", n, 103) for n in range(3))) == {"reproduced"}
+    assert tier(*mine, *(row("b", n, 103) for n in range(2))) == {"checked"}
+    assert tier(*mine, *(row("b", n, 110) for n in range(3))) == {"checked"}
+    assert tier(*mine, *(row("b", n, 103, "a") for n in range(3))) == {"checked"}
+    noisy = [row("a", n, v) for n, v in enumerate((20, 100, 500))]
+    assert tier(*noisy, *(row("b", n, 140) for n in range(3))) == {"checked"}
+
+
+def test_a_figure_far_from_five_others_is_an_outlier() -> None:
+    others = [row(name, 0, 100 + n) for n, name in enumerate("bcdef")]
+    assert judge.outlier(row("a", 0, 101), others) == ""
+    assert "3.43 times" in judge.outlier(row("a", 0, 350), others)
+    assert judge.outlier(row("a", 0, 350), others[:4]) == ""
+
+
+def test_a_full_disk_is_told_and_loses_nothing(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, data = volunteer(), b"z" * 5000
+    told = one.manifest({DETAIL: data}, value=1.0)
+    one.post(told)
+    one.put(told.id, data, 0, 2000)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cmbench_crowd.server.files.os.write", full)
+        answer = one.put(told.id, data, 2000)
+    assert (answer.status_code, answer.json()["code"]) == (507, "no-space")
+    assert crowd.files.offset(told.id, told.files[0]) == 2000
+    assert one.put(told.id, data, 2000).status_code == 204
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[str], str]]]:
+    """Starts ``cm serve results`` on one home, as often as it is called."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = []
+    program = (
+        "import sys; from pathlib import Path; from cmbench.cli.reply import Command;"
+        "from cmbench.session.workspace import Workspace;"
+        "from cmbench_crowd.server.verbs import serve_results;"
+        "serve_results(Command('results', Workspace.open(sys.argv[1]),"
+        " {'port': sys.argv[2], 'publish': 'checked'}))"
+    )
+
+    def start() -> tuple[subprocess.Popen[str], str]:
+        run = subprocess.Popen([sys.executable, "-c", program, str(tmp_path), str(port)], text=True)
+        started.append(run)
+        base = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            assert run.poll() is None
+            with contextlib.suppress(requests.RequestException):
+                requests.get(f"{base}/api/v1/work", timeout=2)
+                return run, base
+            time.sleep(0.1)
+        raise AssertionError("the server does not answer")
+
+    yield start
+    for run in started:
+        run.kill()
+        run.wait(10)
+
+
+class Http:
+    """``requests`` with the words of starlette's client."""
+
+    def post(self, path: str, content: bytes = b"", headers: Any = None) -> Any:
+        return requests.post(path, data=content, headers=headers, timeout=30)
+
+    def put(self, path: str, content: bytes, headers: Any) -> Any:
+        return requests.put(path, data=content, headers=headers, timeout=30)
+
+    def get(self, path: str) -> Any:
+        return requests.get(path, timeout=30)
+
+
+@pytest.mark.quiet
+def test_a_server_that_is_killed_in_mid_upload_goes_on(
+    served: Callable[[], tuple[subprocess.Popen[str], str]], logs: list[Logs]
+) -> None:
+    run, base = served()
+    one = Volunteer(Http(), base)
+    told = one.manifest(logs[0])
+    detail = logs[0][DETAIL]
+    token = one.post(told).json()["delete_token"]
+    for kill, at in enumerate(range(0, len(detail), len(detail) // 4 + 1)):
+        end = min(at + len(detail) // 4 + 1, len(detail))
+        assert one.put(told.id, detail, at, end).headers["upload-offset"] == str(end)
+        if kill < 3:
+            # In the middle of a request whose body does not come to its end.
+            left = socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2])), 10)
+            left.sendall(
+                f"PUT /api/v1/runs/{told.id}/files/{told.files[0].sha256} HTTP/1.1\r\n"
+                f"Host: 127.0.0.1\r\nContent-Length: {len(detail) - end}\r\n"
+                f"Content-Range: bytes {end}-{len(detail) - 1}/{len(detail)}\r\n\r\n".encode()
+            )
+            run.send_signal(signal.SIGKILL)
+            run.wait(10)
+            left.close()
+            run, base = served()
+            answer = one.post(told).json()
+            assert answer["delete_token"] == token
+            assert answer["wanted"][0]["offset"] == end
+    assert one.put(told.id, logs[0][SUMMARY]).status_code == 204
+    assert one.client.post(f"{base}/api/v1/runs/{told.id}/finalize").status_code == 202
+    # Killed while it checks, or before: the queue is in the database.
+    run.send_signal(signal.SIGKILL)
+    run.wait(10)
+    run, base = served()
+    for _ in range(300):
+        if one.get(told.id)["state"] == "published":
+            break
+        time.sleep(0.1)
+    assert one.get(told.id)["tier"] == "checked", one.get(told.id)
+    assert one.post(told).status_code == 200
+
+
+def test_who_says_nothing_is_hung_up_on(
+    served: Callable[[], tuple[subprocess.Popen[str], str]],
+) -> None:
+    _, base = served()
+    with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2])), 10) as slow:
+        slow.settimeout(60)
+        slow.sendall(b"GET /api/v1/work HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ")
+        assert slow.recv(1000) == b""
