@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -47,8 +48,9 @@ def node(
 
         yield wait_for(ready).group(2), process
     finally:
-        if process.poll() is None:
-            process.terminate()
+        # Words before it may have made it a child of theirs.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
 
 
