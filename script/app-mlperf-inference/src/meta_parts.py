@@ -139,20 +139,24 @@ def _item(lines: Sequence[str]) -> list[str]:
     return [f"  {'- ' if not n else '  '}{line}" for n, line in enumerate(lines)]
 
 
-def _condition(spec: BackendSpec, case: Case) -> dict[str, str]:
-    """The env key of a case's option, and the value that it has there."""
-    return {spec.options[case.option].key: case.value}
+def _condition(spec: BackendSpec, case: Case) -> dict[str, Sequence[str]]:
+    """The env key of a case's option, and its value there; the benchmarks, where it has not all.
+
+    Others have no such files: they are refused with a reason, which a plan would not come to.
+    """
+    only = {"CM_MLPERF_MODEL": case.only} if case.only else {}
+    return {spec.options[case.option].key: (case.value,), **only}
 
 
-def _needed(spec: BackendSpec | Case, when: Mapping[str, str]) -> list[str]:
+def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list[str]:
     """Its packages and its other scripts, where env is as ``when`` says."""
     lines = []
     for each in spec.packages:
-        conditions = {"CM_MLPERF_DEVICE": each.device} if each.device else {}
+        conditions = {"CM_MLPERF_DEVICE": (each.device,)} if each.device else {}
         tags = f"get,generic-python-lib,_package.{each.package}"
         lines += _dep(tags, each.names, _if({**when, **conditions}))
     for step in spec.steps:
-        unset = {step.unless: "''"} if step.unless else {}
+        unset = {step.unless: ("''",)} if step.unless else {}
         lines += _dep(step.tags, step.names, _told(step, _if({**when, **unset})))
     return lines
 
@@ -164,8 +168,9 @@ def _files(spec: BackendSpec | Case, quantized: str = "") -> list[str]:
     return [*_add("ml-model", spec.model_tag), *quantizer, *data]
 
 
-def _if(when: Mapping[str, str]) -> list[str]:
-    lines = [line for key, value in when.items() for line in (f"  {key}:", f"  - {value}")]
+def _if(when: Mapping[str, Sequence[str]]) -> list[str]:
+    values = {key: [f"  - {value}" for value in values] for key, values in when.items()}
+    lines = [line for key, items in values.items() for line in (f"  {key}:", *items)]
     return ["enable_if_env:", *lines] if lines else []
 
 
