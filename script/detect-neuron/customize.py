@@ -7,8 +7,6 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib import neuron
 
-LAST_FOR_INF1 = "inf1 is at its end of support: the last SDK for it is 2.26.1, the last driver 2.24"
-
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Count devices and cores; raises Error where none can be used."""
@@ -37,4 +35,4 @@ def lines(machine: neuron.Machine) -> list[str]:
     for device in machine.devices:
         about = f"{device.cores or 'unknown'} cores, {device.memory >> 30} GiB"
         found.append(f"/dev/neuron{device.number} {device.bdf or '-'}: {about}")
-    return [*found, LAST_FOR_INF1] if machine.target == "inf1" else found
+    return [*found, neuron.END_OF_INF1] if machine.target == "inf1" else found

@@ -17,11 +17,11 @@ from typing import Any
 
 from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine, checked
 from cmbench.errors import Error, did_you_mean
-from cmbench.lib import nvidia
+from cmbench.lib import neuron, nvidia
 
 FOR: Mapping[str, tuple[str, ...]] = {
     "nvidia": ("cmbench.doctor.flow", "cmbench.doctor.nvidia"),
-    "inferentia": ("cmbench.doctor.flow",),
+    "inferentia": ("cmbench.doctor.flow", "cmbench.doctor.inferentia"),
 }
 """By vendor, the modules with its checks, in the order in which they are shown."""
 
@@ -71,6 +71,17 @@ class View:
         """NVIDIA's driver."""
         machine = self.machine
         return nvidia.read(machine.root, machine.find, lambda words: machine.say(*words))
+
+    @cached_property
+    def neuron(self) -> neuron.Machine:
+        """The Neuron devices."""
+        machine = self.machine
+        return neuron.read(
+            machine.root,
+            machine.find,
+            lambda words: machine.say(*words),
+            lambda: neuron.ask_service(machine.environ),
+        )
 
     def env(self, name: str) -> str:
         """The value of a variable; empty where it is not set."""

@@ -41,6 +41,13 @@ CORES = {"inf1": 4, "inf2": 2, "trn1": 2}
 FAMILIES = {"inf1": "inf1", "inf2": "inf2", "trn1": "trn1", "trn1n": "trn1"}
 """What models are compiled for, by the family of the instance."""
 
+LAST_DRIVER_INF1 = "2.24"
+END_OF_INF1 = (
+    "inf1 is at its end of support: the last SDK for it is 2.26.1, whose pages AWS archived in "
+    f"March 2026; only driver {LAST_DRIVER_INF1} gets security patches; no last day is published"
+)
+"""Said where somebody looks at the machine. Source: AWS's announcements for Neuron."""
+
 ENDPOINT, SWITCH = "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_EC2_METADATA_DISABLED"
 USUAL_ENDPOINT = "http://169.254.169.254"
 PATIENCE_S = 0.5
@@ -164,7 +171,7 @@ def _troubled(
         TOOL,
         problem=f"the Neuron driver does not work: {TOOL}: {problem}",
         remedy="see: neuron-ls; install the driver (aws-neuronx-dkms) for this kernel, or load it: "
-        "sudo modprobe neuron. The last driver for inf1 is 2.24",
+        f"sudo modprobe neuron. The last driver for inf1 is {LAST_DRIVER_INF1}",
         says=says,
     )
 
