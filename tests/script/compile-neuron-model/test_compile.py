@@ -154,6 +154,15 @@ def test_the_same_is_compiled_once_and_another_again(tmp_path: Path) -> None:
     assert times(CM_NEURON_COMPILER_FLAGS="-O2", CM_NEURON_MODEL_TARGET="inf2") == 4
 
 
+def test_a_trial_does_not_replace_what_a_device_runs(tmp_path: Path) -> None:
+    compiled(step(tmp_path))
+    before = left(tmp_path / "compiled")
+    with pytest.raises(Error, match="is for inf1, and one for cpu has the same name") as caught:
+        compiled(step(tmp_path, CM_NEURON_MODEL_TARGET="cpu"))
+    assert "--dir=/folder" in caught.value.hint
+    assert left(tmp_path / "compiled") == before
+
+
 # ---------------------------------------------------------------- what fails
 
 TORN = "open(asked['artefact'], 'wb').write(b'half'); sys.stdout.flush()\n"

@@ -23,6 +23,7 @@ from .wanted import CompileError, Wanted
 
 PROGRAM = Path(__file__).resolve().parents[2] / "sdk" / "compile.py"
 LAST_LINES = 12
+CPU = "cpu"
 NO_PACKAGE = ("ModuleNotFoundError", "ImportError")
 # PyTorch ends by a signal, behind forty frames, where the disk is full.
 FULL = ("No space left on device", "Disk quota exceeded", "failed writing file", "unexpected pos ")
@@ -44,6 +45,7 @@ def make(wanted: Wanted) -> Path:
         if there(wanted):
             print(f"{path} is there already, of the same model", flush=True)
             return path
+        refuse_other(wanted)
         work = path.with_name(f".{path.name}.part")
         # What a killed one has left: it holds the lock no more.
         shutil.rmtree(work, ignore_errors=True)
@@ -87,6 +89,23 @@ def there(wanted: Wanted) -> bool:
         wanted.compiler_flags,
         wanted.batch_size,
     )
+
+
+def refuse_other(wanted: Wanted) -> None:
+    """Raise CompileError where one for the processor would replace one for a device.
+
+    Names do not tell targets apart, and what took an hour to compile is not for a trial to replace.
+    """
+    if wanted.target != CPU:
+        return
+    try:
+        found = neuron_artefact.read(wanted.path, whole=False)
+    except ArtefactError:
+        return
+    if found.target != CPU:
+        text = f"{wanted.path} is for {found.target}, and one for {wanted.target} has the same name"
+        hint = "name another folder: --dir=/folder (of a run: --adr.neuron-model.dir=/folder)"
+        raise CompileError("bad-value", text, hint)
 
 
 def place(wanted: Wanted, path: Path, work: Path) -> None:
