@@ -38,9 +38,7 @@ IN_PROCESS = {
         "work.plan(flow.Flow(Path('.'), flow.Settings('Me', form='tiny'), {}, 'nvidia', No()))"
     ),
     "checks": (
-        "from nvidia_make import flow, checks;"
-        "from pathlib import Path;"
-        "checks.made(flow.Flow(Path('.'), flow.Settings('Me', form='tiny'), {}, 'nvidia', No()))"
+        "from cmbench.doctor import vendors;vendors.examine_for('nvidia', vendors.Machine('.'))"
     ),
 }
 """What each measures in a process that has imported nothing of it before."""
