@@ -29,6 +29,7 @@ def test_a_command_takes_the_flags_that_its_help_names(
 ) -> None:
     # What serves until somebody ends it would never come back.
     monkeypatch.setattr("cmbench_gui.server.serve", lambda *_: None)
+    monkeypatch.setattr("cmbench_crowd.server.app.serve", lambda *_: None)
     monkeypatch.setattr("cmbench_gui.verbs._open", lambda *_: None)
     assert flags_of_verb(thing, verb)
     for flag in flags_of_verb(thing, verb):
