@@ -33,16 +33,17 @@ def seconds(
         return START_S + _accuracy(profile, scenario)
     if mode == FIND and scenario.online:
         return _search(profile, find.effort_of(settings))
-    given = settings.overrides
+    given = asked = settings.overrides
     if mode == FIND:
         short = min(find.FIND_MS, given.min_duration or find.FIND_MS)
-        given = replace(given, min_duration=short)
-    aim = targets.initial(profile, given, scenario, PERFORMANCE, settings.style)
+        asked = replace(given, min_duration=short)
+    aim = targets.initial(profile, asked, scenario, PERFORMANCE, settings.style)
     if mode == FIND or settings.style == "test":
-        shorter = one_round.shortened(settings, profile, scenario, aim)
-        settings = replace(settings, overrides=shorter)
+        given = one_round.shortened(settings, profile, scenario, aim)
     least = find.least_queries(profile, scenario) if mode == FIND else 0
-    queries = max(least or _queries(settings, scenario), one_round.size(settings, profile))
+    queries = max(
+        least or _queries(settings, scenario), one_round.size(settings.benchmark, given, profile)
+    )
     if scenario.stream:  # Offline is one query of all samples
         queries = min(queries, given.max_query_count or queries)
     start = START_S + profile.warm_up_s(scenario)

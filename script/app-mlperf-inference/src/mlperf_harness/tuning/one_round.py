@@ -21,12 +21,12 @@ LONGEST_S = 40.0
 LEAST = 100
 
 
-def size(settings: SessionSettings, profile: SpeedProfile) -> int:
+def size(benchmark: str, given: Overrides, profile: SpeedProfile) -> int:
     """How many loaded samples have to be asked equally often, 0 where that is not so."""
-    spec = catalog.benchmarks().get(settings.benchmark)
+    spec = catalog.benchmarks().get(benchmark)
     if spec is None or not spec.equal_issue:
         return 0
-    loaded = settings.overrides.performance_sample_count or spec.loaded_samples
+    loaded = given.performance_sample_count or spec.loaded_samples
     return min(profile.sample_count, loaded)
 
 
@@ -41,7 +41,8 @@ def shortened(
 
     What the user has asked for stays.
     """
-    given, whole = settings.overrides, size(settings, profile)
+    given = settings.overrides
+    whole = size(settings.benchmark, given, profile)
     if given.performance_sample_count or not whole:
         return given
     rate = 1 / profile.query_s(scenario)
