@@ -191,7 +191,7 @@ def ask_for_all(env: dict[str, Any]) -> None:
     """Set what a submission needs and the command line does not tell."""
     if not env.get("CM_MLPERF_LOADGEN_SCENARIO"):
         env["CM_MLPERF_LOADGEN_ALL_SCENARIOS"] = "yes"
-    if env.get("CM_MLPERF_SUBMISSION_DIVISION") == "closed":
+    if env.get("CM_MLPERF_SUBMISSION_DIVISION") in ("closed", "network"):
         env["CM_MLPERF_LOADGEN_COMPLIANCE"] = "yes"
     if not env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE"):
         edge = asked.benchmark(env).required(env["CM_MLPERF_INFERENCE_VERSION"], "edge")

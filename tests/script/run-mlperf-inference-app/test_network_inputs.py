@@ -37,6 +37,17 @@ def test_loadgens_side_is_the_network_division_of_the_datacenter() -> None:
 
 
 @pytest.mark.parametrize(
+    ("division", "tests"), [("closed", "yes"), ("network", "yes"), ("open", None)]
+)
+def test_a_submission_has_compliance_tests_where_the_rules_want_them(
+    division: str, tests: str | None
+) -> None:
+    found = env(CM_MLPERF_SUBMISSION_DIVISION=division, CM_MLPERF_INFERENCE_VERSION="5.0")
+    customize.ask_for_all(found)
+    assert found.get("CM_MLPERF_LOADGEN_COMPLIANCE") == tests
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"CM_NETWORK_LOADGEN": "both"}, "--network=both is not known"),
