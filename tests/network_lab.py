@@ -29,7 +29,7 @@ def node(
     folder.mkdir(parents=True, exist_ok=True)
     config, printed = folder / "node.json", folder / "printed.txt"
     asked = lab.settings(folder, **(session or {"hw_name": folder.name}))
-    records.write(config, {"session": asked, "address": f"127.0.0.1:{_free()}", **given})
+    records.write(config, {"session": asked, "address": f"127.0.0.1:{free_port()}", **given})
     with printed.open("wb") as out:
         process = subprocess.Popen(
             [*before, *lab.harness_command("node", config)],
@@ -54,7 +54,8 @@ def node(
         process.wait(30)
 
 
-def _free() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

@@ -422,16 +422,17 @@ def _kill_when_busy(folder: Path, pid: int) -> None:
 def test_a_node_in_another_network_namespace(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret", encoding="utf-8")
+    port = network_lab.free_port()
     with (
         network_lab.namespace() as (before, inside),
         network_lab.node(
-            tmp_path / "far", before=before, token_file=str(token), address=f"{inside}:8089"
+            tmp_path / "far", before=before, token_file=str(token), address=f"{inside}:{port}"
         ) as (address, _),
     ):
-        assert address == f"{inside}:8089"
+        assert address == f"{inside}:{port}"
         options = {"servers": address, "token_file": str(token)}
         over = backends.create("network", "cpu", "float32", options)
         model = records.decode(ModelSpec, lab.model())
         assert len(answers(over, "resnet50", lab.arrays(), model, 3)) == 3
         with pytest.raises(OSError, match=r"refused"):
-            socket.create_connection(("127.0.0.1", 8089), 1)
+            socket.create_connection(("127.0.0.1", port), 1)
