@@ -114,16 +114,16 @@ def _backend(spec: BackendSpec) -> list[str]:
     lines = [f"{spec.name}:", "  group: backend"]
     lines += ["  default: true"] if spec.name == "onnxruntime" else []
     lines += [*_defaults(spec), "  env:", f"    CM_MLPERF_BACKEND: {spec.name}", "  deps:"]
-    lines += _needed(spec, {})
+    models = _models(spec)
+    lines += _needed(spec, models)
     for case in spec.cases:
         lines += _needed(case, _condition(spec, case))
-    if not spec.cases:
-        return [*lines, *_files(spec, spec.quantized)]
-    lines.append("  update_meta_if_env:")
-    for case in spec.cases:
-        condition = _if(_condition(spec, case))
-        lines += _item([*condition, *(line[2:] for line in _files(case))])
-    return lines
+    if spec.cases or models:
+        lines.append("  update_meta_if_env:")
+        for case in spec.cases:
+            lines += _files_if(case, _condition(spec, case))
+        return lines if spec.cases else [*lines, *_files_if(spec, models)]
+    return [*lines, *_files(spec, spec.quantized)]
 
 
 def _defaults(spec: BackendSpec) -> list[str]:
@@ -140,12 +140,16 @@ def _item(lines: Sequence[str]) -> list[str]:
 
 
 def _condition(spec: BackendSpec, case: Case) -> dict[str, Sequence[str]]:
-    """The env key of a case's option, and its value there; the benchmarks, where it has not all.
+    """The env key of a case's option, and its value there; the benchmarks, where it has not all."""
+    return {spec.options[case.option].key: (case.value,), **_models(case)}
+
+
+def _models(spec: BackendSpec | Case) -> dict[str, Sequence[str]]:
+    """The benchmarks that it opens, where it has not all.
 
     Others have no such files: they are refused with a reason, which a plan would not come to.
     """
-    only = {"CM_MLPERF_MODEL": case.only} if case.only else {}
-    return {spec.options[case.option].key: (case.value,), **only}
+    return {"CM_MLPERF_MODEL": spec.only} if spec.only else {}
 
 
 def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list[str]:
@@ -166,6 +170,11 @@ def _files(spec: BackendSpec | Case, quantized: str = "") -> list[str]:
     quantizer = _add("ml-model-quantizer", quantized)[1:] if quantized else []
     data = _add("dataset-preprocessed", spec.data_tag)[1:] if spec.data_tag else []
     return [*_add("ml-model", spec.model_tag), *quantizer, *data]
+
+
+def _files_if(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list[str]:
+    """They, where env is as ``when`` says."""
+    return _item([*_if(when), *(line[2:] for line in _files(spec))])
 
 
 def _if(when: Mapping[str, Sequence[str]]) -> list[str]:

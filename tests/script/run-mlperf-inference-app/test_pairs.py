@@ -1,0 +1,80 @@
+"""Every backend with every benchmark: there is a plan, or one refusal that tells why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlperf_catalog as catalog
+import pytest
+from mlperf_catalog import BackendSpec, asked
+
+from lab import Lab
+from support import ROOT
+
+MODELS = [name for name in catalog.runnable() if not name.endswith("99.9")]
+NO_DEVICE = "no-device"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    made = Lab(tmp_path)
+    made.repo = ROOT
+    return made
+
+
+def ways() -> Iterator[tuple[BackendSpec, dict[str, str]]]:
+    """Every backend that users may choose, with each value of an option that decides much."""
+    for spec in catalog.backends("").values():
+        name = {"backend": spec.name}
+        for case in spec.cases:
+            option = {f"{spec.name}_{case.option}": case.value}
+            yield spec.where({case.option: case.value}), name | option
+        if spec.public and not spec.cases:
+            yield spec, name
+
+
+def refusal(model: str, flags: dict[str, str]) -> asked.CatalogError | None:
+    env = {f"CM_MLPERF_{key.upper()}": value for key, value in flags.items()}
+    try:
+        asked.backend({**env, "CM_MLPERF_MODEL": model})
+    except asked.CatalogError as error:
+        return error
+    return None
+
+
+def test_every_pair_is_taken_or_refused_with_the_reason() -> None:
+    for spec, flags in ways():
+        for model in MODELS:
+            able = model not in spec.refuses and (not spec.only or model in spec.only)
+            refused = refusal(model, {**flags, "device": spec.devices[0]})
+            assert (refused is None) is able, (model, flags)
+            if refused is not None:
+                assert f"does not run {model}: " in str(refused)
+                assert refused.kind == "not-available"
+                assert "use another --backend" in refused.hint
+
+
+OPENS = {
+    (spec.model_tag, spec.data_tag, spec.quantized, tuple(step.tags for step in spec.steps)): flags
+    for spec, flags in ways()
+}
+"""One way for each kind of files that backends open."""
+
+
+@pytest.mark.parametrize("flags", OPENS.values(), ids=lambda flags: "-".join(flags.values()))
+def test_no_pair_fails_before_it_can_be_refused(lab: Lab, flags: dict[str, str]) -> None:
+    for model in MODELS:
+        answer = lab.plan("run-mlperf,inference,_tiny", model=model, **flags).answer
+        assert answer.get("code", "") in ("", NO_DEVICE), (model, answer)
+
+
+@pytest.mark.parametrize("flags", [{}, {"triton_backend": "neuron"}], ids=["alone", "in Triton"])
+def test_a_run_is_refused_before_anything_is_installed(lab: Lab, flags: dict[str, str]) -> None:
+    backend = "triton" if flags else "neuron"
+    given = {"model": "retinanet", "backend": backend, **flags, "quiet": True}
+    answer = lab.run("run-mlperf,inference,_tiny", **given).answer
+    assert answer["code"] == "not-available"
+    assert "does not run retinanet: it runs resnet50, bert-99, bert-99.9 only" in answer["error"]
+    assert not os.path.exists(lab.store.place("store"))
