@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mlperf_catalog
 import pytest
 import yaml
 from hypothesis import given
@@ -108,6 +109,31 @@ def test_systems_and_forms_do_not_share_targets(tmp_path: Path) -> None:
     assert opened(tmp_path, backend="null").target(SERVER) is None
     assert opened(tmp_path).target(SERVER) == 5
     assert mine.path == tmp_path / "sut" / "lab" / "cmbench-cpu-onnxruntime-float32.yaml"
+
+
+def triton(folder: Path, **options: str) -> store.Store:
+    return opened(folder, backend="triton", backend_options=options)
+
+
+def test_what_a_server_computes_with_has_targets_of_its_own(tmp_path: Path) -> None:
+    runtimes = mlperf_catalog.backend("triton").options["backend"].choices
+    files = {triton(tmp_path, backend=str(each)).path for each in runtimes}
+    assert len(files) == len(runtimes)
+    default = triton(tmp_path)
+    default.put(OFFLINE, 9.0, "x")
+    assert default.path.name == "cmbench-cpu-onnxruntime-triton-float32.yaml"
+    assert triton(tmp_path, backend="openvino").target(OFFLINE) is None
+    assert triton(tmp_path, shared_memory="system").target(OFFLINE) is None
+    assert default.target(OFFLINE) == 9
+
+
+def test_the_address_of_a_server_is_no_line_that_cannot_be_read(tmp_path: Path) -> None:
+    theirs, more = triton(tmp_path, url="[::1]:8000"), triton(tmp_path, url="a/../b: 'c'\n#d")
+    theirs.put(OFFLINE, 9.0, "x")
+    more.put(OFFLINE, 5.0, "x")
+    assert (theirs.target(OFFLINE), more.target(OFFLINE)) == (9, 5)
+    assert list(yaml.safe_load(more.path.read_text("utf-8"))) == [theirs.key, more.key]
+    assert "/" not in more.key
 
 
 @pytest.mark.parametrize(

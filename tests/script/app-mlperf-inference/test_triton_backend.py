@@ -111,6 +111,8 @@ def test_what_the_server_computes_with_decides_which_files_it_is_given() -> None
         found = asked.backend(asks(triton_backend="neuron", device=device))
         assert found.compiles
         assert found.named == "neuron-triton"
+    names = {asked.backend(asks(triton_backend=each)).named for each in ("onnxruntime", "pytorch")}
+    assert names == {"onnxruntime-triton", "pytorch-triton"}, "results lie in folders of their own"
 
 
 def test_a_compiled_model_is_served_on_a_core_for_each_instance(tmp_path: Path) -> None:
@@ -305,6 +307,12 @@ def test_a_server_of_somebody_else_is_asked_and_left_alone(
         named = backends.create("triton", "cpu", "float32", {"url": options["url"], "model": "x"})
         with pytest.raises(HarnessError, match="no model x; those that are ready: m-86166"):
             named.open(graph, [graph.outputs[0].name], 1, 1)
+        openvino = backends.create(
+            "triton", "cpu", "float32", {"url": options["url"], "backend": "openvino"}
+        )
+        with pytest.raises(HarnessError, match="with onnxruntime, and openvino was asked") as told:
+            openvino.open(graph, [graph.outputs[0].name], 1, 1)
+        assert told.value.advice == "use --triton_backend=onnxruntime"
         other = replace(graph, sha256="0" * 64)
         assert over.open(other, [graph.outputs[0].name], 1, 1), "the only model there is"
 

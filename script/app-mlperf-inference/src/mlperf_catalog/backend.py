@@ -71,12 +71,12 @@ class Option:
 class Case:
     """What a backend opens and computes where its ``option`` has one ``value``.
 
-    The fields are those of ``BackendSpec``; ``packages`` and ``steps`` are further ones.
+    The fields are those of ``BackendSpec``; ``packages`` and ``steps`` are further ones. Systems
+    are called after the value too, so that no result or target of one is taken for another's.
     """
 
     option: str
     value: str
-    named: str = ""
     devices: tuple[str, ...] = ("cpu",)
     precisions: tuple[str, ...] = ("float32",)
     packages: tuple[Package, ...] = ()
@@ -109,7 +109,7 @@ class BackendSpec:
         steps: Other scripts that have to run first.
         stands_in: What it takes the place of, by the device that computes: ``stand_in.py``.
         public: Whether users may choose it; tests have one that computes nothing.
-        named: What systems are called after it, ``name`` unless it is given.
+        named: What systems and their targets are called after; empty for ``name``.
         cases: What is otherwise with a value of an option; ``model_tag`` and the like count where
             there are none.
     """
@@ -146,7 +146,7 @@ class BackendSpec:
             if options.get(case.option, self.options[case.option].default) == case.value:
                 found = replace(
                     found,
-                    named=case.named,
+                    named=f"{case.value}-{self.name}",
                     devices=case.devices,
                     precisions=case.precisions,
                     packages=(*found.packages, *case.packages),

@@ -221,9 +221,13 @@ class SessionSettings:
         """The name of the system under test: machine, implementation, device, backend."""
         machine = re.sub(r"[^A-Za-z0-9._]+", "_", self.hw_name) or "machine"
         version = f"-v{backend_version}" if backend_version else ""
+        return f"{machine}-{IMPLEMENTATION}-{self.device}-{self.computes}{version}-default_config"
+
+    @property
+    def computes(self) -> str:
+        """The backend, with what computes behind it where an option decides that."""
         known = mlperf_catalog.backends().get(self.backend)
-        backend = (known and known.where(self.backend_options).named) or self.backend
-        return f"{machine}-{IMPLEMENTATION}-{self.device}-{backend}{version}-default_config"
+        return (known and known.where(self.backend_options).named) or self.backend
 
 
 def _precisions() -> tuple[str, ...]:

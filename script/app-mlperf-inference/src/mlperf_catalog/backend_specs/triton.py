@@ -64,7 +64,6 @@ SPECS = (
             Case(
                 "backend",
                 "neuron",
-                named="neuron-triton",
                 devices=NEURON.devices,
                 packages=NEURON.packages,
                 model_tag=NEURON.model_tag,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+import mlperf_catalog
 import numpy as np
 import numpy.typing as npt
 from mlperf_catalog.values import dataclass
@@ -247,12 +248,30 @@ class Triton(Backend):
         asked, ours = str(self.setup.options["model"]), f"m-{graph.sha256[:16]}"
         for name in (asked, ours) if not asked else (asked,):
             if name in self._names:
-                return name
+                return self._as_asked(name)
         if not asked and len(self._names) == 1:
-            return next(iter(self._names))
+            return self._as_asked(next(iter(self._names)))
         there = ", ".join(self._names) or "none"
         text = f"the server has no model {asked or ours}; those that are ready: {there}"
         raise HarnessError(text, "name one of them: --backend_options=model=NAME")
+
+    def _as_asked(self, name: str) -> str:
+        """The name, if the model computes with and on what results will say.
+
+        Raises HarnessError where a server of somebody else does otherwise.
+        """
+        config, asked = self._configs[name], str(self.setup.options["backend"])
+        parameters = _parameters(config)
+        runtime = parameters.get("RUNTIME", str(config.get("backend", ""))).partition(" ")[0]
+        known = mlperf_catalog.backend("triton").options["backend"].choices
+        if runtime in known and runtime != asked:
+            text = f"the server computes {name} with {runtime}, and {asked} was asked for"
+            raise HarnessError(text, f"use --triton_backend={runtime}")
+        device = parameters.get("DEVICE", self.setup.device)
+        if runtime == "neuron" and device != self.setup.device:
+            text = f"the server computes {name} on {device}, and {self.setup.device} was asked for"
+            raise HarnessError(text, f"use --device={device}")
+        return name
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``; what the models compute with is among the facts of the device."""
@@ -309,9 +328,14 @@ def _tensors(infos: Sequence[Any], wanted: Sequence[TensorSpec]) -> list[TensorS
     ]
 
 
+def _parameters(config: Mapping[str, Any]) -> dict[str, str]:
+    """What the generator has written beside a model."""
+    return {k: v.get("string_value", "") for k, v in config.get("parameters", {}).items()}
+
+
 def _facts(config: Mapping[str, Any]) -> dict[str, str]:
     """Of a model's configuration, what tells it from others."""
-    told_of = {k: v.get("string_value", "") for k, v in config.get("parameters", {}).items()}
+    told_of = _parameters(config)
     groups = config.get("instance_group") or [{}]
     batching = config.get("dynamic_batching") or {}
     text = json.dumps(config, sort_keys=True)

@@ -70,9 +70,11 @@ def open_store(settings: SessionSettings) -> Store | None:
     if not settings.sut_dir:
         return None
     machine = re.sub(r"[^A-Za-z0-9._]+", "_", settings.hw_name) or "machine"
-    name = f"{IMPLEMENTATION}-{settings.device}-{settings.backend}-{settings.precision}.yaml"
+    name = f"{IMPLEMENTATION}-{settings.device}-{settings.computes}-{settings.precision}.yaml"
     key = f"{settings.benchmark}-{settings.form}" if settings.form else settings.benchmark
     key += "".join(f"+{name}={value}" for name, value in sorted(settings.backend_options.items()))
+    # HOST:PORT would end a name of YAML, a path lie in another folder.
+    key = re.sub(r"[^A-Za-z0-9._+=,-]", "_", key)
     return Store(Path(settings.sut_dir) / machine / name, key)
 
 
