@@ -14,8 +14,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -189,6 +191,16 @@ class Ssh:
             assert self._servers[name].poll() is None, log
             assert time.monotonic() < end, log
             time.sleep(0.02)
+
+
+@contextmanager
+def machines(**environment: str) -> Iterator[Ssh]:
+    """The three in a folder of a short path; ``environment`` is that of the shells there."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ssh", ignore_cleanup_errors=True) as folder,
+        Ssh(Path(folder) / "s", **environment) as ssh,
+    ):
+        yield ssh
 
 
 def _children(pid: int) -> list[int]:

@@ -5,24 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from sweep_lab import RUN, points, start
 
-from support import Finished, Home, wait_for
+from support import HANG_S, Finished, Home, wait_for
 
 Cm = Callable[..., Finished]
 Counted = Callable[[], list[str]]
-RUN = ("run", "experiment", "--sweep=sweep.yaml")
-
-
-def points(done: Finished) -> list[dict[str, Any]]:
-    # The first `cm` in a home says that it makes its index.
-    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
-    return found
 
 
 def change(world: Path, old: str, new: str) -> None:
@@ -103,16 +95,10 @@ def test_a_sweep_that_was_killed_goes_on(home: Home, cm: Cm, counted: Counted, w
     change(world, "  threads: 1\n", "  threads: 1\n  sleep: 0.4\n")
     for kill in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
         before = len(counted())
-        running = subprocess.Popen(
-            [str(home.bin / "cm"), *RUN],
-            env=home.environment(),
-            cwd=world,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        running = start(home)
         wait_for(lambda n=before: len(counted()) >= n + 2)
         running.send_signal(kill)
-        running.wait()
+        running.communicate(timeout=HANG_S)
         wait_for(lambda: not _locked(world / "CM home" / "cmbench" / "sweeps" / "points"))
     found = points(cm(*RUN, "--json").ok())
     assert [point["status"] for point in found] == ["measured"] * 6
@@ -131,18 +117,8 @@ def _locked(folder: Path) -> bool:
 def test_several_at_once_measure_each_point_once(home: Home, world: Path, counted: Counted) -> None:
     change(world, "[1, 2, 4]", "{from: 1, to: 10, step: 1}")
     change(world, "  threads: 1\n", "  threads: 1\n  sleep: 0.02\n")
-    running = [
-        subprocess.Popen(
-            [str(home.bin / "cm"), *RUN],
-            env=home.environment(),
-            cwd=world,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    told = [process.communicate()[0] for process in running]
+    running = [start(home) for _ in range(3)]
+    told = [process.communicate(timeout=HANG_S)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], told
     runs = [line for line in counted() if line != "prepared"]
     assert len(runs) == len(set(runs)) == 20

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import ssh_lab
 from ssh_lab import Ssh, missing
 
 from support import Home
@@ -18,10 +18,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Ssh]:
-    with (
-        tempfile.TemporaryDirectory(prefix="ssh", ignore_cleanup_errors=True) as folder,
-        Ssh(Path(folder) / "s") as ssh,
-    ):
+    with ssh_lab.machines() as ssh:
         yield ssh
 
 

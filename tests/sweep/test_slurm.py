@@ -14,21 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sweep_lab
 from slurm_lab import Slurm, missing
+from sweep_lab import SWEEP, every, points, runs_of, start
 
-from support import Finished, Home, wait_for
+from support import HANG_S, Home, wait_for
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
-SWEEP = """\
-request: {tags: "measure,nothing", sleep: 0.2}
-axes:
-  size: {from: 1, to: 12, step: 1}
-  threads: [1, 2]
-labels: {big: size > 8, fast: size > 10}
-record: {rate: env.CM_RATE}
-"""
-RUN = ("run", "experiment", "--sweep=sweep.yaml", "--on=slurm")
+RUN = (*sweep_lab.RUN, "--on=slurm")
 
 
 @pytest.fixture(scope="module")
@@ -47,45 +41,28 @@ def cluster_home(home: Home, slurm: Slurm, world: Path) -> Home:
     return replace(home, extra_env=slurm.environment())
 
 
-def points(done: Finished) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
-    return found
-
-
 def figures(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {json.dumps(point["values"]): point["figures"] for point in found}
-
-
-def start(home: Home) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [str(home.bin / "cm"), *RUN],
-        cwd=home.path,
-        env=home.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def test_a_sweep_outlives_who_submitted_it_and_the_controller(
     cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
 ) -> None:
-    running = start(cluster_home)
+    running = start(cluster_home, "--on=slurm")
     wait_for(lambda: len(counted()) >= 4)
     running.send_signal(signal.SIGKILL)
-    running.wait()
+    running.communicate(timeout=HANG_S)
     slurm.stop("controller", signal.SIGTERM)
-    again = start(cluster_home)
+    again = start(cluster_home, "--on=slurm")
     # A cluster that does not answer is waited for.
     time.sleep(5)
     slurm.start_controller()
-    said = again.communicate()[0]
+    said = again.communicate(timeout=HANG_S)[0]
     assert again.returncode == 0, said
     assert "is found again" in said
     found = points(cluster_home.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
     assert [point["status"] for point in found] == ["measured"] * 24
-    runs = [line for line in counted() if line != "prepared"]
-    assert sorted(runs) == sorted(f"{s},{t}" for s in range(1, 13) for t in (1, 2))
+    assert runs_of(counted()) == every(12)
     assert counted().count("prepared") == 1
     told = slurm.asked("squeue", "-h", "-r", "-t", "all", "-o", "%f|%N").split()
     where = {line for line in told if line.startswith("big")}
@@ -113,11 +90,10 @@ def test_two_people_and_labels_that_nobody_has(
     (world / "sweep.yaml").write_text(small + "budget: {point_time: 5m}\n", encoding="utf-8")
     told = cluster_home.cm(*RUN, "--apptainer=image.sif", cwd=world)
     assert "apptainer exec --bind" in told.stderr
-    both = [start(cluster_home) for _ in range(2)]
-    said = [process.communicate()[0] for process in both]
+    both = [start(cluster_home, "--on=slurm") for _ in range(2)]
+    said = [process.communicate(timeout=HANG_S)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    runs = [line for line in counted() if line != "prepared"]
-    assert sorted(runs) == sorted(f"{s},{t}" for s in (1, 2, 3) for t in (1, 2))
+    assert runs_of(counted()) == every(3)
 
 
 def test_without_slurm_one_sentence_says_where_to_run(home: Home, world: Path) -> None:

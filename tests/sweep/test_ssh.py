@@ -5,40 +5,29 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+import ssh_lab
+import sweep_lab
 from ssh_lab import NAMES, Ssh, missing
+from sweep_lab import SWEEP, every, points, runs_of, start
 
-from support import HANG_S, Finished, Home, wait_for
+from support import HANG_S, Home, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
-SWEEP = """\
-request: {tags: "measure,nothing", sleep: 0.2}
-axes:
-  size: {from: 1, to: 12, step: 1}
-  threads: [1, 2]
-labels: {big: size > 8, fast: size > 10}
-record: {rate: env.CM_RATE}
-"""
-RUN = ("run", "experiment", "--sweep=sweep.yaml", "--on=ssh")
+RUN = (*sweep_lab.RUN, "--on=ssh")
 HOSTS = "--hosts=one=big+fast,two=big,three"
 DEAD_INDEX = "http://127.0.0.1:9/simple"
 
 
 @pytest.fixture
 def machines(world: Path) -> Iterator[Ssh]:
-    with (
-        tempfile.TemporaryDirectory(prefix="ssh", ignore_cleanup_errors=True) as folder,
-        Ssh(Path(folder) / "s", SWEEP_COUNT=str(world / "count")) as ssh,
-    ):
+    with ssh_lab.machines(SWEEP_COUNT=str(world / "count")) as ssh:
         yield ssh
 
 
@@ -46,22 +35,6 @@ def machines(world: Path) -> Iterator[Ssh]:
 def there(home: Home, machines: Ssh, world: Path) -> Home:
     (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     return replace(home, extra_env=machines.environment())
-
-
-def points(done: Finished) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
-    return found
-
-
-def start(home: Home, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [str(home.bin / "cm"), *RUN, *words],
-        cwd=home.path,
-        env=home.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def left_behind(ssh: Ssh) -> list[Path]:
@@ -73,18 +46,17 @@ def test_a_sweep_outlives_who_started_it(
 ) -> None:
     machines.stop("three")
     machines.start("three", PIP_INDEX_URL=DEAD_INDEX)
-    running = start(there, HOSTS)
+    running = start(there, "--on=ssh", HOSTS)
     wait_for(lambda: len(counted()) >= 8 or running.poll() is not None)
     running.send_signal(signal.SIGKILL)
     running.communicate(timeout=HANG_S)
-    again = start(there, HOSTS)
+    again = start(there, "--on=ssh", HOSTS)
     said = again.communicate(timeout=HANG_S)[0]
     assert again.returncode == 0, said
     assert "found again" in said
     found = points(there.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
     assert [point["status"] for point in found] == ["measured"] * 24
-    runs = [line for line in counted() if line != "prepared"]
-    assert sorted(runs) == sorted(f"{s},{t}" for s in range(1, 13) for t in (1, 2))
+    assert runs_of(counted()) == every(12)
     assert all(os.path.isfile(run["record"]) for point in found for run in point["runs"])
     assert left_behind(machines) == []
     assert counted().count("prepared") == 3
@@ -96,14 +68,6 @@ def test_a_sweep_outlives_who_started_it(
 def small(world: Path, sleep: float = 0.0, sizes: int = 4) -> None:
     text = SWEEP.replace("to: 12", f"to: {sizes}").replace("sleep: 0.2", f"sleep: {sleep}")
     (world / "sweep.yaml").write_text(text, encoding="utf-8")
-
-
-def runs_of(lines: list[str]) -> list[str]:
-    return sorted(line for line in lines if line != "prepared")
-
-
-def every(sizes: int) -> list[str]:
-    return sorted(f"{s},{t}" for s in range(1, sizes + 1) for t in (1, 2))
 
 
 SKEWED = """
@@ -199,7 +163,7 @@ def test_two_people_start_the_same_sweep(
     there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
 ) -> None:
     small(world, 0.1)
-    both = [start(there, "--hosts=one,two") for _ in range(2)]
+    both = [start(there, "--on=ssh", "--hosts=one,two") for _ in range(2)]
     said = [process.communicate(timeout=HANG_S)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert runs_of(counted()) == every(4)
@@ -210,7 +174,7 @@ def test_a_machine_that_is_gone_in_mid_run(
     there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
 ) -> None:
     small(world, 1, sizes=3)
-    running = start(there, "--hosts=one,two", "--patience=1")
+    running = start(there, "--on=ssh", "--hosts=one,two", "--patience=1")
     wait_for(lambda: len(runs_of(counted())) >= 2 or running.poll() is not None)
     machines.stop("two")
     said = running.communicate(timeout=HANG_S)[0]
@@ -228,7 +192,7 @@ def test_a_machine_that_was_started_anew_leaves_its_points_to_others(
     there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
 ) -> None:
     small(world, 1, sizes=3)
-    running = start(there, "--hosts=one,two")
+    running = start(there, "--on=ssh", "--hosts=one,two")
     jobs = ".cache/cmbench-ssh/*/jobs/*/process"
     wait_for(lambda: len(runs_of(counted())) >= 2 or running.poll() is not None)
     told = json.loads(next(machines.home("two").glob(jobs)).read_text(encoding="utf-8"))

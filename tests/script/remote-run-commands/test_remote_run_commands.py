@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ssh_lab
 from ssh_lab import Ssh, missing
 
 from support import ROOT, Home
@@ -16,10 +16,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Ssh]:
-    with (
-        tempfile.TemporaryDirectory(prefix="ssh", ignore_cleanup_errors=True) as folder,
-        Ssh(Path(folder) / "s") as ssh,
-    ):
+    with ssh_lab.machines() as ssh:
         yield ssh
 
 

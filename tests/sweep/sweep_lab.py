@@ -1,0 +1,48 @@
+"""What the tests of sweeps beyond one machine share: their sweep, how it is started, its points."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from support import Finished, Home
+
+SWEEP = """\
+request: {tags: "measure,nothing", sleep: 0.2}
+axes:
+  size: {from: 1, to: 12, step: 1}
+  threads: [1, 2]
+labels: {big: size > 8, fast: size > 10}
+record: {rate: env.CM_RATE}
+"""
+RUN = ("run", "experiment", "--sweep=sweep.yaml")
+
+
+def points(done: Finished) -> list[dict[str, Any]]:
+    """The points that a command with ``--json`` has told of."""
+    # The first `cm` in a home says that it makes its index.
+    found: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["points"]
+    return found
+
+
+def start(home: Home, *words: str) -> subprocess.Popen[str]:
+    """The sweep as a process of its own; all that it says is in its standard output."""
+    return subprocess.Popen(
+        [str(home.bin / "cm"), *RUN, *words],
+        cwd=home.path,
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def runs_of(lines: list[str]) -> list[str]:
+    """What was measured, of the lines that the scripts have counted."""
+    return sorted(line for line in lines if line != "prepared")
+
+
+def every(sizes: int) -> list[str]:
+    """What is measured where each point of so many sizes is measured once."""
+    return sorted(f"{s},{t}" for s in range(1, sizes + 1) for t in (1, 2))
