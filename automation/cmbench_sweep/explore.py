@@ -46,13 +46,43 @@ def explore(command: Command) -> Reply:
     Raises ``needs-input``, ``bad-value``, ``points-failed``.
     """
     found = exploration(command.rest, command.flags)
+    return _explored(command, found, _entry(command), command.flags, command.rest)
+
+
+def replay(command: Command) -> Reply:
+    """``cm replay experiment``: run the line of an experiment again, with the values it had then.
+
+    It is the line of the last folder, of ``--dir``, or of the one with the result ``--uid``. Raises
+    ``sweep-not-found`` and what ``explore`` raises.
+    """
+    entry = _entry(command, make=False)
+    told = _recorded(entry, command.flags)
+    words = tuple(map(str, told.pop("unparsed_cmd", ())))
+    return _explored(command, exploration(words, told), entry, told, words)
+
+
+def _recorded(entry: Path, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for in a folder of an experiment; raises ``sweep-not-found``."""
+    for path in sorted(entry.glob(f"{flags.get('dir') or '*'}/{INPUT}"), reverse=True):
+        if (path.parent / str(flags.get("uid") or ".")).is_dir():
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return {key: value for key, value in found.items() if key not in ("dir", "rerun")}
+    raise Error(
+        "sweep-not-found",
+        f"{entry} has nothing of that kind to run again",
+        hint=f"its folders: {', '.join(sorted(os.listdir(entry))[:8])}",
+    )
+
+
+def _explored(
+    command: Command, found: Exploration, entry: Path, flags: Mapping[str, Any], rest: Sequence[str]
+) -> Reply:
     steps = list(itertools.product(*found.axes.values()))
-    entry = _entry(command)
-    folder = _folder(entry, command.flags)
+    folder = _folder(entry, flags)
     command.say(f"Path to CM experiment artifact: {entry}")
     command.say(f"Path to experiment: {folder}")
-    told = {k: v for k, v in command.flags.items() if k not in ("out", "json")}
-    write(folder / INPUT, {**told, "unparsed_cmd": list(command.rest)})
+    told = {k: v for k, v in flags.items() if k not in ("out", "json")}
+    write(folder / INPUT, {**told, "unparsed_cmd": list(rest)})
     failed = []
     here = os.getcwd()
     for number, values in enumerate(steps, 1):
@@ -85,7 +115,7 @@ def exploration(words: Sequence[str], flags: Mapping[str, Any]) -> Exploration:
     if not isinstance(given, Mapping):
         raise Error("bad-value", "--explore needs a name", hint="write --explore.VAR=[1,2]")
     texts = dict(given)
-    line = " ".join(map(_word, words))
+    line = " ".join(map(_word, _rejoined(words)))
     texts |= dict(_INLINE.findall(line))
     line = _INLINE.sub(r"{{\1}}", line)
     axes = {name: _values(name, value) for name, value in texts.items()}
@@ -95,6 +125,7 @@ def exploration(words: Sequence[str], flags: Mapping[str, Any]) -> Exploration:
     for name in _NAMED.findall(line):
         if name not in known:
             hint = did_you_mean(name, known) or f"give its values: --explore.{name}=[1,2]"
+            hint = hint if name.isidentifier() else _APART
             raise Error("bad-value", f"{{{{{name}}}}} has no values", hint=hint)
     return found
 
@@ -106,6 +137,43 @@ _PATHS = (
     "CM_EXPERIMENT_PATH2",
     "CM_EXPERIMENT_PATH3",
 )
+
+
+_APART = "the shell may have taken its braces apart: put the word into '…'"
+_FIRST = re.compile(r"(.*\{\{[A-Za-z]\w*?)(\[.*)(\}\}.*)", re.DOTALL)
+
+
+def _rejoined(words: Sequence[str]) -> Iterator[str]:
+    """The words as they were typed: bash makes ``{{X[1}} {{X2]}}`` of ``{{X{[1,2]}}}``."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        found = _FIRST.fullmatch(word)
+        if found is None:
+            yield word
+            continue
+        start, value, end = found.groups()
+        values = [value]
+        while not values[-1].endswith("]") and left and _is_between(left[0], start, end):
+            values.append(left.pop(0)[len(start) : -len(end)])
+        if values[-1].endswith("]"):
+            yield f"{start}{{{_list(values)}}}{end}"
+        else:
+            yield from (f"{start}{value}{end}" for value in values)
+
+
+def _is_between(word: str, start: str, end: str) -> bool:
+    return word.startswith(start) and word.endswith(end) and len(word) > len(start) + len(end)
+
+
+def _list(values: Sequence[str]) -> str:
+    """A list of values that bash has divided; it has eaten the quotes of texts."""
+    text = ",".join(values)
+    try:
+        evaluate(text, {})
+    except ExpressionError:
+        return f"[{','.join(repr(value.strip('[]')) for value in values)}]"
+    return text
 
 
 def _word(word: str) -> str:
@@ -138,8 +206,8 @@ def filled(line: str, values: Mapping[str, str]) -> str:
     return _NAMED.sub(lambda found: values[found[1]], line)
 
 
-def _entry(command: Command) -> Path:
-    """The folder of the experiment: one that is there already by its name or tags, or a new one."""
+def _entry(command: Command, make: bool = True) -> Path:
+    """The folder of the experiment by its name or tags; made, or refused, where it is not there."""
     cmind = command.workspace.cmind
     tags, names = command.flags.get("tags"), command.names
     asked: dict[str, Any] = {"automation": "experiment,a0a2d123ef064bcb"}
@@ -160,6 +228,12 @@ def _entry(command: Command) -> Path:
         )
     if found:
         return Path(found[0].path)
+    if not make:
+        raise Error(
+            "sweep-not-found",
+            "no experiment is called so, or has these tags",
+            hint="cm find experiment lists them",
+        )
     return Path(_asked(cmind, {**asked, "action": "add", **by_tags})["path"])
 
 

@@ -59,6 +59,17 @@ def run_experiment(command: Command) -> Reply:
     return Reply(reply.answer, reply.text, reply.data, _failure(opened, len(failed), len(left)))
 
 
+def replay_experiment(command: Command) -> Reply:
+    """``cm replay experiment NAME``: run a recorded command line again, as CM does.
+
+    Raises ``sweep-not-found``, ``points-failed`` and others.
+    """
+    from cmbench_sweep.explore import replay
+
+    refuse_unknown(command.flags, (*_COMMON, "tags", "dir", "uid"))
+    return replay(command)
+
+
 def plan_experiment(command: Command) -> Reply:
     """``cm plan experiment --sweep=FILE``: its points, what is known, what would be prepared.
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cmbench.errors import Error
-from cmbench_sweep.explore import exploration, filled
+from cmbench_sweep.explore import exploration
 from cmbench_sweep.expressions import ExpressionError, evaluate
-from support import Finished, Home
+from support import Finished, Home, run
 
 Cm = Callable[..., Finished]
 VARIABLES = """\
@@ -73,22 +73,86 @@ def test_a_failed_step_stops_no_other(cm: Cm, home: Home) -> None:
     assert "nothing to run" in cm("run", "experiment", "--tags=x").stderr
 
 
-def test_the_lines_of_the_collections_are_understood() -> None:
-    line = (
-        "cmr script",
-        "python app loadgen-generic _onnxruntime",
-        "--intraop={{CM_OPT_INTRAOP{[1,2,4]}}}",
-        "--interop={{CM_OPT_INTEROP{[1,2,4]}}}",
-    )
-    found = exploration(line, {})
-    assert {name: list(v) for name, v in found.axes.items()} == {
-        "CM_OPT_INTRAOP": [1, 2, 4],
-        "CM_OPT_INTEROP": [1, 2, 4],
-    }
-    told = filled(found.command, {"CM_OPT_INTRAOP": "2", "CM_OPT_INTEROP": "4"})
-    assert told.endswith('"python app loadgen-generic _onnxruntime" --intraop=2 --interop=4')
+SCC = """cm run experiment --tags=tuning,mlperf,bert,deepsparse,cpu,batch-size -- \\
+     cmr "run mlperf inference generate-run-cmds _submission _short" \\
+           --model=bert-99 \\
+           --adr.implementation.max_batchsize="{{BATCH_SIZE{[8,16,32,64,128,256,192,384]}}}" \\
+           --submission_dir="{{CM_EXPERIMENT_PATH3}}/output" \\
+           --clean"""
+LLAMA = (
+    'cm run experiment --tags=loadgen,python,llama2 -- cmr script "python app loadgen-generic'
+    ' _onnxruntime _cuda _custom _huggingface _model-stub.steerapi/Llama-2-7b-chat-hf-onnx-awq-w8"'
+    " --samples=2 --intraop={{CM_OPT_INTRAOP{[1,2,4]}}} --interop={{CM_OPT_INTEROP{[1,2,4]}}}"
+    " --quiet"
+)
+VERBATIM = [
+    ('cme --tags=my,experiment,hello-world -- echo "Hello World!"', 1, "Hello World!"),
+    ('cm run experiment local: --tags=my,hello-world -- echo "Hello World!"', 1, "Hello World!"),
+    ("cme --tags=my,experiment -- echo {{CD}}", 1, "{world}"),
+    ("cm run experiment --tags=test @test_input.json -- {{CD}}/test_run.sh", 36, "3 32 b"),
+    ("cm run experiment --tags=test @test_input.yaml -- {{CD}}/test_run.sh", 36, "3 32 b"),
+    (
+        """cm run experiment --tags=test @test_input.yaml -- echo \
+        "\\${VAR1} --batch_size={{VAR1}} {{VAR2}} {{VAR4{['xx','yy','zz']}}}-\\${VAR3}\"""",
+        108,
+        "3 --batch_size=3 b zz-32",
+    ),
+    (
+        """cm run experiment --tags=xyz @test_input.yaml -- echo %%VAR1%% {{VAR1}} {{VAR2}} \\
+        {{VAR4{['xx','yy','zz']}}}-%%VAR3%% {{CM_EXPERIMENT_PATH3}}""",
+        108,
+        "%%VAR1%% 3 b zz-%%VAR3%% {world}",
+    ),
+    (
+        'cm run experiment --tags=tuning,batch_size -- echo "--batch_size={{VAR1{range(1,8)}}}"',
+        7,
+        "--batch_size=7",
+    ),
+    (LLAMA, 9, "--samples=2 --intraop=4 --interop=4 --quiet"),
+    (SCC, 8, "--adr.implementation.max_batchsize=384 --submission_dir={world}"),
+]
+
+
+@pytest.mark.parametrize(("line", "steps", "told"), VERBATIM)
+def test_lines_of_the_collections_as_they_are_typed(
+    world: Path, home: Home, line: str, steps: int, told: str
+) -> None:
+    (world / "test_input.yaml").write_text("\ufeff" + VARIABLES, encoding="utf-8")
+    read = {"VAR1": [1, 2, 3], "VAR2": ["a", "b"], "VAR3": "[2**i for i in range(0,6)]"}
+    (world / "test_input.json").write_text(json.dumps({"explore": read}), encoding="utf-8")
+    tools = world / "tools"
+    tools.mkdir()
+    # The scripts of other collections are not here: what each step would run is shown.
+    for path, text in (
+        (world / "test_run.sh", "echo $VAR1 $VAR3 $VAR2"),
+        (tools / "cmr", 'echo "$@"'),
+    ):
+        path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        path.chmod(0o755)
+    env = home.environment()
+    env["PATH"] = f"{tools}:{env['PATH']}"
+    done = run(["bash", "-c", line], cwd=world, env=env).ok()
+    assert f"Experiment step: {steps} out of {steps}" in done.stdout
+    assert told.format(world=world) in done.stdout
+
+
+def test_a_recorded_line_is_run_again(cm: Cm, home: Home) -> None:
+    cm("run", "experiment", "--tags=mine", "--explore.T=[1]", "--", "echo", "x{{T}} y").ok()
+    again = cm("replay", "experiment", "--tags=mine").ok()
+    assert "x1 y" in again.stdout
+    (entry,) = (home.cm_repos / "repos" / "local" / "experiment").iterdir()
+    assert len(list(entry.glob("*/cm-result.json"))) == 2
+    assert "[sweep-not-found]" in cm("replay", "experiment", "--tags=other").stderr
+    assert "[sweep-not-found]" in cm("replay", "experiment", "--tags=mine", "--uid=1").stderr
+
+
+def test_names_that_have_no_values(cm: Cm) -> None:
     with pytest.raises(Error, match="has no values"):
         exploration(["echo {{NOT}}"], {})
+    with pytest.raises(Error, match="has no values") as refused:
+        exploration(["{{A[1}}-{{B[1}}", "{{A2]}}-{{B[1}}"], {})
+    assert "taken its braces apart" in str(refused.value.hint)
+    cm("run", "script", "script", "measure nothing", "--size=1", "--threads=1").ok()
 
 
 @pytest.mark.parametrize(

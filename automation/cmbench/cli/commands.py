@@ -526,6 +526,15 @@ VERBS: tuple[Verb, ...] = (
         },
     ),
     _experiment(
+        "replay",
+        {"cm replay experiment --tags=TAGS": "run a LINE again as it was recorded"},
+        {
+            "tags=TAGS": "the experiment with these tags; its name does as well",
+            "dir=NAME": "the folder in it, in place of the last one",
+            "uid=UID": "the folder that has this result",
+        },
+    ),
+    _experiment(
         "plan",
         {"cm plan experiment --sweep=FILE": "its points, what is measured, what is prepared"},
         _SWEEP,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -120,7 +120,7 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     artifacts = (i.get("artifact"), *(() if arguments_of(i) else i.get("artifacts") or ()))
     parts = [str(text or "").split() for text in artifacts]
     tags += [",".join(words) for words in parts if len(words) > 1]
-    named = [words[0] for words in parts if len(words) == 1]
+    named = _named(parts)
     if len(named) > 1:
         raise Error(
             "bad-value",
@@ -132,6 +132,14 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     name = named[0] if named else ""
     uid = ":".join(part.rpartition(",")[2] for part in name.split(":", 1))
     return parse_tags(",".join(filter(None, tags))), uid
+
+
+def _named(parts: Sequence[Sequence[str]]) -> list[str]:
+    """The names among words and tags in quotes."""
+    found = [words[0] for words in parts if len(words) == 1]
+    # Collections write `cmr script "some tags"`, where `cmr` says `script` already.
+    has_tags = any(len(words) > 1 for words in parts)
+    return [] if has_tags and found == ["script"] else found
 
 
 def arguments_of(i: Mapping[str, Any]) -> tuple[str, ...]:
