@@ -269,7 +269,7 @@ class SshExecutor:
             seen.pause = 0.0
         if not new:
             # What was done before the end is here: only now may the end be told.
-            seen.state = api.JobState(told["status"], told["code"])
+            seen.state = api.JobState(told["status"], told["code"], told["reason"])
 
     def cancel(self, handle: api.JobHandle) -> None:
         """End it with all that it has started; nothing of it stays there."""

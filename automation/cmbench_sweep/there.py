@@ -166,7 +166,13 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
             output = stream.read(1 << 20)
     points = _finished(base, folder, set(asked["have"]))
     told = {"status": status, "code": code, "output": len(output), "points": len(points)}
+    told["reason"] = f"no space left in {base}" if status == "lost" and _is_full(base) else ""
     return {**told, "_bytes": output + (_packed(base, points) if points else b"")}
+
+
+def _is_full(base: Path) -> bool:
+    """Whether a worker that has said nothing of its end had no room to do so."""
+    return shutil.disk_usage(base).free < 1 << 16
 
 
 def _finished(base: Path, folder: Path, have: set[str]) -> list[tuple[str, dict[str, Any]]]:

@@ -1,8 +1,10 @@
 """Three machines that are reached by SSH, all of them this one: an sshd each, on a free port.
 
 Each has a host key, a home and a folder of temporary files of its own, so that each counts as a
-machine; they share the user, as an unprivileged sshd lets nobody else in. ``with Ssh(folder) as
-ssh`` starts them; ``ssh.environment()`` lets ``cm`` find them by their names.
+machine. As root each has a user of its own too, whom only its sshd knows: it runs in a mount
+namespace with a file of users of its own. Else they share the user, as an unprivileged sshd lets
+nobody else in. ``with machines() as ssh`` starts them; ``ssh.environment()`` lets ``cm`` find them
+by their names.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from types import TracebackType
 from support import HANG_S
 
 NAMES = ("one", "two", "three")
+_FIRST_USER = 62_001
+_SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+_NEWER = "import sys; sys.exit(sys.version_info < (3, 10))"
 _SSHD = """\
 ListenAddress 127.0.0.1
 Port {port}
@@ -44,10 +49,10 @@ Host {name}
   HostName 127.0.0.1
   Port {port}
   HostKeyAlias lab-{name}
+  User {user}
 """
 _COMMON = """\
 Host *
-  User {user}
   IdentityFile {folder}/key
   IdentitiesOnly yes
   UserKnownHostsFile {folder}/known_hosts
@@ -68,12 +73,26 @@ def sshd() -> str | None:
     return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
+def has_users() -> bool:
+    """Whether each machine can have a user of its own here, and a disk."""
+    if os.getuid() or shutil.which("unshare") is None:
+        return False
+    user = ["setpriv", f"--reuid={_FIRST_USER}", "--clear-groups", "env", f"PATH={_SYSTEM}"]
+    words = ["unshare", "-m", *user, "python3", "-c", _NEWER]
+    return subprocess.run(words, capture_output=True, timeout=HANG_S).returncode == 0
+
+
 class Ssh:
-    """The three; ``extra`` are variables of the shells there."""
+    """The three; ``extra`` are variables of the shells there.
+
+    ``count`` is a file that all may write into, ``SWEEP_COUNT`` of the shells.
+    """
 
     def __init__(self, folder: Path, **extra: str) -> None:
         self.folder = folder
-        self._extra = extra
+        self.count = folder / "count"
+        self._extra = {"SWEEP_COUNT": str(self.count), **extra}
+        self._own_users = has_users()
         self._ports: dict[str, int] = {}
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -87,7 +106,10 @@ class Ssh:
 
     def __enter__(self) -> Ssh:
         self.folder.mkdir(parents=True)
-        self.folder.chmod(0o755)
+        for path in (self.folder.parent, self.folder):
+            path.chmod(0o755)
+        self.count.touch()
+        self.count.chmod(0o666)
         if os.getuid() == 0:
             # Root's sshd wants it; it stays empty.
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
@@ -122,6 +144,13 @@ class Ssh:
             (place / part).mkdir(parents=True)
         self._key(place / "host_key")
         (place / "banner").write_text("Authorized use only.\n", encoding="utf-8")
+        if self._own_users:
+            number = _FIRST_USER + NAMES.index(name)
+            for path in (place / "home", place / "tmp"):
+                os.chown(path, number, number)
+            known = Path("/etc/passwd").read_text(encoding="utf-8").rstrip()
+            own = f"lab-{name}:*:{number}:{number}::{place / 'home'}:/bin/bash"
+            (place / "passwd").write_text(f"{known}\n{own}\n", encoding="utf-8")
         self._ports[name] = _free_port()
 
     def new_key(self, name: str) -> None:
@@ -132,13 +161,14 @@ class Ssh:
         self._key(self.folder / name / "host_key")
         self.start(name)
 
-    def start(self, name: str, **environment: str) -> None:
-        """Start the server of a machine."""
+    def start(self, name: str, room: str = "", **environment: str) -> None:
+        """Start the server of a machine; ``room`` is the size of its home, such as ``2m``."""
         place = self.folder / name
+        python = "" if self._own_users else f"{Path(sys.executable).parent}:"
         given = {
             "HOME": str(place / "home"),
             "TMPDIR": str(place / "tmp"),
-            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{python}{_SYSTEM}",
             **self._extra,
             **environment,
         }
@@ -153,13 +183,25 @@ class Ssh:
         assert program is not None
         with open(place / "log", "ab") as log:
             self._servers[name] = subprocess.Popen(
-                [program, "-D", "-e", "-f", str(place / "sshd_config")],
+                [*self._apart(name, room), program, "-D", "-e", "-f", str(place / "sshd_config")],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         self._wait(name)
+
+    def _apart(self, name: str, room: str) -> list[str]:
+        """The words that start a server with a user of its own, and with a disk of its own."""
+        if not self._own_users:
+            return []
+        place = self.folder / name
+        number = _FIRST_USER + NAMES.index(name)
+        steps = [f"mount --bind {place / 'passwd'} /etc/passwd"]
+        if room:
+            steps.append(f"mount -t tmpfs -o size={room},uid={number} home {place / 'home'}")
+        script = " && ".join([*steps, 'exec "$@"'])
+        return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
 
     def stop(self, name: str) -> None:
         """End a server with all its connections: the machine does not answer any more."""
@@ -172,8 +214,13 @@ class Ssh:
 
     def configure(self) -> None:
         """Write the client's configuration and the host keys as they are now."""
-        parts = [_SSH.format(name=name, port=port) for name, port in self._ports.items()]
-        parts.append(_COMMON.format(user=getpass.getuser(), folder=self.folder))
+        parts = [
+            _SSH.format(
+                name=name, port=port, user=f"lab-{name}" if self._own_users else getpass.getuser()
+            )
+            for name, port in self._ports.items()
+        ]
+        parts.append(_COMMON.format(folder=self.folder))
         (self.folder / "config").write_text("".join(parts), encoding="utf-8")
         keys = (
             f"lab-{name} {(self.folder / name / 'host_key.pub').read_text(encoding='utf-8')}"

@@ -27,7 +27,8 @@ DEAD_INDEX = "http://127.0.0.1:9/simple"
 
 @pytest.fixture
 def machines(world: Path) -> Iterator[Ssh]:
-    with ssh_lab.machines(SWEEP_COUNT=str(world / "count")) as ssh:
+    with ssh_lab.machines() as ssh:
+        (world / "count").symlink_to(ssh.count)
         yield ssh
 
 
@@ -83,17 +84,18 @@ def test_machines_that_cannot_be_used_and_one_that_is_odd(
 ) -> None:
     small(world)
     machines.new_key("one")
-    tools = world / "bare"
+    tools = machines.folder / "bare"
     tools.mkdir()
     (tools / "sh").symlink_to("/bin/sh")
     machines.stop("three")
     machines.start("three", PATH=str(tools))
     # A shell that talks, a clock an hour before ours, a budget that counts by that clock.
     (machines.home("two") / ".bashrc").write_text("echo hello; echo there >&2\n")
-    (world / "odd").mkdir()
-    (world / "odd" / "sitecustomize.py").write_text(SKEWED, encoding="utf-8")
+    odd = machines.folder / "odd"
+    odd.mkdir()
+    (odd / "sitecustomize.py").write_text(SKEWED, encoding="utf-8")
     machines.stop("two")
-    machines.start("two", PYTHONPATH=str(world / "odd"), BASH_ENV="~/.bashrc")
+    machines.start("two", PYTHONPATH=str(odd), BASH_ENV="~/.bashrc")
     text = (world / "sweep.yaml").read_text(encoding="utf-8")
     (world / "sweep.yaml").write_text(text + "budget: {time: 30m}\n", encoding="utf-8")
     done = there.cm(*RUN, "--hosts=one,two,three,nowhere", cwd=world).ok()
@@ -105,6 +107,35 @@ def test_machines_that_cannot_be_used_and_one_that_is_odd(
     alone = there.cm(*RUN, "--new", "--hosts=one", cwd=world)
     assert "[ssh-failed]" in alone.stderr
     assert "ssh-keygen -R one" in alone.stderr
+
+
+FILLS = """
+import os
+if os.environ.get("FILLS"):
+    with open(os.path.expanduser("~/filler"), "wb", 0) as stream:
+        while True:
+            stream.write(bytes(1 << 16))
+"""
+
+
+@pytest.mark.skipif(not ssh_lab.has_users(), reason="only root mounts a disk")
+def test_a_home_that_is_full_and_one_that_fills_up(
+    there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
+) -> None:
+    small(world)
+    script = world / "repo" / "script" / "measure-nothing" / "customize.py"
+    script.write_text(script.read_text(encoding="utf-8") + FILLS, encoding="utf-8")
+    for name, room in (("one", "1m"), ("two", "200m")):
+        machines.stop(name)
+        machines.start(name, room=room, FILLS="yes")
+    done = there.cm(*RUN, "--hosts=one", cwd=world)
+    assert "ssh one: " in done.stdout
+    assert "name another place: --folder=DIR" in done.stdout
+    assert "8 of 8 points are still to do" in done.stderr
+    # Two has room for what is brought, and its first run takes all that is left.
+    done = there.cm(*RUN, "--hosts=two,three", cwd=world).ok()
+    assert "no space left in" in done.stdout
+    assert runs_of(counted()) == every(4)
 
 
 def test_labels_and_names_that_nobody_has(there: Home, world: Path) -> None:
