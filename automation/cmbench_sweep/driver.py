@@ -140,7 +140,8 @@ class OnSlurm:
         from cmbench_sweep.jobs import attend
         from cmbench_sweep.slurm import SlurmExecutor
 
-        _require_locks(opened.store.root.parent)
+        for root in (opened.store.records.parent, opened.store.root):
+            _require_locks(root)
         jobs = Jobs(opened.store)
         with jobs.assigning():
             known = self._running(jobs, say)

@@ -133,7 +133,7 @@ class _Round:
                 raise
         self._release(there, shares)
         ended = self._attended({**known, **started})
-        lazy = {host_of(kept.handle) for kept, state in ended.items() if state.exit_code}
+        lazy = {host_of(k.handle) for k, s in ended.items() if s.exit_code or s.status == "lost"}
         return {machine.host.name for machine, _ in there} - lazy - self._problems.keys()
 
     def _executor(self, host: Host, keys: Iterable[str]) -> SshExecutor:
@@ -297,6 +297,8 @@ class _Round:
             if problem.code == "pip-failed" and not self._place.wheels:
                 problem.hint = _WHEELS
             self._refused(name, problem)
+        elif left and state.reason:
+            self._say("  make room there, or name another place: --folder=DIR")
         elif left and state.status == "lost":
             self._say(f"ssh {name}: the worker has died, with its machine or by itself")
         elif left:
@@ -331,7 +333,7 @@ def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
     try:
         names = unpacked(packed, draft, lambda kind, name: kind == "runs" or name in keys)
         for name in sorted(os.listdir(draft / "runs")) if (draft / "runs").is_dir() else ():
-            target = store.root.parent / "runs" / name
+            target = store.records / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if not target.exists():
                 (draft / "runs" / name).rename(target)
@@ -354,7 +356,7 @@ def _settle(store: PointStore, key: str, folder: Path) -> None:
             path.rename(target)
         outcome = PointStore.read(key, folder / "outcome.json")
         if outcome.done:
-            store.put(_here(outcome, store.root.parent / "runs"))
+            store.put(_here(outcome, store.records))
 
 
 def _here(outcome: Outcome, runs: Path) -> Outcome:

@@ -18,7 +18,8 @@ from typing import Any
 
 from cmbench import api
 from cmbench.lib import locks
-from cmbench_sweep.store import PointStore, lock_error, write
+from cmbench.lib.files import file_error
+from cmbench_sweep.store import PointStore, for_its_group, lock_error, write
 from cmbench_sweep.values import Point
 
 _DAY_S = 86400.0
@@ -44,8 +45,9 @@ class Jobs:
         """Hold the right to give points to jobs."""
         path = self._folder / "lock"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle = locks.acquire(path)
+            with for_its_group(self._folder.parent):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                handle = locks.acquire(path)
         except OSError as problem:
             raise lock_error(problem, path) from None
         try:
@@ -56,8 +58,13 @@ class Jobs:
     def new_folder(self) -> Path:
         """A folder for a job; its name sorts by time and is like no other.
 
-        What was left a day ago by one that nobody has kept goes.
+        What was left a day ago by one that nobody has kept goes. Raises ``not-writable``.
         """
+        try:
+            with for_its_group(self._folder.parent):
+                self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise file_error(problem, self._folder) from None
         for path in self._folder.glob("*/batch.json"):
             kept = path.with_name("job.json").exists()
             with suppress(OSError):

@@ -2,14 +2,18 @@
 
 ``HOME/cmbench/sweeps/points/KEY/outcome.json`` is replaced as a whole, by whoever holds the lock of
 the point, so a point is measured, failed, or still to do at any moment. ``sweeps/names/NAME.json``
-says which points a sweep has.
+says which points a sweep has. ``CMBENCH_SWEEPS`` names another folder in place of ``sweeps``, for
+several homes: who measures there divides the points, and a folder that a group may write into
+stays so all the way down.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,10 +35,11 @@ class _TakenError(Exception):
 
 
 class PointStore:
-    """The points of one CM home; ``root`` is the folder of cmbench in it."""
+    """The points of one CM home; ``root`` is the folder of cmbench in it, with the records."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(root) / "sweeps"
+        self.root = Path(os.environ.get("CMBENCH_SWEEPS") or Path(root) / "sweeps").absolute()
+        self.records = Path(root) / "runs"
         self.points = self.root / "points"
 
     def folder(self, key: str) -> Path:
@@ -61,7 +66,8 @@ class PointStore:
 
     def put(self, outcome: Outcome) -> None:
         """Keep what is known of a point; its lock must be held. Raises ``no-space`` and others."""
-        write(self.folder(outcome.key) / "outcome.json", asdict(outcome))
+        with for_its_group(self.root):
+            write(self.folder(outcome.key) / "outcome.json", asdict(outcome))
 
     def forget(self, key: str) -> None:
         """Let a point be still to do again; what was known of it stays beside it."""
@@ -78,8 +84,9 @@ class PointStore:
         """
         path = self.folder(key) / "lock"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = locks.acquire(path, _refuse)
+            with for_its_group(self.root):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                handle = locks.acquire(path, _refuse)
         except _TakenError:
             yield False
             return
@@ -96,7 +103,8 @@ class PointStore:
 
     def name(self, name: str, told: Mapping[str, Any]) -> None:
         """Keep which points a sweep has."""
-        write(self.root / "names" / f"{name}.json", told)
+        with for_its_group(self.root):
+            write(self.root / "names" / f"{name}.json", told)
 
     def named(self, name: str) -> dict[str, Any]:
         """What is kept of a sweep; raises ``sweep-not-found``."""
@@ -112,6 +120,31 @@ class PointStore:
     def names(self) -> list[str]:
         """The sweeps of this home."""
         return sorted(path.stem for path in (self.root / "names").glob("*.json"))
+
+
+@contextmanager
+def for_its_group(root: Path) -> Iterator[None]:
+    """Let what is made be writable for a group where ``root`` is: others measure there too."""
+    before = os.umask(0o022)
+    group = root.stat().st_mode & stat.S_IWGRP if root.is_dir() else 0
+    os.umask(before & ~group)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def clear(folder: Path) -> None:
+    """Let nothing be at ``folder``; what another user has left there goes aside.
+
+    Raises ``not-writable`` and others.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        try:
+            folder.rename(folder.with_name(f"{folder.name}-{time.time_ns()}"))
+        except OSError as problem:
+            raise file_error(problem, folder) from None
 
 
 def write(path: Path, data: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -29,7 +29,7 @@ from cmbench.errors import Error, internal
 from cmbench_sweep.figures import figures_of
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import prepare, take_in
-from cmbench_sweep.store import PointStore, machine
+from cmbench_sweep.store import PointStore, clear, machine
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Repeat, Run, spread
 
 GRACE_S = 4.0
@@ -143,6 +143,8 @@ class Worker:
         """One run in a process of its own; ``None`` for one that has failed, with why."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         began = time.monotonic()
+        # What a run has left that was killed, or is measured anew, is none of this one's figures.
+        clear(folder)
         told = self._in_a_process(point, folder)
         if told["code"] == _INTERRUPTED:
             raise StopError

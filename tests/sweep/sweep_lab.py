@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 from support import Finished, Home
@@ -26,16 +27,29 @@ def points(done: Finished) -> list[dict[str, Any]]:
     return found
 
 
-def start(home: Home, *words: str) -> subprocess.Popen[str]:
-    """The sweep as a process of its own; all that it says is in its standard output."""
+def start(home: Home, *words: str, through: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """The sweep as a process of its own; all that it says is in its standard output.
+
+    ``through`` are words of a program that starts it, as another user.
+    """
     return subprocess.Popen(
-        [str(home.bin / "cm"), *RUN, *words],
+        [*through, str(home.bin / "cm"), *RUN, *words],
         cwd=home.path,
         env=home.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def as_user(number: int, group: int) -> list[str]:
+    """The words that start a program as a user of that number, in a group; for root.
+
+    It may read everything: the Python of the tests can lie in a folder of root's own.
+    """
+    reads = "+dac_read_search"
+    ids = [f"--reuid={number}", f"--regid={number}", f"--groups={group}"]
+    return ["setpriv", *ids, f"--inh-caps={reads}", f"--ambient-caps={reads}"]
 
 
 def runs_of(lines: list[str]) -> list[str]:

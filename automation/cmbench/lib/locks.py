@@ -59,7 +59,7 @@ def acquire(path: str | os.PathLike[str], wait: Callable[[int], None] = lock) ->
     done, or raises to give up. Raises ``OSError``.
     """
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             if not try_lock(handle):
                 wait(handle)
