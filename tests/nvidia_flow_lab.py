@@ -63,9 +63,10 @@ elif "-lgip" in words:
 
 @dataclass
 class Hands:
-    """Keeps what a word would have called; ``gpus`` is the machine that it finds."""
+    """Keeps what a word would have called; ``gpus`` and ``there`` are the devices that it finds."""
 
     gpus: Machine | None = None
+    there: Device = field(default_factory=Device)
     lines: list[list[str]] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Hands:
         return self.gpus
 
     def neuron(self) -> Device:
-        return Device()
+        return self.there
 
     def tell(self, line: str) -> None:
         self.told.append(line)
@@ -110,10 +111,13 @@ class Hands:
         self.shown.append(line)
 
 
-def a_flow(folder: Path, run_args: str = "", **given: Any) -> flow.Flow:
+def a_flow(
+    folder: Path, run_args: str = "", vendor: str = targets.NVIDIA, **given: Any
+) -> flow.Flow:
     hands = given.pop("hands", None) or Hands()
     settings = replace(flow.Settings("Me", form="tiny", execution_mode="test"), **given)
-    return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, targets.NVIDIA, hands)
+    settings = targets.settings(settings, vendor)
+    return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, vendor, hands)
 
 
 def read(text: str, vendor_round: str = "v0.7", benchmarks: str = "") -> asked.Asked:

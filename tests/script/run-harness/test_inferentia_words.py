@@ -3,74 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import neuron_artefact
 import pytest
 from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import Machine
 from nvidia_make import data, docker, flow, harness, inferentia, neuron, results, targets, work
+
+import nvidia_flow_lab as nv
 
 INF1 = neuron.Device("inf1", "inf1.6xlarge", 16)
 TRITON = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
 
 
-@dataclass
-class Hands:
-    """Keeps what a word would have called; ``there`` are the Neuron devices that it finds."""
-
-    there: neuron.Device = field(default_factory=neuron.Device)
-    lines: list[list[str]] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-
-    def cm(self, line: Sequence[str]) -> int:
-        self.lines.append(list(line))
-        return 0
-
-    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
-        raise AssertionError(f"nothing is asked of {line}")
-
-    def machine(self) -> Machine | None:
-        return None
-
-    def neuron(self) -> neuron.Device:
-        return self.there
-
-    def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
-        assert vendor == targets.INFERENTIA
-        return []
-
-    def cards(self) -> list[dict[str, Any]]:
-        return []
-
-    def ask(self, command: Sequence[str]) -> tuple[int, str]:
-        raise AssertionError(command)
-
-    def container_engine(self, asked: str) -> str:
-        return asked
-
-    def container(self, what: str, told: Any, command: Sequence[str], only_print: bool) -> int:
-        raise AssertionError(told)
-
-    def tell(self, line: str) -> None:
-        self.told.append(line)
-
-    def show(self, line: str) -> None:
-        raise AssertionError(line)
-
-
 def a_flow(folder: Path, run_args: str = "", there: neuron.Device | None = None) -> flow.Flow:
-    given = flow.Settings("Me", form="tiny", execution_mode="test", allow_root=True)
-    settings = targets.settings(given, targets.INFERENTIA)
-    hands = Hands(there or neuron.Device())
-    return flow.Flow(folder, settings, {"RUN_ARGS": run_args}, targets.INFERENTIA, hands)
+    hands = nv.Hands(there=there or neuron.Device())
+    return nv.a_flow(folder, run_args, targets.INFERENTIA, hands=hands, allow_root=True)
 
 
 def lines(flow_: flow.Flow) -> list[list[str]]:
-    assert isinstance(flow_.doer, Hands)
+    assert isinstance(flow_.doer, nv.Hands)
     return flow_.doer.lines
 
 
@@ -197,7 +150,7 @@ def test_variables_of_the_guide_that_do_nothing_say_so_where_they_ask_for_someth
         given = {"USE_NIGHTLY": value, "CONTAINER_ENGINE": docker.NONE}
         flow_ = replace(a_flow(tmp_path), variables=given)
         docker.prebuild(flow_)
-        assert isinstance(flow_.doer, Hands)
+        assert isinstance(flow_.doer, nv.Hands)
         assert (docker.NIGHTLY in flow_.doer.told) is said
         assert "go on with make build_inferentia" in flow_.doer.told[-1]
 
@@ -244,11 +197,25 @@ def test_a_model_that_is_missing_or_of_another_device_stops_with_its_line(tmp_pa
     inferentia.require(flow_, [item])
 
 
-def test_cores_that_instances_do_not_divide_are_refused(tmp_path: Path) -> None:
+def test_instances_that_are_not_one_for_each_core_are_refused(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, f"{TRITON} --instance_group_count=3", INF1)
-    with pytest.raises(FlowError, match="16 NeuronCores cannot be shared out to 3") as caught:
+    with pytest.raises(FlowError, match="3 instances of a core each, and 16 NeuronCores") as caught:
         inferentia.run_inferentia_harness(flow_)
-    assert "--instance_group_count=N with N one of: 1, 2, 4, 8, 16" in caught.value.hint
+    assert "--instance_group_count=16, as every" in caught.value.hint
+
+
+def test_every_configuration_of_the_guide_is_served_by_an_instance_for_each_core(
+    tmp_path: Path,
+) -> None:
+    for system in nv.KNOWN.systems.values():
+        if system.accelerator == neuron.ACCELERATOR:
+            line = f"--system_name={system.id} --config_ver=all"
+            items = work.plan(a_flow(tmp_path, line)).items
+            assert len(items) >= 4, system
+            for item in items:
+                assert "triton" in item.config.ver
+                counts = (item.value(inferentia.CORES), item.value(inferentia.INSTANCES))
+                assert counts[0] == counts[1] > 0, (system, item)
 
 
 # ---- runs
@@ -263,14 +230,14 @@ def test_a_run_takes_the_compiled_model_and_the_cores_of_a_device(tmp_path: Path
         "--tags=run-mlperf,inference,_r6.1,_tiny,_performance-only",
         "--model=bert-99.9",
     ]
-    assert {"--backend=neuron", "--device=inf1", "--backend_options=cores=0-15"} <= set(words)
+    assert {*neuron.SERVED, "--device=inf1", "--backend_options=instances=16"} <= set(words)
     assert "--adr.neuron-model.batch_size=1" in words
     assert any("INF1_6XLARGEx1_inf1_" in word for word in words)
     plain = a_flow(tmp_path, line)
     words = harness.line(plain, plan, plan.items[0])
     assert "--device=cpu" in words
     assert any("INF1_6XLARGEx1_cpu-stand-in_" in word for word in words)
-    assert not any("cores" in word for word in words)
+    assert not any("instances" in word for word in words)
 
 
 def test_audits_route_here(tmp_path: Path) -> None:
@@ -281,7 +248,7 @@ def test_audits_route_here(tmp_path: Path) -> None:
     compiled(flow_, work.plan(flow_).items[0], "cpu")
     word(flow_)
     (line,) = lines(flow_)
-    assert {"--backend=neuron", "--mode=compliance"} <= set(line)
+    assert {*neuron.SERVED, "--mode=compliance"} <= set(line)
     assert line[2].endswith(",_compliance")
 
 

@@ -183,7 +183,7 @@ def base(flow: Flow, benchmark: str) -> list[str]:
 
 def _computes(flow: Flow) -> list[str]:
     if flow.vendor == neuron.ACCELERATOR:
-        return ["--backend=neuron", f"--device={neuron.target(flow)}", "--precision=float32"]
+        return [*neuron.SERVED, f"--device={neuron.target(flow)}", "--precision=float32"]
     return ["--backend=onnxruntime", "--precision=float32"]
 
 

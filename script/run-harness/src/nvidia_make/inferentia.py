@@ -19,10 +19,10 @@ MODELS = "inferentia-compiled-models"
 VENV = "mlperf"
 """The environment that runs have too: what compiles for the processor is installed only once."""
 IN_PLACE = (
-    "the conda environment of Triton's Python backend: the Python that has the SDK",
+    "the conda environment of Triton's Python backend: get,triton-server, with the SDK's packages",
     (
-        "NVIDIA's harness with Triton in its process: the harness of app-mlperf-inference, which "
-        "opens compiled models itself; a server: gen,triton,model-repository and run,triton-server"
+        "NVIDIA's harness with Triton in its process: the harness of app-mlperf-inference, and a "
+        "Triton server beside it, which it starts and ends; both share memory"
     ),
 )
 WORD = "make run_inferentia_harness"
@@ -33,7 +33,7 @@ EXAMPLE = f'{WORD} RUN_ARGS="--benchmarks=resnet50 --scenarios=offline --config_
 
 
 def build_inferentia(flow: Flow) -> None:
-    """Links, LoadGen, and every compiled model that the configurations of the system name."""
+    """Links, LoadGen, Triton, and every compiled model that the system's configurations name."""
     if neuron.scratch(flow):
         scratch.link_dirs(flow)
     else:
@@ -49,6 +49,8 @@ def build_inferentia(flow: Flow) -> None:
         if (made := (item.config.benchmark, batch_of(item))) not in compiled:
             compiled.add(made)
             flow.cm(*compile_line(flow, item))
+    python = f"--adr.python.name={VENV}"
+    flow.cm("run", "script", "--tags=get,triton-server,_neuron", python, "--quiet")
     flow.tell(f"in place of {line}" for line in IN_PLACE)
 
 
@@ -99,14 +101,14 @@ def batch_of(item: Item) -> int:
 
 
 def words(flow: Flow, item: Item) -> Iterator[str]:
-    """Further words of the ``cm`` line of a run: its compiled model, and the cores of a device.
+    """Further words of the ``cm`` line of a run: its compiled model, an instance for each core.
 
     The rates and batches of the registry are those of the machine that it names, or of none.
     """
     yield f"--adr.neuron-model.batch_size={batch_of(item)}"
     yield f"--adr.neuron-model.dir={models(flow)}"
     if neuron.target(flow) != neuron.CPU:
-        yield f"--backend_options=cores=0-{item.value(CORES, 1) - 1}"
+        yield f"--backend_options=instances={item.value(INSTANCES, 1)}"
 
 
 def compile_line(flow: Flow, item: Item) -> list[str]:
@@ -132,9 +134,9 @@ def require(flow: Flow, items: Iterable[Item]) -> None:
     wrong: dict[str, str] = {}
     for item in items:
         cores, instances = item.value(CORES, 1), item.value(INSTANCES, 1)
-        if cores % instances:
-            wrong[f"{item.name}: {cores} NeuronCores cannot be shared out to {instances}"] = (
-                f"--{INSTANCES}=N with N one of: {_divisors(cores)}"
+        if cores != instances:
+            wrong[f"{item.name}: {instances} instances of a core each, and {cores} NeuronCores"] = (
+                f"--{INSTANCES}={cores}, as every configuration of the guide has it"
             )
         path = neuron_artefact.file_of(item.config.benchmark, batch_of(item), models(flow))
         try:
@@ -145,7 +147,3 @@ def require(flow: Flow, items: Iterable[Item]) -> None:
     if wrong:
         hints = "\n".join(dict.fromkeys(wrong.values()))
         raise FlowError("engine-missing", "; ".join(wrong), hints, tuple(wrong))
-
-
-def _divisors(count: int) -> str:
-    return ", ".join(str(each) for each in range(1, count + 1) if count % each == 0)

@@ -18,6 +18,8 @@ REFERENCE = "Triton_Inferentia_INF1_2XLARGEx1"
 """The system whose benchmarks and scenarios a machine without a device follows."""
 CPU = "cpu"
 SWITCH = "export USE_INFERENTIA=1"
+SERVED = ("--backend=triton", "--triton_backend=neuron", "--triton_shared_memory=system")
+"""How every version of the guide computes: in a Triton server, on the same machine as LoadGen."""
 
 
 @dataclass(frozen=True, slots=True)
