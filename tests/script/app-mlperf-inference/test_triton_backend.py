@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +28,7 @@ from mlperf_harness.pipeline.inference import solvers
 from mlperf_harness.session import session as sessions
 from mlperf_harness.settings import GraphSpec, ModelSpec, SessionSettings, Setup, Shape, TensorSpec
 from triton_repository import refusals, writing
+from triton_server import remains
 
 import benchmark_forms as forms
 import benchmark_lab as lab
@@ -368,6 +372,71 @@ def test_a_server_that_is_killed_ends_the_run_with_one_error(launcher: Path) -> 
         kill_servers(launcher)
         with pytest.raises(HarnessError, match=r"the server did not answer.*(refused|reset)"):
             predictor.predict(feeds)
+
+
+KILLS = int(os.environ.get("CMBENCH_KILLS", "3"))
+SIGN = "CMBENCH_TEST_SIGN"
+
+
+@pytest.mark.slow
+@pytest.mark.needs_index
+def test_a_harness_that_is_killed_leaves_nothing_running(launcher: Path, tmp_path: Path) -> None:
+    """``CMBENCH_KILLS=200`` for the long run: the session, its runs, or Ctrl-C for all of them."""
+    chance = random.Random(int(os.environ.get("CMBENCH_SEED", "1")))
+    config, scratch = tmp_path / "session.json", tmp_path / "scratch"
+    scratch.mkdir()
+    more = {"overrides": {"min_duration": 100}, "attempts": 1, "scenarios": ["Offline"]}
+    options = {"shared_memory": "system", "threads": 1}
+    wanted = lab.settings(tmp_path / "results", backend="triton", backend_options=options, **more)
+    records.write(config, {**wanted, "modes": ["performance"], "reuse": True})
+    for number in range(KILLS):
+        sign = f"{os.getpid()}-{number}"
+        env = {**lab.harness_environment(), SIGN: sign, "TMPDIR": str(scratch)}
+        env["PYTHONPATH"] += os.pathsep + sites()
+        log = (tmp_path / "log").open("w+")
+        process = subprocess.Popen(
+            lab.harness_command("session", config), env=env, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+        wait_for(lambda sign=sign: marks(sign))
+        time.sleep(chance.uniform(0, 4))
+        names, pids = marks(sign), [*signed(sign)]
+        if number % 2:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            os.kill(chance.choice([process.pid, *pids]), signal.SIGKILL)
+        # A part that was killed ends its session by an error, or was not needed any more.
+        assert process.wait(60) in (0, 1, 130, -signal.SIGKILL), (tmp_path / "log").read_text()
+        wait_for(lambda sign=sign: not [*signed(sign)])
+        left = [each for each in os.listdir("/dev/shm") if each.startswith(tuple(names))]
+        left += [e for e in os.listdir("/dev/shm") if any(f"-{pid}-" in e for pid in pids)]
+        # ONNX Runtime keeps a number there, whoever uses it.
+        left += [each for each in os.listdir(scratch) if each != ".ses"]
+        assert not left, number
+    done = subprocess.run(
+        lab.harness_command("session", config), env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert len([*tmp_path.glob("results/*/*/*/offline/performance/result.json")]) == 1
+
+
+def signed(sign: str) -> Iterator[int]:
+    """The processes that were started under a sign, which all below a session inherit."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"{SIGN}={sign}".encode() in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
+
+
+def marks(sign: str) -> set[str]:
+    """The names of the servers of a session, with which their regions begin."""
+    found = set()
+    for pid in signed(sign):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            keys = [word for word in words if word.startswith(f"{remains.KEY}=".encode())]
+            found |= {key.partition(b"=")[2].decode() for key in keys}
+    return found
 
 
 def kill_servers(launcher: Path) -> None:
