@@ -67,6 +67,8 @@ exec $tree/bin/tritonserver --backend-directory $tree/backends --cache-directory
 AIMS = (("ours http", "guide", 2.5), ("ours http", "http", 1.0), ("ours grpc", "grpc", 1.0),
         ("ours shared", "shared", 1.0), ("ours http", "perf http", 0.95),
         ("ours grpc", "perf grpc", 0.95), ("ours shared", "perf shared", 0.95))  # fmt: skip
+# Our latencies are no longer than perf_analyzer's by more than this, and leave out no more of a
+# closed loop's time. They may be shorter: whoever sends less work asks more often.
 LATENCY_SHARE = 0.05
 SINK_RATES = (5000, 4000, 3000, 2000, 1000, 500)
 LATE_MS = 1.0
@@ -74,11 +76,15 @@ LATE_MS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Requests/s, and latencies in ms, of one client in one turn."""
+    """Requests/s, and latencies in ms, of one client in one turn.
+
+    ``outside`` is the share of the wall clock that lies in no latency, where a client tells enough.
+    """
 
     rate: float
     p50: float
     p99: float
+    outside: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,8 @@ class Bench:
                  "--shared_memory", "system" if way == "shared" else "none"]  # fmt: skip
         point = our_point(self.place.python, words, self.folder)
         found = point["latency"]
-        return Turn(point["rate"], found["p50"], found["p99"])
+        outside = 1 - point["rate"] * found["mean"] / 1e3 / self.threads
+        return Turn(point["rate"], found["p50"], found["p99"], outside)
 
 
 def our_point(python: Path, words: Sequence[Any], folder: Path) -> dict[str, Any]:
@@ -222,10 +229,20 @@ def compare(turns: dict[str, list[Turn]]) -> list[tuple[str, float, float, bool]
             ratio = statistics.median(one.rate / two.rate for one, two in pairs)
             found.append((f"{ours} / {other}", aim, ratio, ratio >= aim))
             if other.startswith("perf"):
-                share = abs(_median(turns[ours], "p50") / _median(turns[other], "p50") - 1)
-                name = f"{ours}, p50 unlike that of {other}"
-                found.append((name, LATENCY_SHARE, share, share <= LATENCY_SHARE))
+                found += _honest(turns, ours, other)
     return found
+
+
+def _honest(
+    turns: dict[str, list[Turn]], ours: str, other: str
+) -> Iterator[tuple[str, float, float, bool]]:
+    """Whether our latencies are those of the requests, and all of them."""
+    longest = 1 + LATENCY_SHARE
+    ratio = _median(turns[ours], "p50") / _median(turns[other], "p50")
+    yield f"{ours} / {other}, p50 (at most)", longest, ratio, ratio <= longest
+    outside = _median(turns[ours], "outside")
+    name = f"{ours}, time outside of latencies (at most)"
+    yield name, LATENCY_SHARE, outside, outside <= LATENCY_SHARE
 
 
 def _median(turns: Sequence[Turn], name: str) -> float:
@@ -311,7 +328,7 @@ def show(turns: dict[str, list[Turn]]) -> None:
             print(f"{name:14} {_median(each, 'rate'):12.1f} {_median(each, 'p50'):9.3f} "
                   f"{_median(each, 'p99'):9.3f}")  # fmt: skip
     for name, aim, value, reached in compare(turns):
-        print(f"{name:40} {value:7.3f} (aim {aim:g}) {'reached' if reached else 'MISSED'}")
+        print(f"{name:46} {value:7.3f} (aim {aim:g}) {'reached' if reached else 'MISSED'}")
 
 
 def arguments() -> argparse.Namespace:
