@@ -33,7 +33,7 @@ from triton_server import remains
 import benchmark_forms as forms
 import benchmark_lab as lab
 import triton_lab
-from support import wait_for
+from support import HANG_S, wait_for
 
 MODELS = lab.SCRIPT
 ONE = Shape(1, 1, 1)
@@ -359,6 +359,24 @@ def test_a_model_that_answers_nonsense_is_told_before_anything_is_measured(
             backend.open(graph, [graph.outputs[1].name], 1, 1)
 
 
+@pytest.mark.needs_index
+def test_a_server_that_does_not_start_is_told_without_files_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    triton_lab.describe_configurations()
+    program = tmp_path / "tritonserver"
+    program.write_text("#!/bin/sh\necho no stub for this Python\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(triton_service.LAUNCHER, str(program))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, triton_lab.SOURCES)))
+    with (
+        pytest.raises(HarnessError, match="ended no stub for this Python") as caught,
+        served(spec("get-ml-model-resnet50")),
+    ):
+        pass
+    assert "server.log" not in caught.value.advice
+
+
 @pytest.mark.slow
 @pytest.mark.needs_index
 def test_a_server_that_is_killed_ends_the_run_with_one_error(launcher: Path) -> None:
@@ -404,9 +422,14 @@ def test_a_harness_that_is_killed_leaves_nothing_running(launcher: Path, tmp_pat
         if number % 2:
             os.killpg(process.pid, signal.SIGINT)
         else:
-            os.kill(chance.choice([process.pid, *pids]), signal.SIGKILL)
+            victim = chance.choice([process.pid, *pids])
+            print(f"kill -9 {name_of(victim)}", file=log, flush=True)
+            os.kill(victim, signal.SIGKILL)
         # A part that was killed ends its session by an error, or was not needed any more.
-        assert process.wait(60) in (0, 1, 130, -signal.SIGKILL), (tmp_path / "log").read_text()
+        try:
+            assert process.wait(HANG_S) in (0, 1, 130, -signal.SIGKILL)
+        finally:
+            print((tmp_path / "log").read_text()[-2000:])
         wait_for(lambda sign=sign: not [*signed(sign)])
         left = [each for each in os.listdir("/dev/shm") if each.startswith(tuple(names))]
         left += [e for e in os.listdir("/dev/shm") if any(f"-{pid}-" in e for pid in pids)]

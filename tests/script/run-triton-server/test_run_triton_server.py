@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,29 @@ def test_what_ends_a_container_is_run_at_the_end(tmp_path: Path) -> None:
     kept = Kept(("true",), new_mark(), str(tmp_path / "k"), finish)
     server.keep(kept).wait(30)
     assert told.exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_an_owner_needs_goes_only_where_it_has_gone(tmp_path: Path, there: bool) -> None:
+    needed = tmp_path / "models"
+    needed.mkdir()
+    remove = (("rm", "-rf", "--", str(needed)),)
+    command = ("true",) if there else ("sleep", "600")
+    kept = replace(Kept(command, new_mark(), str(tmp_path / "k")), orphaned=remove)
+    process = server.keep(kept)
+    assert process.stdin is not None
+    if not there:
+        process.stdin.close()
+    process.wait(30)
+    assert needed.exists() is there
+
+
+def test_the_reason_of_a_server_that_ends_is_told_although_its_log_has_gone(tmp_path: Path) -> None:
+    program = tmp_path / "tritonserver"
+    program.write_text("#!/bin/sh\necho no stub for this Python\nrm server.log\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(ServerError, match=r"ended\s+no stub for this Python"):
+        server.start(Wanted(str(program), str(tmp_path)), tmp_path / "server")
 
 
 def test_leftovers_of_a_server_that_is_gone_are_removed_and_no_others(tmp_path: Path) -> None:

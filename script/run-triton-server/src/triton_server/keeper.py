@@ -92,7 +92,9 @@ def _end(server: subprocess.Popen[bytes], patience_s: float) -> int:
 
 
 def _finish(kept: Kept, but: set[int]) -> None:
-    for command in kept.finish:
+    # Its owner never writes: there is something to read where it has gone.
+    gone = kept.owned and bool(select.select([0], [], [], 0)[0])
+    for command in (*kept.finish, *(kept.orphaned if gone else ())):
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, capture_output=True, timeout=FINISH_S, check=False)
     remains.end(kept.mark, but)

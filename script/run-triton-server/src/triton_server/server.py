@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from kserve import Connection, KserveError, Options, connect
 
@@ -69,8 +70,8 @@ def running(
 ) -> Iterator[Server]:
     """A server whose asked-for models are ready; its log goes into ``folder``.
 
-    ``finish`` are commands for its end, which are run too where this process is killed. ``say``
-    is told the command line before it runs.
+    ``finish`` are commands that are run where this process is killed, and cannot clean up itself.
+    ``say`` is told the command line before it runs.
 
     Raises ServerError where it cannot be started, or is not ready in time.
     """
@@ -99,16 +100,18 @@ def start(
             choice.require_free(wanted.host, ports)
         mark = new_mark()
         command = tuple(wanted.command(ports, mark))
-        last = (*wanted.finish(mark), *map(tuple, finish))
-        kept = Kept(command, mark, str(folder), last, owned)
+        orphaned = tuple(map(tuple, finish))
+        kept = Kept(command, mark, str(folder), tuple(wanted.finish(mark)), owned, orphaned)
         say(shlex.join(command))
-        keeper = keep(kept)
-        try:
-            return _ready(wanted, ports, kept, keeper)
-        except BaseException as error:
-            end(kept, keeper)
-            if wanted.ports or not isinstance(error, ServerError) or TAKEN not in read_log(kept):
-                raise
+        folder.mkdir(parents=True, exist_ok=True)
+        with kept.log.open("w+", encoding="utf-8", errors="replace") as log:
+            keeper = keep(kept)
+            try:
+                return _ready(wanted, ports, kept, keeper, log)
+            except BaseException as error:
+                end(kept, keeper)
+                if wanted.ports or not isinstance(error, ServerError) or TAKEN not in _whole(log):
+                    raise
     raise ServerError("port-taken", f"no free port was found in {TRIES} tries", "try again")
 
 
@@ -169,11 +172,18 @@ def read_log(kept: Kept) -> str:
         return ""
 
 
-def _ready(wanted: Wanted, ports: Ports, kept: Kept, keeper: subprocess.Popen[bytes]) -> Server:
+def _whole(log: TextIO) -> str:
+    log.seek(0)
+    return log.read()
+
+
+def _ready(
+    wanted: Wanted, ports: Ports, kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO
+) -> Server:
     deadline = time.monotonic() + wanted.timeout_s
     host = "127.0.0.1" if wanted.host == "0.0.0.0" else wanted.host
     with connect(f"{host}:{ports.http}", options=Options(timeout=ASK_S)) as connection:
-        wait_ready(connection, wanted.models, deadline, lambda: _ended(kept, keeper))
+        wait_ready(connection, wanted.models, deadline, lambda: _ended(kept, keeper, log))
         version = connection.server().version
     return Server(host, ports, version, kept, keeper)
 
@@ -212,10 +222,10 @@ def _all_ready(states: dict[str, tuple[str, str]], models: Sequence[str]) -> boo
     return bool(states) and all(states.get(n, ("",))[0] == READY for n in models or states)
 
 
-def _ended(kept: Kept, keeper: subprocess.Popen[bytes]) -> None:
+def _ended(kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
     """Raise ServerError when the server has ended, with what its log tells of the reason."""
     if keeper.poll() is not None:
-        raise failed(read_log(kept), str(kept.log))
+        raise failed(_whole(log), str(kept.log))
 
 
 def failed(text: str, path: str) -> ServerError:

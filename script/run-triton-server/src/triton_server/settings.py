@@ -29,13 +29,18 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a keeper looks after: a command, its mark, its log, and what to run at the end."""
+    """What a keeper looks after: a command, its mark, its log, and what to run at the end.
+
+    ``orphaned`` are commands for the end of an owner that could not run them: until then it may
+    need what they remove.
+    """
 
     command: tuple[str, ...]
     mark: str
     folder: str
     finish: tuple[tuple[str, ...], ...] = ()
     owned: bool = True
+    orphaned: tuple[tuple[str, ...], ...] = ()
 
     @property
     def log(self) -> Path:
@@ -52,8 +57,9 @@ class Kept:
 def read(path: Path) -> Kept:
     """What ``Kept.write`` has stored."""
     told: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    finish = tuple(tuple(words) for words in told["finish"])
-    return Kept(tuple(told["command"]), told["mark"], told["folder"], finish, told["owned"])
+    finish, orphaned = (tuple(map(tuple, told[name])) for name in ("finish", "orphaned"))
+    command = tuple(told["command"])
+    return Kept(command, told["mark"], told["folder"], finish, told["owned"], orphaned)
 
 
 def new_mark() -> str:
