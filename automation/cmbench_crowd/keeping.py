@@ -68,12 +68,12 @@ class Keeping:
 
     def sent(self, bundle: Path, server: str) -> dict[str, Any]:
         """What is known of a bundle at a server: ``id``, ``delete_token``, ``done``; else empty."""
-        return self._json(self._state(bundle, server))
+        return self._json(self.state(bundle, server))
 
     def note(self, bundle: Path, server: str, told: Mapping[str, Any]) -> None:
         """Keep what is known of a bundle at a server."""
         text = json.dumps({"server": server, **told}, indent=1).encode()
-        publish(self._state(bundle, server), text)
+        publish(self.state(bundle, server), text)
 
     def forget(self, path: Path) -> None:
         """Remove a state that ``states`` has named; with the last one of a bundle goes the bundle.
@@ -91,7 +91,8 @@ class Keeping:
             if told := self._json(path):
                 yield path, told
 
-    def _state(self, bundle: Path, server: str) -> Path:
+    def state(self, bundle: Path, server: str) -> Path:
+        """The file that says what a server has got of a bundle."""
         return self.outbox / f"{bundle.stem}.{m.digest(server.encode())[:12]}.json"
 
     @staticmethod

@@ -200,7 +200,13 @@ def sent(
     if not known:
         # Who is killed before the answer comes has sent it all the same.
         note({"id": parcel.manifest.id, "delete_token": "", "done": False})
-    return server.send(parcel, known, note, say)
+    try:
+        return server.send(parcel, known, note, say)
+    except Error as problem:
+        if problem.code == "upload-removed":
+            # A withdrawal that was killed before it was noted here.
+            keeping.forget(keeping.state(place, server.base))
+        raise
 
 
 def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> list[str]:

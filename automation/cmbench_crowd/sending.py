@@ -69,7 +69,7 @@ class Server:
         """Send a parcel; returns what the server says of it.
 
         ``known`` is what an earlier attempt has noted, and ``note`` keeps what the next one needs.
-        Raises ``server-refused``, ``server-unreachable``, ``bad-server``.
+        Raises ``server-refused``, ``server-unreachable``, ``bad-server``, ``upload-removed``.
         """
         with self._session() as session:
             told = self._begin(session, parcel)
@@ -146,7 +146,15 @@ class Server:
             "Idempotency-Key": m.digest(parcel.data),
             m.SIGNATURE_HEADER: parcel.signature,
         }
-        told = self._json(self._ask(session, "POST", _API, data=parcel.data, headers=headers))
+        more = {"data": parcel.data, "headers": headers, "fine": frozenset((410,))}
+        answer = self._ask(session, "POST", _API, **more)
+        if answer.status_code == 410:
+            raise Error(
+                "upload-removed",
+                f"{self.base} has removed {parcel.manifest.id}, as its sender wished",
+                hint="the same command sends it anew; a bundle has to be made anew first",
+            )
+        told = self._json(answer)
         if not _ID.fullmatch(str(told.get("id", ""))):
             raise self._lies("it gives the result no id")
         wanted = told.get("wanted")

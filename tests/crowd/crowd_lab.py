@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +22,30 @@ from samples import log
 from cmbench_crowd import manifest as m
 
 ID = "0123456789ab4cde8f00112233445566"
+ROUND = "5.1"
+DETAIL, SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+Logs = dict[str, bytes]
+Served = Callable[[], tuple["subprocess.Popen[str]", str]]
+"""Starts a server: its process, and its address."""
+
+
+def run_logs(folder: Path, count: int, seeds: str = ROUND) -> list[Logs]:
+    """Real runs of LoadGen at once, each answered after two seconds, with seeds of a round."""
+    program = Path(__file__).parent / "loadgen_once.py"
+    places = [folder / str(number) for number in range(count)]
+    runs = [
+        subprocess.Popen([sys.executable, str(program), str(place), "2", seeds]) for place in places
+    ]
+    for run in runs:
+        assert run.wait(60) == 0
+    return [{name: (place / name).read_bytes() for name in (DETAIL, SUMMARY)} for place in places]
+
+
+def figure(detail: bytes) -> float:
+    """The samples per second of a long log."""
+    found = re.search(rb'"result_samples_per_second", "value": ([\d.e+]+)', detail)
+    assert found
+    return float(found[1])
 
 
 def public_of(key: Ed25519PrivateKey) -> str:
@@ -129,6 +157,22 @@ def measured(folder: Path, extra: Sequence[str] = (), **changes: Any) -> Path:
         ],
     }
     (folder / "results.json").write_text(json.dumps({**told, **changes}), encoding="utf-8")
+    return folder
+
+
+def really_measured(folder: Path, logs: Logs, **changes: Any) -> Path:
+    """``measured``, with a performance run of the real LoadGen and nothing else."""
+    value = figure(logs[DETAIL])
+    told = {"benchmark": "bert-99", "round": ROUND, "model": {"name": "bert-large"}, **changes}
+    measured(folder, **{"dataset": {"name": "squad"}, **told})
+    path = folder / "results.json"
+    known = json.loads(path.read_text(encoding="utf-8"))
+    known["results"][0]["value"] = known["results"][0]["performance_run"]["value"] = value
+    known["results"][0]["accuracy"] = None
+    path.write_text(json.dumps(known), encoding="utf-8")
+    shutil.rmtree(folder / "offline" / "accuracy")
+    for name, data in logs.items():
+        (folder / "offline" / "performance" / "run_1" / name).write_bytes(data)
     return folder
 
 

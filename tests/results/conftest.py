@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
+from crowd_lab import Logs, Served, run_logs
 
 from cmbench_results.places import Places
 from cmbench_results.store import Store
@@ -60,3 +67,43 @@ def opened(places: Places, url: str) -> Iterator[Callable[[], Store]]:
 @pytest.fixture
 def store(opened: Callable[[], Store]) -> Store:
     return opened()
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Logs]:
+    """Nine real runs of LoadGen, made at once: what answers after seconds is measured well."""
+    return run_logs(tmp_path_factory.mktemp("logs"), 9)
+
+
+@pytest.fixture
+def served(tmp_path: Path, url: str) -> Iterator[Served]:
+    """``cm serve results`` in a process, on one home and port, as often as it is called."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started: list[subprocess.Popen[str]] = []
+    program = (
+        "import sys; from pathlib import Path; from cmbench.cli.reply import Command;"
+        "from cmbench.session.workspace import Workspace;"
+        "from cmbench_crowd.server import app, verbs; app.HEADER_S = 1.0;"
+        "verbs.serve_results(Command('results', Workspace.open(sys.argv[1]),"
+        " {'port': sys.argv[2], 'publish': 'checked', 'db': sys.argv[3]}))"
+    )
+
+    def start() -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-c", program, str(tmp_path / "served"), str(port), url]
+        run = subprocess.Popen(command, text=True)
+        started.append(run)
+        base = f"http://127.0.0.1:{port}"
+        for _ in range(1200):
+            assert run.poll() is None
+            with contextlib.suppress(requests.RequestException):
+                requests.get(f"{base}/api/v1/work", timeout=2)
+                return run, base
+            time.sleep(0.025)
+        raise AssertionError("the server does not answer")
+
+    yield start
+    for run in started:
+        run.kill()
+        run.wait(10)

@@ -7,6 +7,7 @@ as it does any other place; the pages, ``cm find results`` and ``cm reindex resu
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
@@ -27,6 +28,7 @@ from cmbench_crowd.server.ledger import (
     QUEUED,
     REFUSED,
     REJECTED,
+    REMOVED,
     Ledger,
     Row,
     check,
@@ -83,10 +85,7 @@ class Checker:
 
     def _run(self) -> None:
         with contextlib.suppress(Error):
-            # A server that was killed may have accepted what it had not written yet.
-            self.publish(
-                {row["sender"] for row in self.ledger.rows(crowd_run.c.value.is_not(None))}
-            )
+            self._tidy()
         while not self._end.is_set():
             # A database that is away for a while comes back; the queue is in it.
             with contextlib.suppress(Error):
@@ -95,6 +94,14 @@ class Checker:
                     pass
             self._wake.wait(_PAUSE_S)
             self._wake.clear()
+
+    def _tidy(self) -> None:
+        """Do what a server that was killed has said in the database and not done on the disk."""
+        for row in self.ledger.rows(crowd_run.c.state == REMOVED):
+            self.files.remove(row["id"])
+        rows = self.ledger.rows(crowd_run.c.state == PUBLISHED)
+        written = self._folder.iterdir() if self._folder.is_dir() else ()
+        self.publish({row["sender"] for row in rows} | {path.name for path in written})
 
     def step(self) -> bool:
         """Check the upload that has waited longest; whether there was one."""
@@ -203,8 +210,10 @@ class Checker:
             known = [p for p in store.places.all() if p.path == str(folder)]
             for place in known:
                 uids = [each.uid for each in store.places.results(place)]
-                store.places.remove(place)
                 store.remove(place, uids)
+                store.places.remove(place)
+            # Last: as long as it is there, the next server does all of this again.
+            shutil.rmtree(folder, ignore_errors=True)
             return
         results = (replace(from_json(row["result"]), tier=row["tier"]) for row in rows)
         _write(folder / RESULTS, "".join(f"{to_json(each)}\n" for each in results))
@@ -227,8 +236,11 @@ class Checker:
         self.publish([row["sender"]])
 
     def remove(self, run: str, token: str) -> None:
-        """Forget an upload with all of its files; raises ``bad-token``, ``upload-not-found``."""
-        row = self.ledger.row(run)
+        """Forget an upload with all of its files, or what an earlier attempt has left of it.
+
+        Raises ``bad-token``, ``upload-not-found``.
+        """
+        row = self.ledger.trace(run)
         self.ledger.remove(run, token)
         self.files.remove(run)
         self.judge_anew(row)

@@ -118,12 +118,17 @@ class Ledger:
 
     def row(self, run: str) -> Row:
         """What is known of an upload; raises ``upload-not-found``, ``upload-removed``."""
+        found = self.trace(run)
+        if found["state"] == REMOVED:
+            raise _removed(run)
+        return found
+
+    def trace(self, run: str) -> Row:
+        """``row``, of what was removed too; raises ``upload-not-found``."""
         with self.store.reading() as connection:
             found = self._row(connection, run)
         if found is None:
             raise Error("upload-not-found", f"no result has the id {run:.40}", hint="check the id")
-        if found["state"] == REMOVED:
-            raise _removed(run)
         return found
 
     def _row(self, connection: sa.Connection, run: str) -> Row | None:
@@ -170,7 +175,7 @@ class Ledger:
 
     def remove(self, run: str, token: str) -> None:
         """Forget an upload but for its id; raises ``bad-token``, ``upload-not-found``."""
-        self.row(run)
+        self.trace(run)
         if not hmac.compare_digest(token.encode(), self.delete_token(run).encode()):
             raise Error("bad-token", "this is not the delete token", hint="it came with the upload")
         empty = {
