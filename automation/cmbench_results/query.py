@@ -168,8 +168,10 @@ def uids_by(store: Store, sort: str) -> Iterator[str]:
 def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
     """The results with these ids, in their order; one that is gone is left out."""
     with store.reading() as connection:
-        rows = connection.execute(sa.select(*SHOWN).where(run.uid.in_(uids))).mappings()
-        known = {row["uid"]: dict(row) for row in rows}
+        names = [column.name for column in SHOWN]
+        found = connection.execute(sa.select(*SHOWN).where(run.uid.in_(uids))).all()
+        rows = (dict(zip(names, row, strict=True)) for row in found)
+        known = {row["uid"]: row for row in rows}
     return [known[uid] for uid in uids if uid in known]
 
 

@@ -7,8 +7,9 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from samples import NEWER_ROW, ROW, experiments, own_run
@@ -431,3 +432,19 @@ def test_what_columns_do_not_know_is_left_to_the_database(site: Site) -> None:
         for query in ("uid=00", "has=power", "series=0", "system_id=0"):
             assert not known.knows(view.read(parse_qsl(query)).wanted)
         assert table.table(store, view.View(), known).total == 0
+
+
+@pytest.mark.parametrize("before", ["", "scenario=Offline&q=a+b&sort=-value&in=abcd&page=3"])
+@pytest.mark.parametrize("value", ["Offline", "a & b=c", "v*", "Zürich"])
+def test_an_address_adds_a_value_or_a_result_and_takes_it_out_again(
+    before: str, value: str
+) -> None:
+    seen = view.read(parse_qsl(before))
+    added = view.read(parse_qsl(urlsplit(seen.toggles("/results", "scenario")(value)).query))
+    again = view.read(parse_qsl(urlsplit(added.toggles("/results", "scenario")(value)).query))
+    had = seen.wanted.columns.get("scenario", ())
+    assert set(had) ^ set(added.wanted.columns.get("scenario", ())) == {value}
+    assert again == replace(seen, page=1)
+    held = view.read(parse_qsl(urlsplit(seen.holds("/results")("0123")).query))
+    assert held == replace(seen, basket=(*seen.basket, "0123"))
+    assert held.holds("/results")("0123") == seen.at("/results")

@@ -164,9 +164,12 @@ def _number(rows: int, many: Iterable[array[int]]) -> int:
 
 def _inside(mask: int, order: array[int], ranks: array[int]) -> Iterator[int]:
     """The rows of a mask in an order."""
+    many = mask.bit_count()
+    if many == len(ranks):
+        return iter(order)
     bits = mask.to_bytes(len(ranks) // 8 + 1, "little")
-    if mask.bit_count() > _FEW:
+    if many > _FEW:
         return (row for row in order if bits[row >> 3] >> (row & 7) & 1)
-    some = (place for place, byte in enumerate(bits) if byte)
+    some = (found.start() for found in re.finditer(rb"[^\0]", bits))
     rows = [8 * place + bit for place in some for bit in range(8) if bits[place] >> bit & 1]
     return iter(sorted(rows, key=ranks.__getitem__))

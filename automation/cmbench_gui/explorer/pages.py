@@ -44,9 +44,9 @@ def _tabs(seen: View) -> list[tuple[str, str, str]]:
     return found + [(name, kind, each.at("/results/plot")) for name, kind, each in drawings]
 
 
-def _common(seen: View) -> dict[str, Any]:
+def _common(seen: View, path: str) -> dict[str, Any]:
     chosen = [
-        (column, value, seen.toggled(column, value))
+        (column, value, seen.toggles(path, column)(value))
         for column, values in seen.wanted.columns.items()
         for value in values
     ]
@@ -68,7 +68,7 @@ async def results(request: Request) -> Response:
         store = source.store()
         known = source.columns()
         found, facets = table.table(store, seen, known), table.facets(store, seen, known)
-        return {**_common(seen), "table": found, "facets": facets, "here_tab": "table"}
+        return {**_common(seen, "/results"), "table": found, "facets": facets, "here_tab": "table"}
 
     return await _shown(request, "table", values)
 
@@ -83,7 +83,7 @@ async def drawing(request: Request) -> Response:
         colours = [(name, name) for name in view.COLOURS]
         chosen = {"axes": axes, "colours": colours, "here_tab": seen.draw}
         chosen["whole"] = replace(seen, ranges={})
-        return {**_common(seen), **chosen, "plot": drawings.draw(store, seen)}
+        return {**_common(seen, "/results/plot"), **chosen, "plot": drawings.draw(store, seen)}
 
     return await _shown(request, "plot", values)
 

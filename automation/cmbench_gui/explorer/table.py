@@ -159,7 +159,8 @@ def table(store: Store, view: View, known: Columns | None = None) -> Table:
     else:
         found = query.find(store, view.wanted, view.sort, ROWS, start)
     costs = view.costs() if view.priced else None
-    lines = tuple(_line(row, view, costs) for row in found.rows)
+    hold = view.holds("/results")
+    lines = tuple(_line(row, view, hold(row["uid"]), costs) for row in found.rows)
     last = start + len(lines)
     return Table(
         lines=lines,
@@ -179,7 +180,7 @@ def _heading(view: View, name: str, column: str, down: bool) -> Heading:
     return Heading(name, view.ordered(column, down).at("/results"), way if by == column else "none")
 
 
-def _line(row: Row, view: View, costs: Costs | None) -> Line:
+def _line(row: Row, view: View, hold: str, costs: Costs | None) -> Line:
     return Line(
         uid=row["uid"],
         value=figure(row["value"], row["unit"]),
@@ -197,7 +198,7 @@ def _line(row: Row, view: View, costs: Costs | None) -> Line:
         validity=row["validity"],
         inferred=row["inferred"],
         held=row["uid"] in view.basket,
-        hold=view.held(row["uid"]).at("/results"),
+        hold=hold,
     )
 
 
@@ -241,12 +242,12 @@ def facets(store: Store, view: View, known: Columns | None = None) -> tuple[Face
 
 
 def _facet(view: View, name: str, counted: Sequence[tuple[str, int]]) -> Facet:
-    chosen = view.wanted.columns.get(name, ())
+    chosen, address = view.wanted.columns.get(name, ()), view.toggles("/results", name)
     known = dict(counted[:MOST])
     # A value that was typed, with a *, say, is told as it was.
     typed = [value for value in chosen if value not in known]
     values = [
-        Value(value, many, value in chosen, view.toggled(name, value).at("/results"))
+        Value(value, many, value in chosen, address(value))
         for value, many in [*((value, 0) for value in typed), *known.items()]
     ]
     values.sort(key=lambda each: not each.chosen)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from cmbench.errors import Error, did_you_mean
 from cmbench_results import cost, schema
@@ -60,10 +60,9 @@ class View:
         found = [(name, v) for name, values in self.wanted.columns.items() for v in values]
         found += [("q", word) for word in self.wanted.words]
         found += [("has", name) for name in self.wanted.has]
-        usual = View()
         for name in ("sort", "draw", "x", "y", "by"):
             value = getattr(self, name)
-            if value != getattr(usual, name):
+            if value != getattr(_USUAL, name):
                 found.append((name, value))
         found += [("page", str(self.page))] if self.page > 1 else []
         found += [(name, "1") for name in _MARKS if name in self.marks]
@@ -75,34 +74,53 @@ class View:
         query = urlencode(self.pairs())
         return f"{path}?{query}" if query else path
 
+    def toggles(self, path: str, column: str) -> Callable[[str], str]:
+        """For a value of a column, the address of the same with that value or without it."""
+        chosen = self.wanted.columns.get(column, ())
+        rest = {name: found for name, found in self.wanted.columns.items() if name != column}
+        free = replace(self, wanted=replace(self.wanted, columns=rest), page=1, ranges={})
+        begun = free.at(path)
+
+        def address(value: str) -> str:
+            kept = [v for v in chosen if v != value]
+            kept += [value] if len(kept) == len(chosen) else []
+            return _more(begun, column, kept)
+
+        return address
+
     def hidden(self, *without: str) -> list[tuple[str, str]]:
         """What a form that sets those parameters has to carry along."""
         return [(name, value) for name, value in self.pairs() if name not in (*without, "page")]
-
-    def toggled(self, column: str, value: str) -> View:
-        """The same with one more value of a column, or without it."""
-        chosen = self.wanted.columns.get(column, ())
-        values = tuple(v for v in chosen if v != value) if value in chosen else (*chosen, value)
-        columns = {**self.wanted.columns, column: values}
-        columns = {name: found for name, found in columns.items() if found}
-        return replace(self, wanted=replace(self.wanted, columns=columns), page=1, ranges={})
 
     def only(self, **columns: str) -> View:
         """The same with one value alone of each of these columns."""
         told = {**self.wanted.columns, **{name: (value,) for name, value in columns.items()}}
         return replace(self, wanted=replace(self.wanted, columns=told), page=1, ranges={})
 
-    def held(self, uid: str) -> View:
-        """The same with a result put into the basket, or taken out of it."""
-        kept = tuple(each for each in self.basket if each != uid)
-        if len(kept) == len(self.basket):
-            kept = (*self.basket, uid)[-BASKET:]
-        return replace(self, basket=kept)
+    def holds(self, path: str) -> Callable[[str], str]:
+        """For a result, the address of the same with it put into the basket, or taken out."""
+        begun = replace(self, basket=()).at(path)
+
+        def address(uid: str) -> str:
+            kept = [each for each in self.basket if each != uid]
+            kept += [uid] if len(kept) == len(self.basket) else []
+            return _more(begun, "in", kept[-BASKET:])
+
+        return address
 
     def ordered(self, column: str, down: bool) -> View:
         """The same sorted by a column; a second time turns it round."""
         first, other = (f"-{column}", column) if down else (column, f"-{column}")
         return replace(self, sort=other if self.sort == first else first, page=1)
+
+
+_USUAL = View()
+
+
+def _more(address: str, name: str, values: Sequence[str]) -> str:
+    """The address with these values of a parameter more; a page has hundreds of them."""
+    told = "&".join(f"{name}={quote_plus(value)}" for value in values)
+    return f"{address}{'&' if '?' in address else '?'}{told}" if told else address
 
 
 def read(given: Pairs) -> View:
