@@ -279,6 +279,8 @@ def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
         return api.JobState("lost", reason="Slurm knows nothing of it any more")
     bad = [name for name in states if name not in ("COMPLETED", "FAILED")]
     told = ", ".join(f"{states[name]} {name}" for name in bad)
+    if "TIMEOUT" in bad:
+        told += " (--time=MINUTES asks for more)"
     return api.JobState("ended", max(codes, default=1), told)
 
 

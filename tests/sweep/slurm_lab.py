@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -47,9 +48,13 @@ SlurmctldTimeout=60
 SlurmdTimeout=60
 MessageTimeout=60
 BatchStartTimeout=2
+KillWait=2
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 MailProg=/bin/true
 {nodes}
-PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes={names} MaxTime=INFINITE State=UP PriorityTier=9
 """
 
 
@@ -82,7 +87,7 @@ class Slurm:
             self.start_controller()
             for name in NODES:
                 (self.folder / f"spool-{name}").mkdir()
-                self._start(name, "slurmd", "-D", "-N", name)
+                self.start_node(name)
             self._wait_for_nodes()
         except BaseException:
             self.__exit__(None, None, None)
@@ -127,6 +132,30 @@ class Slurm:
         """Start slurmctld, with the jobs that an earlier one has saved."""
         self._start("controller", "slurmctld", "-D")
 
+    def start_node(self, name: str) -> None:
+        """Start the daemon of a node."""
+        self._start(name, "slurmd", "-D", "-N", name)
+
+    def hurry(self) -> None:
+        """Let tasks that were taken back start at once: Slurm makes them wait for two minutes."""
+        for line in self.asked("squeue", "-h", "-r", "-t", "PD", "-o", "%r %i").splitlines():
+            reason, task = line.split()
+            if reason == "BeginTime":
+                self.asked("scontrol", "update", f"jobid={task}", "starttime=now")
+
+    def send(self, name: str, number: int) -> None:
+        """Send a signal to a daemon."""
+        self._processes[name].send_signal(number)
+
+    def kill_node(self, name: str) -> None:
+        """End a node with all that runs on it, and let the controller know."""
+        self.stop(name)
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if f"SLURMD_NODENAME={name}\0".encode() in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+        self.asked("scontrol", "update", f"nodename={name}", "state=down", "reason=dead")
+
     def stop(self, name: str, number: int = signal.SIGKILL) -> None:
         """End a daemon: ``controller``, ``munge`` or a node."""
         process = self._processes.pop(name)
@@ -154,7 +183,7 @@ class Slurm:
         return subprocess.run(words, env=env, capture_output=True, text=True).stdout
 
     def _wait_for_nodes(self) -> None:
-        self._wait(lambda: self.asked("sinfo", "-h", "-o", "%T %D").strip() == "idle 3")
+        self._wait(lambda: self.asked("sinfo", "-h", "-p", "main", "-o", "%T %D") == "idle 3\n")
 
     def _wait(self, look: object) -> None:
         assert callable(look)

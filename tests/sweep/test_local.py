@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sweep_lab import RUN, points, start
 
-from support import HANG_S, Finished, Home, wait_for
+from support import HANG_S, Finished, Home, run, wait_for
 
 Cm = Callable[..., Finished]
 Counted = Callable[[], list[str]]
@@ -151,6 +152,51 @@ def test_a_run_that_takes_too_long_fails_and_the_budget_ends_a_sweep(
     done = cm(*RUN, "--retry-failed")
     assert "6 of 6 points are still to do" in done.stderr
     assert done.status == 1
+
+
+FILLS = """
+import os
+if os.environ.get("FILLS") and i["env"]["CM_SIZE"] == "2":
+    with open(os.environ["FILLS"], "wb", 0) as stream:
+        while True:
+            stream.write(bytes(1 << 12))
+"""
+DISK = """
+mount -t tmpfs -o size=8m disk "$CM_REPOS/cmbench" || exit 99
+FILLS="$CM_REPOS/cmbench/filler" cm run experiment --sweep=sweep.yaml >first 2>&1
+echo $? >>first
+rm "$CM_REPOS/cmbench/filler"
+cm run experiment --sweep=sweep.yaml --retry-failed --json >second 2>>problems
+"""
+
+
+def apart(script: str) -> list[str]:
+    """The words that run a script of the shell where it may mount, and nobody else sees that."""
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", script]
+
+
+@pytest.mark.skipif(
+    subprocess.run(apart("true"), capture_output=True).returncode != 0,
+    reason="no user namespaces here, in which a disk can be mounted",
+)
+def test_a_disk_that_fills_up_in_mid_run(home: Home, counted: Counted, world: Path) -> None:
+    script = world / "repo" / "script" / "measure-nothing" / "customize.py"
+    text = script.read_text(encoding="utf-8")
+    filled = FILLS.replace("\n", "\n    ")
+    script.write_text(
+        text.replace("    with open", f"{filled}\n    with open", 1), encoding="utf-8"
+    )
+    home.cm("find", "script", "--tags=measure,nothing").ok()
+    done = run(apart(DISK), cwd=world, env=home.environment())
+    first = (world / "first").read_text(encoding="utf-8")
+    assert done.status == 0, first + (world / "problems").read_text(encoding="utf-8")
+    assert "2 of 6" in first
+    assert "error [no-space]: no space left for" in first
+    assert "Traceback" not in first
+    found = json.loads((world / "second").read_text(encoding="utf-8"))["points"]
+    assert [(point["status"], len(point["runs"])) for point in found] == [("measured", 1)] * 6
+    # The run that has filled the disk did not come to its measurement.
+    assert sorted(counted()) == ["1,1", "1,2", "2,1", "2,2", "4,1", "4,2", "prepared"]
 
 
 def test_a_full_disk_ends_the_sweep_and_nothing_half_made_counts(

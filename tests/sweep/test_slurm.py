@@ -77,6 +77,60 @@ def test_a_sweep_outlives_who_submitted_it_and_the_controller(
     assert figures(points(local)) == figures(found)
 
 
+def on_all_nodes(slurm: Slurm) -> dict[str, str]:
+    """The task of each node, when each has one."""
+    rows = slurm.asked("squeue", "-h", "-r", "-t", "R", "-o", "%N %i").splitlines()
+    found = dict(row.split() for row in rows if row)
+    return found if len(found) == 3 else {}
+
+
+def test_tasks_that_are_requeued_preempted_or_die_with_their_node(
+    cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
+) -> None:
+    text = SWEEP.replace("to: 12", "to: 5").replace("0.2", "0.5")
+    (world / "sweep.yaml").write_text(text, encoding="utf-8")
+    running = start(cluster_home, "--on=slurm")
+    tasks = wait_for(lambda: on_all_nodes(slurm) if runs_of(counted()) else None)
+    slurm.asked("scontrol", "requeue", tasks["one"])
+    slurm.kill_node("two")
+    # A controller that is there and answers nothing, for a while.
+    slurm.send("controller", signal.SIGSTOP)
+    time.sleep(3)
+    slurm.send("controller", signal.SIGCONT)
+    done = len(runs_of(counted()))
+    wait_for(lambda: len(runs_of(counted())) > done or running.poll() is not None)
+    words = ["--partition=urgent", "--nodes=2", "--exclusive", "--wait", "--output=/dev/null"]
+    urgent = slurm.asked("sbatch", *words, "--parsable", "--wrap=true")
+    assert urgent, "what was more urgent has run"
+    while running.poll() is None:
+        slurm.hurry()
+        time.sleep(0.5)
+    said = running.communicate(timeout=HANG_S)[0]
+    slurm.start_node("two")
+    slurm.asked("scontrol", "update", "nodename=two", "state=resume")
+    assert running.returncode == 0, said
+    found = points(cluster_home.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
+    assert [len(point["runs"]) for point in found] == [1] * 10
+    assert set(runs_of(counted())) == set(every(5))
+
+
+@pytest.mark.slow
+def test_a_task_that_is_out_of_time_leaves_its_point_to_do(
+    cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
+) -> None:
+    text = SWEEP.replace("to: 12", "to: 1").replace("[1, 2]", "[1]").replace("0.2", "600")
+    (world / "sweep.yaml").write_text(text, encoding="utf-8")
+    running = start(cluster_home, "--on=slurm", "--time=20")
+    wait_for(lambda: runs_of(counted()) or running.poll() is not None)
+    (task,) = slurm.asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
+    slurm.asked("scontrol", "update", f"jobid={task}", "endtime=now+1second")
+    said = running.communicate(timeout=HANG_S)[0]
+    assert running.returncode == 1, said
+    assert "1 TIMEOUT (--time=MINUTES asks for more)" in said
+    assert "1 of 1 points are still to do" in said
+    assert list((cluster_home.cm_repos / "cmbench" / "sweeps" / "jobs").glob("*/job.json")) == []
+
+
 def test_two_people_and_labels_that_nobody_has(
     cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
 ) -> None:
