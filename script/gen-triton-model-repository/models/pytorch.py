@@ -1,6 +1,5 @@
 """A TorchScript file of PyTorch in Triton's Python backend."""
 
-import torch
 from served import Served
 
 
@@ -8,6 +7,9 @@ class TritonPythonModel(Served):
     """A module for each instance; its arguments are the inputs in their order."""
 
     def open(self):
+        import torch
+
+        self.torch = torch
         if self.threads:
             torch.set_num_threads(self.threads)
         self.device = "cuda" if self.parameters["DEVICE"] == "gpu" else "cpu"
@@ -15,8 +17,8 @@ class TritonPythonModel(Served):
 
     def compute(self, feeds):
         # The memory of a request is read-only; no module of a benchmark writes to its inputs.
-        tensors = [torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
-        with torch.inference_mode():
+        tensors = [self.torch.from_numpy(feeds[name].copy()) for name, _, _ in self.inputs]
+        with self.torch.inference_mode():
             found = self.module(*(tensor.to(self.device) for tensor in tensors))
-        found = [found] if isinstance(found, torch.Tensor) else list(found)
+        found = [found] if isinstance(found, self.torch.Tensor) else list(found)
         return [output.cpu().numpy() for output in found]

@@ -3,6 +3,10 @@
 import json
 import os
 
+# Threads of OpenMP (PyTorch's) that wait for each other keep their cores busy. The server, its
+# clients and other instances want these too: with one of two cores in use, 250 ms became 3.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import numpy as np
 import triton_python_backend_utils as pb_utils
 

@@ -369,6 +369,37 @@ def test_the_real_server_answers_as_the_runtimes_do_alone(
         }
 
 
+SERVED = """
+import os, sys, types
+class Seen(types.ModuleType):
+    def __getattr__(self, name):
+        return Seen(name)
+for name in ("numpy", "triton_python_backend_utils"):
+    sys.modules[name] = Seen(name)
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("torch:", os.environ.get("OMP_WAIT_POLICY"))
+            sys.exit()
+sys.meta_path.insert(0, Watch())
+sys.path.insert(0, sys.argv[1])
+program = __import__(sys.argv[2]).TritonPythonModel()
+program.threads, program.parameters = 1, {"DEVICE": "cpu"}
+program.open()
+"""
+
+
+@pytest.mark.parametrize("runtime", ["pytorch", "neuron"])
+@pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}], ids=["ours", "theirs"])
+def test_threads_of_openmp_wait_without_the_core_that_others_want(
+    runtime: str, given: dict[str, str]
+) -> None:
+    env = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | given
+    words = [sys.executable, "-c", SERVED, str(writing.PROGRAMS), runtime]
+    told = run(words, env=env).ok().stdout
+    assert told == f"torch: {given.get('OMP_WAIT_POLICY', 'PASSIVE')}\n"
+
+
 @pytest.mark.slow
 @pytest.mark.needs_index
 def test_instances_claim_their_cores_and_refuse_a_batch_below_them(tmp_path: Path) -> None:
