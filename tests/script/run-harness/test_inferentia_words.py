@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import neuron_artefact
@@ -268,3 +270,40 @@ def test_data_are_those_of_the_two_benchmarks(tmp_path: Path) -> None:
     assert [word for word, _ in data.benchmarks(flow_)] == ["bert", "resnet50"]
     with pytest.raises(FlowError, match="no model of rnnt is compiled for Inferentia"):
         data.benchmarks(replace(flow_, variables={"BENCHMARKS": "rnnt bert"}))
+
+
+@dataclass
+class Busy(nv.Hands):
+    """Leaves an INVALID run of LoadGen; ``status`` says whether cm takes it for an error."""
+
+    status: int = 0
+    folder: Path = Path()
+
+    def cm(self, line: Sequence[str]) -> int:
+        system = next(word for word in line if word.startswith("--hw_name="))[10:].replace("-", "_")
+        item = {"scenario": "Server", "validity": "INVALID", "performance_run": {"a": 1}}
+        told = {
+            "results": [{**item, "value": 9.0, "reasons": ["late"]}],
+            "call": {"made": [["Server", "performance"]]},
+        }
+        place = self.folder / f"build/results/test_results/{system}-x/resnet50/results.json"
+        logs = place.parent / "server/performance/run_1"
+        logs.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(told))
+        return self.status
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_run_that_the_host_has_spoilt_is_a_warning(tmp_path: Path, status: int) -> None:
+    line = "--benchmarks=resnet50 --scenarios=server --config_ver=triton"
+    hands = Busy(status=status, folder=tmp_path)
+    flow_ = replace(a_flow(tmp_path, line), doer=hands)
+    (item,) = work.plan(flow_).items
+    compiled(flow_, item, "cpu")
+    if status:
+        with pytest.raises(FlowError, match="1 runs are not as they must"):
+            inferentia.run_inferentia_harness(flow_)
+    else:
+        inferentia.run_inferentia_harness(flow_)
+        assert "warning: the host was busy; resnet50 Server triton is INVALID" in hands.told[-1]
+    assert any("Result is : INVALID" in shown for shown in hands.shown)
