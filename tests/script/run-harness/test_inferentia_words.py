@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from nvidia_flow.errors import FlowError
 from nvidia_make import data, docker, flow, harness, inferentia, neuron, results, targets, work
 
 import nvidia_flow_lab as nv
+from support import Finished, Home, run
 
 INF1 = neuron.Device("inf1", "inf1.6xlarge", 16)
 TRITON = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
@@ -307,3 +309,65 @@ def test_a_run_that_the_host_has_spoilt_is_a_warning(tmp_path: Path, status: int
         inferentia.run_inferentia_harness(flow_)
         assert "warning: the host was busy; resnet50 Server triton is INVALID" in hands.told[-1]
     assert any("Result is : INVALID" in shown for shown in hands.shown)
+
+
+# ---- the real thing
+
+GUIDE = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
+REST = (
+    "--benchmarks=resnet50 --scenarios=server --config_ver=triton",
+    "--benchmarks=bert --scenarios=offline,server --config_ver=triton,high_accuracy_triton",
+)
+STANDS_IN = "stand-in: the processor computed this in the place of a Neuron device"
+
+
+@pytest.mark.slow
+@pytest.mark.quiet
+@pytest.mark.needs_index
+@pytest.mark.skipif(
+    not os.environ.get("CMBENCH_INFERENTIA"),
+    reason="installs PyTorch (2.6 GB to download), in 20 minutes: CMBENCH_INFERENTIA=1 runs it",
+)
+def test_the_lines_of_the_guide_from_an_empty_home(home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "closed" / "NVIDIA"
+    home.cm(
+        *("run", "script", "--tags=run-harness,nvidia,_workdir", f"--path={folder}", "--quiet"),
+        *("--submitter=Me", "--form=tiny", "--execution_mode=test", "--allow_root"),
+    ).ok()
+    typed = {"USE_INFERENTIA": "1", "USE_NIGHTLY": "0"}
+    usual = home.environment().items()
+    env = typed | {k: v for k, v in usual if k not in ("MAKELEVEL", "MAKEFLAGS")}
+
+    def make(*words: str) -> Finished:
+        return run(["make", *words], cwd=folder, env=env, timeout=1800)
+
+    make("prebuild", "CONTAINER_ENGINE=none").ok()
+    make("build_inferentia").ok()
+    made = sorted(path.name for path in folder.glob("build/inferentia-compiled-models/**/*.pt"))
+    assert made == [
+        "bert-large-int32-bs1-concat.pt",
+        "resnet50_neuron_bs1_dynamic.pt",
+        "resnet50_neuron_bs5_dynamic.pt",
+    ]
+    for line in (GUIDE, *REST):
+        done = make("run_inferentia_harness", f"RUN_ARGS={line}").ok()
+        shown = done.stdout.splitlines()
+        assert shown
+        assert all("_cpu-stand-in_" in row for row in shown)
+        # What the host has spoilt is no error, and said.
+        spoilt = done.stdout.count("INVALID")
+        assert done.stderr.count("warning: the host was busy") == spoilt
+        told = make(
+            "run_inferentia_harness", f"RUN_ARGS={line} --test_mode=AccuracyOnly", "VERBOSE=1"
+        )
+        assert told.ok().stdout.count("Accuracy test PASSED.") == len(shown)
+    for path in folder.glob("build/results/test_results/*/*/results.json"):
+        results = json.loads(path.read_text())
+        assert (results["device"], results["backend"]) == ("cpu", "triton")
+        assert results["stand_in"].startswith(STANDS_IN)
+        assert "-cpu-neuron-triton-" in str(path)
+    said = " ".join(make("update_results").stderr.split())
+    assert "a stand-in took the place of a Neuron device" in said
+    refused = make("check_submission")
+    assert refused.status != 0
+    assert "result.stand-in" in refused.stdout + refused.stderr
