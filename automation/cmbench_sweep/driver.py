@@ -10,21 +10,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cmbench import api
 from cmbench.errors import Error
-from cmbench.lib import locks
 from cmbench.lib.text_files import counted
-from cmbench_sweep.jobs import Jobs, Kept
-from cmbench_sweep.points import points_of, request_of
+from cmbench_sweep.jobs import Jobs
+from cmbench_sweep.points import points_of
 from cmbench_sweep.preparing import Preparation, preparation, prepare
 from cmbench_sweep.store import PointStore, write
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep, median
 from cmbench_sweep.worker import Batch
-
-if TYPE_CHECKING:
-    from cmbench_sweep.slurm import SlurmExecutor, Wish
 
 Say = Callable[[str], None]
 
@@ -119,127 +115,6 @@ class Here:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         teller.check(state)
-
-
-@dataclass(frozen=True, slots=True)
-class OnSlurm:
-    """Measures on the nodes of a cluster; ``wish`` is what is asked of it besides labels."""
-
-    wish: Wish
-    prepares_here: ClassVar[bool] = True
-
-    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
-        """All: the cluster looks for nodes with the labels."""
-        return list(points)
-
-    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
-        """Submit the points that no job has yet, one array for those with the same labels; wait.
-
-        Ctrl-C takes what was submitted here out of the queue. Raises ``slurm-failed`` and others.
-        """
-        from cmbench_sweep.jobs import attend
-        from cmbench_sweep.slurm import SlurmExecutor
-
-        for root in (opened.store.records.parent, opened.store.root):
-            _require_locks(root)
-        jobs = Jobs(opened.store)
-        with jobs.assigning():
-            known = self._running(jobs, say)
-            taken = {key for kept in known for key in kept.keys}
-            free = [point for point in points if point.key not in taken]
-            # Another one may have measured them while the list was made.
-            free = [point for point in free if not opened.store.outcome(point.key).done]
-            mine = self._submit(opened, jobs, free, say)
-        looker = SlurmExecutor()
-        wanted = {point.key for point in points}
-        others = {kept: looker for kept in known if kept.keys & wanted}
-        try:
-            ended = attend({**others, **mine}, teller.line, say)
-        except KeyboardInterrupt:
-            _cancel(jobs, mine)
-            raise
-        for kept, state in ended.items():
-            jobs.forget(kept)
-            teller.note(state)
-
-    def _running(self, jobs: Jobs, say: Say) -> list[Kept]:
-        """The jobs of earlier calls that still run; the others are forgotten."""
-        from cmbench_sweep.slurm import SlurmExecutor
-
-        found = []
-        for kept in jobs.of(SlurmExecutor.name):
-            if SlurmExecutor().poll(kept.handle).status in ("ended", "lost"):
-                jobs.forget(kept)
-            else:
-                say(f"slurm {kept.handle.id.split()[0]} is found again")
-                found.append(kept)
-        return found
-
-    def _submit(
-        self, opened: Opened, jobs: Jobs, points: Sequence[Point], say: Say
-    ) -> dict[Kept, SlurmExecutor]:
-        from cmbench_sweep.slurm import PART, SlurmExecutor, check, largest_array
-
-        groups: dict[tuple[str, ...], list[Point]] = {}
-        for point in points:
-            groups.setdefault(tuple(point.labels), []).append(point)
-        for labels in groups:
-            check(self.wish, labels)
-        found = {}
-        most = largest_array() if groups else 1
-        for labels, group in groups.items():
-            parts = min(len(group), most)
-            wish = self._limited(opened, -(-len(group) // parts))
-            executor = SlurmExecutor(wish, parts, labels)
-            folder = jobs.new_folder()
-            batch = batch_of(opened, group, bound=False)
-            batch = replace(batch, parts=parts, scratch=wish.scratch)
-            job = worker_job(batch, folder)
-            handle = executor.submit(replace(job, command=(*job.command, PART)))
-            found[jobs.keep(folder, handle, group)] = executor
-            told = f" with {', '.join(labels)}" if labels else ""
-            say(f"slurm {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
-        return found
-
-    def _limited(self, opened: Opened, points: int) -> Wish:
-        """What is asked for with a time limit for a task of ``points``, where one is known."""
-        from cmbench_sweep.slurm import limit
-
-        if self.wish.time:
-            return self.wish
-        return replace(self.wish, time=limit(points * point_seconds(opened), self.wish.partition))
-
-
-def point_seconds(opened: Opened) -> float:
-    """How many seconds a point may take: as the sweep allows, else by those that are known.
-
-    Three times the median of measured points, five times what the plan of one foresees; else 0.
-    """
-    sweep = opened.sweep
-    if sweep.budget.point_seconds:
-        return sweep.budget.point_seconds * sweep.repeat.most
-    known = [o for o in opened.outcomes().values() if o.status == MEASURED]
-    if known:
-        return 3 * median(sum(run.seconds for run in each.runs) for each in known)
-    planned = api.plan(request_of(opened.workspace, opened.points[0].flags))
-    return 5 * float(planned.plan.seconds or 0) * sweep.repeat.most
-
-
-def _require_locks(root: Path) -> None:
-    """Refuse a home that nodes share and whose locks each of them has for itself."""
-    option = locks.only_here(root)
-    if option:
-        raise Error(
-            "no-locks",
-            f"{root} is mounted with {option}: locks do not reach other nodes",
-            hint="mount it without that option, or use a home elsewhere: export CM_REPOS=DIR",
-        )
-
-
-def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
-    for kept, executor in submitted.items():
-        executor.cancel(kept.handle)
-        jobs.forget(kept)
 
 
 def run_sweep(

@@ -8,26 +8,25 @@ file system that the nodes share. ``docs/decisions/052`` tells how states are fo
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from cmbench import api
 from cmbench.errors import Error, did_you_mean
-from cmbench.lib.text_files import listed, read_or_empty
+from cmbench.lib.text_files import listed
+from cmbench_sweep.clusters import Output, exit_codes, task_script
 
 ACTIVE = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
     *("REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT"),
 )
 """States of a task that will still do something (the manual of squeue)."""
-PART = "{part}"
-"""The word of a job's command that becomes the number of the task in its array."""
 SILENT_S = 900.0
 """So long a cluster may answer nothing before waiting for it ends."""
 _SUBMIT_S = 120.0
@@ -81,7 +80,7 @@ class SlurmExecutor:
         self._wish = wish or Wish()
         self._parts = parts
         self._labels = tuple(labels)
-        self._read: dict[str, dict[str, int]] = {}
+        self._output = Output()
         self._states: dict[str, tuple[float, api.JobState]] = {}
         self._heard: dict[str, float] = {}
         self._released: Counter[str] = Counter()
@@ -91,7 +90,7 @@ class SlurmExecutor:
         check(self._wish, self._labels)
         folder = Path(job.scratch)
         script = folder / "job.sh"
-        script.write_text(_script(job), encoding="utf-8")
+        script.write_text(task_script(job, "$SLURM_ARRAY_TASK_ID"), encoding="utf-8")
         name = f"cmbench-{folder.name}"
         words = [
             *("sbatch", "--parsable", f"--job-name={name}", f"--array=0-{self._parts - 1}"),
@@ -103,15 +102,7 @@ class SlurmExecutor:
 
     def logs(self, handle: api.JobHandle) -> list[str]:
         """New lines of all tasks."""
-        folder = _parts_of(handle)[1]
-        seen = self._read.setdefault(handle.id, {})
-        found: list[str] = []
-        for path in sorted(folder.glob("output-*.txt")):
-            with suppress(OSError), open(path, "rb") as stream:
-                stream.seek(seen.get(path.name, 0))
-                whole = stream.read().rpartition(b"\n")
-                seen[path.name] = seen.get(path.name, 0) + len(whole[0]) + len(whole[1])
-                found += whole[0].decode("utf-8", "replace").splitlines() if whole[1] else []
+        found = self._output.lines(_parts_of(handle)[1])
         if not found:
             time.sleep(_LOOK_S)
         return found
@@ -166,6 +157,37 @@ class SlurmExecutor:
         """All is here already: the file system is shared."""
 
 
+@dataclass(frozen=True, slots=True)
+class SlurmCluster:
+    """A cluster under Slurm; ``wish`` is what is asked of it besides labels."""
+
+    wish: Wish
+    name: ClassVar[str] = SlurmExecutor.name
+
+    @property
+    def scratch(self) -> str:
+        """As in the wish."""
+        return self.wish.scratch
+
+    def check(self, labels: Sequence[str]) -> None:
+        """Refuse labels that are features of no node; raises ``bad-value``."""
+        check(self.wish, labels)
+
+    def looker(self) -> SlurmExecutor:
+        """What looks at any job."""
+        return SlurmExecutor()
+
+    def executor(
+        self, labels: Sequence[str], points: int, seconds: Callable[[], float]
+    ) -> tuple[SlurmExecutor, int]:
+        """One array, a task for each point as far as arrays of that length are allowed."""
+        parts = min(points, largest_array())
+        wish = self.wish
+        if not wish.time:
+            wish = replace(wish, time=limit(-(-points // parts) * seconds(), wish.partition))
+        return SlurmExecutor(wish, parts, labels), parts
+
+
 class SilentError(Exception):
     """Slurm did not answer, or refused; the text is its own."""
 
@@ -173,19 +195,6 @@ class SilentError(Exception):
 def _parts_of(handle: api.JobHandle) -> tuple[str, Path]:
     number, _, folder = handle.id.partition(" ")
     return number, Path(folder)
-
-
-def _script(job: api.Job) -> str:
-    """The program of a task: what it ends with is in a file, where nobody keeps accounts."""
-    words = ['"$SLURM_ARRAY_TASK_ID"' if w == PART else shlex.quote(w) for w in job.command]
-    end = shlex.quote(job.scratch) + '/end-"$SLURM_ARRAY_TASK_ID"'
-    return (
-        "#!/bin/sh\n"
-        f"{' '.join(words)}\n"
-        "status=$?\n"
-        f"echo $status > {end}.new && mv {end}.new {end}\n"
-        "exit $status\n"
-    )
 
 
 def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
@@ -271,7 +280,7 @@ def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.Job
         return api.JobState(
             "waiting" if states["PENDING"] == active else "running", reason=_waits_for(known)
         )
-    return _ended(states, _codes(folder))
+    return _ended(states, exit_codes(folder))
 
 
 def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
@@ -288,12 +297,6 @@ def _waits_for(tasks: Mapping[str, tuple[str, str]]) -> str:
     """Why tasks wait, where it is not for their turn."""
     waits = {reason for state, reason in tasks.values() if state == "PENDING"}
     return listed(sorted(waits - {"None", "Resources", "Priority", "BeginTime"}))
-
-
-def _codes(folder: Path) -> list[int]:
-    """The exit status of each task that has left one."""
-    ends = [read_or_empty(path).strip() for path in folder.glob("end-*[0-9]")]
-    return [int(end) for end in ends if end.isdigit()]
 
 
 def check(wish: Wish, labels: Iterable[str]) -> None:

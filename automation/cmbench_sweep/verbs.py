@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
@@ -17,16 +17,15 @@ from cmbench_sweep.report import best, effects, frontier, report
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import FAILED, MEASURED, OPEN, Budget, Point, Repeat, Search, Sweep
 
-if TYPE_CHECKING:
-    from cmbench_sweep.slurm import Wish
-
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "on", "executor", "labels")
 _OF_EXPLORATION = ("tags", "explore", "dir")
 _OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "scratch", "share_nodes")
+_OF_RAY = ("ray", "scratch")
 _OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
 _OF_CONTAINERS = ("apptainer", "singularity", "docker")
-_PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH}
+_PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH, "ray": _OF_RAY}
+_ELSEWHERE = tuple(name for names in _PLACES.values() for name in names)
 
 
 def run_experiment(command: Command) -> Reply:
@@ -39,9 +38,9 @@ def run_experiment(command: Command) -> Reply:
 
         if not command.rest:
             own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
-            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH, *own))
+            refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, *own))
         return explore(command)
-    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_OF_SLURM, *_OF_SSH, *_OF_CONTAINERS))
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, *_OF_CONTAINERS))
     place = _place(command.flags)
     opened = _opened(command)
     redone = [
@@ -188,16 +187,29 @@ def _opened(command: Command) -> Opened:
 
 def _place(flags: Mapping[str, Any]) -> driver.Place:
     """Where points are measured: here, on a cluster, on hosts; raises ``bad-value`` and others."""
-    on = str(flags.get("on") or flags.get("executor") or ("ssh" if "hosts" in flags else "local"))
+    on = str(flags.get("on") or flags.get("executor") or _implied(flags))
     if on not in ("local", *_PLACES):
-        hint = did_you_mean(on, ("local", *_PLACES)) or "write --on=slurm or --on=ssh"
+        hint = did_you_mean(on, ("local", *_PLACES)) or "write --on=slurm, ssh or ray"
         raise Error("bad-value", f"--on={on} is not possible", hint=hint)
     _check_flags(on, flags)
     if on == "slurm":
-        return driver.OnSlurm(_wish(flags))
+        return _slurm(flags)
+    if on == "ray":
+        return _ray(flags)
     if on == "ssh":
         return _hosts(flags)
     return driver.Here(frozenset(filter(None, str(flags.get("labels") or "").split(","))))
+
+
+def _implied(flags: Mapping[str, Any]) -> str:
+    return "ssh" if "hosts" in flags else "ray" if "ray" in flags else "local"
+
+
+def _ray(flags: Mapping[str, Any]) -> driver.Place:
+    from cmbench_sweep.clusters import OnCluster
+    from cmbench_sweep.on_ray import RayCluster, head
+
+    return OnCluster(RayCluster(head(str(flags.get("ray") or "")), str(flags.get("scratch") or "")))
 
 
 def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
@@ -213,7 +225,7 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
             )
     for place, names in _PLACES.items():
         for name in (name for name in names if name in flags):
-            if place != on:
+            if name not in _PLACES.get(on, ()):
                 raise Error("unknown-flag", f"--{name} is of {place}", hint=f"add --on={place}")
             if flags[name] is True and name not in ("share_nodes", "keep"):
                 raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
@@ -250,11 +262,13 @@ def _seconds(value: Any) -> float:
         ) from None
 
 
-def _wish(flags: Mapping[str, Any]) -> Wish:
-    from cmbench_sweep.slurm import Wish
+def _slurm(flags: Mapping[str, Any]) -> driver.Place:
+    """A cluster under Slurm, asked for what the flags say."""
+    from cmbench_sweep.clusters import OnCluster
+    from cmbench_sweep.slurm import SlurmCluster, Wish
 
     words = {n: str(flags[n]) for n in _OF_SLURM if n in flags and n != "share_nodes"}
-    return Wish(**words, exclusive=not flags.get("share_nodes"))
+    return OnCluster(SlurmCluster(Wish(**words, exclusive=not flags.get("share_nodes"))))
 
 
 def _sayer(command: Command) -> driver.Say:

@@ -180,7 +180,8 @@ class Slurm:
     def asked(self, *words: str) -> str:
         """The output of a command of Slurm; empty where it fails."""
         env = {**os.environ, **self.environment()}
-        return subprocess.run(words, env=env, capture_output=True, text=True).stdout
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=HANG_S)
+        return done.stdout
 
     def _wait_for_nodes(self) -> None:
         self._wait(lambda: self.asked("sinfo", "-h", "-p", "main", "-o", "%T %D") == "idle 3\n")

@@ -519,6 +519,7 @@ VERBS: tuple[Verb, ...] = (
             " --scratch=DIR is a folder of the nodes in which runs write",
             "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
             " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
+            "on=ray": "on the Ray cluster at --ray=http://HOST:8265; labels are resources of nodes",
             "labels=NAMES": "labels that this machine has, for points that need them",
             "explore.VAR=LIST": "the values of {{VAR}} in LINE; --env.KEY=value is for all runs",
             "tags=TAGS": "of LINE: the experiment with these tags; its name does as well",

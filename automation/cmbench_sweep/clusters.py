@@ -1,0 +1,197 @@
+"""Measures on the nodes of a cluster that has a queue; all of them share the file system.
+
+A ``Cluster`` is what one kind of cluster does its own way. What a task has printed and how it has
+ended is in files of its job, whoever has placed it: the queue is asked only whether it still runs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from cmbench import api
+from cmbench.errors import Error
+from cmbench.lib import locks
+from cmbench.lib.text_files import counted, read_or_empty
+from cmbench_sweep.driver import Opened, Say, Teller, batch_of, worker_job
+from cmbench_sweep.jobs import Jobs, Kept, attend
+from cmbench_sweep.points import request_of
+from cmbench_sweep.values import MEASURED, Point, median
+
+PART = "{part}"
+"""The word of a job's command that becomes the number of the task."""
+
+
+class Cluster(Protocol):
+    """What differs between clusters; ``scratch`` is a folder of the nodes in which runs write."""
+
+    @property
+    def name(self) -> str:
+        """As in the handles of its jobs."""
+
+    @property
+    def scratch(self) -> str:
+        """A folder of each node in which runs write; empty for none."""
+
+    def check(self, labels: Sequence[str]) -> None:
+        """Refuse labels that no node has, with the nearest names; raises ``bad-value``."""
+
+    def looker(self) -> api.Executor:
+        """What looks at jobs that were submitted before."""
+
+    def executor(
+        self, labels: Sequence[str], points: int, seconds: Callable[[], float]
+    ) -> tuple[api.Executor, int]:
+        """What submits ``points`` as one job, and among how many tasks it divides them.
+
+        With one, every task goes through all of the points. ``seconds`` is what a point may take.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class OnCluster:
+    """Measures on the nodes of ``cluster``."""
+
+    cluster: Cluster
+    prepares_here: ClassVar[bool] = True
+
+    def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
+        """All: the cluster looks for nodes with the labels."""
+        return list(points)
+
+    def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
+        """Submit the points that no job has yet, one job for those with the same labels; wait.
+
+        Ctrl-C takes what was submitted here out of the queue. Raises ``slurm-failed`` and others.
+        """
+        for root in (opened.store.records.parent, opened.store.root):
+            _require_locks(root)
+        jobs = Jobs(opened.store)
+        with jobs.assigning():
+            known = self._running(jobs, say)
+            taken = {key for kept in known for key in kept.keys}
+            free = [point for point in points if point.key not in taken]
+            # Another one may have measured them while the list was made.
+            free = [point for point in free if not opened.store.outcome(point.key).done]
+            mine = self._submit(opened, jobs, free, say)
+        looker = self.cluster.looker()
+        wanted = {point.key for point in points}
+        others = {kept: looker for kept in known if kept.keys & wanted}
+        try:
+            ended = attend({**others, **mine}, teller.line, say)
+        except KeyboardInterrupt:
+            _cancel(jobs, mine)
+            raise
+        for kept, state in ended.items():
+            jobs.forget(kept)
+            teller.note(state)
+
+    def _running(self, jobs: Jobs, say: Say) -> list[Kept]:
+        """The jobs of earlier calls that still run; the others are forgotten."""
+        found = []
+        for kept in jobs.of(self.cluster.name):
+            if self.cluster.looker().poll(kept.handle).status in ("ended", "lost"):
+                jobs.forget(kept)
+            else:
+                say(f"{self.cluster.name} {kept.handle.id.split()[0]} is found again")
+                found.append(kept)
+        return found
+
+    def _submit(
+        self, opened: Opened, jobs: Jobs, points: Sequence[Point], say: Say
+    ) -> dict[Kept, api.Executor]:
+        groups: dict[tuple[str, ...], list[Point]] = {}
+        for point in points:
+            groups.setdefault(tuple(point.labels), []).append(point)
+        for labels in groups:
+            self.cluster.check(labels)
+        found = {}
+        for labels, group in groups.items():
+            executor, parts = self.cluster.executor(
+                labels, len(group), lambda: point_seconds(opened)
+            )
+            folder = jobs.new_folder()
+            batch = batch_of(opened, group, bound=False)
+            job = worker_job(replace(batch, parts=parts, scratch=self.cluster.scratch), folder)
+            command = (*job.command, PART) if parts > 1 else job.command
+            handle = executor.submit(replace(job, command=command))
+            found[jobs.keep(folder, handle, group)] = executor
+            told = f" with {', '.join(labels)}" if labels else ""
+            say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
+        return found
+
+
+def point_seconds(opened: Opened) -> float:
+    """How many seconds a point may take: as the sweep allows, else by those that are known.
+
+    Three times the median of measured points, five times what the plan of one foresees; else 0.
+    """
+    sweep = opened.sweep
+    if sweep.budget.point_seconds:
+        return sweep.budget.point_seconds * sweep.repeat.most
+    known = [o for o in opened.outcomes().values() if o.status == MEASURED]
+    if known:
+        return 3 * median(sum(run.seconds for run in each.runs) for each in known)
+    planned = api.plan(request_of(opened.workspace, opened.points[0].flags))
+    return 5 * float(planned.plan.seconds or 0) * sweep.repeat.most
+
+
+def _require_locks(root: Path) -> None:
+    """Refuse a home that nodes share and whose locks each of them has for itself."""
+    option = locks.only_here(root)
+    if option:
+        raise Error(
+            "no-locks",
+            f"{root} is mounted with {option}: locks do not reach other nodes",
+            hint="mount it without that option, or use a home elsewhere: export CM_REPOS=DIR",
+        )
+
+
+def _cancel(jobs: Jobs, submitted: Mapping[Kept, api.Executor]) -> None:
+    for kept, executor in submitted.items():
+        executor.cancel(kept.handle)
+        jobs.forget(kept)
+
+
+def task_script(job: api.Job, number: str) -> str:
+    """The program of a task, whose number is the text ``number`` of the shell.
+
+    What it ends with is in a file, where nobody keeps accounts.
+    """
+    words = [f'"{number}"' if word == PART else shlex.quote(word) for word in job.command]
+    end = shlex.quote(job.scratch) + f'/end-"{number}"'
+    return (
+        "#!/bin/sh\n"
+        f"{' '.join(words)}\n"
+        "status=$?\n"
+        f"echo $status > {end}.new && mv {end}.new {end}\n"
+        "exit $status\n"
+    )
+
+
+class Output:
+    """What the tasks of a job print into ``output-N.txt`` of its folder, as it comes."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, int] = {}
+
+    def lines(self, folder: Path) -> list[str]:
+        """Whole lines of all tasks that are new."""
+        found: list[str] = []
+        for path in sorted(folder.glob("output-*.txt")):
+            with suppress(OSError), open(path, "rb") as stream:
+                stream.seek(self._read.get(path, 0))
+                whole, newline, _ = stream.read().rpartition(b"\n")
+                self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
+                found += whole.decode("utf-8", "replace").splitlines() if newline else []
+        return found
+
+
+def exit_codes(folder: Path) -> list[int]:
+    """The exit status of each task of a job that has left one."""
+    ends = [read_or_empty(path).strip() for path in folder.glob("end-*[0-9]")]
+    return [int(end) for end in ends if end.isdigit()]

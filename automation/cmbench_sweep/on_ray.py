@@ -1,0 +1,277 @@
+"""A Ray cluster that somebody runs, as a place for jobs: asked over HTTP, without Ray itself.
+
+Ray only starts workers, one for each node that has the labels (its custom resources); each asks for
+all CPUs and GPUs of such a node, and goes through all points, whose locks divide them. The names
+are those of Ray's documentation of its jobs API; ``docs/decisions/069`` tells why it is used so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cmbench import api
+from cmbench.errors import Error, did_you_mean
+from cmbench.lib.text_files import read_or_empty
+from cmbench_sweep.clusters import Output, exit_codes, task_script
+
+ADDRESS = "http://127.0.0.1:8265"
+SILENT_S = 900.0
+"""So long a cluster may answer nothing before waiting for it ends."""
+_TIMEOUT_S, _LOOK_S, _PAUSE_S = 60.0, 0.2, 2.0
+_TASKS = "tasks.json"
+_OF_RAY = ("node:", "memory", "object_store_memory", "CPU", "GPU", "accelerator_type:")
+
+
+class SilentError(Exception):
+    """Ray did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that is alive, with what it has."""
+
+    cpus: float
+    gpus: float
+    labels: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The HTTP interface of a cluster, ``http://HOST:8265`` as a rule; ``token`` lets one in."""
+
+    address: str
+    token: str = ""
+
+    def ask(self, method: str, path: str, data: Mapping[str, Any] | None = None) -> Any:
+        """The answer; ``None`` where there is no such thing.
+
+        Raises ``ray-failed`` where it refuses, ``SilentError`` where it does not answer.
+        """
+        import requests
+
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        url = self.address.rstrip("/") + path
+        try:
+            reply = requests.request(method, url, json=data, headers=headers, timeout=_TIMEOUT_S)
+        except requests.exceptions.InvalidURL:
+            raise _refused(self.address, "is no address", "--ray=http://HOST:8265") from None
+        except requests.exceptions.RequestException as problem:
+            raise SilentError(
+                f"{self.address} does not answer ({type(problem).__name__})"
+            ) from None
+        if reply.status_code == 404 and path.startswith("/api/jobs/"):
+            return None
+        if reply.status_code in (401, 403):
+            hint = "export RAY_AUTH_TOKEN=TOKEN, the one of the cluster"
+            raise _refused(self.address, "lets nobody in without its token", hint)
+        if not reply.ok:
+            told = reply.text.strip().splitlines() or [f"status {reply.status_code}"]
+            raise _refused(self.address, next(_last_words(told), told[-1]))
+        return reply.json() if "json" in reply.headers.get("Content-Type", "") else {}
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are alive; raises ``ray-failed``, ``SilentError``."""
+        told = self.ask("GET", "/api/v0/nodes?detail=1&limit=10000")
+        try:
+            rows = told["data"]["result"]["result"]
+            alive = [row["resources_total"] for row in rows if row["state"] == "ALIVE"]
+        except (KeyError, TypeError):
+            raise _refused(
+                self.address, "is no dashboard of Ray 2", "check --ray=ADDRESS"
+            ) from None
+        return [
+            Node(
+                cpus=float(has.get("CPU", 0)),
+                gpus=float(has.get("GPU", 0)),
+                labels=frozenset(name for name in has if not name.startswith(_OF_RAY)),
+            )
+            for has in alive
+        ]
+
+
+def _refused(address: str, what: str, hint: str = "") -> Error:
+    return Error("ray-failed", f"{address} {what}", hint=hint or "see the log of its head node")
+
+
+def _last_words(lines: Sequence[str]) -> Iterator[str]:
+    """What a traceback of Ray's own comes down to."""
+    return (line.strip() for line in reversed(lines) if "Error: " in line)
+
+
+def head(address: str = "") -> Head:
+    """The cluster at ``address``, or that of the environment, with the token that Ray would use.
+
+    Raises ``bad-value``.
+    """
+    known = (address, *(os.environ.get(n, "") for n in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")))
+    found = next((each for each in known if each.startswith(("http://", "https://"))), "")
+    if address and not found:
+        raise Error("bad-value", f"--ray={address} is no address", hint="write http://HOST:8265")
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
+    token = os.environ.get("RAY_AUTH_TOKEN") or read_or_empty(path).strip()
+    return Head(found or ADDRESS, token)
+
+
+class RayExecutor:
+    """Runs a job as tasks on nodes of a cluster, one on each of ``nodes``.
+
+    Raises ``ray-failed`` where Ray refuses, or answers nothing for ``SILENT_S`` seconds.
+    """
+
+    name = "ray"
+
+    def __init__(
+        self, cluster: Head, nodes: Sequence[Node] = (), labels: Iterable[str] = ()
+    ) -> None:
+        self._head, self._nodes, self._labels = cluster, nodes, tuple(labels)
+        self._output = Output()
+        self._states: dict[str, tuple[float, api.JobState]] = {}
+        self._heard: dict[str, float] = {}
+
+    def submit(self, job: api.Job) -> api.JobHandle:
+        """Let a task start on each node as soon as that is free; raises ``ray-failed``."""
+        folder = Path(job.scratch)
+        (folder / "job.sh").write_text(task_script(job, "$1"), encoding="utf-8")
+        names = [f"cmbench-{folder.name}-{number}" for number in range(len(self._nodes))]
+        (folder / _TASKS).write_text(json.dumps(names), encoding="utf-8")
+        environment = {k: v for k, v in job.environment.items() if _travels(k)}
+        for number, (name, node) in enumerate(zip(names, self._nodes, strict=True)):
+            asked = {
+                "submission_id": name,
+                "entrypoint": f"exec sh job.sh {number} >output-{number}.txt 2>&1",
+                "entrypoint_num_cpus": node.cpus,
+                "entrypoint_num_gpus": node.gpus,
+                "entrypoint_resources": dict.fromkeys(self._labels, 0.001),
+                "runtime_env": {"env_vars": environment},
+            }
+            asked["entrypoint"] = f"cd '{folder}' && {asked['entrypoint']}"
+            try:
+                self._head.ask("POST", "/api/jobs/", asked)
+            except SilentError as problem:
+                raise _refused(str(problem), "", "is its dashboard up? ray status") from None
+        return api.JobHandle(self.name, f"cmbench-{folder.name} {folder}")
+
+    def logs(self, handle: api.JobHandle) -> list[str]:
+        """New lines of all tasks."""
+        found = self._output.lines(_folder(handle))
+        if not found:
+            time.sleep(_LOOK_S)
+        return found
+
+    def poll(self, handle: api.JobHandle) -> api.JobState:
+        """How the tasks go; asks Ray every two seconds at most. Raises ``ray-failed``."""
+        asked, state = self._states.get(handle.id, (0.0, api.JobState("waiting")))
+        if time.monotonic() - asked >= _PAUSE_S:
+            state = self._asked(handle)
+            self._states[handle.id] = (time.monotonic(), state)
+        return state
+
+    def _asked(self, handle: api.JobHandle) -> api.JobState:
+        now = time.monotonic()
+        first = self._heard.setdefault(handle.id, now)
+        try:
+            tasks = [self._head.ask("GET", f"/api/jobs/{name}") for name in _tasks(handle)]
+        except SilentError as problem:
+            if now - first > SILENT_S:
+                hint = "what runs there goes on; the same command finds it again"
+                raise _refused(str(problem), f"for {now - first:.0f} s", hint) from None
+            return api.JobState("running", reason=str(problem))
+        self._heard[handle.id] = now
+        return _state([task for task in tasks if task], _folder(handle))
+
+    def cancel(self, handle: api.JobHandle) -> None:
+        """End all tasks, those that wait and those that run."""
+        for name in _tasks(handle):
+            with suppress(SilentError, Error):
+                self._head.ask("POST", f"/api/jobs/{name}/stop")
+
+    def fetch(self, handle: api.JobHandle) -> None:
+        """All is here already: the file system is shared."""
+
+
+def _travels(name: str) -> bool:
+    """Whether a variable of ours is for the workers: those of a node are its own."""
+    return name in ("PATH", "PYTHONPATH", "HOME") or not name.startswith(("RAY_", "CUDA_", "_"))
+
+
+def _folder(handle: api.JobHandle) -> Path:
+    return Path(handle.id.partition(" ")[2])
+
+
+def _tasks(handle: api.JobHandle) -> list[str]:
+    try:
+        return [str(n) for n in json.loads((_folder(handle) / _TASKS).read_text(encoding="utf-8"))]
+    except (OSError, ValueError):
+        return []
+
+
+def _state(tasks: Sequence[Mapping[str, Any]], folder: Path) -> api.JobState:
+    """The state of a job from those of its tasks and what they have left."""
+    states = {str(task.get("status")) for task in tasks}
+    if states & {"PENDING", "RUNNING"}:
+        return api.JobState("running" if "RUNNING" in states else "waiting")
+    codes = exit_codes(folder)
+    if not tasks and not codes:
+        return api.JobState("lost", reason="Ray knows nothing of it any more")
+    reason = _why([task for task in tasks if task.get("status") == "FAILED"], len(codes))
+    return api.JobState("ended", max(codes, default=1), "" if len(codes) >= len(tasks) else reason)
+
+
+def _why(failed: Sequence[Mapping[str, Any]], ended: int) -> str:
+    """What Ray says of tasks that did not end by themselves."""
+    said = [str(task.get("message") or "") for task in failed]
+    first = next(filter(None, said), "stopped").splitlines()[0]
+    return f"only {ended} workers ended by themselves: {first}"
+
+
+@dataclass(frozen=True, slots=True)
+class RayCluster:
+    """A cluster of Ray; ``scratch`` is a folder of the nodes in which runs write."""
+
+    head: Head
+    scratch: str = ""
+    name: ClassVar[str] = RayExecutor.name
+
+    def check(self, labels: Sequence[str]) -> None:
+        """Refuse labels that are resources of no node; raises ``bad-value``, ``ray-failed``."""
+        self._fitting(labels)
+
+    def looker(self) -> RayExecutor:
+        """What looks at any job."""
+        return RayExecutor(self.head)
+
+    def executor(
+        self, labels: Sequence[str], points: int, seconds: Callable[[], float]
+    ) -> tuple[RayExecutor, int]:
+        """A worker on each node with the labels, each for all of the points."""
+        return RayExecutor(self.head, self._fitting(labels)[:points], labels), 1
+
+    def _fitting(self, labels: Sequence[str]) -> list[Node]:
+        try:
+            nodes = self.head.nodes()
+        except SilentError as problem:
+            raise _refused(str(problem), "", "name it: --ray=http://HOST:8265") from None
+        found = [node for node in nodes if node.cpus and node.labels.issuperset(labels)]
+        if found:
+            return found
+        raise _without(labels, sorted({name for node in nodes for name in node.labels}))
+
+
+def _without(labels: Sequence[str], known: Sequence[str]) -> Error:
+    """The error where no node has all of ``labels``."""
+    there = f"resources of nodes: {', '.join(known) or 'none'}"
+    lacking = next((name for name in labels if name not in known), "")
+    if lacking:
+        what = f"the resource {lacking}"
+        return Error(
+            "bad-value", f"no node of Ray has {what}", hint=did_you_mean(lacking, known) or there
+        )
+    what = f"all of {', '.join(labels)}" if labels else "CPUs for work"
+    return Error("bad-value", f"no node of Ray has {what}", hint=there)
