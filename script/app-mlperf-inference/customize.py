@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
@@ -15,6 +16,7 @@ from cmbench.lib import checkouts, siblings
 siblings.importable(__file__, "app-mlperf-inference")
 
 from mlperf_catalog import asked  # noqa: E402
+from mlperf_harness.engines import handed, sidecar  # noqa: E402
 
 ml_models = siblings.hooks(__file__, "ml_models")
 
@@ -157,7 +159,11 @@ def of_the_run(i: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The backend's own options; nothing where there are none."""
-    found = asked.options(env, asked.backend(env))
+    spec = asked.backend(env)
+    found = asked.options(env, spec)
+    if (engine := env.get("CM_MLPERF_ENGINE_PATH")) and "batch" in spec.options:
+        built_for = handed.greatest_batch(sidecar.read(Path(engine)))
+        found = {**({"batch": str(built_for)} if built_for else {}), **found}
     return {"backend_options": found} if found else {}
 
 
@@ -199,11 +205,28 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def files_of_model(env: Mapping[str, Any]) -> tuple[str, str]:
-    """The facts and the file of the model: what was compiled for Neuron, where that is to run."""
+    """The facts and the file of the model: what was compiled for Neuron, where that is to run.
+
+    An engine that is handed to the run takes the place of the model that it was built of.
+    """
     if asked.backend(env).compiles:
         # The model that it was made of may be handed out before or after it.
         return env["CM_NEURON_MODEL_SIDECAR_WITH_PATH"], env["CM_NEURON_MODEL_FILE_WITH_PATH"]
+    if env.get("CM_MLPERF_ENGINE_PATH"):
+        return engine_of(env)
     return env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"], env["CM_ML_MODEL_FILE_WITH_PATH"]
+
+
+def engine_of(env: Mapping[str, Any]) -> tuple[str, str]:
+    """The facts and the file of an engine; raises Error where it is of another model."""
+    engine, source = Path(env["CM_MLPERF_ENGINE_PATH"]), env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"]
+    with open(source, encoding="utf-8") as file:
+        model = json.load(file)
+    if sidecar.read(engine).model_sha256 != model["sha256"]:
+        hint = "build it anew: cm run script --tags=generate,engine,nvidia ..."
+        text = f"{engine} was built of another model than {model['file']} of this run"
+        raise Error("engine-missing", text, hint=hint)
+    return str(handed.facts_of(engine)), str(engine)
 
 
 def accuracy(benchmark: str, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ siblings.importable(__file__, *SHARED)
 
 import mlperf_catalog  # noqa: E402
 from mlperf_catalog import asked  # noqa: E402
+from mlperf_harness.engines import handed  # noqa: E402
+from mlperf_harness.errors import HarnessError  # noqa: E402
 from nvidia_flow import inputs  # noqa: E402
 
 WIDTH = 80
@@ -38,6 +40,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         take_own(env)
     take_network(env)
     take_nvidia(env)
+    take_engine(env)
     spec = asked.benchmark(env)
     asked.options(env, asked.backend(env))
     find_plugins(env)
@@ -64,6 +67,24 @@ def take_nvidia(env: dict[str, Any]) -> None:
     inputs.check_fp8(env, there)
     for note in inputs.take(env, there):
         print(f"note: {note}")
+
+
+def take_engine(env: dict[str, Any]) -> None:
+    """Look at an engine that is handed to the run; raises Error where it cannot be opened."""
+    if not env.get("CM_MLPERF_ENGINE_PATH"):
+        return
+    spec = asked.backend(env)
+    if not spec.builds:
+        text = f"--engine_path is what --backend=tensorrt or stand-in opens, not {spec.name}"
+        raise Error("bad-value", text, hint="leave it out, or choose one of these")
+    engine = Path(os.path.abspath(os.path.expanduser(env["CM_MLPERF_ENGINE_PATH"])))
+    env["CM_MLPERF_ENGINE_PATH"] = str(engine)
+    usual = spec.options["product"].default if "product" in spec.options else ""
+    product = asked.options(env, spec).get("product") or str(usual)
+    try:
+        handed.check(engine, spec.name, product)
+    except HarnessError as error:
+        raise Error("engine-missing", str(error), hint=error.advice) from error
 
 
 # What each variation says of the length of a run, in words that --execution_mode has too.

@@ -1,0 +1,49 @@
+"""An engine that is there already, handed to a run in the place of one that is built for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .. import records
+from ..errors import HarnessError
+from . import sidecar
+from .sidecar import COMMAND, STAND_IN, Sidecar
+
+MODEL = ".model.json"
+FACTS = "model.json"
+
+
+def facts_of(engine: Path) -> Path:
+    """The file that describes the model of an engine: ``FILE.model.json``, or ``model.json``.
+
+    Raises HarnessError where there is neither, or the second is of another engine.
+    """
+    own, common = engine.with_name(f"{engine.name}{MODEL}"), engine.with_name(FACTS)
+    if own.is_file():
+        return own
+    if common.is_file() and records.read_json(common).get("file") == engine.name:
+        return common
+    raise HarnessError(
+        f"nothing describes the model of {engine}: {own.name} or {FACTS} beside it",
+        f"make it with them: {COMMAND}",
+    )
+
+
+def check(engine: Path, backend: str, product: str) -> Sidecar:
+    """What an engine says of itself, where ``backend`` opens it.
+
+    ``product`` builds and runs the engines of the backend tensorrt. Raises HarnessError where it
+    was made for something else, or is not what it says.
+    """
+    found, opens = sidecar.read(engine), STAND_IN if backend == STAND_IN else product
+    if found.builder != opens:
+        flag = f"--backend={STAND_IN}" if found.stands_in else f"--tensorrt_product={found.builder}"
+        text = f"{engine.name} is of {found.builder}, and {opens} is to open it"
+        raise HarnessError(text, f"give {flag}, or another --engine_path")
+    facts_of(engine)
+    return found
+
+
+def greatest_batch(found: Sidecar) -> int:
+    """The most samples of a batch that an engine was built for; 0 where it does not say."""
+    return max((shapes[-1][0] for shapes in found.profiles.values() if shapes[-1]), default=0)
