@@ -32,6 +32,7 @@ _SETTINGS = {
     "system": "CM_NVIDIA_SYSTEM",
     "systems_dir": "CM_NVIDIA_SYSTEMS_DIR",
     "compiled_models": "CM_NEURON_MODELS_PATH",
+    "builder": "CM_NVIDIA_FLOW_BUILDER",
     "allow_nearest": "CM_NVIDIA_ALLOW_NEAREST",
 }
 _GIVEN = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Sequence
@@ -9,12 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlperf_catalog
 import pytest
-from nvidia_flow import registry
+import yaml
+from nvidia_flow import registry, space
 from nvidia_flow.errors import FlowError
+from nvidia_flow.fields import USED
 from nvidia_flow.systems import Machine
 from nvidia_make import (
     advice,
+    calibrate,
     checks,
     data,
     docker,
@@ -22,6 +27,7 @@ from nvidia_make import (
     flow,
     harness,
     logs,
+    options,
     results,
     scratch,
     targets,
@@ -30,7 +36,7 @@ from nvidia_make import (
 
 from cmbench.doctor.vendors import subject_of
 from nvidia_flow_lab import Hands, a_flow, read
-from support import Finished, Home, run
+from support import ROOT, Finished, Home, run
 
 # ---- RUN_ARGS
 
@@ -98,6 +104,14 @@ def test_what_is_wrong_in_run_args_is_said(text: str) -> None:
     with pytest.raises(FlowError) as caught:
         read(text)
     assert WRONG[text] in str(caught.value)
+
+
+def test_a_name_given_twice_is_refused_unless_it_says_the_same() -> None:
+    assert read("--fast --benchmarks=bert --benchmarks=bert").benchmarks == ("bert",)
+    with pytest.raises(FlowError) as caught:
+        read("--benchmarks=bert --fast --benchmarks=resnet50 --gpu_batch_size=1 --gpu_batch_size 2")
+    assert "--benchmarks is given twice: bert and resnet50" in str(caught.value)
+    assert "--gpu_batch_size is given twice: 1 and 2" in str(caught.value)
 
 
 def test_all_that_is_wrong_comes_at_once() -> None:
@@ -262,6 +276,44 @@ def test_an_engine_that_does_not_fit_is_told(tmp_path: Path) -> None:
 
 
 # ---- runs
+
+
+def test_what_used_fields_become_is_there() -> None:
+    scripts = {
+        name: yaml.safe_load((ROOT / f"script/{name}/meta.yaml").read_text())["input_mapping"]
+        for name in ("run-mlperf-inference-app", "generate-nvidia-engine")
+    }
+    kinds = {
+        "option": mlperf_catalog.backend("tensorrt").options,
+        "triton": mlperf_catalog.backend("triton").options,
+        "backend": mlperf_catalog.lookup.backends(),
+        "engine": scripts["generate-nvidia-engine"],
+    }
+    read_by_calibrate = inspect.getsource(calibrate)
+    for name, field in registry.load().fields.items():
+        kind, _, what = field.ours.partition(" ")
+        if field.here != USED:
+            assert not field.ours, f"{name} becomes nothing"
+        elif kind == "calibrate":
+            assert f'"{name}"' in read_by_calibrate, name
+        elif what:
+            assert what in kinds[kind], name
+        else:
+            assert kind in scripts["run-mlperf-inference-app"], name
+
+
+def test_fields_for_triton_become_its_options(tmp_path: Path) -> None:
+    line = "--benchmarks=resnet50 --scenarios=server --config_ver=triton "
+    flow_ = a_flow(tmp_path, f"{line}--instance_group_count=4 --preferred_batch_size=8,32")
+    plan = work.plan(flow_)
+    words = harness.line(flow_, plan, plan.items[0])
+    assert {"--backend=triton", "--backend_options=instances=4,preferred_batch=32"} <= set(words)
+
+
+def test_what_is_for_engines_is_told_to_have_no_effect_on_a_stand_in(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --precision=fp16 --use_graphs=true")
+    told = options.idle(work.plan(flow_).fields, work.plan(flow_).asked.fields)
+    assert [each.partition(" ")[0] for each in told] == ["--precision", "--use_graphs"]
 
 
 def test_fields_become_options_in_their_units(tmp_path: Path) -> None:
@@ -445,6 +497,21 @@ def test_data_by_hand_are_given_where_they_are(tmp_path: Path) -> None:
     chosen = replace(full, variables={"BENCHMARKS": "bert, resnet50"})
     assert data.benchmarks(chosen) == [("bert", "bert-99"), ("resnet50", "resnet50")]
     assert len(data.benchmarks(full)) == 7
+
+
+@pytest.mark.parametrize("kind", space.FOLDERS)
+def test_every_benchmarks_files_are_shown_at_nvidias_places(kind: str, tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path)
+    source = tmp_path / "store"
+    source.mkdir()
+    places = {place for each in space.PLACES.values() for place in each.paths[kind]}
+    with pytest.raises(FlowError, match=f"build/{kind} is not there"):
+        data.show(flow_, flow_.build / kind / min(places), source)
+    (flow_.build / kind).mkdir(parents=True)
+    for place in places:
+        shown = flow_.build / kind / place
+        data.show(flow_, shown, source)
+        assert shown.resolve() == source
 
 
 def test_no_results_no_tree(tmp_path: Path) -> None:

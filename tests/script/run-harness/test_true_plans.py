@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
-from nvidia_make import engines, harness, work
-from nvidia_make.flow import Flow
+from nvidia_make import checks, engines, harness, work
+from nvidia_make.flow import Flow, checked
 
+from cmbench.doctor.vendors import subject_of
 from nvidia_flow_lab import Hands, a_flow
 
+T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
 LINE = "--benchmarks=resnet50 --scenarios=offline"
 
 
@@ -31,6 +36,7 @@ def a_plan(flow_: Flow, builder: str = "tensorrt-rtx") -> Path:
         "model": "resnet50.onnx",
     }
     plan.with_name(f"{plan.name}.json").write_text(json.dumps(told))
+    plan.with_name(f"{plan.name}.model.json").write_text(json.dumps({"file": plan.name}))
     return plan
 
 
@@ -59,9 +65,8 @@ def test_a_plan_without_a_gpu_ends_before_loadgen_with_the_next_command(tmp_path
 
 
 def test_a_plan_for_another_gpu_is_told(tmp_path: Path) -> None:
-    flow_ = a_flow(tmp_path, LINE, hands=Hands(Machine("Tesla T4", 1, 15, 70, "7.5")))
+    flow_ = a_flow(tmp_path, LINE, hands=Hands(T4))
     plan = a_plan(flow_)
-    assert "--backend=tensorrt runs engines" in str(refused(flow_))
     sidecar = plan.with_name(f"{plan.name}.json")
     sidecar.write_text(sidecar.read_text().replace("7.5", "8.9"))
     assert "for 8.9, and this GPU has compute capability 7.5" in str(refused(flow_))
@@ -83,6 +88,126 @@ def test_nothing_is_put_beside_a_plan(tmp_path: Path) -> None:
     engines.generate_engines(flow_)
     assert isinstance(flow_.doer, Hands)
     assert "is there; it is an engine of TensorRT-RTX" in flow_.doer.told[-1]
-    assert sorted(plan.parent.iterdir()) == [plan, plan.with_name(f"{plan.name}.json")]
+    beside = [plan.with_name(f"{plan.name}{end}") for end in (".json", ".model.json")]
+    assert sorted(plan.parent.iterdir()) == [plan, *beside]
     plan.write_bytes(b"half")
     assert "its file is not the one that it says" in str(refused(flow_))
+
+
+# ---- with a GPU, by what would be called
+
+
+@dataclass
+class Builder(Hands):
+    """Builds what generate,engine,nvidia would: a model of two graphs."""
+
+    store: Path = Path()
+    builds: str = ""
+
+    def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
+        self.lines.append(list(line))
+        folder = self.store / str(len(self.lines))
+        folder.mkdir(parents=True)
+        files = {"a": f"{NAME}.plan", "b": f"{NAME}-step.plan"}
+        for name in files.values():
+            (folder / name).write_bytes(b"vtrt" + name.encode())
+            told = {
+                "builder": self.builds,
+                "version": "10.9",
+                "compute_capabilities": ["7.5"],
+                "precision": "int8",
+                "sha256": engines.checksum(folder / name),
+            }
+            (folder / f"{name}.json").write_text(json.dumps(told))
+        facts = {"file": files["a"], "parts": [{"name": "step", "file": files["b"]}]}
+        (folder / "model.json").write_text(json.dumps(facts))
+        return {"env": {"CM_ENGINE_FILE_WITH_PATH": str(folder / files["a"])}}
+
+
+NAME = "engine-of-the-builder"
+
+
+def a_builder(folder: Path, machine: Machine | None, builds: str = "tensorrt") -> Builder:
+    return Builder(machine, store=folder / "store", builds=builds)
+
+
+def test_engines_are_built_where_there_is_a_gpu_and_handed_to_the_run(tmp_path: Path) -> None:
+    hands = a_builder(tmp_path, T4)
+    flow_ = a_flow(tmp_path / "flow", LINE, hands=hands)
+    engines.generate_engines(flow_)
+    (built,) = hands.lines
+    assert built[2] == "--tags=generate,engine,nvidia,_tensorrt,_tiny"
+    assert {
+        *("--model=resnet50", "--benchmark=resnet50", "--precision=int8", "--batch_size=256"),
+        *("--scenario=Offline", "--config_ver=default", "--compute_capability=7.5"),
+    } <= set(built)
+    plan = work.plan(flow_)
+    engine = engines.found(flow_, plan.items[0])
+    assert engine is not None
+    assert engine.name == "resnet50-Offline-gpu-b256-int8.default.plan"
+    assert sorted(path.name for path in engine.parent.iterdir()) == [
+        *(f"{NAME}-step.plan", f"{NAME}-step.plan.json"),
+        *(engine.name, f"{engine.name}.json", f"{engine.name}.model.json"),
+    ]
+    engines.require(flow_, plan.items)
+    words = harness.line(flow_, plan, plan.items[0])
+    assert {
+        *("--backend=tensorrt", "--device=cuda", "--precision=int8", "--batch_size=256"),
+        *("--tensorrt_product=tensorrt", f"--engine_path={engine}", "--target_qps=6100"),
+    } <= set(words)
+    assert harness.system_name(flow_, plan).startswith("T4x1_tensorrt_")
+    # The same line builds nothing again; other fields make another engine.
+    engines.generate_engines(flow_)
+    assert len(hands.lines) == 1
+    other = replace(flow_, variables={"RUN_ARGS": f"{LINE} --workspace_size=1073741825"})
+    engines.generate_engines(other)
+    assert "--workspace_size=1025" in hands.lines[1]
+    assert "it was made with other fields" in str(refused_plan(flow_))
+
+
+def refused_plan(flow_: Flow) -> FlowError:
+    with pytest.raises(FlowError) as caught:
+        engines.require(flow_, work.plan(flow_).items)
+    return caught.value
+
+
+def test_a_folder_may_say_who_builds(tmp_path: Path) -> None:
+    hands = a_builder(tmp_path, None, "tensorrt-rtx")
+    flow_ = a_flow(tmp_path / "flow", LINE, hands=hands, builder="tensorrt-rtx")
+    engines.generate_engines(flow_)
+    (built,) = hands.lines
+    assert built[2] == "--tags=generate,engine,nvidia,_rtx,_tiny"
+    assert "--compute_capability=7.5" in built, "that of the system whose values count"
+    assert "this machine has no NVIDIA GPU that could run it" in str(refused_plan(flow_))
+    hands.builds = "stand-in"
+    other = replace(flow_, variables={"RUN_ARGS": "--benchmarks=bert --scenarios=offline"})
+    with pytest.raises(FlowError, match="is no engine of TensorRT"):
+        engines.generate_engines(other)
+    with pytest.raises(FlowError, match="builder is 'tensorflow'"):
+        checked({"submitter": "Me", "builder": "tensorflow"}, "flow.yaml")
+
+
+def test_results_have_one_name(tmp_path: Path) -> None:
+    hands = a_builder(tmp_path, T4)
+    line = "--benchmarks=resnet50 --scenarios=offline,server"
+    flow_ = a_flow(tmp_path / "flow", line, hands=hands)
+    engines.generate_engines(flow_)
+    items = work.plan(flow_).items
+    server = engines.found(flow_, items[1])
+    assert server is not None
+    server.rename(server.with_suffix(".onnx"))
+    with pytest.raises(FlowError, match="stand-in and tensorrt, and results have one name"):
+        engines.computes(flow_, items)
+
+
+def test_weights_that_a_gpu_cannot_hold_are_told_to_the_doctor(tmp_path: Path) -> None:
+    line = "--benchmarks=bert,dlrm --scenarios=offline --config_ver=default,high_accuracy"
+    flow_ = a_flow(tmp_path / "flow", line, hands=a_builder(tmp_path, T4), form="full")
+    told = checks.subject(flow_, work.plan(flow_))["needs"]
+    assert [need["gpu_memory"] for need in told] == [0, 0], "a stand-in computes"
+    engines.generate_engines(flow_)
+    bert, dlrm = checks.subject(flow_, work.plan(flow_))["needs"]
+    # 334 million weights in float16 for high_accuracy; DLRM's tables in int8, a part of them.
+    assert bert["gpu_memory"] == 668_000_000
+    assert dlrm["gpu_memory"] > 5 * 10**9
+    assert subject_of(checks.subject(flow_, work.plan(flow_))).needs[0].gpu_memory > 0

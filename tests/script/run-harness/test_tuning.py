@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_make import advice, tune, work
+from nvidia_make import advice, options, tune, work
 from nvidia_make.advice import Length
 
 from nvidia_flow_lab import Hands, a_flow, read
@@ -167,9 +167,7 @@ def test_a_try_of_autotune_is_short_and_apart(tmp_path: Path) -> None:
 
 
 def test_every_searched_field_becomes_an_option(tmp_path: Path) -> None:
-    from nvidia_make import harness
-
-    assert set(tune.SPACE) == set(tune.ONLY) <= set(harness.OPTIONS)
     flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=server --deque_timeout_usec=0")
     plan = work.plan(flow_)
-    assert dict(harness.options_of(plan, plan.items[0])) == {}, "0 is not to wait"
+    assert set(tune.SPACE) == set(tune.ONLY) <= set(options.inputs(plan.fields))
+    assert dict(options.of_run(plan.fields, plan.items[0].given)) == {}, "0 is not to wait"

@@ -20,6 +20,7 @@ class Place:
     The sizes are estimates from those of the published data sets and checkpoints. ``memory`` is the
     GB of main memory that NVIDIA's guide asks for, 0 where it names none. ``whole`` are folders
     below the scratch space with the end of their files' names and their least number.
+    ``parameters`` is the number of a model's weights, in millions.
     """
 
     gigabytes: int
@@ -28,6 +29,7 @@ class Place:
     preprocessed_data: tuple[str, ...]
     memory: int = 0
     whole: tuple[tuple[str, str, int], ...] = ()
+    parameters: int = 0
 
     @property
     def paths(self) -> dict[str, tuple[str, ...]]:
@@ -38,16 +40,25 @@ class Place:
 _COCO = (("data/coco/val2017", ".jpg", 5000),)
 PLACES: Mapping[str, Place] = {
     "resnet50": Place(
-        40, ("imagenet",), ("ResNet50",), ("imagenet",), whole=(("data/imagenet", ".JPEG", 50_000),)
+        40,
+        ("imagenet",),
+        ("ResNet50",),
+        ("imagenet",),
+        whole=(("data/imagenet", ".JPEG", 50_000),),
+        parameters=26,
     ),
     "ssd-mobilenet": Place(
-        3, ("coco",), ("SSDMobileNet",), ("coco/val2017/SSDMobileNet",), whole=_COCO
+        3, ("coco",), ("SSDMobileNet",), ("coco/val2017/SSDMobileNet",), whole=_COCO, parameters=6
     ),
     "ssd-resnet34": Place(
-        25, ("coco",), ("SSDResNet34",), ("coco/val2017/SSDResNet34",), whole=_COCO
+        25, ("coco",), ("SSDResNet34",), ("coco/val2017/SSDResNet34",), whole=_COCO, parameters=20
     ),
     "retinanet": Place(
-        60, ("open-images-v6-mlperf",), ("retinanet-resnext50-32x4d",), ("open-images-v6-mlperf",)
+        60,
+        ("open-images-v6-mlperf",),
+        ("retinanet-resnext50-32x4d",),
+        ("open-images-v6-mlperf",),
+        parameters=38,
     ),
     "bert": Place(
         4,
@@ -55,6 +66,7 @@ PLACES: Mapping[str, Place] = {
         ("bert",),
         ("squad_tokenized",),
         whole=(("preprocessed_data/squad_tokenized", ".npy", 3),),
+        parameters=334,
     ),
     "rnnt": Place(
         3,
@@ -62,6 +74,7 @@ PLACES: Mapping[str, Place] = {
         ("rnn-t",),
         ("rnnt_dev_clean_512",),
         whole=(("data/LibriSpeech/dev-clean", ".flac", 2703),),
+        parameters=45,
     ),
     "3d-unet": Place(
         100,
@@ -70,13 +83,28 @@ PLACES: Mapping[str, Place] = {
         ("brats", "KiTS19"),
         # 335 cases, each with four pictures and a segmentation.
         whole=(("data/BraTS/MICCAI_BraTS_2019_Data_Training", ".nii.gz", 1675),),
+        parameters=19,
     ),
-    # day_0 to day_23
     "dlrm": Place(
-        1200, ("criteo",), ("dlrm",), ("criteo",), memory=40, whole=(("data/criteo", "", 24),)
+        1200,
+        ("criteo",),
+        ("dlrm",),
+        ("criteo",),
+        memory=40,
+        # day_0 to day_23
+        whole=(("data/criteo", "", 24),),
+        parameters=24_060,
     ),
-    "dlrm-v2": Place(6100, ("criteo",), ("dlrm_multihot",), ("criteo_multihot",)),
-    "gptj": Place(60, ("cnn-daily-mail",), ("GPTJ-6B",), ("cnn_dailymail_tokenized_gptj",)),
+    "dlrm-v2": Place(
+        6100, ("criteo",), ("dlrm_multihot",), ("criteo_multihot",), parameters=26_120
+    ),
+    "gptj": Place(
+        60,
+        ("cnn-daily-mail",),
+        ("GPTJ-6B",),
+        ("cnn_dailymail_tokenized_gptj",),
+        parameters=6051,
+    ),
 }
 """By NVIDIA's words."""
 

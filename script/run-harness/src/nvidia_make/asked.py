@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,7 +101,9 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
     notes: list[str] = []
     flags: dict[str, Any] = {}
     given: dict[str, Any] = {}
-    for name, value in _pairs(text, known, wrong):
+    pairs = list(_pairs(text, known, wrong))
+    wrong += _twice(pairs)
+    for name, value in pairs:
         if name in FLAGS:
             flags[name] = _flag(name, value, wrong, notes)
         elif name in known:
@@ -113,6 +115,18 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
         hint = "what there is: cm run script --tags=explain,nvidia-config; all words: make info"
         raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
     return replace(asked, notes=tuple(notes))
+
+
+def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Names with several values; nobody can tell which one is meant."""
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return [
+        f"--{name} is given twice: {' and '.join(told)}"
+        for name, every in values.items()
+        if len(told := list(dict.fromkeys(every))) > 1
+    ]
 
 
 def _pairs(text: str, known: Mapping[str, Field], wrong: list[str]) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make.engines import STAND_IN
-from nvidia_make.flow import Flow
+from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.work import Item, plan
 
 FLOAT: Mapping[str, str] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from nvidia_flow import systems
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import PLACES
 
-from nvidia_make import neuron
+from nvidia_make import builders, neuron
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, read_registry
 
@@ -39,30 +39,47 @@ def subject(flow: Flow, work: Work | None = None) -> dict[str, Any]:
     """What is going to run, as the doctor is told it; without a plan everything of the round."""
     from nvidia_make.data import benchmarks
 
-    if work is None:
-        words, scenarios = [word for word, _ in benchmarks(flow)], set()
-    else:
-        words = [item.config.benchmark for item in work.items]
-        scenarios = {item.config.scenario for item in work.items}
+    items = work.items if work else ()
+    words = [item.config.benchmark for item in items] or [word for word, _ in benchmarks(flow)]
     full = flow.settings.form == "full"
     return {
         "vendor_round": flow.settings.vendor_round,
         "folder": str(flow.folder),
         "scratch": flow.variables.get("MLPERF_SCRATCH_PATH", ""),
-        "scenarios": sorted(scenarios),
-        "needs": [needs(word) for word in dict.fromkeys(words)] if full else [],
+        "scenarios": sorted({item.config.scenario for item in items}),
+        "needs": [needs(word, on_gpu(flow, items)) for word in dict.fromkeys(words)]
+        if full
+        else [],
         "allow_root": flow.settings.allow_root,
         "skip_driver": flow.is_on("SKIP_DRIVER_CHECK"),
     }
 
 
-def needs(word: str) -> dict[str, Any]:
-    """What a benchmark takes, in bytes, and which of its data must be whole."""
+def on_gpu(flow: Flow, items: Sequence[Item]) -> list[Item]:
+    """The items that a GPU computes: those with an engine of TensorRT."""
+    from nvidia_make.harness import plan_of
+
+    return [item for item in items if plan_of(flow, item)]
+
+
+def needs(word: str, items: Sequence[Item] = ()) -> dict[str, Any]:
+    """What a benchmark takes, in bytes, and which of its data must be whole.
+
+    Its weights take a GPU's memory in the number format of each of ``items``.
+    """
     place = PLACES[word]
     return {
         "name": word,
         "disk": place.gigabytes * 10**9,
         "memory": place.memory * 10**9,
+        "gpu_memory": max(
+            (
+                builders.memory(item, place.parameters * 10**6)
+                for item in items
+                if item.config.benchmark == word
+            ),
+            default=0,
+        ),
         "data": place.whole,
     }
 

@@ -100,8 +100,9 @@ def originals(flow: Flow, benchmark: str) -> Iterator[str]:
 
 def show(flow: Flow, place: Path, source: Path) -> None:
     """A link to what a script has in its cache; what the user has put there stays."""
-    if not place.parent.parent.exists():
-        raise FlowError("needs-input", f"{place.parent.parent} is not there", "make link_dirs")
+    linked = flow.build / place.relative_to(flow.build).parts[0]
+    if not linked.exists():
+        raise FlowError("needs-input", f"{linked} is not there", "make link_dirs")
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_symlink():
         place.unlink()

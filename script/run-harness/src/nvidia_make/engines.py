@@ -10,20 +10,18 @@ import hashlib
 import json
 import os
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import neuron
-from nvidia_make.flow import Flow
+from nvidia_make import builders, neuron
+from nvidia_make.builders import BUILDERS
+from nvidia_make.files import checksum, link, sidecar
+from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.work import Item, Work, plan
 
-STAND_IN = "stand-in"
-BUILDERS = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}
-"""What makes a true engine, as the file beside it names it (generate,engine,nvidia)."""
 _CUSTOM = ("bert", "dlrm", "rnnt", "3d-unet", "gptj")
 _LWIS = "lwis"
 BUILT_WITH = (
@@ -88,15 +86,6 @@ def digest(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def sidecar(engine: Path) -> dict[str, Any]:
-    """What an engine says of itself; empty where it does not."""
-    try:
-        told = json.loads(engine.with_name(f"{engine.name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
 # ---- making them
 
 
@@ -110,17 +99,47 @@ def generate_engines(flow: Flow) -> None:
 def make(flow: Flow, work: Work) -> None:
     """Make the engines that are not there yet, and say what each is."""
     built: dict[str, Path] = {}
+    builder = builders.chosen(flow, work)
     for item in work.items:
         engine = found(flow, item)
         why = misfit(flow, item, engine) if engine else ""
-        if engine is not None and (not why or is_plan(engine)):
-            # A plan is the user's: nothing is put beside it, and a run says why it cannot be used.
+        if engine is not None and _stays(item, engine, builder, why):
             flow.tell([f"engine: {_shown(flow, engine)} is there{why and f'; {why}'}"])
             continue
-        if item.ours not in built:
-            built[item.ours] = stand_in(flow, item.ours)
-        made = put(flow, item, built[item.ours])
-        flow.tell([f"engine: {_shown(flow, made)} ({STAND_IN})"])
+        if builder in BUILDERS:
+            made = build(flow, work, item, builder)
+        else:
+            if item.ours not in built:
+                built[item.ours] = stand_in(flow, item.ours)
+            made = put(flow, item, built[item.ours])
+        flow.tell([f"engine: {_shown(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"])
+
+
+def _stays(item: Item, engine: Path, builder: str, why: str) -> bool:
+    """Whether nothing is put in an engine's place, though it may not be run here for a reason."""
+    if not is_plan(engine):
+        return builder not in BUILDERS and not why
+    # A stand-in is never put beside a plan, and a run says why that cannot be used.
+    told = sidecar(engine)
+    whole = told.get("builder") == builder and told.get("sha256") == checksum(engine)
+    return builder not in BUILDERS or (whole and not unlike(item, engine))
+
+
+def unlike(item: Item, engine: Path) -> str:
+    """Why a plan is not what its item asks for; empty where it is, or where nobody says."""
+    described = builders.model_of(engine)
+    if not described:
+        return f"nothing describes its model: {engine.name}{builders.MODEL} is not there"
+    same = described.get("fields_sha256") in (None, digest(fields_of(item)))
+    return "" if same else "it was made with other fields"
+
+
+def build(flow: Flow, work: Work, item: Item, builder: str) -> Path:
+    """Build the engine of an item with TensorRT, and put it where it belongs."""
+    line = builders.line(flow, work, item, builder, _version(item))
+    place = path(flow, item, ".plan")
+    builders.put(flow.doer.cm_json(line)["env"], place, digest(fields_of(item)))
+    return place
 
 
 def stand_in(flow: Flow, benchmark: str) -> Path:
@@ -171,20 +190,22 @@ def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
         waiting = [*step["children"], *waiting]
 
 
-def base(flow: Flow, benchmark: str) -> list[str]:
-    """The words that every run of a benchmark has in common."""
+def base(flow: Flow, benchmark: str, engine: Path | None = None) -> list[str]:
+    """The words that every run of a benchmark has in common; a plan is handed to it."""
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     return [
         f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",
         f"--model={benchmark}",
-        *_computes(flow),
+        *_computes(flow, engine),
     ]
 
 
-def _computes(flow: Flow) -> list[str]:
+def _computes(flow: Flow, engine: Path | None) -> list[str]:
+    if engine is not None and is_plan(engine):
+        return builders.run_words(engine, sidecar(engine))
     if flow.vendor == neuron.ACCELERATOR:
         return [*neuron.SERVED, f"--device={neuron.target(flow)}", "--precision=float32"]
-    return ["--backend=onnxruntime", "--precision=float32"]
+    return [f"--backend={STAND_IN}", "--precision=float32"]
 
 
 def put(flow: Flow, item: Item, source: Path) -> Path:
@@ -208,31 +229,13 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
     }
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = place.with_name(f".{place.name}.{os.getpid()}.new")
-    _link(source, draft)
+    link(source, draft)
     text = place.with_name(f"{place.name}.json")
     text.unlink(missing_ok=True)
     draft.replace(place)
     draft.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     draft.replace(text)
     return place
-
-
-def _link(source: Path, target: Path) -> None:
-    """The same file under another name, or a copy of it on another disk."""
-    target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
-def checksum(file: Path) -> str:
-    """The SHA-256 of a file."""
-    found = hashlib.sha256()
-    with file.open("rb") as stream:
-        while part := stream.read(1 << 20):
-            found.update(part)
-    return found.hexdigest()
 
 
 # ---- whether they fit
@@ -244,7 +247,7 @@ def misfit(flow: Flow, item: Item, engine: Path) -> str:
     if not told:
         return "it does not say what it is"
     if is_plan(engine):
-        return plan_misfit(flow, engine, told)
+        return plan_misfit(flow, item, engine, told)
     if told.get("fields_sha256") != digest(fields_of(item)):
         return "it was made with other fields"
     if told.get("form", flow.settings.form) != flow.settings.form:
@@ -261,7 +264,7 @@ def is_plan(engine: Path) -> bool:
     return engine.suffix == ".plan"
 
 
-def plan_misfit(flow: Flow, engine: Path, told: Mapping[str, Any]) -> str:
+def plan_misfit(flow: Flow, item: Item, engine: Path, told: Mapping[str, Any]) -> str:
     """Why a plan is not run here: what is wrong with it, or with the machine."""
     if told.get("builder") not in BUILDERS:
         return f"it is a plan, and its builder is not TensorRT but {told.get('builder')}"
@@ -274,7 +277,7 @@ def plan_misfit(flow: Flow, engine: Path, told: Mapping[str, Any]) -> str:
         return f"{built}, and this machine has no NVIDIA GPU that could run it"
     if machine.compute_capability not in told.get("compute_capabilities", ()):
         return f"{built}, and this GPU has compute capability {machine.compute_capability}"
-    return f"{built}: make lines run the {STAND_IN} only, --backend=tensorrt runs engines"
+    return unlike(item, engine)
 
 
 def require(flow: Flow, items: Sequence[Item]) -> None:
@@ -290,6 +293,19 @@ def require(flow: Flow, items: Sequence[Item]) -> None:
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
         raise FlowError("engine-missing", text, f"{aside(plans)}{make_line(asked)}", wrong)
+
+
+def computes(flow: Flow, items: Sequence[Item]) -> str:
+    """What computes all items: the builder of their plans, or the stand-in.
+
+    Raises FlowError where they differ: results stand under one name.
+    """
+    there = [engine for item in items if (engine := found(flow, item))]
+    word = {str(sidecar(e).get("builder")) if is_plan(e) else STAND_IN for e in there}
+    if len(word) > 1:
+        text = f"these engines are for {' and '.join(sorted(word))}, and results have one name"
+        raise FlowError("bad-value", text, "run them one after the other: --benchmarks=ONE")
+    return word.pop() if word else STAND_IN
 
 
 def aside(plans: Sequence[str]) -> str:

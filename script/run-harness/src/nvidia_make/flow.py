@@ -21,6 +21,8 @@ FORMS = ("full", "tiny", "synthetic")
 DIVISIONS = ("closed", "open")
 CATEGORIES = ("", "edge", "datacenter", "datacenter,edge")
 LENGTHS = ("test", "fast", "valid")
+STAND_IN = "stand-in"
+BUILDERS = ("", STAND_IN, "tensorrt", "tensorrt-rtx")
 VARIABLES = (
     "RUN_ARGS",
     "BENCHMARKS",
@@ -51,7 +53,7 @@ class Settings:
     """What a folder was made for; ``form`` is that of model and data, ``round`` that of LoadGen.
 
     ``system`` is empty where the one that the machine is counts, ``compiled_models`` where the
-    folder of the guide for Inferentia does.
+    folder of the guide for Inferentia does, ``builder`` where the GPU, or none, decides.
     """
 
     submitter: str
@@ -64,6 +66,7 @@ class Settings:
     system: str = ""
     systems_dir: str = ""
     compiled_models: str = ""
+    builder: str = ""
     allow_nearest: str = ""
     allow_root: bool = False
 
@@ -75,6 +78,7 @@ class Settings:
             ("division", self.division, DIVISIONS),
             ("form", self.form, FORMS),
             ("execution_mode", self.execution_mode, LENGTHS),
+            ("builder", self.builder, BUILDERS),
         ):
             if value not in choices:
                 found.append(f"{name} is {value!r}: {nearest(str(value), choices)}")

@@ -6,46 +6,25 @@ import json
 import platform
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import advice, checks, clocks, data, engines, neuron
+from nvidia_make import advice, checks, clocks, data, engines, neuron, options
 from nvidia_make.asked import ACCURACY, PERFORMANCE
-from nvidia_make.engines import STAND_IN
-from nvidia_make.flow import Flow
+from nvidia_make.files import sidecar
+from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.logs import Book
 from nvidia_make.work import Item, Work, plan
 
-OPTIONS: Mapping[str, tuple[str, float]] = {
-    "gpu_batch_size": ("batch_size", 1),
-    "gpu_inference_streams": ("num_workers", 1),
-    "deque_timeout_us": ("deque_timeout_us", 1),
-    "deque_timeout_usec": ("deque_timeout_us", 1),
-    "offline_expected_qps": ("target_qps", 1),
-    "gpu_offline_expected_qps": ("target_qps", 1),
-    "server_target_qps": ("target_qps", 1),
-    "single_stream_expected_latency_ns": ("target_latency", 1e-6),
-    "gpu_single_stream_expected_latency_ns": ("target_latency", 1e-6),
-    "multi_stream_expected_latency_ns": ("target_latency", 1e-6),
-    "min_duration": ("min_duration", 1),
-    "min_query_count": ("min_query_count", 1),
-    "max_query_count": ("max_query_count", 1),
-    "performance_sample_count": ("performance_sample_count", 1),
-}
-"""Fields, and the option of ours that each becomes, with the factor between their units."""
-NOT_WAITING = ("deque_timeout_us", "deque_timeout_usec")
-"""Fields whose 0 means what leaving them out means."""
 MODES = {
     PERFORMANCE: "_performance-only",
     ACCURACY: "_accuracy-only",
     "SubmissionRun": "_performance-and-accuracy",
     "FindPeakPerformance": "_find-performance",
 }
-FAST = {"min_duration": 60_000, "min_query_count": 1}
-"""What ``--fast`` means: milliseconds, queries."""
 
 
 def run_harness(flow: Flow) -> None:
@@ -67,7 +46,7 @@ def measure(flow: Flow, work: Work) -> None:
     """Make the runs one after the other; what is INVALID is told at the end."""
     require(flow, work)
     checks.before_runs(flow, work)
-    book = Book(log_folder(flow, work), system_name(flow, work.system))
+    book = Book(log_folder(flow, work), system_name(flow, work))
     flow.tell(advice.run_times(flow, work))
     flow.tell([f"logs: {book.folder}"])
     wrong = []
@@ -110,11 +89,14 @@ def require(flow: Flow, work: Work) -> None:
         inferentia.require(flow, work.items)
     else:
         engines.require(flow, work.items)
+        if engines.computes(flow, work.items) == STAND_IN:
+            flow.tell(f"note: {note}" for note in options.idle(work.fields, work.asked.fields))
 
 
 def line(flow: Flow, work: Work, item: Item) -> list[str]:
     """The ``cm`` line of one run."""
-    words = [*engines.base(flow, item.ours), *data.by_hand(flow, item.ours)]
+    engine = plan_of(flow, item)
+    words = [*engines.base(flow, item.ours, engine), *data.by_hand(flow, item.ours)]
     words[0] += f",{MODES[work.asked.mode]}"
     if flow.vendor == neuron.ACCELERATOR:
         from nvidia_make import inferentia
@@ -129,30 +111,44 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
         f"--division={settings.division}",
         f"--results_dir={flow.results}",
         f"--sut_dir={flow.build / 'sut'}",
-        f"--hw_name={system_name(flow, work.system)}",
+        f"--hw_name={system_name(flow, work)}",
         "--rerun",
         "--quiet",
     ]
-    options = dict(options_of(work, item))
-    return ["run", "script", *words, *(f"--{key}={value}" for key, value in options.items())]
+    chosen = fields_of(work, item, engine is not None)
+    if flow.vendor != neuron.ACCELERATOR:
+        told = options.of_backend(work.fields, chosen, words[2].partition("=")[2])
+        words += [f"--backend_options={told}"] if told else []
+    given = dict(options.of_run(work.fields, chosen))
+    return ["run", "script", *words, *(f"--{key}={value}" for key, value in given.items())]
 
 
-def options_of(work: Work, item: Item) -> Iterator[tuple[str, Any]]:
-    """What the fields of the line become; those of the registry are for a GPU."""
-    given = {**(FAST if work.asked.fast else {}), **item.given}
-    for name, value in given.items():
-        if name in OPTIONS and not (name in NOT_WAITING and value == 0):
-            option, factor = OPTIONS[name]
-            yield option, value if factor == 1 else value * factor
+def plan_of(flow: Flow, item: Item) -> Path | None:
+    """The engine of TensorRT that a run is handed; None where something else computes."""
+    if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
+        return None
+    engine = engines.found(flow, item)
+    return engine if engine is not None and engines.is_plan(engine) else None
 
 
-def system_name(flow: Flow, system: str) -> str:
+def fields_of(work: Work, item: Item, on_gpu: bool) -> dict[str, Any]:
+    """The fields that count: those of the registry are for a GPU, those of the line for all."""
+    registered = {name: value.value for name, value in item.config.values.items()}
+    return {
+        **(registered if on_gpu else {}),
+        **(options.FAST if work.asked.fast else {}),
+        **item.given,
+    }
+
+
+def system_name(flow: Flow, work: Work) -> str:
     """The system in logs and results: this machine, with the word for what it computes with."""
-    word = STAND_IN
     if flow.vendor == neuron.ACCELERATOR:
         on = neuron.target(flow)
         word = f"{neuron.CPU}-{STAND_IN}" if on == neuron.CPU else on
-    return f"{system}_{word}_{platform.node() or 'host'}"
+    else:
+        word = engines.computes(flow, work.items)
+    return f"{work.system}_{word}_{platform.node() or 'host'}"
 
 
 def log_folder(flow: Flow, work: Work) -> Path:
@@ -175,7 +171,7 @@ def newest(
 ) -> Path | None:
     """The results.json that a run has written since a time in s; None where it has not."""
     # The harness writes the system's name with _ for what is no letter, number, dot or _.
-    system = re.sub(r"[^A-Za-z0-9._]+", "_", system_name(flow, work.system))
+    system = re.sub(r"[^A-Za-z0-9._]+", "_", system_name(flow, work))
     pattern = f"{flow.settings.execution_mode}_results/{system}-*/{item.ours}/results.json"
     places = (below or flow.results).glob(pattern)
     written = [path for path in places if path.stat().st_mtime >= since - 1]
@@ -203,7 +199,8 @@ def check_model(flow: Flow, item: Item, found: Path) -> None:
     engine = engines.found(flow, item)
     if engine is None:
         return
-    wanted = engines.sidecar(engine).get("model", {}).get("sha256")
+    told = sidecar(engine)
+    wanted = told.get("sha256") if engines.is_plan(engine) else told.get("model", {}).get("sha256")
     used = json.loads(found.read_text(encoding="utf-8"))["model"]["sha256"]
     if "triton" not in item.config.ver and used != wanted:
         raise FlowError(

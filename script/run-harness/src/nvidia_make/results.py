@@ -11,8 +11,7 @@ from pathlib import Path
 from nvidia_flow.errors import FlowError
 
 from nvidia_make import harness, neuron
-from nvidia_make.engines import STAND_IN
-from nvidia_make.flow import Flow
+from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.scratch import link
 from nvidia_make.work import plan
 
@@ -68,7 +67,9 @@ def update_results(flow: Flow) -> None:
 def note(flow: Flow) -> list[str]:
     """The option that says in the system's description what stood in; none on a Neuron device."""
     if flow.vendor != neuron.ACCELERATOR:
-        return [f"--sw_notes_extra={NOTE}"]
+        runs = flow.results / f"{flow.settings.execution_mode}_results"
+        names = [path.name.replace("_", "-") for path in runs.glob("*")]
+        return [f"--sw_notes_extra={NOTE}"] if any(STAND_IN in name for name in names) else []
     return [f"--sw_notes_extra={NEURON_NOTE}"] if neuron.target(flow) == neuron.CPU else []
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from nvidia_make import engines, harness
+from nvidia_make import engines, harness, options
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, plan
 
@@ -103,7 +103,7 @@ def in_words(fields: Fields) -> str:
 def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
     """The figure of a short run with these fields; None where it is not VALID."""
     apart = replace(flow, settings=replace(flow.settings, execution_mode="test"))
-    chosen = {harness.OPTIONS[name][0]: value for name, value in fields.items()}
+    chosen = dict(options.of_run(work.fields, fields))
     own = {**chosen, "min_duration": SECONDS * 1000, "results_dir": flow.build / "autotune"}
     words = harness.line(apart, work, item)
     words = [word for word in words if word.partition("=")[0].removeprefix("--") not in own]

@@ -9,6 +9,7 @@ from typing import Any
 
 from nvidia_flow import registry, systems, words
 from nvidia_flow.errors import FlowError
+from nvidia_flow.fields import Field
 from nvidia_flow.registry import DEFAULT, Config, Registry, Table
 from nvidia_flow.systems import Machine
 
@@ -62,13 +63,17 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All items of a line, the system that they are for, and what the user should know."""
+    """All items of a line, the system that they are for, and what the user should know.
+
+    ``fields`` are all that are known, by name.
+    """
 
     asked: Asked
     system: str
     machine: Machine | None
     items: tuple[Item, ...]
     notes: tuple[str, ...]
+    fields: Mapping[str, Field]
     on: str = "no GPU here"
 
     def lines(self) -> list[str]:
@@ -95,7 +100,7 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     notes += [note for item in items for note in item.config.notes]
     notes += [NOT_PUBLIC[vendor_round]] if vendor_round in NOT_PUBLIC else []
     on = {"on": str(neuron.device(flow))} if flow.vendor == neuron.ACCELERATOR else {}
-    return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)), **on)
+    return Work(asked, system, machine, items, tuple(dict.fromkeys(notes)), known.fields, **on)
 
 
 def read_registry(own: str = "") -> Registry:
