@@ -74,7 +74,12 @@ class Engine:
         if done.returncode or not answer:
             told = answer.get("error", f"cm {line[1]} ended with {done.returncode}")
             hint = "its error stands above; the line can be run by itself"
-            raise Error("script-failed", str(told), hint=str(answer.get("hint", hint)))
+            raise Error(
+                "script-failed",
+                str(told),
+                hint=str(answer.get("hint", hint)),
+                context=answer.get("context", ()),
+            )
         return answer
 
     def machine(self) -> Any:

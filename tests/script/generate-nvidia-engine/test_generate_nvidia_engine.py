@@ -288,6 +288,8 @@ def test_true_engines_are_built_without_a_gpu(lab: Lab, tmp_path: Path) -> None:
     assert "parser refuses retinanet_tiny.onnx: NonZero" in " ".join(refused.err.split())
     hopper = lab.run(tags, model="resnet50", **{**flags, "compute_capability": "9.0"})
     assert "no target for compute capability 9.0" in " ".join(hopper.err.split())
+    turing = lab.run(tags, model="resnet50", **{**flags, "compute_capability": "7.5"})
+    assert "FP32 GEMM is not supported" in " ".join(turing.err.split())
     (python,) = lab.home.glob("**/trt/bin/python3") or lab.home.glob("**/bin/python3")
     killed_while_building(python, tmp_path)
 

@@ -178,7 +178,13 @@ def test_a_folder_may_say_who_builds(tmp_path: Path) -> None:
     (built,) = hands.lines
     assert built[2] == "--tags=generate,engine,nvidia,_rtx,_tiny"
     assert "--compute_capability=7.5" in built, "that of the system whose values count"
-    assert "this machine has no NVIDIA GPU that could run it" in str(refused_plan(flow_))
+    error = refused_plan(flow_)
+    assert "this machine has no NVIDIA GPU that could run it" in str(error)
+    assert "with builder: stand-in in flow.yaml: rm -f build/engines/T4x1/" in error.hint
+    named = replace(flow_, variables={"RUN_ARGS": f"{LINE} --system_name=A100-SXM4x1"})
+    with pytest.raises(FlowError) as caught:
+        harness.require(named, work.plan(named))
+    assert "--config_ver=default --system_name=A100-SXM4x1'" in caught.value.hint
     hands.builds = "stand-in"
     other = replace(flow_, variables={"RUN_ARGS": "--benchmarks=bert --scenarios=offline"})
     with pytest.raises(FlowError, match="is no engine of TensorRT"):

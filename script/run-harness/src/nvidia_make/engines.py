@@ -280,8 +280,11 @@ def plan_misfit(flow: Flow, item: Item, engine: Path, told: Mapping[str, Any]) -
     return unlike(item, engine)
 
 
-def require(flow: Flow, items: Sequence[Item]) -> None:
-    """Raise FlowError unless every item has an engine that fits, with the line that makes them."""
+def require(flow: Flow, items: Sequence[Item], system: str = "") -> None:
+    """Raise FlowError unless every item has an engine that fits, with the line that makes them.
+
+    ``system`` is that of RUN_ARGS, where it stands there.
+    """
     wrong, asked, plans = [], [], []
     for item in items:
         engine = found(flow, item)
@@ -292,7 +295,12 @@ def require(flow: Flow, items: Sequence[Item]) -> None:
             plans += [_shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
-        raise FlowError("engine-missing", text, f"{aside(plans)}{make_line(asked)}", wrong)
+        hint = f"{aside(plans)}{make_line(asked, system)}"
+        if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
+            hint = (
+                f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
+            )
+        raise FlowError("engine-missing", text, hint, wrong)
 
 
 def computes(flow: Flow, items: Sequence[Item]) -> str:
@@ -314,13 +322,14 @@ def aside(plans: Sequence[str]) -> str:
     return f"rm -f {shlex.join(files)} && " if files else ""
 
 
-def make_line(items: Sequence[Item]) -> str:
-    """The line of make that makes the engines of these items."""
+def make_line(items: Sequence[Item], system: str = "") -> str:
+    """The line of make that makes the engines of these items, for a system that was named."""
     given = {name: value for item in items for name, value in item.given.items()}
     told = {
         "benchmarks": _once(item.config.benchmark for item in items),
         "scenarios": _once(item.config.scenario for item in items),
         "config_ver": _once(item.config.ver for item in items),
+        **({"system_name": system} if system else {}),
         **{name: str(value) for name, value in given.items() if name in BUILT_WITH},
     }
     run_args = " ".join(f"--{key}={value}" for key, value in told.items())

@@ -88,7 +88,7 @@ def require(flow: Flow, work: Work) -> None:
 
         inferentia.require(flow, work.items)
     else:
-        engines.require(flow, work.items)
+        engines.require(flow, work.items, work.asked.system)
         if engines.computes(flow, work.items) == STAND_IN:
             flow.tell(f"note: {note}" for note in options.idle(work.fields, work.asked.fields))
 
