@@ -7,23 +7,46 @@ ended is in files of its job, whoever has placed it: the queue is asked only whe
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench.lib.text_files import counted, read_or_empty
+from cmbench_sweep import parcels
 from cmbench_sweep.driver import Opened, Say, Teller, batch_of, worker_job
 from cmbench_sweep.jobs import Jobs, Kept, attend
 from cmbench_sweep.points import request_of
+from cmbench_sweep.preparing import samples
 from cmbench_sweep.values import MEASURED, Point, median
 
 PART = "{part}"
 """The word of a job's command that becomes the number of the task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """An image that workers run in, by Apptainer or by Singularity, its older name.
+
+    It has a Python 3.10 and what the scripts take from the system. ``gpus``: those of NVIDIA are
+    let in.
+    """
+
+    program: str
+    image: str
+    gpus: bool = False
+
+    def words(self, paths: Sequence[str], folder: str) -> Iterator[str]:
+        """The words before a command that sees ``paths`` as they are, and starts in ``folder``."""
+        yield from (self.program, "exec", *(["--nv"] if self.gpus else []))
+        # One that lies in another one is there with that.
+        outer = [p for p in paths if not any(p.startswith(f"{o.rstrip('/')}/") for o in paths)]
+        yield from (f"--bind={path}" for path in dict.fromkeys(outer))
+        yield from (f"--pwd={folder}", self.image)
 
 
 class Cluster(Protocol):
@@ -36,6 +59,10 @@ class Cluster(Protocol):
     @property
     def scratch(self) -> str:
         """A folder of each node in which runs write; empty for none."""
+
+    @property
+    def container(self) -> Container | None:
+        """In what workers run; ``None`` where they run as they are."""
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that no node has, with the nearest names; raises ``bad-value``."""
@@ -57,7 +84,11 @@ class OnCluster:
     """Measures on the nodes of ``cluster``."""
 
     cluster: Cluster
-    prepares_here: ClassVar[bool] = True
+
+    @property
+    def prepares_here(self) -> bool:
+        """What points share is made here, but for containers: their Python is another one."""
+        return self.cluster.container is None
 
     def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
         """All: the cluster looks for nodes with the labels."""
@@ -115,14 +146,26 @@ class OnCluster:
                 labels, len(group), lambda: point_seconds(opened)
             )
             folder = jobs.new_folder()
-            batch = batch_of(opened, group, bound=False)
-            job = worker_job(replace(batch, parts=parts, scratch=self.cluster.scratch), folder)
+            job = self._job(opened, group, parts, folder)
             command = (*job.command, PART) if parts > 1 else job.command
             handle = executor.submit(replace(job, command=command))
             found[jobs.keep(folder, handle, group)] = executor
             told = f" with {', '.join(labels)}" if labels else ""
             say(f"{handle.executor} {handle.id.split()[0]}: {counted(len(group), 'point')}{told}")
         return found
+
+    def _job(self, opened: Opened, group: Sequence[Point], parts: int, folder: Path) -> api.Job:
+        batch = batch_of(opened, group, bound=False)
+        batch = replace(batch, parts=parts, scratch=self.cluster.scratch)
+        container = self.cluster.container
+        if container is None:
+            return worker_job(batch, folder)
+        batch = replace(batch, prepare=tuple(samples(opened.sweep, group)))
+        libraries = parcels.laid_out(parcels.libraries(), opened.store.root / "parcels")
+        paths = [batch.home, *batch.repositories, str(opened.store.root), str(parcels.code())]
+        job = worker_job(batch, folder)
+        python = ("python3", "-c", parcels.WORKER, str(libraries), *job.command[-1:])
+        return replace(job, command=(*container.words(paths, str(folder)), *python))
 
 
 def point_seconds(opened: Opened) -> float:

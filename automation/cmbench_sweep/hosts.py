@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from cmbench_sweep.driver import Opened, Say, Teller
 
 FOLDER = "~/.cache/cmbench-ssh"
-_WORKER = (
-    "import sys, runpy; sys.path[1:1] = [sys.argv.pop(1)]; "
-    "runpy.run_module('cmbench_sweep.worker', run_name='__main__', alter_sys=True)"
-)
 _WHEELS = (
     "if it has no package index: pip download -d wheels PACKAGE here, then --wheels=wheels;\n"
     "or make the environment here first (cm prepare script …), as far as it fits there"
@@ -433,7 +429,7 @@ class Luggage:
         if self._wheels:
             environment["PIP_FIND_LINKS"] = place.path("parcels", self._wheels.digest)
         return api.Job(
-            command=(PYTHON, "-c", _WORKER, libraries, path),
+            command=(PYTHON, "-c", parcels.WORKER, libraries, path),
             cwd=place.path("jobs", place.job),
             environment=environment,
             scratch=place.path("jobs", place.job),

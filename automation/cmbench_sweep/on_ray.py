@@ -238,6 +238,7 @@ class RayCluster:
     head: Head
     scratch: str = ""
     name: ClassVar[str] = RayExecutor.name
+    container: ClassVar[None] = None
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse labels that are resources of no node; raises ``bad-value``, ``ray-failed``."""

@@ -16,15 +16,22 @@ import re
 import stat
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from cmbench.errors import Error
-from cmbench.lib.files import file_checksum
+from cmbench.lib.files import file_checksum, file_error
 from cmbench.record import revision
 
+WORKER = (
+    "import sys, runpy; sys.path[1:1] = [sys.argv.pop(1)]; "
+    "runpy.run_module('cmbench_sweep.worker', run_name='__main__', alter_sys=True)"
+)
+"""A worker for a Python that has no libraries of ours; before its arguments is where they are."""
 _ENGINE = ("cmind", "Jinja2", "PyYAML", "packaging", "requests", "rich")
 _NOT_RUN = {"setuptools", "wheel", "pip"}
 _LEFT_OUT = {".git", ".venv", ".cm", ".tox", "__pycache__", "node_modules", "cache", "experiment"}
@@ -60,6 +67,23 @@ class Parcel:
                 head.size = len(self.head)
                 tar.addfile(head, io.BytesIO(self.head.encode()))
         return made.getvalue()
+
+
+def laid_out(parcel: Parcel, below: Path) -> Path:
+    """The folder of a parcel on this file system, made once; raises ``no-space`` and others."""
+    final = below / parcel.digest
+    if not final.exists():
+        try:
+            below.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".arriving-", dir=below) as draft:
+                with tarfile.open(fileobj=io.BytesIO(parcel.packed), mode="r:gz") as tar:
+                    tar.extractall(Path(draft) / "all")
+                with suppress(FileExistsError, IsADirectoryError):
+                    (Path(draft) / "all").rename(final)
+        except OSError as problem:
+            if not final.exists():
+                raise file_error(problem, final) from None
+    return final
 
 
 def _content(path: Path) -> str:

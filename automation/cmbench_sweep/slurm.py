@@ -20,7 +20,7 @@ from typing import ClassVar
 from cmbench import api
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import listed
-from cmbench_sweep.clusters import Output, exit_codes, task_script
+from cmbench_sweep.clusters import Container, Output, exit_codes, task_script
 
 ACTIVE = (
     *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"),
@@ -162,6 +162,7 @@ class SlurmCluster:
     """A cluster under Slurm; ``wish`` is what is asked of it besides labels."""
 
     wish: Wish
+    container: Container | None = None
     name: ClassVar[str] = SlurmExecutor.name
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
@@ -17,13 +18,17 @@ from cmbench_sweep.report import best, effects, frontier, report
 from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import FAILED, MEASURED, OPEN, Budget, Point, Repeat, Search, Sweep
 
+if TYPE_CHECKING:
+    from cmbench_sweep.clusters import Container
+
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
 _OF_RUNS = ("retry_failed", "new", "on", "executor", "labels")
 _OF_EXPLORATION = ("tags", "explore", "dir")
-_OF_SLURM = ("partition", "account", "qos", "constraint", "gres", "time", "scratch", "share_nodes")
+_OF_SBATCH = ("partition", "account", "qos", "constraint", "gres", "time", "scratch")
+_CONTAINERS = ("apptainer", "singularity")
+_OF_SLURM = (*_OF_SBATCH, "share_nodes", *_CONTAINERS)
 _OF_RAY = ("ray", "scratch")
 _OF_SSH = ("hosts", "folder", "keep", "wheels", "patience")
-_OF_CONTAINERS = ("apptainer", "singularity", "docker")
 _PLACES = {"slurm": _OF_SLURM, "ssh": _OF_SSH, "ray": _OF_RAY}
 _ELSEWHERE = tuple(name for names in _PLACES.values() for name in names)
 
@@ -40,7 +45,7 @@ def run_experiment(command: Command) -> Reply:
             own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
             refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, *own))
         return explore(command)
-    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, *_OF_CONTAINERS))
+    refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *_ELSEWHERE, "docker"))
     place = _place(command.flags)
     opened = _opened(command)
     redone = [
@@ -214,15 +219,12 @@ def _ray(flags: Mapping[str, Any]) -> driver.Place:
 
 def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
     """Refuse flags of another place than ``on``, and those without their value."""
-    for name in _OF_CONTAINERS:
-        if name in flags:
-            raise Error(
-                "bad-value",
-                f"points are not put into containers: --{name} is not possible",
-                hint="start the whole command inside one, with the CM home bound:\n"
-                "sbatch --exclusive --wrap='apptainer exec --bind $CM_REPOS IMAGE.sif"
-                " cm run experiment --sweep=FILE'",
-            )
+    if "docker" in flags:
+        raise Error(
+            "bad-value",
+            "points are not put into containers of Docker",
+            hint="on Slurm, --apptainer=docker://IMAGE runs the same image",
+        )
     for place, names in _PLACES.items():
         for name in (name for name in names if name in flags):
             if name not in _PLACES.get(on, ()):
@@ -267,8 +269,26 @@ def _slurm(flags: Mapping[str, Any]) -> driver.Place:
     from cmbench_sweep.clusters import OnCluster
     from cmbench_sweep.slurm import SlurmCluster, Wish
 
-    words = {n: str(flags[n]) for n in _OF_SLURM if n in flags and n != "share_nodes"}
-    return OnCluster(SlurmCluster(Wish(**words, exclusive=not flags.get("share_nodes"))))
+    words = {n: str(flags[n]) for n in _OF_SBATCH if n in flags}
+    wish = Wish(**words, exclusive=not flags.get("share_nodes"))
+    return OnCluster(SlurmCluster(wish, _container(flags, "gpu" in wish.gres)))
+
+
+def _container(flags: Mapping[str, Any], gpus: bool) -> Container | None:
+    """The image that is asked for; raises ``file-not-found``."""
+    from cmbench_sweep.clusters import Container
+
+    program = next((name for name in _CONTAINERS if flags.get(name)), "")
+    if not program:
+        return None
+    image = str(flags[program])
+    if "://" not in image and not os.path.exists(image):
+        raise Error(
+            "file-not-found",
+            f"--{program}={image} does not exist",
+            hint="name an image (.sif), an unpacked one, or docker://NAME",
+        )
+    return Container(program, image if "://" in image else os.path.abspath(image), gpus)
 
 
 def _sayer(command: Command) -> driver.Say:

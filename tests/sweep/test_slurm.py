@@ -18,7 +18,7 @@ import sweep_lab
 from slurm_lab import Slurm, missing
 from sweep_lab import SWEEP, every, points, runs_of, start
 
-from support import HANG_S, Home, wait_for
+from support import HANG_S, ROOT, Home, wait_for
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -143,11 +143,78 @@ def test_two_people_and_labels_that_nobody_has(
     small = SWEEP.replace("to: 12", "to: 3").replace("0.2", "0")
     (world / "sweep.yaml").write_text(small + "budget: {point_time: 5m}\n", encoding="utf-8")
     told = cluster_home.cm(*RUN, "--apptainer=image.sif", cwd=world)
-    assert "apptainer exec --bind" in told.stderr
+    assert "--apptainer=image.sif does not exist" in told.stderr
+    told = cluster_home.cm(*RUN, "--docker=image", cwd=world)
+    assert "--apptainer=docker://IMAGE" in told.stderr
     both = [start(cluster_home, "--on=slurm") for _ in range(2)]
     said = [process.communicate(timeout=HANG_S)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert runs_of(counted()) == every(3)
+
+
+# Apptainer is in no package here. This takes the flags of it that are used, and does what they say:
+# a command sees the folders that are bound, the system in place of an image, and nothing else.
+APPTAINER = """#!/bin/bash
+echo "$*" >>"$SWEEP_COUNT.apptainer"
+[ "$1" = exec ] || exit 64; shift
+root=$(mktemp -d /tmp/image-XXXXXX); trap 'rmdir $root' EXIT
+mounts="mount -t tmpfs image $root && mkdir $root/{usr,etc,dev,proc,tmp}"
+for path in /usr /etc /dev /proc; do mounts+=" && mount --rbind $path $root$path"; done
+while :; do
+  case $1 in
+    --bind=*) path=$(printf %q "${1#*=}")
+              mounts+=" && mkdir -p $root$path && mount --bind $path $root$path";;
+    --pwd=*) export PLACE=${1#*=};;
+    --nv) ;;
+    -*) echo "unknown flag: $1" >&2; exit 64;;
+    *) break;;
+  esac; shift
+done
+[ -e "$1" ] || exit 255; shift
+for name in bin lib lib64 sbin; do mounts+=" && ln -s usr/$name $root/$name"; done
+export PATH=/usr/bin:/bin
+export enter='cd "$PLACE" && exec "$@"'
+unshare --mount bash -c "$mounts"' && exec /usr/sbin/chroot "$0" sh -c "$enter" sh "$@"' $root "$@"
+"""
+
+
+def test_points_in_a_container(
+    cluster_home: Home, slurm: Slurm, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SWEEP.replace("to: 12", "to: 2").replace("0.2", "0")
+    (world / "sweep.yaml").write_text(text, encoding="utf-8")
+    count = cluster_home.cm_repos / "count"
+    monkeypatch.setenv("SWEEP_COUNT", str(count))
+    tools = world / "tools"
+    tools.mkdir()
+    (tools / "apptainer").write_text(APPTAINER, encoding="utf-8")
+    (tools / "apptainer").chmod(0o755)
+    (world / "image.sif").touch()
+    path = {"PATH": f"{tools}:{cluster_home.environment()['PATH']}"}
+    inside = replace(cluster_home, extra_env={**cluster_home.extra_env, **path})
+    inside.cm(*RUN, "--apptainer=image.sif", cwd=world).ok()
+    assert runs_of(count.read_text(encoding="utf-8").split()) == every(2)
+    assert count.read_text(encoding="utf-8").count("prepared") == 1
+    line = (world / "CM home" / "count.apptainer").read_text(encoding="utf-8").splitlines()[0]
+    bound = " ".join(f"--bind={each}" for each in (cluster_home.cm_repos, ROOT, world / "repo"))
+    jobs = cluster_home.cm_repos / "cmbench" / "sweeps" / "jobs"
+    assert line.startswith(f"exec {bound} --pwd={jobs}/"), line
+    assert f"{world / 'image.sif'} python3 -c import sys" in line
+
+
+def test_gpus_are_let_into_a_container() -> None:
+    from cmbench_sweep.clusters import Container
+
+    words = list(Container("singularity", "a.sif", gpus=True).words(["/a", "/a/b", "/ab"], "/a/j"))
+    assert words == [
+        "singularity",
+        "exec",
+        "--nv",
+        "--bind=/a",
+        "--bind=/ab",
+        "--pwd=/a/j",
+        "a.sif",
+    ]
 
 
 def test_without_slurm_one_sentence_says_where_to_run(home: Home, world: Path) -> None:

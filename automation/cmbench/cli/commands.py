@@ -516,7 +516,7 @@ VERBS: tuple[Verb, ...] = (
             "new": "measure all points again",
             "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres and"
             " --time go to sbatch; --share-nodes leaves room for others beside a point;"
-            " --scratch=DIR is a folder of the nodes in which runs write",
+            " --scratch=DIR is a folder of the nodes in which runs write; --apptainer=IMAGE",
             "on=ssh": "on --hosts=A,B=gpu+big, with their labels; --folder=DIR there, --keep what"
             " was brought, --wheels=DIR for machines without a package index, --patience=SECONDS",
             "on=ray": "on the Ray cluster at --ray=http://HOST:8265; labels are resources of nodes",
