@@ -153,7 +153,7 @@ FAULTS = {
     "  a: {origin: o, system: T5x1}": "6: a: there is no system T5x1: did you mean T4x",
     "  a: {origin: o, system: ND_H100_v5}": "6: a: ND_H100_v5 is no system of v0.7",
     "  a: {origin: o, fields: {gpu_batchsize: 1}}": "6: a: there is no field gpu_batchsize: did",
-    "  a: {origin: o, fields: {gpu_batch_size: big}}": "6: a: gpu_batch_size is int, and",
+    "  a: {origin: o, fields: {gpu_batch_size: big}}": "6: a: gpu_batch_size is int in samples",
     "  a: {origin: o, fields: {gpu_batch_size: 0}}": "6: a: gpu_batch_size is 0, below 1",
     "  a: {origin: o, fields: {precision: fp61}}": "6: a: precision is 'fp61': did you mean fp16?",
     "  a: {origin: o, fields: {num_warmups: 1}}": "6: a: num_warmups is for rnnt, not for bert",

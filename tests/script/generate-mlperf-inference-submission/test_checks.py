@@ -385,6 +385,23 @@ def test_a_benchmark_of_an_older_round_is_the_nature_of_a_stand_in(tmp_path: Pat
     assert {each.severity for each in found} == {"nature"}
 
 
+def test_scenarios_of_an_older_round_are_the_nature_of_a_stand_in(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree")
+    (offline,) = (tree.root / "closed").glob("*/results/*/*/Offline")
+    offline.rename(offline.with_name("Server"))
+    rules = ("benchmark.scenario-unknown", "benchmark.scenario-missing")
+
+    def severities() -> list[tuple[str, str]]:
+        found = checks.check(tree)
+        return sorted({(each.rule, each.severity) for each in found if each.rule in rules})
+
+    assert severities() == [(rules[1], "error"), (rules[0], "error")]
+    for system in (tree.root / "closed").glob("*/systems/*.json"):
+        told = json.loads(system.read_text(encoding="utf-8"))
+        lab.put(system, json.dumps({**told, "sw_notes": benchmarks.STAND_IN_NOTE}))
+    assert severities() == [(rules[1], "nature"), (rules[0], "nature")]
+
+
 def test_an_inferred_result_is_reported(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     place = mutations.place(tree)

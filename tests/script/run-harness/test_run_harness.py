@@ -87,7 +87,7 @@ WRONG = {
     "--benchmark=resnet50": "there is no --benchmark: did you mean benchmarks?",
     "--benchmarks=resnet": "v0.7 has no benchmark resnet: did you mean resnet50?",
     "--scenarios=ofline": "there is no scenario ofline: did you mean Offline?",
-    "--gpu_batch_size=many": "gpu_batch_size is int, and 'many' is not",
+    "--gpu_batch_size=many": "gpu_batch_size is int in samples, and 'many' is not",
     "--test_mode=Accuracy": "test_mode is 'Accuracy'",
     "--server_target_latency_ns=5": "server_target_latency_ns is refused: the rules fix it",
     "--no_gpu": "--no_gpu is refused: there is no DLA here",
@@ -112,6 +112,20 @@ def test_a_name_given_twice_is_refused_unless_it_says_the_same() -> None:
         read("--benchmarks=bert --fast --benchmarks=resnet50 --gpu_batch_size=1 --gpu_batch_size 2")
     assert "--benchmarks is given twice: bert and resnet50" in str(caught.value)
     assert "--gpu_batch_size is given twice: 1 and 2" in str(caught.value)
+
+
+def test_the_benchmarks_of_two_places_are_not_mixed_up() -> None:
+    told = read("--benchmarks=resnet50", benchmarks="bert rnnt")
+    assert told.benchmarks == ("resnet50",)
+    assert told.notes == ("BENCHMARKS=bert rnnt does not count beside --benchmarks",)
+    assert read("--fast", benchmarks="bert,rnnt").benchmarks == ("bert", "rnnt")
+
+
+def test_versions_that_are_there_are_those_of_what_is_asked_for(tmp_path: Path) -> None:
+    line = "--benchmarks=resnet50 --scenarios=offline --config_ver=high_accuracy"
+    with pytest.raises(FlowError) as caught:
+        work.plan(a_flow(tmp_path, line))
+    assert caught.value.hint == "one of: default, triton"
 
 
 def test_all_that_is_wrong_comes_at_once() -> None:
@@ -529,6 +543,20 @@ def test_azures_category_needs_not_be_told(tmp_path: Path) -> None:
             results.update_results(flow_)
         assert isinstance(flow_.doer, Hands)
         assert [word for word in flow_.doer.lines[0] if "--category" in word] == given
+
+
+def test_where_scenarios_of_both_categories_were_measured_both_are_told(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path)
+    for name in ("a/resnet50/offline", "a/resnet50/singlestream", "b/bert-99/server"):
+        (tmp_path / "build/results/test_results" / name).mkdir(parents=True)
+    runs = tmp_path / "build/results/test_results"
+    assert results.both(runs) == "", "each tells its own"
+    (runs / "a/bert-99/server").mkdir(parents=True)
+    assert results.both(runs) == "datacenter,edge"
+    with pytest.raises(FlowError, match="no tree was made"):
+        results.update_results(flow_)
+    assert isinstance(flow_.doer, Hands)
+    assert "--category=datacenter,edge" in flow_.doer.lines[0]
 
 
 def test_an_archive_has_the_sum_that_is_beside_it(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_all_that_is_wrong_comes_at_once() -> None:
     with pytest.raises(FlowError) as caught:
         take("gpu_batch_size=many", "dla_batch_size=4", "make_cmd=run", "soft_drop=3")
     for part in (
-        "gpu_batch_size is int, and 'many' is not",
+        "gpu_batch_size is int in samples, and 'many' is not",
         "soft_drop is 3, above 1",
         "--dla_batch_size is refused: there is no DLA here",
         "--make_cmd is refused: words after make: run-harness,nvidia has them",

@@ -36,7 +36,8 @@ class Field:
         """Why ``value`` cannot be one of this field; empty when it can."""
         kinds = _KINDS[self.type]
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            return f"{self.name} is {self.type}, and {value!r} is not"
+            unit = f" in {self.unit}" if self.unit else ""
+            return f"{self.name} is {self.type}{unit}, and {value!r} is not"
         if self.choices and value not in self.choices:
             return f"{self.name} is {value!r}: {nearest(str(value), self.choices)}"
         if isinstance(value, (int, float)) and not isinstance(value, bool):

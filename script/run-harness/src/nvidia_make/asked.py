@@ -188,6 +188,8 @@ def _made(
 ) -> Asked:
     fields = {name: value for name, value in given.items() if name not in ("test_mode", "log_dir")}
     asked = flags.get("benchmarks") or tuple(benchmarks.replace(",", " ").split())
+    if benchmarks and flags.get("benchmarks"):
+        notes.append(f"BENCHMARKS={benchmarks} does not count beside --benchmarks")
     return Asked(
         benchmarks=_each(asked, lambda word: words.benchmark(vendor_round, word), wrong),
         scenarios=_each(flags.get("scenarios", ()), words.scenario, wrong),

@@ -37,7 +37,7 @@ def update_results(flow: Flow) -> None:
         raise FlowError("no-results", f"{runs} is not there: nothing was measured", "make run")
     settings, folder = flow.settings, tree(flow, there=False)
     only = "datacenter" if flow.vendor == neuron.ACCELERATOR else ""
-    category = settings.category or only or CATEGORY.get(settings.vendor_round, "")
+    category = settings.category or only or CATEGORY.get(settings.vendor_round) or both(runs)
     shutil.rmtree(folder, ignore_errors=True)
     status = flow.doer.cm(
         [
@@ -62,6 +62,15 @@ def update_results(flow: Flow) -> None:
     if status:
         flow.tell(["the tree is made; what still stands against it is said above"])
     flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
+
+
+def both(runs: Path) -> str:
+    """Both categories where scenarios of both were measured on one system; else they tell it."""
+    for system in runs.glob("*"):
+        found = {path.name for path in system.glob("*/*")}
+        if "server" in found and found & {"singlestream", "multistream"}:
+            return "datacenter,edge"
+    return ""
 
 
 def note(flow: Flow) -> list[str]:

@@ -94,7 +94,7 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     tables = [table for table in known.tables if _wanted(table, vendor_round, system, asked)]
     _check_benchmarks(asked, tables, system, vendor_round)
     pairs = [(t, ver) for t in tables for ver in versions_of(t, system, asked.versions)]
-    _check_versions(asked, known, vendor_round, pairs, system)
+    _check_versions(asked, known, vendor_round, tables, pairs, system)
     items = tuple(_items(known, pairs, asked, system, machine))
     notes += _skipped(asked, tables, pairs)
     notes += [note for item in items for note in item.config.notes]
@@ -178,18 +178,13 @@ def _check_versions(
     asked: Asked,
     known: Registry,
     vendor_round: str,
+    tables: Sequence[Table],
     pairs: Sequence[tuple[Table, str]],
     system: str,
 ) -> None:
     """Raise FlowError for versions that the system has nowhere, and where nothing is left."""
-    every = sorted(
-        {
-            ver
-            for table in known.tables
-            if table.round == vendor_round
-            for ver in versions_of(table, system, (asked_of.ALL,))
-        }
-    )
+    of_round = [table for table in known.tables if table.round == vendor_round]
+    every = _versions(of_round, system)
     missing = [ver for ver in asked.versions if ver not in (*every, asked_of.ALL)]
     if pairs and not missing:
         return
@@ -197,8 +192,13 @@ def _check_versions(
         "bad-value",
         f"--config_ver={','.join(missing or asked.versions or [DEFAULT])} is not there for this on "
         f"{system}",
-        f"one of: {', '.join(every)}",
+        f"one of: {', '.join(_versions(tables, system) or every)}",
     )
+
+
+def _versions(tables: Sequence[Table], system: str) -> list[str]:
+    """Every version that a system has in one of these files."""
+    return sorted({ver for table in tables for ver in versions_of(table, system, (asked_of.ALL,))})
 
 
 def _items(
