@@ -71,9 +71,10 @@ def _points(points: Sequence[Point], known: Mapping[str, Outcome]) -> Iterator[s
         yield f"        and {len(points) - _ROWS:,} more: --json has all"
 
 
-def values_text(point: Point) -> str:
-    """The values of a point: ``batch_size=8 threads=2``."""
-    return " ".join(f"{name}={value}" for name, value in point.values.items()) or "(no axes)"
+def values_text(point: Point, without: Sequence[str] = ()) -> str:
+    """The values of a point, but for some axes: ``batch_size=8 threads=2``."""
+    told = [f"{name}={value}" for name, value in point.values.items() if name not in without]
+    return " ".join(told) or "the only one"
 
 
 def time_text(seconds: float) -> str:
@@ -101,9 +102,10 @@ _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}
 
 
 def table(found: Report, rows: Sequence[Measured] | None = None) -> Iterator[str]:
-    """The points with up to three figures, the best first."""
+    """The points with up to three figures, the best first, and what differs between them."""
     figure = found.figure()
-    names = [figure, *(name for name in found.figures if name != figure)][:3]
+    names = _columns(found, figure)
+    same = [name for name, values in found.sweep.axes.items() if len(values) == 1]
     sign = -1 if found.way(figure) == "max" else 1
     ordered = (
         rows
@@ -117,9 +119,17 @@ def table(found: Report, rows: Sequence[Measured] | None = None) -> Iterator[str
         apart = spread(each.outcome.all_of(figure))
         told = f"{apart:7.1%}" if apart is not None else " " * 7
         cells = "".join(f"{_number(each.figures.get(name)):>16}" for name in names)
-        yield f"{cells}{len(each.outcome.runs):>6} {told}  {values_text(each.point)}"
+        yield f"{cells}{len(each.outcome.runs):>6} {told}  {values_text(each.point, same)}"
     if len(ordered) > _ROWS:
         yield f"and {len(ordered) - _ROWS:,} more: --json has all"
+
+
+def _columns(found: Report, figure: str) -> list[str]:
+    """Three figures: that one, objectives and what constraints ask for, before all others."""
+    asked = " ".join(found.sweep.constraints)
+    wanted = [*found.sweep.objectives, *(name for name in found.figures if name in asked)]
+    there = [name for name in wanted if name in found.figures]
+    return list(dict.fromkeys([figure, *there, *found.figures]))[:3]
 
 
 def _number(value: float | None) -> str:

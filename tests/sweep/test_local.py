@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sweep_lab import RUN, points, start
 
-from support import HANG_S, Finished, Home, run, wait_for
+from support import HANG_S, ROOT, Finished, Home, run, wait_for
 
 Cm = Callable[..., Finished]
 Counted = Callable[[], list[str]]
@@ -50,6 +50,29 @@ def test_a_sweep_from_its_plan_to_its_best_point(cm: Cm, counted: Counted, world
     assert "6 of 6" in cm("show", "experiment").ok().stdout
     for words in (("plan", "experiment", "--sweep=sweep.yaml"), ("show", "experiment", "sweep")):
         assert all(len(line) <= 80 for line in cm(*words).ok().stdout.splitlines())
+
+
+def test_the_sweep_of_the_guide_is_one(home: Home, world: Path) -> None:
+    guide = (ROOT / "docs" / "how-to" / "sweeps.md").read_text(encoding="utf-8")
+    text = guide.partition("```yaml\n")[2].partition("```")[0]
+    (world / "guide.yaml").write_text(text, encoding="utf-8")
+    done = home.cm("plan", "experiment", "--sweep=guide.yaml", cwd=world).ok()
+    assert "guide: 20 points" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines()[1:])
+
+
+def test_a_table_has_the_figures_that_were_asked_for_and_what_differs(cm: Cm, world: Path) -> None:
+    leaves = "import json\ndef preprocess(i):\n    json.dump(dict(a=1, b=2, c=3, d=4), "
+    leaves += 'open("cm-result.json", "w"))\n    return {"return": 0}\n'
+    (world / "repo/script/measure-nothing/customize.py").write_text(leaves, encoding="utf-8")
+    change(world, "record: {rate: env.CM_RATE, delay: env.CM_DELAY}\n", "")
+    change(
+        world, "objectives: {rate: max, delay: min}", "objectives: {d: max}\nconstraints: [c > 0]"
+    )
+    change(world, "threads: [1, 2]", "threads: [7]")
+    shown = cm(*RUN).ok().stdout
+    assert "               d               c               a  runs" in shown
+    assert "size=4\n" in shown
 
 
 def test_it_is_measured_once_and_a_larger_sweep_measures_what_is_new(

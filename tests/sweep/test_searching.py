@@ -75,6 +75,8 @@ def test_optuna_needs_fewer_points_than_the_grid() -> None:
     shuffled = [random.Random(seed).sample(points, len(points)) for seed in range(99)]
     at_random = statistics.median(needed(order, best) for order in shuffled)
     in_order = needed(points, best)
+    told = f"{by_optuna:.0f} by Optuna, {at_random:.0f} at random, {in_order} in the grid's order"
+    print(f"points until one has 95 % of the best of {len(points)}: {told}")
     assert by_optuna < at_random < in_order
     assert by_optuna <= TRIES
 
