@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,45 @@ END""",
         "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
         {"t.py": "import os\nprint('CM_OUT=' + getattr(os, 'env' + 'iron')['NUMBER'])\n"},
     ),
+    "vars of a module": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {"t.py": "import os\nk = 'num'\nprint('CM_OUT=' + vars(os)['envi' + 'ron'][k])\n"},
+    ),
+    "the C library": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {
+            "t.py": "import ctypes\ng = getattr(ctypes.CDLL(None), 'get' + 'env')\n"
+            "g.restype = ctypes.c_char_p\nprint('CM_OUT=' + g(b'nu' + b'm').decode())\n"
+        },
+    ),
+    "a command line of a python program": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {"t.py": "import os\nos.execvp('sh', ['sh', '-c', 'echo CM_OUT=$num'])\n"},
+    ),
+    "printenv of a python program": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > n; echo CM_OUT=$(cat n) > tmp-run-env.out",
+        {"t.py": "import subprocess\nsubprocess.run(['printenv', 'num'])\n"},
+    ),
+    "all of it, by a python program": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {"t.py": "import os\nos.system('set | grep ^num= | sed s/num/CM_OUT/')\n"},
+    ),
+    "a script that is decoded": (
+        "echo ZWNobyBDTV9PVVQ9JG51bQo= | base64 -d | sh > tmp-run-env.out",
+        {},
+    ),
+    "eval of what a program prints": (
+        'eval "$(echo ZWNobyBDTV9PVVQ9JG51bQo= | base64 -d)" > tmp-run-env.out',
+        {},
+    ),
+    "a name put together in make": (
+        "make -s -f $CM_TMP_CURRENT_SCRIPT_PATH/M > tmp-run-env.out",
+        {"M": "V=nu\nall:\n\t@echo CM_OUT=$($(V)m)\n"},
+    ),
+    "the hash of perl by its whole name": (
+        "perl $CM_TMP_CURRENT_SCRIPT_PATH/t.pl > tmp-run-env.out",
+        {"t.pl": 'my $k = "num"; my %e = %main::ENV; print "CM_OUT=$e{$k}\\n";\n'},
+    ),
     "a module": (
         "python3 $CM_TMP_CURRENT_SCRIPT_PATH/tool.py > tmp-run-env.out",
         {
@@ -96,10 +136,10 @@ def test_what_a_native_script_reads_counts(lab: Lab, name: str) -> None:
     run, files = NATIVE[name]
     lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run + "\n", files=files)
     lab.script("app", deps=[{"tags": "get,x"}], new_env_keys=["CM_OUT"])
-    one = lab.run("app", env={"CM_SIZE": "1", "NUMBER": "1"}).env["CM_OUT"]
-    two = lab.run("app", env={"CM_SIZE": "2", "NUMBER": "2"})
+    one = lab.run("app", env={"CM_SIZE": "1", "NUMBER": "1", "num": "1"}).env["CM_OUT"]
+    two = lab.run("app", env={"CM_SIZE": "2", "NUMBER": "2", "num": "2"})
     assert two.env["CM_OUT"] != one
-    again = lab.run("app", env={"CM_SIZE": "2", "NUMBER": "2"})
+    again = lab.run("app", env={"CM_SIZE": "2", "NUMBER": "2", "num": "2"})
     assert again.status["get-x"] == "cached"
 
 
@@ -426,5 +466,82 @@ def test_a_document_that_a_pattern_of_a_program_fits_counts(lab: Lab, pattern: s
     path = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
     for content in ("one", "three"):
         (path / "README.md").write_text(content)
+        assert lab.run("get,x").env["CM_OUT"] == content
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
+FILES: dict[str, tuple[str, dict[str, str]]] = {
+    "by its whole path": ("echo CM_OUT=$(cat {place}) > tmp-run-env.out", {}),
+    "quoted, in a test": ('[ -f "{place}" ] && echo CM_OUT=$(< "{place}") > tmp-run-env.out', {}),
+    "sourced": (". {place}.sh; echo CM_OUT=$X > tmp-run-env.out", {}),
+    "in the home folder": ("echo CM_OUT=$(cat ~/.labrc) > tmp-run-env.out", {}),
+    "in $HOME": ('echo CM_OUT=$(cat "${{HOME}}/.labrc") > tmp-run-env.out', {}),
+    "a program": ("{place}.sh > tmp-run-env.out; echo CM_OUT=$({place}.sh) > tmp-run-env.out", {}),
+    "by a python program": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {"t.py": "print('CM_OUT=' + open('{place}').read())\n"},
+    ),
+}
+
+
+def _write(place: Path, home: Path, text: str) -> None:
+    place.write_text(text)
+    (home / ".labrc").write_text(text)
+    place.with_name("lab.conf.sh").write_text(f"#!/bin/sh\nX={text}\necho $X\n")
+    place.with_name("lab.conf.sh").chmod(0o755)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A file outside the script, and a home folder of the user's."""
+    # What lies below /tmp is another file each time, and so does not count.
+    monkeypatch.setattr("cmbench.format.called._NO_PLACE", re.compile(rb"/proc/"))
+    home = tmp_path / "user"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return tmp_path / "lab.conf", home
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_outside_that_a_source_names_counts(
+    lab: Lab, settings: tuple[Path, Path], name: str
+) -> None:
+    place, home = settings
+    run, files = FILES[name]
+    files = {key: text.format(place=place) for key, text in files.items()}
+    run = run.format(place=place) + "\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files=files)
+    for content in ("one", "three"):
+        _write(place, home, content)
+        assert lab.run("get,x").env["CM_OUT"] == content
+    assert lab.run("get,x").status["get-x"] == "cached"
+    _write(place, home, "four")
+    assert "bytes of" in lab.call("why", "cache", tags="get,x").out
+
+
+def test_a_file_outside_that_a_hook_names_counts(lab: Lab, settings: tuple[Path, Path]) -> None:
+    place, home = settings
+    hook = (
+        "def preprocess(i):\n"
+        f"    i['env']['CM_OUT'] = open({str(place)!r}).read()\n    return {{'return': 0}}\n"
+    )
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=hook)
+    for content in ("one", "three"):
+        _write(place, home, content)
+        assert lab.run("get,x").env["CM_OUT"] == content
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [("make -s", "CFLAGS"), ("cmake --build .", "CXX"), ("gcc -c x.c", "CPATH")],
+)
+def test_what_a_compiler_looks_at_by_itself_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, run: str, name: str
+) -> None:
+    run = f"true || {run}\npython3 $CM_TMP_CURRENT_SCRIPT_PATH/t.json > tmp-run-env.out\n"
+    code = f"import os\nprint('CM_OUT=' + os.environ['{name}'])\n"  # what no source shows
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files={"t.json": code})
+    for content in ("-O1", "-O3"):
+        monkeypatch.setenv(name, content)
         assert lab.run("get,x").env["CM_OUT"] == content
     assert lab.run("get,x").status["get-x"] == "cached"

@@ -40,6 +40,8 @@ def test_an_environment_that_is_handed_on_is_not_read(text: str) -> None:
         "print(name in os.environ)\n",
         "[v for k, v in os.environ.items()]\n",
         "from os import environ\nprint(environ[name])\n",
+        "getattr(os, name)\n",
+        "import posix\n",
     ],
 )
 def test_what_cannot_be_followed_is_everything(text: str) -> None:
@@ -76,6 +78,17 @@ def test_a_program_that_env_starts_is_not_a_look_at_everything() -> None:
         ("tool.py", "import subprocess\nsubprocess.run(['gcc', '-v'])\n", "gcc"),
         ("tool.py", "print('gcc')\n", ""),
         ("notes.txt", "tool\n", ""),
+        (
+            "run.sh",
+            "#!/bin/bash\n. /etc/a.conf\n[ -f ~/.b ] && . $HOME/c\n",
+            "/etc/a.conf ~/.b ~/c",
+        ),
+        (
+            "run.sh",
+            ": $X/bin/tool ../lib /proc/cpuinfo /dev/null /tmp/x http://a.b/c 's/a/b/'\n",
+            "",
+        ),
+        ("tool.py", "open('/etc/a')\nprint('</div>', a/b, '/dev/null')\n", "/etc/a"),
     ],
 )
 def test_programs_that_a_source_starts(name: str, text: str, expected: str) -> None:

@@ -1,13 +1,15 @@
-"""Which programs the sources of a script start, and what the first of a name in PATH is now.
+"""Which programs and files the sources of a script name, and what each of them is now.
 
-A source is looked at for words that stand where a program is named. Too many such words cost
-nothing but a look: only a program that is another one now makes a step run again.
+A program has a bare name, a file an absolute one or one in the user's home folder. A source is
+looked at for words that stand where a program is named. Too many such words cost nothing but a
+look: only a program or file that is another one now makes a step run again.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 
 from cmbench.format.env import MISSING
 
@@ -35,6 +37,18 @@ _OF_SHELL = frozenset(
     b" ulimit umask unalias unset until wait while".split()
 )
 _OF_THE_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
+_PLACE = rb"(?<![\w$}\])/.~:*@%<-])(?:~|\$HOME|\$\{HOME\})?((?:/[\w+@-][\w.+@-]*|/\.\w[\w.+@-]*)+)"
+_NO_PLACE = re.compile(rb"/(?:proc|sys|dev|tmp|run|var/tmp|var/run)(?:/|$)")
+"""Where a file is another one each time, or shows the machine's state."""
+_COMPILERS = b"CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH LIBRARY_PATH MAKEFLAGS"
+_GENERATORS = b"CMAKE_ARGS CMAKE_GENERATOR CMAKE_PREFIX_PATH CMAKE_BUILD_PARALLEL_LEVEL"
+_READ_BY = {
+    **dict.fromkeys((b"make", b"gmake", b"ninja", b"configure", b"gcc", b"g++"), _COMPILERS),
+    **dict.fromkeys((b"cc", b"c++", b"clang", b"clang++", b"bazel", b"meson"), _COMPILERS),
+    **dict.fromkeys((b"cmake", b"pip", b"pip3"), _COMPILERS + b" " + _GENERATORS),
+    b"git": b"GIT_CONFIG_GLOBAL GIT_SSH_COMMAND GIT_DIR GIT_WORK_TREE",
+}
+"""What decides the work of a program though no source names it."""
 
 
 def called_by_shell(code: bytes) -> set[bytes]:
@@ -66,18 +80,48 @@ def called_by_python(code: bytes) -> set[bytes]:
     return {word for word in re.findall(_IN_PYTHON, code) if not word.isupper()}
 
 
+def read_by(programs: set[bytes]) -> set[bytes]:
+    """The variables that ``programs`` are known to look at by themselves."""
+    return {word for name in programs for word in _READ_BY.get(name, b"").split()}
+
+
+def named_files(code: bytes) -> set[bytes]:
+    """Absolute paths in ``code``, and those in the user's home folder, which begin with ``~``."""
+    code = re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE)
+    found = set()
+    for match in re.finditer(_PLACE, code):
+        if match.start(1) > match.start():
+            found.add(b"~" + match[1])
+        elif not _NO_PLACE.match(match[1]):
+            found.add(match[1])
+    return found
+
+
 def program_now(name: str) -> str:
     """The first program ``name`` in PATH as an entry keeps it; ``MISSING`` where there is none.
+
+    A ``name`` with a folder is the file itself; of a folder only counts that it is there.
 
     A program of the system is its path without links: what an update of the system changes in it
     does not count, or each update would make all native steps anew. Any other one is its path as
     it was found (each virtual environment has a Python of its own), size and time.
     """
+    if "/" in name:
+        return _file_now(os.path.expanduser(name))
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         place = f"{folder}/{name}"
         if os.access(place, os.X_OK) and os.path.isabs(folder) and os.path.isfile(place):
-            if place.startswith(_OF_THE_SYSTEM):
-                return os.path.realpath(place)
-            info = os.stat(place)
-            return f"{place} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f})"
+            return _file_now(place)
     return MISSING
+
+
+def _file_now(place: str) -> str:
+    try:
+        info = os.stat(place)
+    except OSError:
+        return MISSING
+    if place.startswith(_OF_THE_SYSTEM):
+        return os.path.realpath(place)
+    if stat.S_ISDIR(info.st_mode):
+        return f"{place}/"
+    return f"{place} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f})"

@@ -3,7 +3,8 @@
 A word ``NAME`` is a variable that a native program may read, ``os:NAME`` one of the process that
 ``customize.py`` looks at. Where a source reads in a way that cannot be followed, by a name that it
 puts together or by a look at the whole environment, the word is ``*`` or ``os:*``: all counts.
-``PATH/NAME`` is the first program of that name in PATH, where a source shows that it is started.
+``PATH/NAME`` is the first program of that name in PATH, where a source shows that it is started;
+a NAME that is an absolute path, or begins with ``~/``, is a file that a source names.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from __future__ import annotations
 import os
 import re
 
-from cmbench.format.called import IN_PATH, called_by_python, called_by_shell
+from cmbench.format.called import (
+    IN_PATH,
+    called_by_python,
+    called_by_shell,
+    named_files,
+    read_by,
+)
 from cmbench.format.meta import META_FILES
 
 ALL = "*"
@@ -39,6 +46,8 @@ _OPEN_PYTHON = (
     rb"(?!\s*(?:\[|\.(?:get|pop|setdefault)\()\s*['\"]\w+['\"]\s*[]),])"
     rb"|\bgetenv\b(?!\(\s*['\"]\w+['\"]\s*[),])|\bexpandvars\b"
     rb"|(?<!['\"])\s+in\s+(?:os\.)?environ\b"
+    rb"|\bgetattr\(\s*os\s*,(?!\s*['\"]\w+['\"]\s*[,)])|\bvars\(\s*os\s*\)|\bos\.__dict__\b"
+    rb"|\bposix\b|\bCDLL\(\s*None\b"
 )
 _COPY = (
     rb"(?m)^\s*(\w+)\s*=\s*(?:(?:os\.)?environ(?:\.copy\(\))?|dict\((?:os\.)?environ[^)]*\)"
@@ -49,14 +58,19 @@ _OPEN_SHELL = (
     rb"|\bcompgen\b|\beval\b[^\n]*\\\$"
     rb"|(?m:(?:^|[;|&(`]|\b(?:command|builtin|exec|xargs|then|do|else))\s*(?:/usr)?(?:/bin/)?"
     rb"(?:env|printenv|set|declare|typeset|export|readonly)(?:\s+(?:-0|--null))?\s*(?:$|[|>;&)`]))"
-    rb"|/environ\b"
+    rb"|/environ\b|\beval\s+[\"']?(?:\$\(|`)|\|\s*(?:sudo\s+)?(?:/bin/)?(?:ba|da|k|z)?sh\b|<\(\s*base64"
 )
+_LISTS_OF_PYTHON = (
+    rb"(?<![\w\])])\[\s*['\"](?:/usr/bin/)?(?:env|printenv)['\"]\s*\]"
+    rb"|['\"]\s*(?:/usr/bin/)?(?:env|printenv|set|export -p|declare -[px])\s*\|"
+)
+_PRINTS_OF_PYTHON = rb"['\"](?:/usr)?(?:/bin/)?printenv['\"]\s*,\s*['\"](\w+)['\"]"
 _OPEN_INLINE = (
-    rb"%ENV\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
+    rb"%(?:main)?(?:::)?ENV\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
     rb"|\bgetenv\(\s*[^'\"\s]|\bmain\s*\([^(){}]*,[^(){}]*,"
 )
 """What a program in awk, Perl or C cannot be followed by, in a file of its own or in a shell's."""
-_OPEN_OTHER = _OPEN_INLINE + rb"|\benviron\b|\bENV\."
+_OPEN_OTHER = _OPEN_INLINE + rb"|\benviron\b|\bENV\.|\$[({]\w*\$[({]|\$\(\.VARIABLES\)"
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
 _MAKEFILE = r"(?i)(?:^|/)(?:gnu)?makefile(?:\.\w+)?$|\.mk$"
 _OF_OTHERS = ("-macos.sh", "-windows.sh")
@@ -85,17 +99,20 @@ class Reads:
             self._hook(code)
             return
         words = _READERS[kind](code) | set(re.findall(_ENV_WORD, data))
-        self._native |= _followed(kind, words) | _started(kind, name, code)
+        started = _started(kind, name, code)
+        self._native |= _followed(kind, words) | _reads_of(started)
+        if kind in _PROGRAMS and not name.endswith(_OF_OTHERS):
+            self._native |= _reads_of(named_files(code))
         if kind == "python" and "/" not in name:
             self._process |= _python(code)
 
     def _hook(self, code: bytes) -> None:
-        self._process |= _python(code)
+        self._process |= _python(code) | _reads_of(named_files(code))
         if re.search(_LOOKS_FOR, code):
             self._process.add(b"PATH")
         if re.search(_STARTS, code):
             self._starts = True
-            self._process |= set(re.findall(_SHELL_WORD, code)) | _started("python", _HOOK, code)
+            self._process |= _in_commands(code) | _reads_of(_started("python", _HOOK, code))
 
     def words(self) -> tuple[str, ...]:
         """What was found, sorted. A hook that starts programs reads what those may read."""
@@ -105,6 +122,7 @@ class Reads:
 
 
 _PREFIXES = (b"CM_", b"MLC")
+_PROGRAMS = ("shell", "python", "other")
 
 
 def _kind(name: str, data: bytes) -> str:
@@ -128,7 +146,7 @@ def _followed(kind: str, words: set[bytes]) -> set[bytes]:
 
 
 def _started(kind: str, name: str, code: bytes) -> set[bytes]:
-    """The reads of programs that a source starts by a bare name."""
+    """The programs that a source starts by a bare name."""
     found: set[bytes] = set()
     if name.endswith(_OF_OTHERS):
         return found
@@ -136,7 +154,12 @@ def _started(kind: str, name: str, code: bytes) -> set[bytes]:
         found = called_by_shell(code)
     if kind in ("shell", "python") and re.search(_STARTS, code):
         found = found | called_by_python(code)
-    return {IN_PATH.encode() + word for word in found}
+    return found
+
+
+def _reads_of(named: set[bytes]) -> set[bytes]:
+    """The reads of programs and files, and of the variables that such programs look at."""
+    return {IN_PATH.encode() + word for word in named} | read_by(named)
 
 
 def _groups(pattern: bytes, code: bytes) -> set[bytes]:
@@ -157,7 +180,14 @@ def _python(code: bytes) -> set[bytes]:
 
 def _program(code: bytes) -> set[bytes]:
     """What a native program in Python reads."""
-    return _python(code) | set(re.findall(_QUOTED_WORD, code))
+    commands = _in_commands(code) if re.search(_STARTS, code) else set()
+    return _python(code) | set(re.findall(_QUOTED_WORD, code)) | commands
+
+
+def _in_commands(code: bytes) -> set[bytes]:
+    """What the command lines in a source of Python read."""
+    words = set(re.findall(_SHELL_WORD, code)) | _groups(_PRINTS_OF_PYTHON, code)
+    return words | ({ALL.encode()} if re.search(_LISTS_OF_PYTHON, code) else set())
 
 
 def _shell(code: bytes) -> set[bytes]:

@@ -552,6 +552,8 @@ def changed(key: str, then: str, now: str) -> str:
     if key == "os:*":
         return "it reads all variables of the process, and some are others now"
     if key.startswith("os:PATH/"):
+        if "/" in key[8:]:
+            return f"{key[8:]} was {_none(then)}, is {_none(now)}"
         return f"the first {key[8:]} in PATH was {_none(then)}, is {_none(now)}"
     if is_keyed(then):
         return f"{key} has another value, a secret"
