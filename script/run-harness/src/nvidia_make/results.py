@@ -58,7 +58,8 @@ def update_results(flow: Flow) -> None:
         raise FlowError(
             "no-results", f"no tree was made: cm ended with {status}", "its error stands above"
         )
-    link(flow.folder / "results", own / "results")
+    # A folder may be moved with all that is in it.
+    link(flow.folder / "results", (own / "results").relative_to(flow.folder))
     if status:
         flow.tell(["the tree is made; what still stands against it is said above"])
     flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
