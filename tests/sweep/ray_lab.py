@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -56,9 +57,9 @@ class Ray:
     def start(self) -> None:
         head = ["--head", f"--port={self._port}", f"--dashboard-port={self._dashboard}"]
         self._start("head", *head, f"--temp-dir={self._folder / 'r'}", '--resources={"big":1}')
-        self.wait_for_nodes(1)
-        address = f"--address={socket.gethostbyname(socket.gethostname())}:{self._port}"
-        self._start("node", address, '--resources={"plain":1}')
+        # Ray chooses the address of this machine that its nodes meet at.
+        (known,) = self.wait_for_nodes(1)
+        self._start("node", f"--address={known}:{self._port}", '--resources={"plain":1}')
         self.wait_for_nodes(2)
 
     def _start(self, name: str, *words: str) -> None:
@@ -74,16 +75,17 @@ class Ray:
                 start_new_session=True,
             )
 
-    def wait_for_nodes(self, number: int) -> None:
-        """Wait until so many nodes are alive."""
+    def wait_for_nodes(self, number: int) -> list[str]:
+        """The addresses of the nodes, as soon as so many are alive."""
         url = f"{self.address}/api/v0/nodes?detail=1"
         asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
         end = time.monotonic() + HANG_S
         while True:
             with suppress(OSError, urllib.error.URLError):
-                told = urllib.request.urlopen(asked, timeout=20).read()
-                if told.count(b'"ALIVE"') == number:
-                    return
+                told = json.loads(urllib.request.urlopen(asked, timeout=20).read())
+                rows = told["data"]["result"]["result"]
+                if [row["state"] for row in rows] == ["ALIVE"] * number:
+                    return [row["node_ip"] for row in rows]
             logs = "".join(p.read_text(errors="replace")[-900:] for p in self._folder.glob("*.log"))
             assert time.monotonic() < end, logs
             assert all(p.poll() is None for p in self._processes.values()), logs
