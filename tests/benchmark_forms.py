@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -249,3 +250,41 @@ def brain_volumes(count: int = 67, part: str = "validation") -> Path:
     words = ["--cases", brains(part) / "data", "--list", out / "cases.txt", "--window", "40,40,28"]
     _program(program, *words, "--name", "brats19-tiny", "--out", out)
     return out
+
+
+def first(benchmark: Any, solver: Any, count: int) -> list[bytes]:
+    """The answers to the first samples, one by one, as LoadGen would log them."""
+    benchmark.load(list(range(count)))
+    found = []
+    for number in range(count):
+        results, sizes = benchmark.result.rows(1), np.full(1, benchmark.result.row_bytes)
+        solver.solve(np.asarray([number]), results, sizes)
+        found.append(results[0].tobytes()[: sizes[0]])
+    return found
+
+
+# Every benchmark, but the same model with a "-99.9": the folder of its tiny model, its data, and
+# how many samples to compare.
+TINY: dict[str, tuple[str, Callable[[], Path], int]] = {
+    "resnet50": ("get-ml-model-resnet50/tiny", lab.arrays, 100),
+    "bert-99": ("get-ml-model-bert-large-squad/tiny", features, 100),
+    "3d-unet-99": (
+        "get-ml-model-3d-unet-kits19/tiny",
+        lambda: kidney_volumes(*SMALL_KIDNEYS),
+        2,
+    ),
+    "3d-unet-brats-99": (
+        "get-ml-model-3d-unet-brats19/tiny", lambda: brain_volumes(2), 2,
+    ),
+    "dlrm-99": ("get-ml-model-dlrm-terabyte/tiny/v1", lambda: clicks("v1"), 20),
+    "dlrm-v2-99": ("get-ml-model-dlrm-terabyte/tiny/v2", lambda: clicks("v2"), 20),
+    "gptj-99": ("get-ml-model-gptj/tiny", lambda: articles(24), 5),
+    "rnnt": ("get-ml-model-rnnt/tiny", speech_arrays, 10),
+    "retinanet": ("get-ml-model-retinanet/tiny", lambda: pictures("retinanet"), 20),
+    "ssd-mobilenet": (
+        "get-ml-model-ssd-mobilenet/tiny", lambda: pictures("ssd-mobilenet"), 20,
+    ),
+    "ssd-resnet34": (
+        "get-ml-model-ssd-resnet34/tiny", lambda: pictures("ssd-resnet34"), 20,
+    ),
+}  # fmt: skip

@@ -93,8 +93,8 @@ BYTES = bytes(2 * 8 + 6 * 4)
         ([[1, {"ids": [2]}]], BYTES, "sizes of image are missing"),
         ([[1, {"ids": [-1], "image": [3, 2]}]], BYTES, "sizes of ids are missing"),
         ([[1, {"ids": [2**62], "image": [3, 2]}]], BYTES, "needs more"),
-        ([[1, {"ids": [2, 2], "image": [3, 2]}]], BYTES, r"the model takes \[-1\]"),
-        ([[1, {"ids": [2], "image": [2, 3]}]], BYTES, r"the model takes \[3, 2\]"),
+        ([[1, {"ids": [2, 2], "image": [3, 2]}]], BYTES, r"a sample has \[-1\]"),
+        ([[1, {"ids": [2], "image": [2, 3]}]], BYTES, r"a sample has \[3, 2\]"),
         ([[1, GOOD]], BYTES + b"x", "41 bytes came, the samples have 40"),
         ([[1, GOOD]], BYTES[:-1], "image needs more"),
         ([[40, {"ids": [1], "image": [3, 2]}]] * 2, bytes(80 * 32), "more than 64 samples"),
@@ -185,13 +185,7 @@ def answers(backend: Any, name: str, data: Path, model: ModelSpec, count: int) -
     """The answers to the first samples, one by one."""
     benchmark = benchmarks.create(name, data, model)
     (solver,) = solvers(backend, model, benchmark, ONE)
-    benchmark.load(list(range(count)))
-    found = []
-    for number in range(count):
-        results, sizes = benchmark.result.rows(1), np.full(1, benchmark.result.row_bytes)
-        solver.solve(np.asarray([number]), results, sizes)
-        found.append(results[0].tobytes())
-    return found
+    return forms.first(benchmark, solver, count)
 
 
 def test_the_first_answers_are_those_in_process_bit_by_bit(two: str) -> None:
@@ -202,6 +196,20 @@ def test_the_first_answers_are_those_in_process_bit_by_bit(two: str) -> None:
     assert found[0] == found[1]
     assert over.device_facts()["nodes"] == "2"
     assert over.versions()["onnxruntime"] == alone.versions()["onnxruntime"]
+
+
+@pytest.mark.parametrize("name", forms.TINY)
+def test_every_benchmark_is_answered_as_in_process(name: str, tmp_path: Path) -> None:
+    folder, data, count = forms.TINY[name]
+    told = forms.model(lab.SCRIPT / folder)
+    session = {"benchmark": name, "model": told, "dataset": str(data())}
+    session["overrides"] = {"num_workers": 1, "threads": 1, "batch_size": 1}
+    model = records.decode(ModelSpec, told)
+    with network_lab.node(tmp_path / "a", session) as (address, _):
+        over = backends.create("network", "cpu", "float32", {"servers": address})
+        alone = backends.create("onnxruntime", "cpu", "float32")
+        found = [answers(each, name, data(), model, count) for each in (alone, over)]
+    assert found[0] == found[1]
 
 
 def test_questions_are_sent_unfilled_and_joined_by_the_node(tmp_path: Path) -> None:
@@ -215,7 +223,7 @@ def test_questions_are_sent_unfilled_and_joined_by_the_node(tmp_path: Path) -> N
         benchmark = benchmarks.create("bert-99", data, model)
         (solver,) = solvers(over, model, benchmark, Shape(1, 1, 16))
         benchmark.load(list(range(16)))
-        lengths = {group.tensors["input_ids"].shape[1] for group in solver._groups(range(16))}
+        lengths = {group.tensors["input_ids"].shape[1] for group in solver.groups(range(16))}
         assert len(lengths) > 1
         results, sizes = benchmark.result.rows(16), np.zeros(16, np.int64)
         solver.solve(range(16), results, sizes)

@@ -32,6 +32,9 @@ def test_loadgens_side_is_the_network_division_of_the_datacenter() -> None:
     assert found["CM_MLPERF_SUBMISSION_DIVISION"] == "network"
     assert found["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] == "datacenter"
     more = {"CM_NETWORK_LOADGEN": "lon", "CM_NETWORK_LOADGEN_SUT_SERVERS": "a"}
+    assert "CM_MLPERF_LOCK" not in taken(**more)
+    here = taken(**{**more, "CM_NETWORK_LOADGEN_SUT_SERVERS": "a,127.0.0.1:1"})
+    assert here["CM_MLPERF_LOCK"] == "loadgen of a network"  # the node has the lock "machine"
     opened = taken(**more, CM_MLPERF_SUBMISSION_DIVISION="open")
     assert "CM_MLPERF_SUBMISSION_SYSTEM_TYPE" not in opened
 
@@ -52,7 +55,6 @@ def test_a_submission_has_compliance_tests_where_the_rules_want_them(
     [
         ({"CM_NETWORK_LOADGEN": "both"}, "--network=both is not known"),
         ({"CM_NETWORK_LOADGEN": "lon"}, "no node is named"),
-        ({"CM_NETWORK_LOADGEN": "sut", "CM_MLPERF_MODEL": "rnnt"}, "does not run rnnt yet"),
         (
             {
                 "CM_NETWORK_LOADGEN": "lon",

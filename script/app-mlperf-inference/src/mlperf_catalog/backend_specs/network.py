@@ -9,7 +9,6 @@ SPECS = (
         module="network:Network",
         devices=("cpu", "cuda"),
         precisions=("float32", "int8", "bfloat16", "float16", "fp8"),
-        only=("resnet50", "bert-99", "bert-99.9"),
         options={
             "servers": Option("", "HOST:PORT of each node, with commas between"),
             "token_file": Option("", "file with the secret that the nodes want"),

@@ -26,6 +26,8 @@ from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 # Requests in flight to try for each node.
 IN_FLIGHT = (1, 2, 4, 8, 16)
 PORT = 8089
+# The number of a sample in the data set, which some results name; it comes before its tensors.
+SAMPLE = TensorSpec("number", "int64", ())
 CONNECT_S, ANSWER_S = 10.0, 600.0
 # What the rules want in the name of such a system (LoadGen over the network, QDL constraints).
 NAMED = "Network SUT"

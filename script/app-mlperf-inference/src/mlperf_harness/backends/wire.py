@@ -11,7 +11,7 @@ import json
 import math
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..errors import HarnessError
 from ..settings import TensorSpec
 from .base import Array, fits
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAGIC = b"CMB1"
 PREFIX = struct.Struct("<4sIQ")
 MOST_JSON = 1 << 20
@@ -56,6 +56,12 @@ class Group:
 
     count: int
     tensors: dict[str, Array]
+
+    def pieces(self, most: int) -> Iterator[Group]:
+        """The same in groups of ``most`` samples at most."""
+        for start in range(0, self.count, most):
+            cut = {name: array[start : start + most] for name, array in self.tensors.items()}
+            yield Group(min(most, self.count - start), cut)
 
 
 def prepare(connection: socket.socket) -> None:
@@ -195,12 +201,10 @@ def _group(
 
 
 def _shape(told: object, tensor: TensorSpec) -> tuple[int, ...]:
-    """The size of a sample's tensor; a fixed one of the model may be less, for it is filled up."""
+    """The size of a sample's tensor."""
     if not isinstance(told, list) or any(type(size) is not int or size < 1 for size in told):
         raise WireError(f"the sizes of {tensor.name} are missing")
     shape = tuple(told)
-    if not fits(tensor.shape, shape) and not (
-        len(shape) == len(tensor.shape) == 1 and shape[0] <= tensor.shape[0]
-    ):
-        raise WireError(f"{tensor.name} came as {told}, the model takes {list(tensor.shape)}")
+    if not fits(tensor.shape, shape):
+        raise WireError(f"{tensor.name} came as {told}, a sample has {list(tensor.shape)}")
     return shape

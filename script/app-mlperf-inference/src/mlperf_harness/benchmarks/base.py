@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from mlperf_catalog.values import dataclass
 
 from ..backends.base import Predictor
 from ..jobs import AccuracyFigure
+from ..settings import TensorSpec
 
 Array = npt.NDArray[Any]
 
@@ -58,8 +59,7 @@ class Inputs(Protocol):
 class OneCall:
     """The solver of most benchmarks: the model is called once for a batch.
 
-    ``postprocess(outputs, results, sizes)`` turns what comes out of the model into results. Both
-    halves can be used alone: over a network they are on two machines.
+    ``postprocess(outputs, results, sizes)`` turns what comes out of the model into results.
     """
 
     def __init__(
@@ -85,6 +85,9 @@ class Benchmark(Protocol):
     much work each sample is, in any unit (tokens), where samples differ in that; else None. One
     whose samples take much memory while they are computed has ``work_bytes`` too, the bytes of one.
     ``feeds_back`` is true where an answer of the model decides what it is fed next.
+
+    ``sample_tensors``, ``gathered`` and ``hold`` let samples lie on one machine and the model on
+    another; a benchmark without them is measured on one.
     """
 
     rules: BenchmarkSpec
@@ -92,12 +95,23 @@ class Benchmark(Protocol):
     outputs: Mapping[str, tuple[str, ...]]
     result: Result
     costs: Array | None
+    sample_tensors: tuple[TensorSpec, ...]
 
     def load(self, indices: Sequence[int]) -> None:
         """Bring these samples into memory; the untimed part of a run."""
 
     def unload(self) -> None:
         """Let go of the loaded samples."""
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterable[Mapping[str, Array]]:
+        """These loaded samples in their order as ``sample_tensors``, each [n, *shape].
+
+        Those of one size may come together; all n are those of ``indices`` at last. Raises
+        IndexError for one that is not loaded.
+        """
+
+    def hold(self, indices: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
+        """Have these samples [n, *shape], as ``gathered`` gave them, in place of all others."""
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
         """A worker's solver for at most ``capacity`` samples at a time.

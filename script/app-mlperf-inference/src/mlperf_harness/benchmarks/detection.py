@@ -17,7 +17,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .average_precision import Detections, mean_average_precision
 from .base import Array, Result
-from .samples import SampleReader, SampleStore
+from .samples import SampleReader, SampleStore, Stored
 
 # What LoadGen logs for a box: number of the sample; top, left, bottom and right as shares of the
 # image's sides; score; label. All as float32, and nothing where there is no box.
@@ -122,7 +122,7 @@ class Solver:
         return count
 
 
-class ObjectDetection:
+class ObjectDetection(Stored[SampleStore]):
     """Annotated images in ``samples.npy`` and ``annotations.json`` (COCO's format).
 
     The options of the model are those of ``BoxFormat``.
@@ -131,7 +131,7 @@ class ObjectDetection:
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         self._samples, self._annotations = _load_dataset(dataset, model)
-        self._store = SampleStore(self._samples)
+        self.store = SampleStore(self._samples)
         self._input_name = model.inputs[0].name
         self.format = BoxFormat.of(model)
         self.sample_count = len(self._samples)
@@ -139,20 +139,12 @@ class ObjectDetection:
         self.result = Result(np.dtype(np.float32), (self.format.most, FIELDS), variable=True)
         self.costs: Array | None = None
 
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        self._store.load(indices)
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._store.unload()
-
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
         """See ``base.Benchmark``."""
         shape, dtype = self._samples.shape[1:], self._samples.dtype
         capacity = min(capacity, self.format.images_per_call or capacity)
         predictor = predictors[MAIN]
-        reader = SampleReader(self._store, predictor.buffer((capacity, *shape), dtype))
+        reader = SampleReader(self.store, predictor.buffer((capacity, *shape), dtype))
         return Solver(predictor, reader, self._input_name, self.format)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:

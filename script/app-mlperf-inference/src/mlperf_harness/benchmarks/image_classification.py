@@ -14,7 +14,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, OneCall, Result
-from .samples import SampleReader, SampleStore
+from .samples import SampleReader, SampleStore, Stored
 
 
 class ImageInputs:
@@ -29,7 +29,7 @@ class ImageInputs:
         return {self._name: self._reader.read(indices)}
 
 
-class ImageClassification:
+class ImageClassification(Stored[SampleStore]):
     """A labelled set of images in ``samples.npy`` and ``labels.npy``.
 
     The first output of the model is taken as the label, counted from ``label_offset`` as MLPerf's
@@ -40,7 +40,7 @@ class ImageClassification:
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
         self.rules = rules
         self._samples, self._labels = _load_dataset(dataset, model.inputs)
-        self._store = SampleStore(self._samples)
+        self.store = SampleStore(self._samples)
         self._input_name = model.inputs[0].name
         self._offset = int(model.options.get("label_offset", 0))
         self.sample_count = len(self._labels)
@@ -48,19 +48,11 @@ class ImageClassification:
         self.result = Result(np.dtype(np.float32), ())
         self.costs: Array | None = None
 
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        self._store.load(indices)
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._store.unload()
-
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> OneCall:
         """See ``base.Benchmark``."""
         shape, dtype = self._samples.shape[1:], self._samples.dtype
         predictor = predictors[MAIN]
-        reader = SampleReader(self._store, predictor.buffer((capacity, *shape), dtype))
+        reader = SampleReader(self.store, predictor.buffer((capacity, *shape), dtype))
         return OneCall(ImageInputs(self._input_name, reader), predictor, self.postprocess)
 
     def postprocess(self, outputs: Sequence[Array], results: Array, sizes: Array) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
-from ..settings import MAIN, ModelSpec
+from ..settings import MAIN, ModelSpec, TensorSpec
 from . import squad
 from .base import Array, OneCall, Result
 from .samples import taken
@@ -74,6 +74,10 @@ class QuestionAnswering:
         self._arrays = [np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS]
         self.lengths: Array = np.load(dataset / "lengths.npy").astype(np.int64)
         self.costs: Array | None = self.lengths
+        self.sample_tensors = tuple(
+            TensorSpec(name, str(array.dtype), (-1,))
+            for name, array in zip(INPUTS, self._arrays, strict=True)
+        )
         self.sample_count, self.length = self._arrays[0].shape
         if not self.sample_count == len(self.lengths) == facts["count"]:
             raise HarnessError(f"{dataset} is damaged: its arrays are not equally long")
@@ -90,6 +94,7 @@ class QuestionAnswering:
         }
         self.result = Result(np.dtype(np.float32), (self.length, 2))
         self._row_of = np.full(self.sample_count, -1, dtype=np.int64)
+        self._held: Array = np.zeros(0, dtype=np.int64)
         self.loaded: list[Array] = []
 
     def load(self, indices: Sequence[int]) -> None:
@@ -102,6 +107,31 @@ class QuestionAnswering:
         """See ``base.Benchmark``."""
         self._row_of.fill(-1)
         self.loaded = []
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """See ``base.Benchmark``: one by one, without padding."""
+        for index, row in zip(indices, self.rows(indices), strict=True):
+            length = self.lengths[index]
+            parts = [array[row : row + 1, :length] for array in self.loaded]
+            yield dict(zip(INPUTS, parts, strict=True))
+
+    def hold(self, indices: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
+        """See ``base.Benchmark``."""
+        self._row_of[self._held] = -1
+        self._held = np.asarray(indices, dtype=np.int64)
+        self._row_of[self._held] = np.arange(len(self._held))
+        self.loaded = [self._padded([part[name] for part in samples]) for name in INPUTS]
+        widths = [part[INPUTS[0]].shape for part in samples]
+        self.lengths[self._held] = np.repeat([w for _, w in widths], [n for n, _ in widths])
+
+    def _padded(self, parts: Sequence[Array]) -> Array:
+        """Parts [n, tokens] as one array [all n, length], with zeros at the ends."""
+        room = np.zeros((sum(map(len, parts)), self.length), parts[0].dtype)
+        start = 0
+        for part in parts:
+            room[start : start + len(part), : part.shape[1]] = part
+            start += len(part)
+        return room
 
     def rows(self, indices: Sequence[int] | Array) -> Array:
         """The rows [n] in which these n samples lie; raises IndexError when one was not loaded."""

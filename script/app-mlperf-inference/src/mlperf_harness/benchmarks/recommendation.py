@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
-from ..settings import MAIN, ModelSpec
+from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import taken
+from .samples import Stored, taken
 
+# What a group consists of, each with a row for each pair.
+PARTS = ("dense", "indices", "labels")
 # What LoadGen logs for each pair: the prediction and the label.
 PAIR_BYTES = 8
 # How the indices reach the model: [pairs, values], or [features, pairs] with offsets.
@@ -32,9 +34,14 @@ class Groups:
 
     def __init__(self, dense: Array, indices: Array, labels: Array, offsets: Array) -> None:
         self._source = (dense, indices, labels)
+        self.tensors = tuple(
+            TensorSpec(name, str(array.dtype), (-1, *array.shape[1:]))
+            for name, array in zip(PARTS, self._source, strict=True)
+        )
         self._offsets = offsets
         self._place = np.full(len(offsets) - 1, -1, dtype=np.int64)
         self._begin = np.zeros(0, dtype=np.int64)
+        self._held: Array = np.zeros(0, dtype=np.int64)
         self.unload()
 
     def unload(self) -> None:
@@ -50,6 +57,25 @@ class Groups:
         self.dense, self.indices, self.labels = (taken(array, rows) for array in self._source)
         self._place[wanted] = np.arange(len(wanted))
         self._begin = np.concatenate([[0], np.cumsum(sizes)])
+
+    def hold(self, groups: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
+        """Have these groups, their ``PARTS`` [n, pairs, ...] in order, in place of all others."""
+        self._place[self._held] = -1
+        self._held = np.asarray(groups, dtype=np.int64)
+        self._place[self._held] = np.arange(len(self._held))
+        self.dense, self.indices, self.labels = (
+            np.concatenate([part[name].reshape(-1, *part[name].shape[2:]) for part in samples])
+            for name in PARTS
+        )
+        sizes = [part[PARTS[0]].shape[1] for part in samples for _ in part[PARTS[0]]]
+        self._begin = np.concatenate([[0], np.cumsum(sizes)])
+
+    def gathered(self, groups: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """The ``PARTS`` [1, pairs, ...] of each loaded group; raises IndexError."""
+        for group in groups:
+            rows, _ = self.pairs([group])
+            arrays = (self.dense[rows], self.indices[rows], self.labels[rows])
+            yield {name: array[None] for name, array in zip(PARTS, arrays, strict=True)}
 
     def pairs(self, groups: Sequence[int] | Array) -> tuple[Array, Array]:
         """The rows [pairs] of these n loaded groups, in order, and the size of each group [n].
@@ -104,7 +130,7 @@ class _Solver:
         }
 
 
-class Recommendation:
+class Recommendation(Stored[Groups]):
     """A labelled set of user-item pairs in groups; each group is one of LoadGen's samples.
 
     The option ``layout`` of the model says how it takes the values of the categories:
@@ -123,24 +149,16 @@ class Recommendation:
         _check_arrays(dataset, arrays, facts["count"])
         self._names = input_names(model)
         _check_model(model, self._names, arrays, dataset)
-        self._groups = Groups(arrays["dense"], arrays["indices"], arrays["labels"], self._offsets)
+        self.store = Groups(arrays["dense"], arrays["indices"], arrays["labels"], self._offsets)
         self.sample_count = len(self._offsets) - 1
         self.outputs: Mapping[str, tuple[str, ...]] = {MAIN: (model.outputs[0].name,)}
         largest = int(np.diff(self._offsets).max())
         self.result = Result(np.dtype(np.float32), (largest, 2), variable=True)
         self.costs: Array | None = None  # nothing is padded: the order does not matter
 
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        self._groups.load(indices)
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._groups.unload()
-
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> _Solver:
         """See ``base.Benchmark``."""
-        return _Solver(predictors[MAIN], self._groups, self._names)
+        return _Solver(predictors[MAIN], self.store, self._names)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """AUC in percent; see ``base.Benchmark``.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ..backends.base import Predictor
 from ..jobs import AccuracyFigure
-from .base import Array, Benchmark, Inputs, OneCall, Solver
+from .base import Array, Benchmark, Solver
 
 
 class Repeated:
@@ -24,6 +24,7 @@ class Repeated:
         self.sample_count = count
         self.outputs: Mapping[str, tuple[str, ...]] = benchmark.outputs
         self.result = benchmark.result
+        self.sample_tensors = tuple(getattr(benchmark, "sample_tensors", ()))
         self.work_bytes = int(getattr(benchmark, "work_bytes", 0))
         self.feeds_back = bool(getattr(benchmark, "feeds_back", False))
         self.costs: Array | None = None
@@ -40,27 +41,21 @@ class Repeated:
         """See ``base.Benchmark``."""
         self._benchmark.unload()
 
+    def gathered(self, indices: Sequence[int] | Array) -> Iterable[Mapping[str, Array]]:
+        """See ``base.Benchmark``."""
+        return self._benchmark.gathered(np.asarray(indices) % self._own)
+
+    def hold(self, indices: Sequence[int] | Array, samples: Sequence[Mapping[str, Array]]) -> None:
+        """See ``base.Benchmark``."""
+        self._benchmark.hold(np.asarray(indices) % self._own, samples)
+
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Solver:
         """See ``base.Benchmark``."""
-        solver = self._benchmark.solver(predictors, capacity)
-        if isinstance(solver, OneCall):
-            inputs = _FoldedInputs(solver.inputs, self._own)
-            return OneCall(inputs, solver.predictor, solver.postprocess)
-        return _Folded(solver, self._own)
+        return _Folded(self._benchmark.solver(predictors, capacity), self._own)
 
     def accuracy(self, answers: Sequence[bytes], samples: Array) -> AccuracyFigure:
         """See ``base.Benchmark``."""
         return self._benchmark.accuracy(answers, samples % self._own)
-
-
-class _FoldedInputs:
-    def __init__(self, inputs: Inputs, own: int) -> None:
-        self._inputs = inputs
-        self._own = own
-
-    def feeds(self, indices: Sequence[int] | Array) -> Mapping[str, Array]:
-        """See ``base.Inputs``."""
-        return self._inputs.feeds(np.asarray(indices) % self._own)
 
 
 class _Folded:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..settings import TensorSpec
 from .base import Array
+
+Samples = Sequence[Mapping[str, Array]]
 
 # So much of a file is in memory twice while it is copied.
 STEP_BYTES = 1 << 24
@@ -39,6 +43,54 @@ def _give_back(source: Array) -> None:
         source.base.madvise(mmap.MADV_DONTNEED)
 
 
+class Store(Protocol):
+    """Loaded samples; see the methods of ``base.Benchmark``."""
+
+    tensors: tuple[TensorSpec, ...]
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Bring these samples into memory."""
+
+    def unload(self) -> None:
+        """Forget all of them."""
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """These samples [n, *shape] in their order; raises IndexError for one not loaded."""
+
+    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
+        """Have these samples [n, *shape] in place of all others."""
+
+
+Kind = TypeVar("Kind", bound=Store)
+
+
+class Stored(Generic[Kind]):
+    """The part of a benchmark that its store does."""
+
+    store: Kind
+
+    @property
+    def sample_tensors(self) -> tuple[TensorSpec, ...]:
+        """See ``base.Benchmark``."""
+        return self.store.tensors
+
+    def load(self, indices: Sequence[int]) -> None:
+        """See ``base.Benchmark``."""
+        self.store.load(indices)
+
+    def unload(self) -> None:
+        """See ``base.Benchmark``."""
+        self.store.unload()
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """See ``base.Benchmark``."""
+        return self.store.gathered(indices)
+
+    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
+        """See ``base.Benchmark``."""
+        self.store.hold(indices, samples)
+
+
 class SampleStore:
     """Copies the samples of a (memory-mapped) array that a run asks for.
 
@@ -48,7 +100,10 @@ class SampleStore:
 
     def __init__(self, source: Array) -> None:
         self._source = source
+        shape = tuple(map(int, source.shape[1:]))
+        self.tensors: tuple[TensorSpec, ...] = (TensorSpec("sample", str(source.dtype), shape),)
         self._row_of = np.full(len(source), -1, dtype=np.int64)
+        self._held: Array = np.zeros(0, dtype=np.int64)
         self.loaded: Array = source[:0]
 
     def load(self, indices: Sequence[int]) -> None:
@@ -61,6 +116,20 @@ class SampleStore:
         """Forget the loaded samples."""
         self._row_of.fill(-1)
         self.loaded = self._source[:0]
+
+    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
+        """Have these samples [n, *shape] in place of all others; one part is not copied."""
+        parts = [part["sample"] for part in samples]
+        self._row_of[self._held] = -1
+        self._held = np.asarray(indices, dtype=np.int64)
+        self._row_of[self._held] = np.arange(len(self._held))
+        self.loaded = parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """These samples [n, *shape] together: a view where the rows are in order, else a copy."""
+        rows = self.rows(indices)
+        in_order = bool((np.diff(rows) == 1).all())
+        yield {"sample": self.loaded[rows[0] : rows[-1] + 1] if in_order else self.loaded[rows]}
 
     def rows(self, indices: Sequence[int] | Array) -> npt.NDArray[np.int64]:
         """The rows [n] in which these n samples lie; IndexError when one was not loaded."""
@@ -103,3 +172,37 @@ class SampleReader:
         target = self._buffer[:count]
         np.take(self._store.loaded, rows, axis=0, out=target, mode="clip")
         return target
+
+
+class SingleSamples:
+    """Samples of several sizes, by number; ``read`` copies one that is as ``tensor``."""
+
+    def __init__(self, tensor: TensorSpec, read: Callable[[int], Array]) -> None:
+        self.tensors: tuple[TensorSpec, ...] = (tensor,)
+        self._read = read
+        self._loaded: dict[int, Array] = {}
+
+    def load(self, indices: Sequence[int]) -> None:
+        """Bring these samples into memory."""
+        for index in map(int, indices):
+            self._loaded[index] = self._read(index)
+
+    def unload(self) -> None:
+        """Forget the loaded samples."""
+        self._loaded.clear()
+
+    def gathered(self, indices: Sequence[int] | Array) -> Iterator[Mapping[str, Array]]:
+        """These samples one by one, each [1, *shape]; raises IndexError for one not loaded."""
+        yield from ({self.tensors[0].name: self.get(index)[None]} for index in indices)
+
+    def hold(self, indices: Sequence[int] | Array, samples: Samples) -> None:
+        """Have these samples [n, *shape] in place of all others."""
+        single = [sample for part in samples for sample in part[self.tensors[0].name]]
+        self._loaded = dict(zip(map(int, indices), single, strict=True))
+
+    def get(self, index: int) -> Array:
+        """One loaded sample [*shape]; raises IndexError for one that is not loaded."""
+        found = self._loaded.get(int(index))
+        if found is None:
+            raise _never_loaded(index)
+        return found

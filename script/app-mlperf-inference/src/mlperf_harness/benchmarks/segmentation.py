@@ -12,9 +12,9 @@ from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
-from ..settings import MAIN, ModelSpec
+from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import cut_out
+from .samples import SingleSamples, Stored, cut_out
 
 OVERLAP = 0.5
 # The width of the weights of a window, as a share of its side.
@@ -123,7 +123,7 @@ class Slider:
                 yield slice(y, y + height), slice(x, x + width)
 
 
-class Segmentation:
+class Segmentation(Stored[SingleSamples]):
     """Volumes of several shapes and the labels of their voxels.
 
     The data set holds ``samples.npy`` float32, all volumes one after the other, ``shapes.npy``
@@ -151,7 +151,8 @@ class Segmentation:
         self._offsets = _offsets(self._shapes.prod(axis=1))
         voxels = self._shapes[:, 1:].prod(axis=1)
         self._label_offsets = _offsets(voxels)
-        self._loaded: dict[int, Array] = {}
+        tensor = TensorSpec("volume", "float32", (self.channels, -1, -1, -1))
+        self.store = SingleSamples(tensor, self._read)
         self.sample_count = len(self._shapes)
         self.outputs: Mapping[str, tuple[str, ...]] = {MAIN: (model.outputs[0].name,)}
         self.result = Result(np.dtype(np.uint8), (int(voxels.max()),), variable=True)
@@ -187,22 +188,13 @@ class Segmentation:
         places = starts(size, window, self.overlap)
         return bool(places) and places[-1] + window == size
 
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        for index in map(int, indices):
-            part = cut_out(self._samples, self._offsets[index], self._offsets[index + 1])
-            self._loaded[index] = part.reshape(self._shapes[index])
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._loaded.clear()
+    def _read(self, index: int) -> Array:
+        part = cut_out(self._samples, self._offsets[index], self._offsets[index + 1])
+        return part.reshape(self._shapes[index])
 
     def volume(self, index: int) -> Array:
         """A loaded volume [channels, d, h, w]; raises IndexError for one that is not loaded."""
-        try:
-            return self._loaded[index]
-        except KeyError as error:
-            raise IndexError(f"sample {index} was issued but never loaded") from error
+        return self.store.get(index)
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> Slider:
         """See ``base.Benchmark``; ``capacity`` does not matter, volumes go one by one."""

@@ -16,11 +16,11 @@ from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
-from ..settings import MAIN, GraphSpec, ModelSpec
+from ..settings import MAIN, GraphSpec, ModelSpec, TensorSpec
 from . import wer
 from .base import Array, Result
 from .features import Extractor, FeatureSpec
-from .samples import cut_out
+from .samples import SingleSamples, Stored, cut_out
 
 STEP = "step"
 # The longest text that is answered, in bytes; what comes after it is cut off.
@@ -117,7 +117,7 @@ class _Solver:
             sizes[row] = len(text)
 
 
-class SpeechRecognition:
+class SpeechRecognition(Stored[SingleSamples]):
     """Utterances and what was said in them.
 
     The data set holds ``samples.npy`` int16 [samples], ``offsets.npy`` int64 [utterances + 1] and
@@ -147,7 +147,8 @@ class SpeechRecognition:
         self.decoding = _decoder_options(model)
         self._stride = int(model.options.get("stride", 1))
         self._inputs = tuple(tensor.name for tensor in model.inputs)
-        self._loaded: dict[int, Array] = {}
+        tensor = TensorSpec("sound", str(self._samples.dtype), (-1,))
+        self.store = SingleSamples(tensor, self._sound)
         self.sample_count = len(self._texts)
         self.outputs: Mapping[str, tuple[str, ...]] = {
             MAIN: (model.outputs[0].name,),
@@ -156,22 +157,12 @@ class SpeechRecognition:
         self.result = Result(np.dtype(np.uint8), (LONGEST_TEXT,), variable=True)
         self.costs: Array | None = np.diff(self._offsets)
 
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        for index in indices:
-            start, end = self._offsets[index], self._offsets[index + 1]
-            self._loaded[int(index)] = cut_out(self._samples, start, end)
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._loaded.clear()
+    def _sound(self, index: int) -> Array:
+        return cut_out(self._samples, self._offsets[index], self._offsets[index + 1])
 
     def sounds(self, indices: Sequence[int] | Array) -> list[Array]:
         """The sound [t] of each of these utterances; raises IndexError for one not loaded."""
-        try:
-            return [self._loaded[int(index)] for index in indices]
-        except KeyError as error:
-            raise IndexError(f"sample {error} was issued but never loaded") from error
+        return [self.store.get(index) for index in indices]
 
     def feeds(self, batch: Array, lengths: Array) -> dict[str, Array]:
         """The encoder's inputs for padded feature vectors [n, t, width] and their numbers [n]."""

@@ -12,10 +12,11 @@ from ..backends.base import Predictor
 from ..errors import HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
-from ..settings import MAIN, ModelSpec
+from ..settings import MAIN, ModelSpec, TensorSpec
 from . import rouge
 from .base import Array, Result
 from .beams import BeamOptions, BeamSearch
+from .samples import SingleSamples, Stored
 
 TOKEN_BYTES = 4
 # A step holds the cache as it was, each layer's new one, and all of them in one array.
@@ -60,7 +61,7 @@ def _rows_of(cache: Array, rows: Array) -> Array:
     return cache if same else cache[rows]
 
 
-class Summarization:
+class Summarization(Stored[SingleSamples]):
     """Articles as prompts in tokens, and what people wrote about them.
 
     The data set holds ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
@@ -87,7 +88,7 @@ class Summarization:
         self._pad = int(model.options["pad_token_id"])
         self.inputs = tuple(tensor.name for tensor in model.inputs)
         self._cache_shape = tuple(0 if size == -1 else size for size in model.inputs[2].shape)
-        self._loaded: dict[int, Array] = {}
+        self.store = SingleSamples(TensorSpec("prompt", "int64", (-1,)), self._prompt)
         self.sample_count = len(self._references)
         self.outputs: Mapping[str, tuple[str, ...]] = {
             MAIN: tuple(tensor.name for tensor in model.outputs)
@@ -100,15 +101,9 @@ class Summarization:
         of_a_token = 4 * int(np.prod([size for size in self._cache_shape if size]))
         self.work_bytes = CACHES * self.options.width * longest * of_a_token
 
-    def load(self, indices: Sequence[int]) -> None:
-        """See ``base.Benchmark``."""
-        for index in indices:
-            part = self._prompts[self._offsets[index] : self._offsets[index + 1]]
-            self._loaded[int(index)] = np.asarray(part, dtype=np.int64)
-
-    def unload(self) -> None:
-        """See ``base.Benchmark``."""
-        self._loaded.clear()
+    def _prompt(self, index: int) -> Array:
+        part = self._prompts[self._offsets[index] : self._offsets[index + 1]]
+        return np.asarray(part, dtype=np.int64)
 
     def solver(self, predictors: Mapping[str, Predictor], capacity: int) -> _Solver:
         """See ``base.Benchmark``."""
@@ -119,10 +114,7 @@ class Summarization:
 
         Raises IndexError for one that is not loaded.
         """
-        try:
-            prompts = [self._loaded[int(index)] for index in indices]
-        except KeyError as error:
-            raise IndexError(f"sample {error} was issued but never loaded") from error
+        prompts = [self.store.get(index) for index in indices]
         longest = max(len(prompt) for prompt in prompts)
         ids = np.full((len(prompts), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(prompts), longest), dtype=np.int64)

@@ -22,6 +22,14 @@ def solvers(
     """
     if isinstance(backend, Network):
         return list(remote.solvers(backend, model, benchmark, shape))
+    opened = teams(backend, model, benchmark, shape, fixed)
+    return [benchmark.solver(team, shape.batch) for team in opened]
+
+
+def teams(
+    backend: Backend, model: ModelSpec, benchmark: Benchmark, shape: Shape, fixed: bool = False
+) -> list[dict[str, Predictor]]:
+    """For each worker of ``shape`` a predictor for each graph of the model; see ``solvers``."""
     layout = (shape.workers, shape.threads)
 
     def opened_graph(graph: GraphSpec) -> Sequence[Predictor]:
@@ -32,7 +40,4 @@ def solvers(
 
     opened = {graph.name: opened_graph(graph) for graph in model.graphs()}
     footprint.settle(model.graphs())
-    return [
-        benchmark.solver({name: team[n] for name, team in opened.items()}, shape.batch)
-        for n in range(shape.workers)
-    ]
+    return [{name: team[n] for name, team in opened.items()} for n in range(shape.workers)]

@@ -4,55 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..backends.network import Network, NetworkPredictor
-from ..backends.wire import Group
-from ..benchmarks.base import Array, Benchmark, OneCall
+import numpy as np
+
+from ..backends.network import SAMPLE, Network, NetworkPredictor
+from ..backends.wire import MOST_BYTES, Group
+from ..benchmarks.base import Array, Benchmark
 from ..errors import HarnessError
-from ..settings import MAIN, ModelSpec, Shape
+from ..settings import MAIN, GraphSpec, ModelSpec, Shape, TensorSpec
+
+# So much of samples and results in a frame, and a single sample in any case.
+FRAME_BYTES = MOST_BYTES // 2
 
 
 def solvers(
     backend: Network, model: ModelSpec, benchmark: Benchmark, shape: Shape
 ) -> list[RemoteSolver]:
-    """One solver for each connection; raises HarnessError where the nodes have another benchmark.
+    """One solver for each connection.
 
-    Only benchmarks whose model is called once for a sample can be asked so.
+    Raises HarnessError where the nodes have another benchmark, or its samples cannot travel.
     """
-    graph, result = model.graphs()[0], benchmark.result
+    result = benchmark.result
     for node in backend.nodes:
         if node.result != (str(result.dtype), result.shape, result.variable):
             text = f"the node at {node.place} serves {node.facts['benchmark']}"
             raise HarnessError(text, "start it with the same --model")
-    team = backend.open(graph, benchmark.outputs[MAIN], shape.workers, shape.threads)
-    return [RemoteSolver(one_call(benchmark, each, shape.batch), each, benchmark) for each in team]
+    # What a node takes is samples, whatever the graphs of its model are.
+    asked = GraphSpec(MAIN, "", "", (SAMPLE, *sample_tensors(benchmark)), ())
+    team = backend.open(asked, (), shape.workers, shape.threads)
+    return [RemoteSolver(each, benchmark) for each in team]
 
 
-def one_call(benchmark: Benchmark, predictor: object, capacity: int) -> OneCall:
-    """The benchmark's solver; raises HarnessError where that calls its model more than once."""
-    solver = benchmark.solver({MAIN: predictor}, capacity)  # type: ignore[dict-item]
-    if not isinstance(solver, OneCall):
-        raise HarnessError("a sample of this benchmark takes several calls of its model")
-    return solver
+def sample_tensors(benchmark: Benchmark) -> tuple[TensorSpec, ...]:
+    """What a sample is made of; raises HarnessError where the benchmark does not tell."""
+    found = tuple(getattr(benchmark, "sample_tensors", ()))
+    if not found:
+        text = f"the samples of {benchmark.rules.name} cannot be sent to another machine"
+        raise HarnessError(text, "measure it on one machine, without --network")
+    return found
 
 
 class RemoteSolver:
     """Sends samples as they lie in memory, unfilled; the node sends results that need no work."""
 
-    def __init__(self, local: OneCall, predictor: NetworkPredictor, benchmark: Benchmark) -> None:
-        self._inputs = local.inputs
+    def __init__(self, predictor: NetworkPredictor, benchmark: Benchmark) -> None:
         self._predictor = predictor
-        # Samples of several lengths go one by one: together they would have to be filled up.
-        self._singly = benchmark.costs is not None
+        self._benchmark = benchmark
 
     def solve(self, indices: Sequence[int] | Array, results: Array, sizes: Array) -> None:
         """See ``benchmarks.base.Solver``."""
-        self._predictor.answer(list(self._groups(indices)), results, sizes)
+        start = 0
+        for frame in _frames(self.groups(indices), self._benchmark.result.row_bytes):
+            end = start + sum(group.count for group in frame)
+            self._predictor.answer(frame, results[start:end], sizes[start:end])
+            start = end
 
-    def _groups(self, indices: Sequence[int] | Array) -> Iterator[Group]:
-        if not self._singly:
-            yield Group(len(indices), dict(self._inputs.feeds(indices)))
-            return
-        for index in indices:
-            # The next sample is gathered in the same memory.
-            fed = {name: array.copy() for name, array in self._inputs.feeds([index]).items()}
-            yield Group(1, fed)
+    def groups(self, indices: Sequence[int] | Array) -> Iterator[Group]:
+        """These samples [n, *shape], those of one size together, each with its number."""
+        numbers, start = np.asarray(indices, dtype=np.int64), 0
+        for tensors in self._benchmark.gathered(indices):
+            count = len(next(iter(tensors.values())))
+            own = numbers[start : start + count]
+            yield Group(count, {SAMPLE.name: own, **tensors})
+            start += count
+
+
+def _frames(groups: Iterator[Group], row_bytes: int) -> Iterator[list[Group]]:
+    """The groups of each frame, cut where they would be too large."""
+    frame: list[Group] = []
+    size = 0
+    for group in groups:
+        each = row_bytes + sum(array.nbytes for array in group.tensors.values()) // group.count
+        for piece in group.pieces(max(1, FRAME_BYTES // each)):
+            if frame and size + piece.count * each > FRAME_BYTES:
+                yield frame
+                frame, size = [], 0
+            frame.append(piece)
+            size += piece.count * each
+    if frame:
+        yield frame

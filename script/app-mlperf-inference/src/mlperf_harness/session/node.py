@@ -20,16 +20,16 @@ import numpy as np
 
 from .. import backends, benchmarks, host, records
 from ..backends import network, wire
-from ..backends.base import Predictor
-from ..backends.network import addresses, is_token, read_token
+from ..backends.network import SAMPLE, addresses, is_token, read_token
 from ..backends.wire import Frame, Group, WireError
-from ..benchmarks.base import Array, Benchmark, OneCall
+from ..benchmarks.base import Array, Benchmark, Solver
 from ..errors import HarnessError
 from ..pipeline.batcher import DeadlinePolicy
-from ..pipeline.inference import solvers
+from ..pipeline.inference import teams
 from ..pipeline.queue import DynamicBatcher
+from ..pipeline.remote import sample_tensors
 from ..progress import Progress
-from ..settings import ModelSpec, Options, SessionSettings, Shape, TensorSpec
+from ..settings import Options, SessionSettings, Shape
 from ..tuning.profile import SpeedProfile
 from . import preparation, process
 from .launch import Launcher, say
@@ -125,50 +125,71 @@ class Request:
     done: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A solver with a benchmark of its own, which holds the samples of one batch at a time."""
+
+    benchmark: Benchmark
+    solver: Solver
+
+    def compute(self, groups: Sequence[Group], results: Array, sizes: Array) -> None:
+        """Write the result of each sample into its row of ``results`` [n, *Result.shape].
+
+        ``sizes`` [n] is as in ``benchmarks.base.Solver``. Raises IndexError for a sample that the
+        data set has not, and what the solver raises.
+        """
+        numbers = np.concatenate([group.tensors[SAMPLE.name] for group in groups])
+        if not 0 <= numbers.min() <= numbers.max() < self.benchmark.sample_count:
+            raise IndexError(f"there are samples 0 to {self.benchmark.sample_count - 1}")
+        self.benchmark.hold(numbers, [group.tensors for group in groups])
+        try:
+            self.solver.solve(numbers, results, sizes)
+        finally:
+            self.benchmark.unload()
+
+
 class Engine:
     """The model in the layout that was found best, behind a queue that joins samples."""
 
     def __init__(
-        self,
-        team: Sequence[OneCall],
-        benchmark: Benchmark,
-        model: ModelSpec,
-        profile: SpeedProfile,
-        facts: dict[str, Any],
+        self, team: Sequence[Worker], profile: SpeedProfile, facts: dict[str, Any]
     ) -> None:
-        self.inputs = model.inputs
-        self.benchmark = benchmark
+        self.benchmark = team[0].benchmark
+        self.inputs = (SAMPLE, *sample_tensors(self.benchmark))
         self._facts = facts
         self._capacity = profile.server.shape.batch
         times = {int(size): seconds for size, seconds in profile.service_times.items()}
-        policy = DeadlinePolicy(benchmark.rules.server_limit_s, self._capacity, times)
+        policy = DeadlinePolicy(self.benchmark.rules.server_limit_s, self._capacity, times)
         self._queue = DynamicBatcher(policy)
         self._numbers = itertools.count()
         self.answered = 0
         # What waits: the request, the group in it, and the row of its first result.
         self._waiting: dict[int, tuple[Request, Group, int]] = {}
         self._ending = threading.Lock()
-        for number, solver in enumerate(team):
+        for number, worker in enumerate(team):
             threading.Thread(
-                target=self._work, args=(solver,), name=f"worker-{number}", daemon=True
+                target=self._work, args=(worker,), name=f"worker-{number}", daemon=True
             ).start()
 
     @classmethod
     def of(cls, session: SessionSettings, options: Options) -> Engine:
         """Tune and open what a session asks for; raises HarnessError where that cannot be."""
         launcher, model = Launcher(), session.model
-        benchmark = benchmarks.create(session.benchmark, Path(session.dataset), model)
+
+        def benchmark() -> Benchmark:
+            return benchmarks.create(session.benchmark, Path(session.dataset), model)
+
+        sample_tensors(benchmark())
         how = (session.backend, session.device, session.precision)
         backend = backends.create(*how, options)
         profile = preparation.tuned(launcher, session, model, options)
         shape: Shape = profile.server.shape
-        team = solvers(backend, model, benchmark, shape)
-        calls = [solver for solver in team if isinstance(solver, OneCall)]
-        if len(calls) < len(team):
-            text = f"{session.benchmark} takes several calls of its model for a sample"
-            raise HarnessError(text, "measure it on one machine, without --network")
+        team = []
+        for predictors in teams(backend, model, benchmark(), shape):
+            own = benchmark()
+            team.append(Worker(own, own.solver(predictors, shape.batch)))
         facts = {"versions": backend.versions(), "device_facts": backend.device_facts()}
-        return cls(calls, benchmark, model, profile, facts)
+        return cls(team, profile, facts)
 
     def facts(self, session: SessionSettings) -> dict[str, Any]:
         """What LoadGen's side is told; see ``backends.network.Node``."""
@@ -200,7 +221,7 @@ class Engine:
 
     def answer(self, groups: Sequence[Group]) -> Request:
         """Compute these samples beside those of others; back when all are done."""
-        pieces = [piece for group in groups for piece in _pieces(group, self._capacity)]
+        pieces = [piece for group in groups for piece in group.pieces(self._capacity)]
         count = sum(piece.count for piece in pieces)
         sizes = np.full(count, self.benchmark.result.row_bytes, np.int64)
         request = Request(groups, self.benchmark.result.rows(count), sizes, len(pieces))
@@ -214,20 +235,19 @@ class Engine:
         request.done.wait()
         return request
 
-    def _work(self, solver: OneCall) -> None:
+    def _work(self, worker: Worker) -> None:
         while (batch := self._queue.next()) is not None:
             taken = [self._waiting.pop(key) for key in batch.ids]
             for together in _joined(taken, self._capacity):
-                self._compute(solver, together)
+                self._compute(worker, together)
 
-    def _compute(self, solver: OneCall, together: Sequence[tuple[Request, Group, int]]) -> None:
+    def _compute(self, worker: Worker, together: Sequence[tuple[Request, Group, int]]) -> None:
         count = sum(group.count for _, group, _ in together)
         result, problem = self.benchmark.result, ""
         rows = result.rows(count)
         sizes = np.full(count, result.row_bytes, np.int64)
         try:
-            feeds = _feeds([group for _, group, _ in together], self.inputs, solver.predictor)
-            solver.postprocess(solver.predictor.predict(feeds), rows, sizes)
+            worker.compute([group for _, group, _ in together], rows, sizes)
         except Exception as error:  # whatever it is, the other side must get its answer
             problem = f"{type(error).__name__}: {error}"
         start = 0
@@ -244,13 +264,6 @@ class Engine:
                     request.done.set()
 
 
-def _pieces(group: Group, most: int) -> Iterator[Group]:
-    """A group cut into batches of ``most`` samples."""
-    for start in range(0, group.count, most):
-        cut = {name: array[start : start + most] for name, array in group.tensors.items()}
-        yield Group(min(most, group.count - start), cut)
-
-
 def _joined(
     taken: Sequence[tuple[Request, Group, int]], most: int
 ) -> Iterator[list[tuple[Request, Group, int]]]:
@@ -264,39 +277,6 @@ def _joined(
         together.append(each)
         count += each[1].count
     yield together
-
-
-def _feeds(
-    groups: Sequence[Group], inputs: Sequence[TensorSpec], predictor: Predictor
-) -> dict[str, Array]:
-    """The inputs of a batch; samples of several lengths are filled up with zeros at their ends."""
-    fed = {}
-    for tensor in inputs:
-        arrays = [group.tensors[tensor.name] for group in groups]
-        sizes = _sizes([array.shape[1:] for array in arrays], tensor, predictor.length_step)
-        if len(arrays) == 1 and arrays[0].shape[1:] == sizes:
-            fed[tensor.name] = arrays[0]
-            continue
-        batch = np.zeros((sum(map(len, arrays)), *sizes), arrays[0].dtype)
-        start = 0
-        for array in arrays:
-            place = (
-                slice(start, start + len(array)),
-                *(slice(0, size) for size in array.shape[1:]),
-            )
-            batch[place] = array
-            start += len(array)
-        fed[tensor.name] = batch
-    return fed
-
-
-def _sizes(found: Sequence[tuple[int, ...]], tensor: TensorSpec, step: int) -> tuple[int, ...]:
-    """The sizes of a batch's samples: the model's own, or the largest filled up to ``step``."""
-    most = [max(sizes) for sizes in zip(*found, strict=True)]
-    return tuple(
-        own if own >= 0 else -(-size // step) * step
-        for own, size in zip(tensor.shape, most, strict=True)
-    )
 
 
 class Door:
