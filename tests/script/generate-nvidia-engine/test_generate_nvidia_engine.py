@@ -261,6 +261,27 @@ def test_a_stand_in_from_the_command_and_again_from_the_cache(lab: Lab) -> None:
     assert "cached" in again.status.values()
 
 
+@pytest.mark.parametrize(
+    ("tags", "licences"),
+    [
+        (
+            "generate,engine,nvidia,_rtx,_tiny",
+            ["NVIDIA's, of TensorRT-RTX, which is fetched and never part of this repository"],
+        ),
+        ("generate,engine,nvidia,_tensorrt,_tiny", ["NVIDIA's, of TensorRT"]),
+        ("generate,engine,nvidia,_stand-in,_tiny", []),
+        ("get,tensorrt,_lean", ["NVIDIA's, of TensorRT"]),
+        ("get,tensorrt", []),
+    ],
+)
+def test_a_plan_names_the_licence_of_what_is_fetched(
+    lab: Lab, tags: str, licences: list[str]
+) -> None:
+    known = {"compute_capability": "8.6"} if "engine" in tags else {}
+    planned = lab.plan(tags, quiet=True, **known)
+    assert planned.answer["plan"]["totals"]["licences"] == licences
+
+
 # ---------------------------------------------------------------- the real builder
 
 
