@@ -45,6 +45,7 @@ OVERRIDES: Mapping[str, tuple[tuple[str, ...], Callable[[str], float]]] = {
     "batch_size": (("CM_MLPERF_LOADGEN_MAX_BATCHSIZE",), int),
     "threads": (("CM_NUM_THREADS",), int),
     "num_workers": (("CM_MLPERF_INFERENCE_NUM_WORKERS",), int),
+    "seed": (("CM_MLPERF_LOADGEN_SEED",), int),
     "deque_timeout_us": (("CM_MLPERF_SERVER_DEQUE_TIMEOUT_US",), int),
 }
 HOME = os.path.join("~", "mlperf-inference-results")

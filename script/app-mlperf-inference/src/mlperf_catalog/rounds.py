@@ -5,6 +5,7 @@ Source: the seeds in the settings of each round's official submission checker.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from .words import CatalogError
@@ -69,6 +70,15 @@ def since(benchmark_round: str, first: str) -> bool:
 def qsl_seeds() -> dict[str, int]:
     """By round that can be run here the seed that tells its LoadGen from those of others."""
     return {name: seeds[0] for name, seeds in _SEEDS.items() if since(name, FIRST_RUNNABLE)}
+
+
+def own_seeds(seed: int) -> dict[str, int]:
+    """Three seeds that follow from one: of a measurement that is of no round, by the same names."""
+    return {kind: _derived(f"{kind} {seed}") for kind in _KINDS}
+
+
+def _derived(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def seeds(benchmark_round: str, test: str = "") -> dict[str, int]:

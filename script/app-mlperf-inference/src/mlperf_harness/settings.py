@@ -133,6 +133,7 @@ class Overrides:
     """What the user fixed by hand; None leaves the choice to the harness. Latencies are in ms.
 
     ``deque_timeout_us`` is how long a Server batch may wait for more queries, in microseconds.
+    ``seed`` is what LoadGen's seeds follow from instead of being those of the round.
     """
 
     offline_target_qps: float | None = None
@@ -147,6 +148,7 @@ class Overrides:
     threads: int | None = None
     num_workers: int | None = None
     deque_timeout_us: int | None = field(default=None, metadata=WHEN_GIVEN)
+    seed: int | None = field(default=None, metadata=WHEN_GIVEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from mlperf_harness.reporting.results import Results, ScenarioResult
 
 from . import commands, layouts, steps
 from .checks import accuracy, benchmarks, compliance, performance
-from .checks.base import ERROR, Finding, Site
+from .checks.base import ERROR, NATURE, Finding, Site
 from .layouts import RESULTS, Cell, Layout, Tree
 from .verdict import Verdict, judge
 
@@ -40,7 +40,9 @@ OF_OWN_RUNS = {
     accuracy.VERSION.id,
     accuracy.COPIED.id,
 }
+SEEDS = (performance.SEEDS.id, accuracy.SEEDS.id)
 REASONS = {
+    **dict.fromkeys(SEEDS, "the seeds of a work unit"),
     performance.DURATION.id: "too short",
     performance.SAMPLES.id: "too few samples",
     accuracy.SAMPLES.id: "too few samples",
@@ -97,6 +99,8 @@ def check(results: Results) -> Verdict:
         if finding.rule == accuracy.TARGET.id and results.form:
             continue
         level = ERROR if finding.rule in OF_OWN_RUNS else finding.severity
+        if finding.rule in SEEDS and results.seed:
+            level = NATURE
         mend = commands.complete(finding.mend, results, scenario)
         kept.append(replace(finding, severity=level, mend=mend))
     return judge(kept)

@@ -204,6 +204,9 @@ def _test_settings(run: RunSettings, benchmark: Benchmark) -> Any:
     settings.scenario = getattr(mlperf_loadgen.TestScenario, run.scenario.loadgen)
     settings.mode = getattr(mlperf_loadgen.TestMode, run.mode.loadgen)
     apply_audit(settings, asked, run)
+    if run.overrides.seed is not None:
+        for name, seed in catalog.rounds.own_seeds(run.overrides.seed).items():
+            setattr(settings, f"{name}_rng_seed", seed)
     return settings
 
 

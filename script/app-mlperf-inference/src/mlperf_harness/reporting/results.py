@@ -258,6 +258,7 @@ class Results:
     ``call`` is the one that wrote them; what it has not made was measured before.
     ``stand_in`` says in whose place the processor computed, where it did.
     ``scenario_models`` has the digest of a model for each scenario that has one of its own.
+    ``seed`` is what LoadGen's seeds follow from where they are not those of the round.
     """
 
     format: int
@@ -289,6 +290,7 @@ class Results:
     device_facts: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
     stand_in: str = field(default="", metadata=records.WHEN_GIVEN)
     scenario_models: dict[str, str] = field(default_factory=dict, metadata=records.WHEN_GIVEN)
+    seed: int = field(default=0, metadata=records.WHEN_GIVEN)
 
     @property
     def runtime(self) -> str:

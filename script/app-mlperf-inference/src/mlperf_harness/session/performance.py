@@ -86,7 +86,9 @@ def attempt(context: Context, scenario: Scenario, aim: Targets, folder: Path, nu
     outcome, seen = context.launch(run, folder, PERFORMANCE, number)
     log = detail_log.read(folder / DETAIL)
     profile = context.profile(scenario)
-    verdict = report.verdict_of(log, profile, scenario, context.settings.round)
+    # Seeds of its own are no fault of the LoadGen.
+    of = context.settings.round if run.overrides.seed is None else ""
+    verdict = report.verdict_of(log, profile, scenario, of)
     if targets.within_reach(profile, scenario, aim):
         verdict = replace(verdict, faults=laid_to(seen.taken, verdict.faults))
     judged = Attempt(

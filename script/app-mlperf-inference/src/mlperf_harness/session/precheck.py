@@ -45,6 +45,8 @@ def check(
         )
     missing = list(_retired(settings, found)) if found else []
     told = [str(each) for each in counts] if settings.style == "valid" else []
+    if settings.overrides.seed is not None:
+        told.append(f"the seeds are those of a work unit, not of round {settings.round}")
     return (*told, *missing)
 
 

@@ -214,6 +214,7 @@ class Session:
             device_facts=context.probe.device_facts,
             stand_in=stand_in.line(settings.backend, settings.device, settings.backend_options),
             scenario_models={name: each.digest() for name, each in others.items()},
+            seed=settings.overrides.seed or 0,
         )
 
 
