@@ -15,6 +15,8 @@ from cmbench_crowd.keeping import needs_cryptography
 
 MANIFEST, SIGNATURE, FILES = "manifest.json", "signature", "files/"
 _FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_LARGEST = m.LARGEST_RUN + (8 << 20)
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
@@ -54,6 +56,9 @@ def read(path: Path) -> Parcel:
     needs_cryptography()
     if not path.is_file():
         raise Error("file-not-found", f"{path} is no file", hint="name a bundle, or a result's id")
+    if path.stat().st_size > _LARGEST:
+        # What is in it is listed as a whole before any of it is looked at.
+        raise _bad(path, f"it is larger than {_LARGEST >> 20} MiB")
     try:
         with zipfile.ZipFile(path) as archive:
             return _parcel(archive)
@@ -77,6 +82,9 @@ def _parcel(archive: zipfile.ZipFile) -> Parcel:
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    if archive.getinfo(name).compress_type not in _PACKED:
+        # Others take as much memory to unpack as their maker likes.
+        raise ValueError(f"{name} is packed in a way that a bundle never is")
     with archive.open(name) as stream:
         # What the directory of an archive says of a size need not be so.
         data = stream.read(most + 1)

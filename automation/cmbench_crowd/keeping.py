@@ -1,7 +1,8 @@
 """What the client keeps in the CM home: the key of this device, what its user agreed to, parcels.
 
 ``HOME/cmbench/crowd``: ``key.pem`` (mode 0600), ``consent.json``, and in ``outbox`` for each result
-the bundle that was made of it, with a file for each server that has got it.
+the bundle that was made of it, with a file for each server that has got it; in ``leases`` what
+work was leased.
 """
 
 from __future__ import annotations
@@ -65,6 +66,14 @@ class Keeping:
     def agree(self, level: int) -> None:
         """Keep the level that the user agrees to; 0 takes all of it back."""
         publish(self.root / "consent.json", json.dumps({"level": level}).encode())
+
+    def lease(self, unit: str) -> dict[str, Any]:
+        """What was leased under an id; empty where nothing was."""
+        return self._json(self.root / "leases" / f"{unit}.json")
+
+    def keep_lease(self, unit: str, told: Mapping[str, Any]) -> None:
+        """Keep what was leased."""
+        publish(self.root / "leases" / f"{unit}.json", json.dumps(told).encode())
 
     def sent(self, bundle: Path, server: str) -> dict[str, Any]:
         """What is known of a bundle at a server: ``id``, ``delete_token``, ``done``; else empty."""

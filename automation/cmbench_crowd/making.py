@@ -128,12 +128,12 @@ def _own(result: Result) -> None:
 def _system(result: Result, private: Private) -> m.System:
     told = result.system
     return m.System(
-        cpu=private.text(told.cpu)[:200],
+        cpu=_name(told.cpu, private),
         architecture=_word(platform.machine(), private),
         sockets=told.sockets,
         cores=told.cores,
         memory_gb=float(told.memory_gb),
-        accelerator=private.text(told.accelerator)[:200],
+        accelerator=_name(told.accelerator, private),
         accelerators=told.accelerators,
         nodes=told.nodes,
     )
@@ -198,6 +198,12 @@ def _command(line: str, private: Private) -> str:
         ):
             kept.append(f"--{name}={value}")
     return " ".join(kept)[:2_000]
+
+
+def _name(text: str, private: Private) -> str:
+    """The name of a part, in ASCII: makers write no other, and others could look like theirs."""
+    plain = "".join(sign if sign.isascii() and sign.isprintable() else " " for sign in text)
+    return " ".join(private.text(plain).split())[:200]
 
 
 def _word(text: str, private: Private) -> str:

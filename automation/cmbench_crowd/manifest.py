@@ -50,7 +50,8 @@ _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
 def _is(pattern: str, longest: int = 200, **more: Any) -> Any:
     """A text that matches a pattern as a whole, in at most so many characters."""
-    return field(metadata={"pattern": re.compile(pattern), "longest": longest}, **more)
+    # Without ASCII digits of all scripts, and letters that look like others, would fit.
+    return field(metadata={"pattern": re.compile(pattern, re.ASCII), "longest": longest}, **more)
 
 
 def _from(least: float, most: float, **more: Any) -> Any:
@@ -62,12 +63,12 @@ def _from(least: float, most: float, **more: Any) -> Any:
 class System:
     """The hardware: models and numbers of parts, never the name of this one machine."""
 
-    cpu: str = _is(".*", default="")
+    cpu: str = _is("[ -~]*", default="")
     architecture: str = _is(f"({_WORD})?", 20, default="")
     sockets: int = _from(0, 10_000, default=0)
     cores: int = _from(0, 10_000_000, default=0)
     memory_gb: float = _from(0, 1e9, default=0.0)
-    accelerator: str = _is(".*", default="")
+    accelerator: str = _is("[ -~]*", default="")
     accelerators: int = _from(0, 100_000, default=0)
     nodes: int = _from(0, 100_000, default=1)
 
@@ -308,7 +309,7 @@ def _several(hint: Any, value: object, where: str, limits: Mapping[str, Any]) ->
 def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > MOST_PAIRS:
         raise _bad(f"{where} is no object of at most {MOST_PAIRS} texts")
-    name = {"pattern": re.compile(_WORD), "longest": 60}
+    name = {"pattern": re.compile(_WORD, re.ASCII), "longest": 60}
     return {
         _text(key, f"a name in {where}", name): _text(each, f"{where}.{key:.60}", limits)
         for key, each in value.items()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error, visible
-from cmbench_crowd import bundle, making
+from cmbench_crowd import bundle, leases, making
 from cmbench_crowd import manifest as m
 from cmbench_crowd.bundle import Parcel
 from cmbench_crowd.keeping import Keeping, needs_cryptography, publish
@@ -232,16 +232,18 @@ def _named(path: Path, told: Mapping[str, Any], word: str) -> bool:
 
 
 def leased(root: str | os.PathLike[str], server: Server, work: str) -> dict[str, Any]:
-    """Work of a server's list for this device, of one's choice or of the server's.
+    """Work of a server's list for this device, of one's choice or of the server's; it is kept.
 
-    Raises what ``Server.lease`` does.
+    Raises what ``Server.lease`` and ``leases.keep`` do.
     """
-    return server.lease(*_asked_for(root, {"work": work}))
+    told = server.lease(*_asked_for(root, {"do": "lease", "work": work}))
+    leases.keep(Keeping(root), told)
+    return told
 
 
 def returned(root: str | os.PathLike[str], server: Server, unit: str) -> None:
     """Give leased work back, so that somebody else gets it; raises what ``Server.lease`` does."""
-    server.give_back(unit, *_asked_for(root, {}))
+    server.give_back(unit, *_asked_for(root, {"do": "return", "work": unit}))
 
 
 def _asked_for(root: str | os.PathLike[str], told: Mapping[str, str]) -> tuple[bytes, str]:

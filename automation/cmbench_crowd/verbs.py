@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cmbench.cli.reply import Command, Reply, refuse_unknown
-from cmbench.errors import Error
+from cmbench.errors import Error, visible
 from cmbench_crowd import bundle, offering
 from cmbench_crowd import manifest as m
 from cmbench_crowd.keeping import Keeping, publish
@@ -113,8 +114,15 @@ def upload_crowd(command: Command) -> Reply:
     else:
         draft, place = offering.drafted(command.workspace.root, word, wish)
         parcel = offering.packed(keeping, offering.confirmed(draft, wish, server.base), place)
-    told = offering.sent(keeping, parcel, place, server, command.say)
+    told = offering.sent(keeping, parcel, place, server, _say(command))
     return Reply(told, offering.told_of(told, server), told)
+
+
+def _say(command: Command) -> Callable[[str], None]:
+    """What tells of progress; beside JSON, which a program reads, it goes where errors do."""
+    if not command.flags.get("json"):
+        return command.say
+    return lambda text: print(visible(text), file=sys.stderr)
 
 
 def withdraw_crowd(command: Command) -> Reply:
@@ -147,7 +155,8 @@ def lease_crowd(command: Command) -> Reply:
     spec = told.get("spec") if isinstance(told.get("spec"), dict) else {}
     lines = [f"work {told['id']}, until {_when(told.get('deadline'))}"]
     lines += [f"  {name:<12} {value!s:.80}" for name, value in (spec or {}).items()]
-    lines += [f"send its result with --work_unit={told['id']}", _BACK.format(told["id"])]
+    run = f"cm run script --tags=crowd,benchmark --work_unit={told['id']}"
+    lines += [f"measure it: {run} --server={server.base}", _BACK.format(told["id"])]
     return Reply(told, "\n".join(lines), told)
 
 

@@ -15,11 +15,17 @@ FLAGS = ("server", "token_file", "consent", "without", "work_unit")
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse early what could not be sent in the end."""
+    from cmbench_crowd import leases
     from cmbench_crowd.keeping import Keeping, needs_cryptography
     from cmbench_crowd.offering import level_of
 
     env = i["env"]
     wish, server = wanted(env), server_of(env)
+    if wish.work_unit:
+        lease = leases.kept(Keeping(root(i)), wish.work_unit)
+        asked = ", ".join(f"{name} {value}" for name, value in lease.spec.items())
+        print(f"work unit {lease.id}: {asked}")
+        env.update(lease.env())
     if not server and wish.yes:
         raise Error("needs-input", "no server is named", hint="add --server=https://HOST")
     if server:

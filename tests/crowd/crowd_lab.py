@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 import shutil
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,10 +18,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import requests
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from samples import log
 
 from cmbench_crowd import manifest as m
+from cmbench_crowd.server.ledger import sender_of
 
 ID = "0123456789ab4cde8f00112233445566"
 ROUND = "5.1"
@@ -282,3 +286,89 @@ class Request(BaseHTTPRequestHandler):
         if fits:
             self.server_lab.runs.pop(parts[0], None)
         self.answer(204 if fits else 403, None if fits else {"code": "token", "detail": "no"})
+
+
+class Volunteer:
+    """One device: a key, and what it sends over HTTP."""
+
+    def __init__(self, client: Any, base: str = "") -> None:
+        self.key = Ed25519PrivateKey.generate()
+        self.client = client
+        self.base = base
+        self.headers: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """What pages call it by."""
+        return sender_of(public_of(self.key))
+
+    def manifest(self, logs: Logs, value: float | None = None, **changes: Any) -> m.Manifest:
+        files = tuple(
+            m.File(
+                role, name, hashlib.sha256(logs[name]).hexdigest(), len(logs[name]), "text/plain"
+            )
+            for role, name in (("performance-detail", DETAIL), ("performance-summary", SUMMARY))
+            if name in logs
+        )
+        value = figure(logs[DETAIL]) if value is None and DETAIL in logs else value
+        told = sample(
+            self.key,
+            id=uuid.uuid4().hex,
+            files=files,
+            metrics=(m.Metric("result", value or 1.0, "samples/s"),),
+            config=m.Config(backend="onnxruntime", device="cpu", style="test"),
+        )
+        return replace(told, **changes)
+
+    def post(self, told: m.Manifest, **more: str) -> Any:
+        return self.post_bytes(m.encode(told), **more)
+
+    def post_bytes(self, data: bytes, **more: str) -> Any:
+        headers = {m.SIGNATURE_HEADER: sign(self.key, data), "Idempotency-Key": m.digest(data)}
+        headers |= self.headers | more
+        return self.client.post(f"{self.base}/api/v1/runs", content=data, headers=headers)
+
+    def put(self, run: str, data: bytes, start: int = 0, end: int = 0, **more: str) -> Any:
+        body = data[start : end or len(data)]
+        headers = {"Content-Range": f"bytes {start}-{start + len(body) - 1}/{len(data)}"}
+        return self.put_body(run, hashlib.sha256(data).hexdigest(), body, **headers, **more)
+
+    def put_body(self, run: str, sha256: str, body: bytes, **headers: str) -> Any:
+        path = f"{self.base}/api/v1/runs/{run}/files/{sha256}"
+        return self.client.put(path, content=body, headers=self.headers | headers)
+
+    def send(self, logs: Logs, **changes: Any) -> str:
+        """All of one upload; returns its id."""
+        told = self.manifest(logs, **changes)
+        assert self.post(told).status_code == 201
+        for each in told.files:
+            assert self.put(told.id, logs[each.name]).status_code == 204
+        done = self.client.post(f"{self.base}/api/v1/runs/{told.id}/finalize", headers=self.headers)
+        assert done.status_code == 202, done.text
+        return told.id
+
+    def get(self, run: str) -> dict[str, Any]:
+        told: dict[str, Any] = self.client.get(f"{self.base}/api/v1/runs/{run}").json()
+        return told
+
+
+class Http:
+    """``requests`` with the words of starlette's client."""
+
+    def post(self, path: str, content: bytes = b"", headers: Any = None) -> Any:
+        return requests.post(path, data=content, headers=headers, timeout=30)
+
+    def put(self, path: str, content: bytes, headers: Any) -> Any:
+        return requests.put(path, data=content, headers=headers, timeout=30)
+
+    def get(self, path: str) -> Any:
+        return requests.get(path, timeout=30)
+
+
+def checked(crowd: Any) -> None:
+    while crowd.checker.step():
+        pass
+
+
+def words(told: dict[str, Any]) -> list[str]:
+    return [each["words"] for each in told["checks"] if each["passed"] is False]

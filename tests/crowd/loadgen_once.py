@@ -1,6 +1,7 @@
 """One short Offline run of the real LoadGen whose system answers after a fixed time.
 
-``python loadgen_once.py FOLDER SECONDS ROUND``: the seeds are those of the round.
+``python loadgen_once.py FOLDER SECONDS ROUND|SEED``: the seeds are those of the round, or follow
+from a seed of a work unit.
 """
 
 from __future__ import annotations
@@ -44,4 +45,6 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2] / "script" / "app-mlperf-inference" / "src"))
     from mlperf_catalog import rounds
 
-    main(Path(sys.argv[1]), float(sys.argv[2]), rounds.seeds(sys.argv[3]))
+    word = sys.argv[3]
+    seeds = rounds.own_seeds(int(word)) if word.isdigit() else rounds.seeds(word)
+    main(Path(sys.argv[1]), float(sys.argv[2]), seeds)

@@ -21,7 +21,7 @@ import pytest
 from crowd_lab import Faulty, Request
 
 from cmbench.errors import Error
-from cmbench_crowd import bundle, keeping, making, offering, sending
+from cmbench_crowd import bundle, keeping, leases, making, offering, sending
 from cmbench_crowd import manifest as m
 from cmbench_crowd.keeping import Keeping
 from cmbench_crowd.offering import Wish
@@ -170,7 +170,7 @@ def test_a_server_that_lies_or_refuses_gets_one_clear_error(
 ) -> None:
     with Faulty(lambda request, number: fault(request)) as lab:
         with pytest.raises(Error) as caught:
-            send(root, lab.url)
+            send(root, lab.url, patience=replace(QUICK, read=20))
         assert caught.value.code == code
         assert caught.value.hint
         assert "\x1b" not in caught.value.render()
@@ -433,6 +433,8 @@ def test_parts_of_a_file_are_as_large_as_told(root: Path, monkeypatch: pytest.Mo
 
 def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> None:
     seen: list[tuple[str, str, bytes]] = []
+    lease = {"id": "lease-1", "seed": "77", "deadline": time.time() + 60}
+    lease["spec"] = {"benchmark": "bert-99", "scenario": "Offline", "hardware": "a; b"}
 
     def work(request: Request, number: int) -> bool:
         seen.append((request.command, request.path, request.body))
@@ -442,17 +444,47 @@ def test_work_is_leased_by_the_key_of_the_device_and_given_back(root: Path) -> N
         public = Keeping(root).key().public_key()
         public.verify(base64.urlsafe_b64decode(signature + "=="), request.body)
         assert json.loads(request.body)["key"] == m.key_text(public.public_bytes_raw())
-        return says(201, {"id": "lease-1", "spec": {}})(request)
+        if request.path.endswith("/return"):
+            return says(204)(request)
+        return says(201, lease)(request)
 
     with Faulty(work) as lab:
         server = Server.at(lab.url, "", QUICK)
         assert server.work() == [{"id": "w1"}]
         assert offering.leased(root, server, "w1")["id"] == "lease-1"
+        assert leases.kept(Keeping(root), "lease-1").env() == {
+            "CM_MLPERF_MODEL": "bert-99",
+            "CM_MLPERF_LOADGEN_SCENARIO": "Offline",
+            "CM_MLPERF_LOADGEN_SEED": "77",
+        }
         offering.returned(root, server, "lease-1")
         assert code_of(lambda: offering.returned(root, server, "../x")) == "bad-value"
     asked = [path.removeprefix("/api/v1/") for _, path, _ in seen]
     assert asked == ["work", "work/lease", "work/lease-1/return"]
-    assert json.loads(seen[1][2])["work"] == "w1"
+    assert [json.loads(body)["work"] for _, _, body in seen[1:]] == ["w1", "lease-1"]
+    for unit in ("lease-2", "../../key.pem", ""):
+        assert code_of(lambda: leases.kept(Keeping(root), unit)) == "lease-not-found"  # noqa: B023
+    Keeping(root).keep_lease("lease-1", {**lease, "deadline": time.time() - 1})
+    assert code_of(lambda: leases.kept(Keeping(root), "lease-1")) == "lease-not-found"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": "0"},
+        {"seed": 7},
+        {"seed": "9" * 40},
+        {"id": "../x"},
+        {"deadline": "soon"},
+        {"deadline": float("nan")},
+        {"spec": {"benchmark": "bert-99 --quiet; rm -rf ~"}},
+        {"spec": {"backend": "$(x)"}},
+        {"spec": {"scenario": ["Offline"]}},
+    ],
+)
+def test_a_lease_that_could_do_harm_is_not_taken(root: Path, changes: dict[str, Any]) -> None:
+    told = {"id": "u", "seed": "1", "deadline": 1.0, "spec": {"benchmark": "bert-99"}}
+    assert code_of(lambda: leases.keep(Keeping(root), {**told, **changes})) == "bad-server"
 
 
 def test_what_a_server_says_is_told_with_what_failed_first() -> None:

@@ -13,8 +13,15 @@ from pathlib import Path
 
 import pytest
 import requests
-from crowd_lab import Logs, Served, run_logs
+from crowd_lab import Logs, Served, Volunteer, run_logs
+from starlette.testclient import TestClient
 
+from cmbench_crowd.server import api
+from cmbench_crowd.server.app import create_app
+from cmbench_crowd.server.checker import Checker
+from cmbench_crowd.server.files import Files
+from cmbench_crowd.server.ledger import Ledger, Limits
+from cmbench_gui.site import Site
 from cmbench_results.places import Places
 from cmbench_results.store import Store
 
@@ -76,6 +83,32 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Logs]:
 
 
 @pytest.fixture
+def limits() -> Limits:
+    return Limits()
+
+
+@pytest.fixture
+def crowd(places: Places, store: Store, tmp_path: Path, limits: Limits) -> api.Server:
+    ledger = Ledger(store, b"secret", limits)
+    files = Files(tmp_path / "files")
+    return api.Server(ledger, files, Checker(ledger, files, tmp_path / "published", True))
+
+
+@pytest.fixture
+def client(crowd: api.Server, places: Places, url: str) -> Iterator[TestClient]:
+    home = str(places.root.parent.parent)
+    site = Site(home=home, key=b"k" * 32, db=url)
+    app = create_app(site, crowd)
+    with TestClient(app, base_url="http://127.0.0.1:8502", raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture
+def volunteer(client: TestClient) -> Callable[[], Volunteer]:
+    return lambda: Volunteer(client)
+
+
+@pytest.fixture
 def served(tmp_path: Path, url: str) -> Iterator[Served]:
     """``cm serve results`` in a process, on one home and port, as often as it is called."""
     with socket.socket() as probe:
@@ -85,7 +118,8 @@ def served(tmp_path: Path, url: str) -> Iterator[Served]:
     program = (
         "import sys; from pathlib import Path; from cmbench.cli.reply import Command;"
         "from cmbench.session.workspace import Workspace;"
-        "from cmbench_crowd.server import app, verbs; app.HEADER_S = 1.0;"
+        "from cmbench_crowd.server import connections, verbs;"
+        "connections.HEADER_S = connections.STUCK_S = 1.0;"
         "verbs.serve_results(Command('results', Workspace.open(sys.argv[1]),"
         " {'port': sys.argv[2], 'publish': 'checked', 'db': sys.argv[3]}))"
     )

@@ -3,133 +3,47 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
 import re
 import signal
 import socket
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
-from crowd_lab import DETAIL, SUMMARY, Logs, Served, figure, public_of, sample, sign
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from crowd_lab import (
+    DETAIL,
+    SUMMARY,
+    Http,
+    Logs,
+    Served,
+    Volunteer,
+    checked,
+    figure,
+    public_of,
+    run_logs,
+    sample,
+    sign,
+    words,
+)
 from starlette.testclient import TestClient
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import api, judge, work
 from cmbench_crowd.server.app import create_app
-from cmbench_crowd.server.checker import Checker
-from cmbench_crowd.server.files import Files, Unpacker
+from cmbench_crowd.server.files import Unpacker
 from cmbench_crowd.server.ledger import Ledger, Limits
 from cmbench_gui.site import Site
 from cmbench_results import query
 from cmbench_results.places import Places
 from cmbench_results.sql import sa
-from cmbench_results.store import Store
 
 WORK = "/api/v1/work"
-
-
-class Volunteer:
-    """One device: a key, and what it sends over HTTP."""
-
-    def __init__(self, client: Any, base: str = "") -> None:
-        self.key = Ed25519PrivateKey.generate()
-        self.client = client
-        self.base = base
-        self.headers: dict[str, str] = {}
-
-    def manifest(self, logs: Logs, value: float | None = None, **changes: Any) -> m.Manifest:
-        files = tuple(
-            m.File(
-                role, name, hashlib.sha256(logs[name]).hexdigest(), len(logs[name]), "text/plain"
-            )
-            for role, name in (("performance-detail", DETAIL), ("performance-summary", SUMMARY))
-            if name in logs
-        )
-        value = figure(logs[DETAIL]) if value is None and DETAIL in logs else value
-        told = sample(
-            self.key,
-            id=uuid.uuid4().hex,
-            files=files,
-            metrics=(m.Metric("result", value or 1.0, "samples/s"),),
-            config=m.Config(backend="onnxruntime", device="cpu", style="test"),
-        )
-        return replace(told, **changes)
-
-    def post(self, told: m.Manifest, **more: str) -> Any:
-        return self.post_bytes(m.encode(told), **more)
-
-    def post_bytes(self, data: bytes, **more: str) -> Any:
-        headers = {m.SIGNATURE_HEADER: sign(self.key, data), "Idempotency-Key": m.digest(data)}
-        headers |= self.headers | more
-        return self.client.post(f"{self.base}/api/v1/runs", content=data, headers=headers)
-
-    def put(self, run: str, data: bytes, start: int = 0, end: int = 0, **more: str) -> Any:
-        body = data[start : end or len(data)]
-        headers = {"Content-Range": f"bytes {start}-{start + len(body) - 1}/{len(data)}"}
-        return self.put_body(run, hashlib.sha256(data).hexdigest(), body, **headers, **more)
-
-    def put_body(self, run: str, sha256: str, body: bytes, **headers: str) -> Any:
-        path = f"{self.base}/api/v1/runs/{run}/files/{sha256}"
-        return self.client.put(path, content=body, headers=self.headers | headers)
-
-    def send(self, logs: Logs, **changes: Any) -> str:
-        """All of one upload; returns its id."""
-        told = self.manifest(logs, **changes)
-        assert self.post(told).status_code == 201
-        for each in told.files:
-            assert self.put(told.id, logs[each.name]).status_code == 204
-        done = self.client.post(f"{self.base}/api/v1/runs/{told.id}/finalize", headers=self.headers)
-        assert done.status_code == 202, done.text
-        return told.id
-
-    def get(self, run: str) -> dict[str, Any]:
-        told: dict[str, Any] = self.client.get(f"{self.base}/api/v1/runs/{run}").json()
-        return told
-
-
-@pytest.fixture
-def limits() -> Limits:
-    return Limits()
-
-
-@pytest.fixture
-def crowd(places: Places, store: Store, tmp_path: Path, limits: Limits) -> api.Server:
-    ledger = Ledger(store, b"secret", limits)
-    files = Files(tmp_path / "files")
-    return api.Server(ledger, files, Checker(ledger, files, tmp_path / "published", True))
-
-
-@pytest.fixture
-def client(crowd: api.Server, places: Places, url: str) -> Iterator[TestClient]:
-    home = str(places.root.parent.parent)
-    site = Site(home=home, key=b"k" * 32, db=url)
-    app = create_app(site, crowd)
-    with TestClient(app, base_url="http://127.0.0.1:8502", raise_server_exceptions=False) as made:
-        yield made
-
-
-@pytest.fixture
-def volunteer(client: TestClient) -> Callable[[], Volunteer]:
-    return lambda: Volunteer(client)
-
-
-def checked(crowd: api.Server) -> None:
-    while crowd.checker.step():
-        pass
-
-
-def words(told: dict[str, Any]) -> list[str]:
-    return [each["words"] for each in told["checks"] if each["passed"] is False]
 
 
 @pytest.mark.quiet
@@ -425,7 +339,8 @@ def test_work_is_leased_found_again_and_given_back(
     one, other = volunteer(), volunteer()
 
     def ask(who: Volunteer, path: str, **told: str) -> Any:
-        data = json.dumps({"key": public_of(who.key), **told}).encode()
+        does, name = ("return", path.partition("/")[0]) if "/" in path else ("lease", "")
+        data = json.dumps({"key": public_of(who.key), "do": does, "work": name, **told}).encode()
         headers = {m.SIGNATURE_HEADER: sign(who.key, data)}
         return client.post(f"{WORK}/{path}", content=data, headers=headers)
 
@@ -447,6 +362,43 @@ def test_work_is_leased_found_again_and_given_back(
     )
     assert forged.json()["code"] == "bad-signature"
     assert "bert-99" in client.get("/wanted").text
+
+
+@pytest.mark.quiet
+def test_leased_work_has_seeds_of_its_own_that_serve_once(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], logs: list[Logs], tmp_path: Path
+) -> None:
+    spec = {"benchmark": "bert-99", "scenario": "Offline", "backend": "onnxruntime"}
+    for hosts in range(3):
+        work.want(crowd.ledger, {**spec, "round": "5.1", "style": str(hosts)}, hosts=1)
+    one, other = volunteer(), volunteer()
+    leases = [work.lease(crowd.ledger, one.name, e["id"]) for e in work.open_work(crowd.ledger)]
+    own, second = (run_logs(tmp_path / lease["id"], 1, lease["seed"])[0] for lease in leases[:2])
+    units = [lease["id"] for lease in leases]
+    lies = {
+        "its work unit has": one.send(logs[0], work_unit=units[0]),
+        "was not leased to this key": other.send(own, work_unit=units[0]),
+        "qsl_rng_seed is": one.send(second),
+        "asks for another scenario": one.send(
+            second,
+            work_unit=units[1],
+            workload=replace(sample().workload, scenario="Server"),
+        ),
+    }
+    checked(crowd)
+    for why, run in lies.items():
+        assert one.get(run)["state"] == "refused"
+        assert any(why in each for each in words(one.get(run))), (why, words(one.get(run)))
+    # What was refused leaves the lease as it was: an honest run of it still counts.
+    honest = one.send(own, work_unit=units[0])
+    checked(crowd)
+    told = one.get(honest)
+    assert (told["state"], told["tier"]) == ("published", "checked"), told
+    assert "the seeds are those of its work unit" in {e["words"] for e in told["checks"]}
+    assert [e["id"] for e in work.open_work(crowd.ledger)] != [], "others are wanted still"
+    again = one.send(second, work_unit=units[0])
+    checked(crowd)
+    assert "its work unit was done before" in words(one.get(again))
 
 
 def row(sender: str, number: int, value: float, network: str = "") -> dict[str, Any]:
@@ -492,19 +444,6 @@ def test_a_full_disk_is_told_and_loses_nothing(
     assert (answer.status_code, answer.json()["code"]) == (507, "no-space")
     assert crowd.files.offset(told.id, told.files[0]) == 2000
     assert one.put(told.id, data, 2000).status_code == 204
-
-
-class Http:
-    """``requests`` with the words of starlette's client."""
-
-    def post(self, path: str, content: bytes = b"", headers: Any = None) -> Any:
-        return requests.post(path, data=content, headers=headers, timeout=30)
-
-    def put(self, path: str, content: bytes, headers: Any) -> Any:
-        return requests.put(path, data=content, headers=headers, timeout=30)
-
-    def get(self, path: str) -> Any:
-        return requests.get(path, timeout=30)
 
 
 @pytest.mark.quiet
@@ -555,3 +494,51 @@ def test_who_says_nothing_is_hung_up_on(
         slow.settimeout(60)
         slow.sendall(b"GET /api/v1/work HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ")
         assert slow.recv(1000) == b""
+
+
+def test_work_needs_more_hosts_of_the_unknown_and_fewer_of_the_good() -> None:
+    assert [work.standing(*told) for told in ((0, 2, 0), (0, 3, 0), (0, 9, 9))] == [
+        work.NEW,
+        work.KNOWN,
+        work.NEW,
+    ]
+    assert work.standing(10, 10, 0) == work.standing(10, 12, 1) == work.GOOD
+    assert work.standing(10, 12, 2) == work.KNOWN, "trust falls on failure"
+    cases = {
+        (frozenset(), False): 0,
+        (frozenset(), True): 0,
+        (frozenset({work.NEW}), False): 1,
+        (frozenset({work.NEW, work.KNOWN}), False): 0,
+        (frozenset({work.NEW, work.GOOD}), False): -1,
+        (frozenset({work.GOOD}), True): 1,
+    }
+    assert {case: work._more(set(case[0]), case[1]) for case in cases} == cases
+
+
+def test_one_of_ten_works_is_audited_by_chance_that_nobody_knows(crowd: api.Server) -> None:
+    names = [f"{number:032x}" for number in range(2000)]
+    picked = {name for name in names if crowd.ledger.is_audited(name)}
+    assert 100 < len(picked) < 300
+    other = Ledger(crowd.ledger.store, b"another secret")
+    assert picked != {name for name in names if other.is_audited(name)}
+
+
+def test_a_new_contributor_is_measured_after_by_one_more(
+    crowd: api.Server, volunteer: Callable[[], Volunteer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ledger, "is_audited", lambda *_: False)
+    one = volunteer()
+    told = one.manifest({}, 1.0, files=())
+    run = one.post(told).json()["id"]
+    of = tuple(crowd.ledger.row(run)[name] for name in ("hardware", "work"))
+    work.want(crowd.ledger, work.spec_of(told), of=of)
+    assert work.open_work(crowd.ledger)[0]["wanted"] == 2
+    crowd.ledger.move(run, ("receiving",), "published", tier="checked", value=1.0)
+    (stand,) = work.open_work(crowd.ledger)
+    assert (stand["senders"], stand["wanted"]) == ({one.name}, 3)
+    for number in range(10):
+        more = one.manifest({}, 1.0 + number, files=())
+        crowd.ledger.receive(m.encode(more), more, "")
+        crowd.ledger.move(more.id, ("receiving",), "published", tier="reproduced", value=1.0)
+    assert work.open_work(crowd.ledger) == [], "of good standing one is enough"
+    assert one.client.get("/api/v1/work").json()["work"] == []

@@ -10,8 +10,11 @@ import binascii
 import hmac
 import json
 import re
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +44,8 @@ BASE = "/api/v1"
 DELETE_HEADER = "X-Cmbench-Delete-Token"
 _RANGE = re.compile(r"bytes (\d{1,12})-(\d{1,12})/(\d{1,12})")
 _LONGEST_ASKED = 4096
+_OLDEST = "2020-01-01"
+_GUESSES, _MINUTE_S = 20, 60.0
 
 STATUS = {
     "bad-file": 422,
@@ -72,20 +77,30 @@ class Server:
     files: Files
     checker: Checker
     tokens: Path | None = None
+    guesses: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=10_000))
+    """When which network has named a wrong token."""
 
     def check_token(self, request: Request) -> None:
-        """Let in who has a token that is in the file now; raises ``needs-token``, ``bad-token``."""
+        """Let in who has a token that is in the file now.
+
+        Raises ``needs-token``, ``bad-token``, and ``too-many`` for a network that guesses.
+        """
         if self.tokens is None:
             return
         word, _, given = request.headers.get("authorization", "").partition(" ")
         if word.lower() != "bearer" or not given.strip():
             raise Error("needs-token", "this server wants a token", hint="ask who runs it")
+        network = self.ledger.network(request.client.host if request.client else "")
+        since = time.monotonic() - _MINUTE_S
+        if sum(at > since and who == network for at, who in self.guesses) >= _GUESSES:
+            raise Error("too-many", "too many wrong tokens came from here", hint="wait a minute")
         try:
             known = self.tokens.read_text(encoding="utf-8").split()
         except OSError:
             known = []
         given = given.strip()
         if not any(hmac.compare_digest(given.encode(), each.encode()) for each in known):
+            self.guesses.append((time.monotonic(), network))
             raise Error("bad-token", "this token is not valid, or not any more", hint="ask anew")
 
 
@@ -123,10 +138,20 @@ async def post_run(request: Request) -> Response:
         )
     network = server.ledger.network(request.client.host if request.client else "")
     server.files.check_room(sum(each.bytes for each in told.files))
+    _check_day(told)
     new = await work_of(lambda: server.ledger.receive(data, told, network))
-    wanted = await work_of(lambda: _wanted(server.files, told))
+    state = (await work_of(lambda: server.ledger.row(told.id)))["state"]
+    wanted = await work_of(lambda: _wanted(server.files, told)) if state == RECEIVING else []
     answer = {"id": told.id, "wanted": wanted, "delete_token": server.ledger.delete_token(told.id)}
     return JSONResponse(answer, 201 if new else 200)
+
+
+def _check_day(told: m.Manifest) -> None:
+    """Raise ``bad-manifest`` for a result of days to come; a clock may be a day ahead."""
+    latest = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
+    if not _OLDEST <= told.created <= latest:
+        words = f"the manifest is refused: created is {told.created}, not {_OLDEST} to {latest}"
+        raise Error("bad-manifest", words, hint="set the clock of the machine, and measure anew")
 
 
 def _wanted(files: Files, told: m.Manifest) -> list[dict[str, Any]]:
@@ -243,29 +268,31 @@ async def delete_run(request: Request) -> Response:
 async def get_work(request: Request) -> Response:
     """What is wanted."""
     ledger = server_of(request).ledger
-    return JSONResponse({"work": await work_of(lambda: work.open_work(ledger))})
+    found = await work_of(lambda: work.open_work(ledger))
+    return JSONResponse({"work": [work.told_of(each) for each in found[: work.MOST_TOLD]]})
 
 
 async def lease_work(request: Request) -> Response:
-    """Lease work to the key that has signed ``{"key": …, "work": id or ""}``."""
+    """Lease work to the key that has signed ``{"key": …, "do": "lease", "work": id or ""}``."""
     server = server_of(request)
     server.check_token(request)
-    sender, told = await _signed(request)
-    wanted = told.get("work") or ""
+    sender, wanted = await _signed(request, "lease")
     return JSONResponse(await work_of(lambda: work.lease(server.ledger, sender, wanted)), 201)
 
 
 async def return_work(request: Request) -> Response:
-    """Give a lease back that the key which has signed ``{"key": …}`` has."""
+    """Give back a lease of the key that has signed ``{"key": …, "do": "return", "work": id}``."""
     server, name = server_of(request), request.path_params["id"]
     server.check_token(request)
-    sender, _ = await _signed(request)
+    sender, signed = await _signed(request, "return")
+    if signed != name:
+        raise _not_signed()
     await work_of(lambda: work.give_back(server.ledger, name, sender))
     return Response(status_code=204)
 
 
-async def _signed(request: Request) -> tuple[str, Mapping[str, str]]:
-    """Who has signed a short object of texts, and the object; raises ``bad-signature``."""
+async def _signed(request: Request, does: str) -> tuple[str, str]:
+    """Who has signed that this is to be done, and with which work; raises ``bad-signature``."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -275,10 +302,17 @@ async def _signed(request: Request) -> tuple[str, Mapping[str, str]]:
         key = str(told["key"])
         public_key = Ed25519PublicKey.from_public_bytes(_bytes(key.removeprefix("ed25519:")))
         public_key.verify(_bytes(request.headers.get(m.SIGNATURE_HEADER, "")), data)
+        work_ = told["work"]
     except (InvalidSignature, ValueError, TypeError, KeyError, RecursionError):
-        words = "the request is not signed by the key that it names"
-        raise Error("bad-signature", words, hint="sign the bytes of the body") from None
-    return sender_of(key), {str(k): v for k, v in told.items() if isinstance(v, str)}
+        raise _not_signed() from None
+    if told.get("do") != does or not isinstance(work_, str):
+        raise _not_signed()
+    return sender_of(key), work_
+
+
+def _not_signed() -> Error:
+    words = "the request is not signed by the key that it names, for what it asks"
+    return Error("bad-signature", words, hint="sign the bytes of the body")
 
 
 def _bytes(text: str) -> bytes:

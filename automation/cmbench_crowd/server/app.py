@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from contextlib import suppress
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -31,10 +31,8 @@ from cmbench_gui.site import Site
 
 IDLE_S = 20.0
 """So long a request may send nothing."""
-HEADER_S = 10.0
-"""So long its first line and headers may take."""
-MOST_AT_ONCE = 200
-"""Connections."""
+SLOWEST = 4096
+"""Bytes in a second that a request sends at least, in the mean; a modem does."""
 
 
 def create_app(site: Site, server: api.Server) -> Starlette:
@@ -61,6 +59,19 @@ def create_app(site: Site, server: api.Server) -> Starlette:
     return app
 
 
+class _Pace:
+    """How long a request may still be waited for: it must go on, and not too slowly."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self._began = time.monotonic()
+
+    def left(self) -> float:
+        """Seconds until it is too slow."""
+        until = self._began + IDLE_S + self.taken / SLOWEST
+        return max(0.0, min(IDLE_S, until - time.monotonic()))
+
+
 class Gate:
     """ASGI middleware: ends requests that do not go on, and those that pages of others send."""
 
@@ -74,14 +85,23 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        if not scope["path"].isprintable() or b"%00" in scope["query_string"]:
+            # PostgreSQL has no such texts, and no name of anything here is one.
+            problem = Error("upload-not-found", "no address is called so", hint="see /api")
+            await api.problem(problem)(scope, receive, send)
+            return
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = with_headers(message["headers"])
             await send(message)
 
+        pace = _Pace()
+
         async def patient() -> Message:
-            return await asyncio.wait_for(receive(), IDLE_S)
+            message = await asyncio.wait_for(receive(), pace.left())
+            pace.taken += len(message.get("body", b""))
+            return message
 
         writes = request.method not in ("GET", "HEAD")
         why = self._foreign(request, writes)
@@ -118,7 +138,7 @@ async def _http(request: Request, problem: Exception) -> Response:
 
 
 async def _slow(request: Request, problem: Exception) -> Response:
-    words = f"nothing came for {IDLE_S:g} s"
+    words = f"nothing came for {IDLE_S:g} s, or less than {SLOWEST:,} bytes in a second"
     return api.problem(Error("too-slow", words, hint="go on from Upload-Offset"))
 
 
@@ -131,40 +151,15 @@ async def _unknown(request: Request, problem: Exception) -> Response:
     return await _known(request, internal(problem))
 
 
-def _impatient() -> type[asyncio.Protocol]:
-    """The protocol of connections, loaded when it is served."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class Impatient(H11Protocol):
-        """Hangs up where a request's first line and headers take too long."""
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._wait()
-
-        def data_received(self, data: bytes) -> None:
-            if self.cycle is None or self.cycle.response_complete:
-                self._wait()
-            super().data_received(data)
-
-        def _wait(self) -> None:
-            before = self.cycle
-            self.loop.call_later(HEADER_S, lambda: self._hang_up(before))
-
-        def _hang_up(self, before: Any) -> None:
-            if self.cycle is before and not self.transport.is_closing():
-                self.transport.close()
-
-    return Impatient
-
-
 def serve(app: Starlette, listener: socket.socket, proxied: bool) -> None:
     """Serve until Ctrl-C or SIGTERM; ``proxied`` believes a proxy on this machine who has asked."""
     import uvicorn
 
+    from cmbench_crowd.server.connections import MOST_AT_ONCE, MOST_OF_ONE, impatient
+
     config = uvicorn.Config(
         app,
-        http=_impatient(),
+        http=impatient(MOST_AT_ONCE if proxied else MOST_OF_ONE),
         log_level="warning",
         access_log=False,
         lifespan="off",

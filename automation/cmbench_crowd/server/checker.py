@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from cmbench.errors import Error
+from cmbench.errors import Error, internal
 from cmbench.lib.files import file_error
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import judge, work
@@ -22,13 +24,13 @@ from cmbench_crowd.server.files import Files
 from cmbench_crowd.server.ledger import (
     CHECKING,
     COUNTED,
+    HOUR_S,
     PROVEN,
     PUBLISHED,
     QUARANTINE,
     QUEUED,
     REFUSED,
     REJECTED,
-    REMOVED,
     Ledger,
     Row,
     check,
@@ -65,6 +67,8 @@ class Checker:
         self._wake = threading.Event()
         self._end = threading.Event()
         self._publishing = threading.Lock()
+        self._spent: Counter[str] = Counter()
+        self._swept = 0.0
 
     def start(self) -> Callable[[], None]:
         """Check in a thread of its own from now on; returns what ends it."""
@@ -92,29 +96,57 @@ class Checker:
                 self.ledger.requeue()
                 while not self._end.is_set() and self.step():
                     pass
+                if time.monotonic() - self._swept > HOUR_S:
+                    self._sweep()
             self._wake.wait(_PAUSE_S)
             self._wake.clear()
 
     def _tidy(self) -> None:
         """Do what a server that was killed has said in the database and not done on the disk."""
-        for row in self.ledger.rows(crowd_run.c.state == REMOVED):
-            self.files.remove(row["id"])
+        self._sweep()
         rows = self.ledger.rows(crowd_run.c.state == PUBLISHED)
         written = self._folder.iterdir() if self._folder.is_dir() else ()
         self.publish({row["sender"] for row in rows} | {path.name for path in written})
 
+    def _sweep(self) -> None:
+        """Forget uploads that do not go on, and files that belong to nothing any more."""
+        self.ledger.expire()
+        # In this order: what begins in between is in the second list too.
+        found = set(self.files.runs())
+        for run in found - self.ledger.kept():
+            self.files.remove(run)
+        self._spent.clear()
+        self._swept = time.monotonic()
+
     def step(self) -> bool:
-        """Check the upload that has waited longest; whether there was one."""
+        """Check one upload; whether there was one.
+
+        Of those whose networks have cost least time so far it is the one that has waited longest:
+        who sends many that take long waits for them alone.
+        """
         rows = self.ledger.rows(crowd_run.c.state == QUEUED)
+        rows.sort(key=lambda each: self._spent[_origin(each)])
         row = next((r for r in rows if self.ledger.move(r["id"], (QUEUED,), CHECKING)), None)
         if row is None:
             return False
+        began = time.monotonic()
+        try:
+            self._check(row)
+        except Error:
+            raise
+        except Exception as problem:
+            # Else it would be the first again, for ever, and all others behind it.
+            checks = [*row["checks"], check("logs", False, internal(problem).message)]
+            self.ledger.move(row["id"], (CHECKING,), REFUSED, why=_why(checks), checks=checks)
+        self._spent[_origin(row)] += time.monotonic() - began
+        return True
+
+    def _check(self, row: Row) -> None:
         told = manifest_of(row)
         checks, found = self._checked(row, told)
         verdict = self._verdict(row, told, checks, found)
         self.ledger.move(row["id"], (CHECKING,), why=_why(verdict["checks"]), **verdict)
         self._after(row, told, verdict["state"])
-        return True
 
     def _verdict(
         self, row: Row, told: m.Manifest, checks: Checks, found: Mapping[str, Any]
@@ -138,6 +170,8 @@ class Checker:
         }
 
     def _after(self, row: Row, told: m.Manifest, state: str) -> None:
+        if state == REFUSED:
+            self.files.remove(row["id"])
         if state in COUNTED:
             self.judge_anew(row)
         if state == PUBLISHED:
@@ -158,22 +192,27 @@ class Checker:
             words = "no log of a performance run was sent: its figures cannot be recomputed"
             return [*checks, check("logs", None, words)], {}
         paths = {role: self.files.path(row["id"], each) for role, each in files.items()}
+        seed, fits = work.answered(self.ledger, row, told) if row["lease"] else ("", ())
         try:
-            found = recomputed(told, paths)
+            found = recomputed(told, paths, seed)
         except Error as problem:
             return [*checks, check("logs", False, problem.message)], {}
         checks += _of_logs(found)
         checks.append(_claim(told, found))
         checks.append(self._copied(row, log.sha256))
         if row["lease"]:
-            checks.append(check("work unit", *work.finished(self.ledger, row, told)))
+            checks.append(check("work unit", *fits))
+            if all(each["passed"] is not False for each in checks):
+                work.finish(self.ledger, row["lease"])
         words = "the server has no data set: accuracy was not computed, and is not shown"
         return [*checks, check("accuracy", None, words)], found
 
     def _copied(self, row: Row, log: str) -> dict[str, Any]:
         """Whether somebody, or the same sender, has sent this log before."""
         self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=log)
-        same = self.ledger.rows(crowd_run.c.log_digest == log, crowd_run.c.id != row["id"])
+        # One that was refused is nobody's: a liar must not be able to spoil an honest log.
+        others = (crowd_run.c.id != row["id"], crowd_run.c.state != REFUSED)
+        same = self.ledger.rows(crowd_run.c.log_digest == log, *others)
         first = not any((each["at"], each["id"]) < (row["at"], row["id"]) for each in same)
         words = "its log was not sent before" if first else "the same log was sent before"
         return check("copied", first, words)
@@ -245,6 +284,10 @@ class Checker:
         self.files.remove(run)
         self.judge_anew(row)
         self.publish([row["sender"]])
+
+
+def _origin(row: Row) -> str:
+    return str(row["network"] or row["sender"])
 
 
 def _why(checks: Checks) -> str:

@@ -107,6 +107,10 @@ class Files:
         except OSError as problem:
             raise file_error(problem, part) from None
 
+    def runs(self) -> Iterator[str]:
+        """The ids of all uploads that have files here."""
+        yield from (path.name for path in self.root.glob("??/*") if path.is_dir())
+
     def remove(self, run: str) -> None:
         """Take all files of an upload away."""
         shutil.rmtree(self.folder(run), ignore_errors=True)

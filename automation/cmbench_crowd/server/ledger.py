@@ -13,7 +13,7 @@ import hmac
 import ipaddress
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ COUNTED = (QUARANTINE, PUBLISHED)
 """States in which a run is compared with those of others."""
 PROVEN = (CHECKED, REPRODUCED)
 HOUR_S = 3600.0
+AUDITS = 10
+"""Of so much work one is audited."""
 SERVER = "server"
 
 Row = Mapping[str, Any]
@@ -37,11 +39,19 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is taken: uploads in an hour of one key and of one network, uploads not yet seen."""
+    """How much is taken of one key and of one network.
+
+    That is in an hour, begun and not ended at a time, and not yet seen by a person. What was begun
+    and not ended in ``unfinished_s`` seconds is forgotten.
+    """
 
     of_key: int = 60
     of_network: int = 300
+    open_of_key: int = 10
+    open_of_network: int = 40
+    waiting_of_network: int = 1_000
     waiting: int = 10_000
+    unfinished_s: float = 86_400.0
 
 
 class Ledger:
@@ -66,6 +76,10 @@ class Ledger:
     def delete_token(self, run: str) -> str:
         """What removes an upload: made of its id, so that it can be told again."""
         return self._derived(f"delete {run}")
+
+    def is_audited(self, work: str) -> bool:
+        """Whether work is one of those by chance that one more host measures than usual."""
+        return int(self._derived(f"audit {work}"), 16) % AUDITS == 0
 
     def _derived(self, text: str) -> str:
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
@@ -100,21 +114,27 @@ class Ledger:
             connection.execute(crowd_sender.insert(), row)
         elif who.blocked:
             raise Error("bad-token", "this key was blocked", hint="ask who runs the server")
-        since = crowd_run.c.at > time.time() - HOUR_S
-        states = (RECEIVING, QUEUED, CHECKING, QUARANTINE)
-        bounds = (
-            ("key", crowd_run.c.sender == sender, self.limits.of_key),
-            ("network", crowd_run.c.network == (network or "none"), self.limits.of_network),
-        )
-        for what, same, most in bounds:
-            if _count(connection, since, same) >= most:
-                raise Error(
-                    "too-many",
-                    f"{most} results in an hour are the most of one {what}",
-                    hint="send the others an hour later",
-                )
-        if _count(connection, crowd_run.c.state.in_(states)) >= self.limits.waiting:
-            raise Error("too-many", "too many results wait for a look", hint="try again tomorrow")
+        for most, conditions, words, hint in self._bounds(sender, network):
+            if _count(connection, *conditions) >= most:
+                raise Error("too-many", words.format(most), hint=hint)
+
+    def _bounds(self, sender: str, network: str) -> Iterator[tuple[int, Sequence[Any], str, str]]:
+        """Each limit, the uploads that count for it, and what is said where it is reached."""
+        limits, column = self.limits, crowd_run.c
+        of_key, of_network = column.sender == sender, column.network == (network or "none")
+        lately = column.at > time.time() - HOUR_S
+        later = "send the others an hour later"
+        words = "{} results in an hour are the most of one "
+        yield limits.of_key, (lately, of_key), words + "key", later
+        yield limits.of_network, (lately, of_network), words + "network", later
+        begun, ended = column.state == RECEIVING, "end those first that were begun, or wait a day"
+        words = "{} results that have not come to their end are the most of one "
+        yield limits.open_of_key, (begun, of_key), words + "key", ended
+        yield limits.open_of_network, (begun, of_network), words + "network", ended
+        waiting = column.state.in_((RECEIVING, QUEUED, CHECKING, QUARANTINE))
+        tomorrow, words = "try again tomorrow", "too many results wait for a look: {}"
+        yield limits.waiting_of_network, (waiting, of_network), words, tomorrow
+        yield limits.waiting, (waiting,), words, tomorrow
 
     def row(self, run: str) -> Row:
         """What is known of an upload; raises ``upload-not-found``, ``upload-removed``."""
@@ -158,6 +178,21 @@ class Ledger:
                 return False
             self._tell(connection, who, state, run, why)
         return True
+
+    def expire(self) -> None:
+        """Forget what was begun long ago and has not come to its end; it may begin anew."""
+        old = crowd_run.c.at < time.time() - self.limits.unfinished_s
+        with self.store.writing() as connection:
+            chosen = sa.select(crowd_run.c.id).where(crowd_run.c.state == RECEIVING, old)
+            for run in connection.execute(chosen).scalars().all():
+                connection.execute(crowd_run.delete().where(crowd_run.c.id == run))
+                self._tell(connection, SERVER, "expired", run)
+
+    def kept(self) -> set[str]:
+        """The ids of uploads whose files are still looked at."""
+        gone = crowd_run.c.state.in_((REMOVED, REFUSED))
+        with self.store.reading() as connection:
+            return set(connection.execute(sa.select(crowd_run.c.id).where(~gone)).scalars())
 
     def requeue(self) -> None:
         """Let what a server was checking when it ended be checked again."""

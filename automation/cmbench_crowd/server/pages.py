@@ -31,12 +31,13 @@ async def contributors(request: Request) -> Response:
     """Everybody who has published something, the newest first: this is no ranking."""
     ledger = api.server_of(request).ledger
     rows = await api.work_of(lambda: ledger.rows(crowd_run.c.state == PUBLISHED))
-    found: dict[str, dict[str, Any]] = {}
+    own: dict[str, list[Row]] = {}
     for row in reversed(rows):
-        one = found.setdefault(row["sender"], {"id": row["sender"], "day": _day(row), "runs": 0})
-        one["runs"] += 1
-    for sender, one in found.items():
-        one["credit"] = _credit([row for row in rows if row["sender"] == sender])
+        own.setdefault(row["sender"], []).append(row)
+    found = {
+        sender: {"id": sender, "day": _day(each[0]), "runs": len(each), "credit": _credit(each)}
+        for sender, each in own.items()
+    }
     return page(request, "crowd/contributors.html", people=list(found.values()))
 
 
@@ -112,7 +113,8 @@ async def wanted(request: Request) -> Response:
     """What still needs hosts."""
     ledger = api.server_of(request).ledger
     found = await api.work_of(lambda: work.open_work(ledger))
-    return page(request, "crowd/wanted.html", work=found)
+    told = [work.told_of(each) for each in found[: work.MOST_TOLD]]
+    return page(request, "crowd/wanted.html", work=told)
 
 
 async def interface(request: Request) -> Response:

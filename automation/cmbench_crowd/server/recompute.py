@@ -17,13 +17,18 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
 from cmbench_results import shared
 from cmbench_results.values import Result, to_json
 
+if TYPE_CHECKING:
+    from mlperf_submission.checks.base import Site
+
+Finding = tuple[str, str, str]
+"""A rule, how severe it is that it is broken, and how it is."""
 CPU_S, WALL_S, MEMORY = 60, 120, 2 << 30
 PLACES: Mapping[str, str] = {
     "performance-summary": "performance/run_1/mlperf_log_summary.txt",
@@ -32,16 +37,22 @@ PLACES: Mapping[str, str] = {
     "accuracy-detail": "accuracy/mlperf_log_detail.txt",
     "accuracy-log": "accuracy/mlperf_log_accuracy.json",
 }
+_TOO_MUCH = f"could not be read within {CPU_S} s and {MEMORY >> 30} GiB"
 _SENDER, _SYSTEM = "volunteer", "machine"
-_TIMES = "crowd.times"
+_TIMES, _SEEDS = "crowd.times", "crowd.seeds"
+_SEED = "seed"
 _ROUNDING_MS = 1.0
 
 
-def recomputed(told: m.Manifest, files: Mapping[str, Path]) -> dict[str, Any]:
-    """What the process finds of a manifest and its files by role; raises ``check-failed``."""
+def recomputed(told: m.Manifest, files: Mapping[str, Path], seed: str = "") -> dict[str, Any]:
+    """What the process finds of a manifest and its files by role; raises ``check-failed``.
+
+    ``seed`` is that of a work unit, which LoadGen's seeds follow from in place of the round's.
+    """
     with tempfile.TemporaryDirectory(prefix="cmbench-check-") as folder:
         place = Path(folder)
         (place / "manifest.json").write_bytes(m.encode(told))
+        (place / _SEED).write_text(seed)
         for role, path in files.items():
             (place / role).symlink_to(path)
         command = [sys.executable, "-m", __spec__.name, folder]
@@ -57,38 +68,33 @@ def recomputed(told: m.Manifest, files: Mapping[str, Path]) -> dict[str, Any]:
                 stdin=subprocess.DEVNULL,
                 check=False,
             )
-            found = json.loads(done.stdout)
-        except (subprocess.TimeoutExpired, OSError, ValueError) as problem:
-            raise _failed(type(problem).__name__) from None
-    if done.returncode or not isinstance(found, dict):
-        raise _failed(f"exit {done.returncode}")
+        except (subprocess.TimeoutExpired, OSError):
+            raise _failed(_TOO_MUCH) from None
+    # A signal is the kernel's answer to who takes too much; memory that is not given is an error.
+    if done.returncode < 0 or "MemoryError" in done.stderr:
+        raise _failed(_TOO_MUCH)
+    if done.returncode:
+        raise _failed("are not as LoadGen writes them, or no round has such a result")
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def _failed(why: str) -> Error:
-    return Error(
-        "check-failed",
-        f"the logs could not be read within {CPU_S} s and {MEMORY >> 30} GiB ({why})",
-        hint="send the logs as LoadGen wrote them",
-    )
+    hint = "send the logs as LoadGen wrote them"
+    return Error("check-failed", f"the logs {why}", hint=hint)
 
 
 def main(folder: Path) -> dict[str, Any]:
     """What is printed; ``folder`` holds ``manifest.json`` and files by role."""
     shared.importable()
     from mlperf_submission import layouts
-    from mlperf_submission.checks import figures, performance, settings, tokens
-    from mlperf_submission.checks.base import Rule, Site
+    from mlperf_submission.checks.base import Site
 
     told = m.parse((folder / "manifest.json").read_bytes())
     division = told.workload.division or "open"
     tree = layouts.Tree(_tree(folder, told, division), layouts.of_round(told.workload.round))
     site = Site(tree, division, _SENDER, tree.root / division / _SENDER)
-    findings = [(f.rule, f.severity, f.found) for f in performance.runs(site)]
-    findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
-    modules = (performance, figures, settings, tokens)
-    rules = {r.id: r.title for mod in modules for r in vars(mod).values() if isinstance(r, Rule)}
-    rules[_TIMES] = "the log's own clock has room for the run"
+    findings, rules = _judged(site, folder)
     broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
     result = _result(tree.root, told.workload.round)
     return {
@@ -98,6 +104,26 @@ def main(folder: Path) -> dict[str, Any]:
         "result": to_json(result) if result else "",
         "value": result.value if result else None,
     }
+
+
+def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
+    """What is wrong with the run, and the titles of all rules that were looked at."""
+    from mlperf_submission.checks import figures, performance, settings, tokens
+    from mlperf_submission.checks.base import Rule
+
+    findings = [(f.rule, f.severity, f.found) for f in performance.runs(site)]
+    modules = (performance, figures, settings, tokens)
+    rules = {r.id: r.title for mod in modules for r in vars(mod).values() if isinstance(r, Rule)}
+    rules[_TIMES] = "the log's own clock has room for the run"
+    findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
+    seed = (folder / _SEED).read_text()
+    if seed:
+        of_round = performance.SEEDS.id
+        findings = [each for each in findings if each[0] != of_round]
+        findings += [(_SEEDS, "error", words) for words in _seeds(folder, int(seed))]
+        rules = {id_: title for id_, title in rules.items() if id_ != of_round}
+        rules[_SEEDS] = "the seeds are those of its work unit"
+    return findings, rules
 
 
 def _tree(folder: Path, told: m.Manifest, division: str) -> Path:
@@ -121,6 +147,18 @@ def _result(root: Path, benchmark_round: str) -> Result | None:
 
     found = (each for each in tree.read(root, benchmark_round) if isinstance(each, Result))
     return next(found, None)
+
+
+def _seeds(folder: Path, seed: int) -> Iterator[str]:
+    """Seeds of the logs that do not follow from that of the work unit."""
+    from mlperf_catalog import rounds
+    from mlperf_harness.measuring import detail_log
+
+    values = detail_log.read(folder / "performance-detail").values
+    for name, wanted in rounds.own_seeds(seed).items():
+        used = values.get(f"effective_{name}_rng_seed")
+        if used != wanted:
+            yield f"{name}_rng_seed is {used}, its work unit has {wanted}"
 
 
 def _times(log: Path) -> Iterator[str]:
@@ -152,4 +190,4 @@ def _bounded() -> None:
 
 if __name__ == "__main__":
     _bounded()
-    print(json.dumps(main(Path(sys.argv[1]))))
+    print(json.dumps(main(Path(sys.argv[1])), allow_nan=False))

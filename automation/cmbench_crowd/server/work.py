@@ -14,10 +14,10 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server.ledger import COUNTED, PROVEN, Ledger, Row
+from cmbench_crowd.server.ledger import COUNTED, PROVEN, REFUSED, REJECTED, Ledger, Row
 from cmbench_results.schema import crowd_lease, crowd_run, crowd_work
 from cmbench_results.sql import sa
-from cmbench_results.values import digest
+from cmbench_results.values import REPRODUCED, digest
 
 LEASED, DONE, RETURNED = "leased", "done", "returned"
 DAY_S = 86_400.0
@@ -25,6 +25,11 @@ MOST_LEASES = 3
 """Work that one key has leased at a time."""
 TWICE = 2
 """Hosts that a configuration needs before nobody is asked for more."""
+MOST_TOLD = 200
+"""Work that is told at a time."""
+NEW, KNOWN, GOOD = "new", "known", "good"
+FEW, OFTEN = 3, 10
+"""Proven runs from which on a contributor is known, and reproduced ones for a good standing."""
 _FIELDS = ("benchmark", "scenario", "model", "round", "division", "precision", "mode")
 
 
@@ -53,42 +58,84 @@ def want(
 
 def open_work(ledger: Ledger) -> list[dict[str, Any]]:
     """What still needs hosts, the least confirmed first."""
+    found = _stands(ledger)
+    wanted = [each for each in found if len(each["senders"]) < each["wanted"]]
+    wanted.sort(key=lambda each: (len(each["senders"]), each["leased"], each["id"]))
+    return wanted
+
+
+def told_of(each: Mapping[str, Any]) -> dict[str, Any]:
+    """What anybody may know of work that is wanted."""
+    names = ("id", "spec", "wanted", "leased")
+    return {**{name: each[name] for name in names}, "confirmed": len(each["senders"])}
+
+
+def _stands(ledger: Ledger) -> list[dict[str, Any]]:
+    """All work with who has confirmed it, how often it is leased, and how many it needs."""
     with ledger.store.reading() as connection:
         rows = list(connection.execute(sa.select(crowd_work)).mappings())
-        found = [_stand(connection, row) for row in rows]
-    wanted = [each for each in found if each["confirmed"] < each["wanted"]]
-    return sorted(wanted, key=lambda each: (each["confirmed"], each["leased"], each["id"]))
+        confirmed = _confirmed(connection)
+        leased = _leased(connection)
+        standings = _standings(connection)
+    found = []
+    for row in rows:
+        spec = dict(row["spec"])
+        of = tuple(spec.pop("class", ()))
+        senders = confirmed.get(of or row["id"], set())
+        ranks = {standings.get(sender, NEW) for sender in senders}
+        hosts = row["wanted"] + _more(ranks, ledger.is_audited(row["id"]))
+        told = {"id": row["id"], "spec": spec, "leased": leased.get(row["id"], 0)}
+        found.append({**told, "wanted": max(1, hosts), "senders": senders})
+    return found
 
 
-def _stand(connection: sa.Connection, row: Row) -> dict[str, Any]:
-    spec = dict(row["spec"])
-    of = spec.pop("class", [])
-    senders = _senders(connection, row["id"], of)
-    leased = sa.select(sa.func.count()).select_from(crowd_lease).where(*_open(row["id"]))
-    return {
-        "id": row["id"],
-        "spec": spec,
-        "wanted": row["wanted"],
-        "confirmed": len(senders),
-        "leased": int(connection.execute(leased).scalar() or 0),
-    }
+def _more(ranks: set[str], audited: bool) -> int:
+    """How many more hosts than usual work needs, by the standing of those that confirmed it."""
+    if (audited and ranks) or ranks == {NEW}:
+        return 1
+    return -1 if GOOD in ranks else 0
 
 
-def _senders(connection: sa.Connection, work: str, of: list[str]) -> set[str]:
-    """Contributors with a proven result of this work."""
-    proven = (crowd_run.c.tier.in_(PROVEN), crowd_run.c.state.in_(COUNTED))
-    leases = sa.select(crowd_lease.c.id).where(crowd_lease.c.work_id == work)
-    same = crowd_run.c.lease.in_(leases)
-    if of:
-        same = same | ((crowd_run.c.hardware == of[0]) & (crowd_run.c.work == of[1]))
-    chosen = sa.select(crowd_run.c.sender).where(*proven, same).distinct()
-    return set(connection.execute(chosen).scalars())
+def standing(reproduced: int, proven: int, failed: int) -> str:
+    """How far a contributor is known: by runs that others agree with, less what was refused."""
+    if reproduced >= OFTEN and failed * OFTEN <= reproduced:
+        return GOOD
+    return NEW if proven < FEW or failed >= proven else KNOWN
 
 
-def _open(work: str) -> tuple[Any, ...]:
-    now = time.time()
-    lease = crowd_lease.c
-    return (lease.work_id == work, lease.state == LEASED, lease.deadline > now)
+def _standings(connection: sa.Connection) -> dict[str, str]:
+    column = crowd_run.c
+    grouped = (column.sender, column.state, column.tier)
+    chosen = sa.select(*grouped, sa.func.count()).group_by(*grouped)
+    counts: dict[str, list[int]] = {}
+    for sender, state, tier, count in connection.execute(chosen):
+        told = counts.setdefault(sender, [0, 0, 0])
+        counted = state in COUNTED
+        told[0] += count * (counted and tier == REPRODUCED)
+        told[1] += count * (counted and tier in PROVEN)
+        told[2] += count * (state in (REFUSED, REJECTED))
+    return {sender: standing(*told) for sender, told in counts.items()}
+
+
+def _confirmed(connection: sa.Connection) -> dict[Any, set[str]]:
+    """Contributors with a proven result, by class of hardware and work, and by work on the list."""
+    column = crowd_run.c
+    proven = (column.tier.in_(PROVEN), column.state.in_(COUNTED))
+    named = (column.sender, column.hardware, column.work, crowd_lease.c.work_id)
+    joined = crowd_run.outerjoin(crowd_lease, crowd_lease.c.id == column.lease)
+    chosen = sa.select(*named).select_from(joined).where(*proven).distinct()
+    found: dict[Any, set[str]] = {}
+    for sender, hardware, of, work in connection.execute(chosen):
+        found.setdefault((hardware, of), set()).add(sender)
+        found.setdefault(work, set()).add(sender)
+    return found
+
+
+def _leased(connection: sa.Connection) -> dict[str, int]:
+    told = crowd_lease.c
+    running = (told.state == LEASED, told.deadline > time.time())
+    chosen = sa.select(told.work_id, sa.func.count()).where(*running).group_by(told.work_id)
+    return {work: int(count) for work, count in connection.execute(chosen)}
 
 
 def lease(ledger: Ledger, sender: str, work: str = "") -> dict[str, Any]:
@@ -102,7 +149,7 @@ def lease(ledger: Ledger, sender: str, work: str = "") -> dict[str, Any]:
         for each in found:
             if work in ("", each["id"]) and each["id"] in mine:
                 return _told(mine[each["id"]], each)
-        free = (e for e in found if work in ("", e["id"]) and _is_free(connection, e, sender))
+        free = (e for e in found if work in ("", e["id"]) and _is_free(e, sender))
         chosen = next(free, None)
         if chosen is None:
             raise Error("no-work", "nothing is wanted of this key now", hint="try again tomorrow")
@@ -136,11 +183,9 @@ def _mine(connection: sa.Connection, sender: str) -> dict[str, Row]:
     return {row["work_id"]: row for row in rows}
 
 
-def _is_free(connection: sa.Connection, each: Mapping[str, Any], sender: str) -> bool:
-    row = connection.execute(sa.select(crowd_work).where(crowd_work.c.id == each["id"])).mappings()
-    of = row.one()["spec"].get("class", [])
-    enough = each["confirmed"] + each["leased"] >= each["wanted"]
-    return not enough and sender not in _senders(connection, each["id"], of)
+def _is_free(each: Mapping[str, Any], sender: str) -> bool:
+    enough = len(each["senders"]) + each["leased"] >= each["wanted"]
+    return not enough and sender not in each["senders"]
 
 
 def _told(row: Row, work: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,23 +204,40 @@ def give_back(ledger: Ledger, name: str, sender: str) -> None:
     ledger.tell(sender, "gave back", name)
 
 
-def finished(ledger: Ledger, row: Row, told: m.Manifest) -> tuple[bool, str]:
-    """Whether a run is what its lease asked for, and why not; the lease ends with it."""
-    with ledger.store.writing() as connection:
+def answered(ledger: Ledger, row: Row, told: m.Manifest) -> tuple[str, tuple[bool | None, str]]:
+    """The seed of the lease that a run names, and whether the run is what it asked for, or why not.
+
+    Without a lease of this key there is no seed, and the logs have to have that of the round.
+    """
+    with ledger.store.reading() as connection:
         chosen = sa.select(crowd_lease, crowd_work.c.spec).join(crowd_work)
         same = (crowd_lease.c.id == row["lease"], crowd_lease.c.sender == row["sender"])
         lease_ = connection.execute(chosen.where(*same)).mappings().first()
-        if lease_ is None:
-            return False, "its work unit was not leased to this key"
-        if lease_["state"] == RETURNED or row["at"] > lease_["deadline"]:
-            return False, "its work unit was given back, or its time is over"
-        spec = lease_["spec"]
-        wrong = [n for n in _FIELDS if spec.get(n) and spec[n] != getattr(told.workload, n)]
-        if wrong:
-            return False, f"its work unit asks for another {wrong[0]}"
-        ended = crowd_lease.update().where(crowd_lease.c.id == lease_["id"])
-        connection.execute(ended.values(state=DONE))
+    if lease_ is None:
+        return "", (False, "its work unit was not leased to this key")
+    return lease_["seed"], _fits(lease_, row, told)
+
+
+def _fits(lease_: Row, row: Row, told: m.Manifest) -> tuple[bool | None, str]:
+    if lease_["state"] != LEASED:
+        return False, f"its work unit was {lease_['state']} before"
+    if row["at"] > lease_["deadline"]:
+        return False, "the time of its work unit was over"
+    spec = lease_["spec"]
+    asked = {**{n: getattr(told.workload, n) for n in _FIELDS}, "backend": told.config.backend}
+    wrong = [name for name, value in asked.items() if spec.get(name) and spec[name] != value]
+    if wrong:
+        return False, f"its work unit asks for another {wrong[0]}"
+    if spec.get("class") and spec["class"][0] != row["hardware"]:
+        return None, "it ran on other hardware than its work unit asks for, and does not confirm it"
     return True, "it is what its work unit asks for, within its time"
+
+
+def finish(ledger: Ledger, name: str) -> None:
+    """Let a lease end with the run that answers it; its seed serves for no other one."""
+    with ledger.store.writing() as connection:
+        ended = crowd_lease.update().where(crowd_lease.c.id == name)
+        connection.execute(ended.values(state=DONE))
 
 
 def _no_lease(name: str) -> Error:

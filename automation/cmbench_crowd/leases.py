@@ -1,0 +1,90 @@
+"""Work that this device has leased from a server: what to measure, with which seed, until when."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench_crowd.keeping import Keeping
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+_SEED = re.compile(r"[1-9][0-9]{0,18}")
+_ENV = {
+    "benchmark": "CM_MLPERF_MODEL",
+    "scenario": "CM_MLPERF_LOADGEN_SCENARIO",
+    "backend": "CM_MLPERF_BACKEND",
+    "precision": "CM_MLPERF_MODEL_PRECISION",
+    "style": "CM_MLPERF_RUN_STYLE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One unit; ``deadline`` in seconds since 1970, ``spec`` in the words of a manifest.
+
+    LoadGen's seeds follow from ``seed``, so nobody can have measured it before it was leased.
+    """
+
+    id: str
+    seed: str
+    deadline: float
+    spec: Mapping[str, str]
+
+    def env(self) -> dict[str, str]:
+        """What it asks of the benchmark, as the variables of its inputs."""
+        asked = {_ENV[name]: value for name, value in self.spec.items() if name in _ENV}
+        return {**asked, "CM_MLPERF_LOADGEN_SEED": self.seed}
+
+
+def taken(told: Mapping[str, Any]) -> Lease:
+    """The lease that a server tells; raises ``bad-server`` for one that could do harm."""
+    spec = told.get("spec")
+    plain = {k: v for k, v in spec.items() if k in _ENV} if isinstance(spec, dict) else {}
+    texts = {"id": (_ID, told.get("id")), "seed": (_SEED, told.get("seed"))}
+    texts |= {name: (_WORD, value) for name, value in plain.items()}
+    for name, (form, value) in texts.items():
+        if not isinstance(value, str) or not form.fullmatch(value):
+            raise _bad(name)
+    deadline = told.get("deadline")
+    if not isinstance(deadline, int | float) or not 0 <= deadline < 1e11:
+        raise _bad("deadline")
+    return Lease(str(told["id"]), str(told["seed"]), float(deadline), plain)
+
+
+def kept(keeping: Keeping, unit: str) -> Lease:
+    """A lease of this device that still runs; raises ``lease-not-found``."""
+    told = keeping.lease(unit) if _ID.fullmatch(unit) else {}
+    found = taken(told) if told else None
+    if found is None:
+        raise Error(
+            "lease-not-found",
+            f"this device has not leased {unit:.80}",
+            hint="lease it here first: cm lease crowd --server=URL",
+        )
+    if found.deadline < time.time():
+        raise Error(
+            "lease-not-found",
+            f"the time of work unit {unit} is over: its result would not count",
+            hint="lease work anew: cm lease crowd --server=URL",
+        )
+    return found
+
+
+def keep(keeping: Keeping, told: Mapping[str, Any]) -> Lease:
+    """Check what a server has leased, and keep it for the run; raises ``bad-server``."""
+    found = taken(told)
+    keeping.keep_lease(found.id, asdict(found))
+    return found
+
+
+def _bad(name: str) -> Error:
+    return Error(
+        "bad-server",
+        f"the {name} of the leased work is none",
+        hint="check --server; nothing was begun",
+    )

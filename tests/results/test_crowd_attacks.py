@@ -1,0 +1,301 @@
+"""A hostile uploader, who knows the pages of the documentation and sends whatever fits HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowd_lab import (
+    DETAIL,
+    SUMMARY,
+    Http,
+    Served,
+    Volunteer,
+    checked,
+    public_of,
+    sign,
+    words,
+)
+from starlette.testclient import TestClient
+
+from cmbench_crowd import manifest as m
+from cmbench_crowd.server import api, work
+from cmbench_crowd.server.app import SLOWEST, _Pace, create_app
+from cmbench_crowd.server.ledger import HOUR_S, Limits
+from cmbench_gui.site import Site
+from cmbench_results import schema
+from cmbench_results.sql import sa
+
+WORK = f"{api.BASE}/work"
+Make = Callable[[], Volunteer]
+JUNK = {DETAIL: b"x" * 3000, SUMMARY: b"y"}
+
+
+def begun(one: Volunteer, **changes: Any) -> m.Manifest:
+    """An upload of which half a file has come."""
+    told = one.manifest(JUNK, value=1.0, **changes)
+    answer = one.post(told)
+    assert answer.status_code == 201, answer.text
+    one.put(told.id, JUNK[DETAIL], 0, 1500)
+    return told
+
+
+@pytest.mark.parametrize("limits", [Limits(open_of_key=2)])
+def test_half_uploads_do_not_fill_the_disk_or_the_list(
+    crowd: api.Server, volunteer: Make, limits: Limits
+) -> None:
+    one = volunteer()
+    old = [begun(one), begun(one)]
+    refused = one.post(one.manifest(JUNK, value=1.0))
+    assert (refused.status_code, refused.json()["code"]) == (429, "too-many")
+    assert "not come to their end" in refused.json()["detail"]
+    assert one.post(old[0]).status_code == 200, "one that was begun goes on"
+    begun(volunteer())
+    late = schema.crowd_run.update().where(schema.crowd_run.c.id == old[0].id)
+    with crowd.ledger.store.writing() as connection:
+        connection.execute(late.values(at=time.time() - 25 * HOUR_S))
+    crowd.checker._sweep()
+    assert not crowd.files.folder(old[0].id).exists()
+    assert crowd.files.folder(old[1].id).exists()
+    again = one.post(old[0])
+    assert again.status_code == 201, "what was forgotten may begin anew"
+    assert again.json()["wanted"][0]["offset"] == 0
+
+
+@pytest.mark.parametrize("limits", [Limits(open_of_network=2, waiting_of_network=3)])
+def test_many_keys_of_one_network_are_one_sender(crowd: api.Server, limits: Limits) -> None:
+    near, far = (crowd.ledger.network(each) for each in ("203.0.113.7", "198.51.100.1"))
+
+    def receive(network: str) -> str:
+        one = Volunteer(None)
+        told = one.manifest({}, 1.0, files=())
+        crowd.ledger.receive(m.encode(told), told, network)
+        return told.id
+
+    first = [receive(near), receive(near)]
+    with pytest.raises(api.Error, match="of one network"):
+        receive(near)
+    for run in first:
+        crowd.ledger.move(run, ("receiving",), "quarantine")
+    receive(near)
+    with pytest.raises(api.Error, match="wait for a look"):
+        receive(near)
+    receive(far)
+
+
+def test_refused_files_go_and_nothing_more_of_them_is_wanted(
+    crowd: api.Server, volunteer: Make
+) -> None:
+    one = volunteer()
+    run = one.send(JUNK, value=1.0)
+    checked(crowd)
+    assert one.get(run)["state"] == "refused"
+    assert not crowd.files.folder(run).exists()
+    told = m.parse(crowd.ledger.row(run)["manifest"].encode())
+    assert one.post(told).json()["wanted"] == []
+
+
+def test_an_upload_that_breaks_the_checker_does_not_stop_it(
+    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = volunteer()
+    poison, next_ = one.send(JUNK, value=1.0), one.send(JUNK, value=1.0)
+    real = crowd.checker._checked
+
+    def breaks(row: Any, told: Any) -> Any:
+        if row["id"] == poison:
+            raise KeyError("what nobody has thought of")
+        return real(row, told)
+
+    monkeypatch.setattr(crowd.checker, "_checked", breaks)
+    checked(crowd)
+    assert [one.get(run)["state"] for run in (poison, next_)] == ["refused", "refused"]
+    assert words(one.get(poison))
+
+
+def test_who_sends_much_that_takes_long_waits_alone(
+    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many, other = volunteer(), volunteer()
+    runs = [many.send(JUNK, value=1.0) for _ in range(3)]
+    late = other.send(JUNK, value=1.0)
+    order: list[str] = []
+    monkeypatch.setattr(crowd.checker, "_check", lambda row: order.append(row["id"]))
+    for _ in range(4):
+        crowd.checker.step()
+    assert order == [runs[0], late, *runs[1:]]
+
+
+def test_odd_words_in_addresses_and_requests_are_refused_in_words(
+    crowd: api.Server, volunteer: Make, client: TestClient
+) -> None:
+    one = volunteer()
+    odd = ("%00", "%ff%fe", "%f0%9f%92%a9", "..%2f..%2fkey", "'%20OR%201=1--", "a" * 3000)
+    for word in odd:
+        assert client.get(f"/results?q={word}").status_code in (200, 400, 404)
+        for path in (f"/api/v1/runs/{word}", f"/uploads/{word}", f"/contributors/{word}"):
+            assert client.get(path).status_code == 404, path
+        assert one.client.delete(f"/api/v1/runs/{word}").status_code == 404
+        answer = one.put_body(word, "0" * 64, b"x", **{"Content-Range": "bytes 0-0/1"})
+        assert answer.status_code == 404
+        told = {"key": public_of(one.key), "do": "return", "work": word}
+        assert signed(one, f"{word}/return", told).status_code in (404, 422)
+    for work_ in ("\x00", "\ud800", 7, None, ["x"], {"a": 1}):
+        told = {"key": public_of(one.key), "do": "lease", "work": work_}
+        assert signed(one, "lease", told).json()["code"] in ("no-work", "bad-signature")
+    for body in (b"[]", b"null", b"7", b"\xff", b"[" * 4000, b'{"key":{}}'):
+        answer = client.post(f"{WORK}/lease", content=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad-signature")
+
+
+def signed(one: Volunteer, path: str, told: Any) -> Any:
+    data = json.dumps(told).encode()
+    headers = {m.SIGNATURE_HEADER: sign(one.key, data)}
+    return one.client.post(f"{one.base}{WORK}/{path}", content=data, headers=headers)
+
+
+def test_a_signed_request_serves_for_what_it_was_signed_for_only(
+    crowd: api.Server, volunteer: Make
+) -> None:
+    work.want(crowd.ledger, {"benchmark": "bert-99", "scenario": "Offline"})
+    work.want(crowd.ledger, {"benchmark": "resnet50", "scenario": "Offline"})
+    one = volunteer()
+    told = {"key": public_of(one.key), "do": "lease", "work": ""}
+    lease = signed(one, "lease", told).json()["id"]
+    assert signed(one, f"{lease}/return", told).json()["code"] == "bad-signature"
+    other = {**told, "do": "return", "work": "0" * 32}
+    assert signed(one, f"{lease}/return", other).json()["code"] == "bad-signature"
+    assert signed(one, f"{lease}/return", {**other, "work": lease}).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("cpu", "\uff38eon"),
+        ("cpu", "Z" + "\u0335\u0336\u0337" * 60),
+        ("cpu", "\u0425eon with a Cyrillic letter"),
+        ("accelerator", "\u202eA100"),
+        ("accelerator", "\ufeffA100"),
+    ],
+)
+def test_names_that_look_like_others_are_refused(volunteer: Make, what: str, value: str) -> None:
+    data = m.canonical(json.loads(m.canonical(plain(volunteer(), system={what: value}))))
+    with pytest.raises(api.Error) as caught:
+        m.parse(data)
+    assert caught.value.code == "bad-manifest"
+
+
+def plain(one: Volunteer, **changes: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(m.encode(one.manifest({}, 1.0, files=())))
+    for name, inner in changes.items():
+        told[name] = {**told[name], **inner} if isinstance(inner, dict) else inner
+    return told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"created": "\uff12\uff10\uff12\uff16-\uff11\uff11-\uff12\uff13"},
+        {"created": "2999-01-01"},
+        {"created": "0001-01-01"},
+        {"workload": {"round": "\u0665.\u0661"}},
+        {"workload": {"benchmark": "bert\n"}},
+        {"work_unit": "x" * 65},
+    ],
+)
+def test_days_and_digits_of_other_worlds_are_refused(volunteer: Make, changes: Any) -> None:
+    one = volunteer()
+    answer = one.post_bytes(m.canonical(plain(one, **changes)))
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad-manifest"), answer.text
+
+
+@pytest.mark.parametrize("coding", ["gzip, gzip", "zstd", "br", "deflate", "GZIP", "x-gzip"])
+def test_only_one_way_of_packing_is_taken(volunteer: Make, coding: str) -> None:
+    one = volunteer()
+    told = one.manifest(JUNK, value=1.0)
+    one.post(told)
+    where = {"Content-Range": "bytes 0-2999/3000", "Content-Encoding": coding}
+    answer = one.put_body(told.id, told.files[0].sha256, b"x" * 100, **where)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-value")
+
+
+def test_who_guesses_tokens_has_to_wait(crowd: api.Server, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-token-that-is-long-enough\n")
+    app = create_app(Site(home=str(tmp_path), key=b"k" * 32), replace(crowd, tokens=tokens))
+    one = Volunteer(TestClient(app, base_url="http://results.example"))
+    told = one.manifest({}, 1.0, files=())
+    codes = []
+    for number in range(22):
+        one.headers = {"Authorization": f"Bearer guess-{number}"}
+        codes.append(one.post(told).json()["code"])
+    assert codes == ["bad-token"] * 20 + ["too-many"] * 2
+    one.headers = {"Authorization": "Bearer a-token-that-is-long-enough"}
+    assert one.post(told).status_code == 429, "else the right one would be seen"
+
+
+def test_a_long_list_of_work_is_told_quickly(crowd: api.Server, client: TestClient) -> None:
+    rows = [
+        {"id": f"{n:032x}", "at": 1.0, "spec": {"benchmark": f"b{n}", "class": []}, "wanted": 2}
+        for n in range(3000)
+    ]
+    with crowd.ledger.store.writing() as connection:
+        connection.execute(schema.crowd_work.insert(), rows)
+    counted: list[str] = []
+    engine = crowd.ledger.store._engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *told: counted.append(told[2]))
+    told = client.get("/api/v1/work").json()["work"]
+    assert len(told) == work.MOST_TOLD
+    assert len(counted) < 10
+
+
+def test_a_request_keeps_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("cmbench_crowd.server.app.time.monotonic", lambda: now[0])
+    pace = _Pace()
+    assert pace.left() == 20
+    for _ in range(3):
+        now[0] += 10
+        pace.taken += 1
+    assert pace.left() == 0, "a byte at a time is no upload"
+    pace.taken += SLOWEST * 15
+    assert 4 < pace.left() <= 6
+
+
+@pytest.fixture
+def crowded(served: Served) -> Iterator[int]:
+    """The port of a server, 45 connections to which say nothing."""
+    _, base = served()
+    port = int(base.rpartition(":")[2])
+    many = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(45)]
+    yield port
+    for each in many:
+        each.close()
+
+
+@pytest.mark.parametrize("url", [""])
+def test_one_address_does_not_take_all_connections(crowded: int, url: str) -> None:
+    with closing(socket.create_connection(("127.0.0.1", crowded), 10)) as more:
+        more.settimeout(10)
+        more.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert more.recv(100) == b""
+    # Those that say nothing are hung up on, and then it answers again.
+    end = time.monotonic() + 30
+    while not answers(crowded):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def answers(port: int) -> bool:
+    try:
+        return bool(Http().get(f"http://127.0.0.1:{port}/api/v1/work").status_code == 200)
+    except OSError:
+        return False
