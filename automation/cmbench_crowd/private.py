@@ -16,6 +16,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +25,7 @@ from cmbench.lib.secrecy import HIDDEN, is_secret, mask
 from cmbench.lib.text_files import read_or_empty
 
 _PLACES = ("HOSTNAME", "HOST", "COMPUTERNAME", "USER", "LOGNAME", "USERNAME", "HOME", "USERPROFILE")
+_MOUNTS = "/proc/self/mountinfo"
 _SERIALS = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "chassis_asset_tag")
 _SHORT, _SECRET, _VALUE, _CHANCE = 5, 6, 16, 12
 """Characters: a shorter word counts between others only; a shorter secret, or a shorter value of
@@ -52,6 +54,8 @@ _OWN = re.compile(
     r"|\d[\d.]{0,12}( @ [0-9a-f]{7,40})?|[\d:.TZ -]{1,30}"
 )
 """What else LoadGen writes: names of its Python binding and of its sources, versions, times."""
+_LOCAL = ("test_datetime",)
+"""Times that LoadGen writes by the clock on the wall, as if they were by UTC."""
 _PROSE = ("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid")
 _PROSE += ("warning_generic_message", "error_generic_message", "error_runtime")
 _WORDS = re.compile(r"[A-Za-z]{1,20}|[a-z]+(?:_[a-z]+)+|\d{1,20}(?:th|e\d+)?")
@@ -112,6 +116,8 @@ class Private:
 
     def _part(self, told: Mapping[str, Any], name: str) -> object:
         part = told[name]
+        if name == "value" and told["key"] in _LOCAL:
+            return _day(part)
         if name == "metadata" and isinstance(part, dict):
             return {key: self._value(value) for key, value in part.items() if key in _SAID}
         if name == "value" and isinstance(part, str) and told["key"] in _PROSE:
@@ -153,6 +159,15 @@ class Private:
         return line if _ANSWER.fullmatch(line.strip()) and not self._long.search(line) else ""
 
 
+def _day(value: object) -> object:
+    """The day by UTC of a time by the clock on the wall, which tells where the machine stands."""
+    try:
+        found = datetime.fromisoformat(str(value).removesuffix("Z")).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return HIDDEN
+    return f"{found.date().isoformat()}T00:00:00Z"
+
+
 def _is_digest(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[0-9a-f]{40}", value) is not None
 
@@ -190,6 +205,7 @@ def _of_host() -> Iterator[str]:
         yield name.strip().partition(".")[0]
     with suppress(KeyError, OSError, ImportError):
         yield getpass.getuser()
+        yield from _of_person()
     yield str(Path.home())
     yield Path.home().name
     for path in Path("/sys/class/net").glob("*/address"):
@@ -198,7 +214,22 @@ def _of_host() -> Iterator[str]:
             yield from (address, address.replace(":", ""), address.replace(":", "-"))
     yield from re.findall(r"(?<=-- )[\d.]{7,}", read_or_empty("/proc/net/fib_trie"))
     yield read_or_empty("/etc/machine-id")
+    yield read_or_empty("/proc/sys/kernel/random/boot_id")
+    yield read_or_empty("/proc/device-tree/serial-number").strip("\0")
+    yield from re.findall(r"(?<=Serial\t\t: )\w+", read_or_empty("/proc/cpuinfo"))
+    # The name of a container is where its files are mounted from.
+    yield from re.findall(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", read_or_empty(_MOUNTS))
     yield from (read_or_empty(Path("/sys/class/dmi/id", name)) for name in _SERIALS)
+
+
+def _of_person() -> Iterator[str]:
+    """The name that the account has, as a whole and in parts that are no common words."""
+    import pwd
+
+    told = pwd.getpwnam(getpass.getuser()).pw_gecos.split(",")[0].strip()
+    if told.lower() not in ("", "root", "ubuntu", "debian"):
+        yield told
+        yield from (part for part in told.split() if len(part) >= _SHORT)
 
 
 def _of_environment() -> Iterator[str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import pwd
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +42,10 @@ SEEDED = {
     "machine": "0f9e8d7c6b5a49382716051423324150",
     "gpu": "GPU-12345678-9abc-def0-1234-56789abcdef0",
     "model": "/data/secret-models/bert.onnx",
+    "container": "3f9d1c0b7a6e5d4c3b2a19080706f5e4d3c2b1a09f8e7d6c5b4a392817061524",
+    "boot": "5f0c1d2e-aaaa-4bbb-8ccc-0123456789ab",
+    "board": "10000000abcdef77",
+    "person": "Zebulon Quackenbush",
     "windows": "C:\\Users\\zebulonx\\x",
 }
 
@@ -70,6 +77,9 @@ def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(private_module.socket, "gethostname", lambda: SEEDED["domain"])
     files = {
         "/etc/machine-id": SEEDED["machine"],
+        "/proc/sys/kernel/random/boot_id": SEEDED["boot"],
+        "/proc/cpuinfo": f"Model\t\t: a board\nSerial\t\t: {SEEDED['board']}\n",
+        "/proc/self/mountinfo": f"1 2 /lib/docker/containers/{SEEDED['container']}/hosts /etc",
         "product_serial": SEEDED["serial"],
         "address": SEEDED["mac"],
         "fib_trie": f"    |-- {SEEDED['ip']}\n      /32 host LOCAL",
@@ -79,6 +89,8 @@ def seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "read_or_empty",
         lambda path: files.get(str(path)) or files.get(Path(path).name, ""),
     )
+    account = pwd.getpwuid(os.getuid())[:4] + (SEEDED["person"] + ",,,", "/", "/bin/sh")
+    monkeypatch.setattr("pwd.getpwnam", lambda name: pwd.struct_passwd(account))
     every = " ".join(SEEDED.values())
     flags = " ".join(f"--{name}='{value}'" for name, value in SEEDED.items())
     entry = {"value": every, "time_ms": 1.0, "namespace": "x", "metadata": {"file": every}}
@@ -200,3 +212,18 @@ def test_fields_are_the_ones_that_are_listed_and_no_more(root: Path) -> None:
         "batch": "4",
         "target_qps": "900.0",
     }
+
+
+def test_the_clock_on_the_wall_tells_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LoadGen writes local time, called UTC: with the times by UTC beside it, it tells the zone."""
+    line = ':::MLLOG {"key": "test_datetime", "value": "2026-11-23T02:48:02Z", "time_ms": 0.02}\n'
+    for zone, day in (("Asia/Kolkata", 22), ("UTC", 23), ("America/New_York", 23)):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        data, changed = Private([]).log("performance-detail", line.encode())
+        assert json.loads(data[8:])["value"] == f"2026-11-{day}T00:00:00Z"
+        assert changed == 1
+    monkeypatch.undo()
+    time.tzset()
+    data, _ = Private([]).log("x-detail", line.replace("2026-11-23", "not a day").encode())
+    assert json.loads(data[8:])["value"] == "***"
