@@ -173,6 +173,8 @@ def really_measured(folder: Path, logs: Logs, **changes: Any) -> Path:
     known = json.loads(path.read_text(encoding="utf-8"))
     known["results"][0]["value"] = known["results"][0]["performance_run"]["value"] = value
     known["results"][0]["accuracy"] = None
+    # What answers without computing is as fast as a large machine.
+    known["host"]["cores_usable"] = 64
     path.write_text(json.dumps(known), encoding="utf-8")
     shutil.rmtree(folder / "offline" / "accuracy")
     for name, data in logs.items():
@@ -314,6 +316,8 @@ class Volunteer:
         told = sample(
             self.key,
             id=uuid.uuid4().hex,
+            # What answers without computing is as fast as a large machine.
+            system=m.System(cpu="Some CPU @ 2.60GHz", architecture="x86_64", cores=64),
             files=files,
             metrics=(m.Metric("result", value or 1.0, "samples/s"),),
             config=m.Config(backend="onnxruntime", device="cpu", style="test"),

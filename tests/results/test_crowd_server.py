@@ -38,6 +38,7 @@ from cmbench_crowd.server import api, judge, work
 from cmbench_crowd.server.app import create_app
 from cmbench_crowd.server.files import Unpacker
 from cmbench_crowd.server.ledger import Ledger, Limits
+from cmbench_crowd.server.roofline import plausible
 from cmbench_gui.site import Site
 from cmbench_results import query
 from cmbench_results.places import Places
@@ -542,3 +543,28 @@ def test_a_new_contributor_is_measured_after_by_one_more(
         crowd.ledger.move(more.id, ("receiving",), "published", tier="reproduced", value=1.0)
     assert work.open_work(crowd.ledger) == [], "of good standing one is enough"
     assert one.client.get("/api/v1/work").json()["work"] == []
+
+
+def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
+    """The largest published results are well below the bound, a thousandfold of them is not."""
+    cpu = sample(system=m.System(cpu="Some CPU", cores=2))
+    passed, said = plausible(cpu, 20.0, "samples/s")
+    assert passed
+    passed, said = plausible(cpu, 1e5, "samples/s")
+    assert passed is False
+    assert said == (
+        "1e+05 samples/s of 50 GFLOP each are 5e+03 TFLOP/s; 2 cores can compute 1.79 at most"
+    )
+    assert plausible(cpu, 0.01, "ms")[0] is False
+    assert plausible(cpu, 100.0, "ms")[0]
+    # H100 x 8 at round 4.1: bert-99 Offline, llama2-70b-99 Offline.
+    large = m.System(cpu="Some CPU", cores=112, accelerator="Some GPU", accelerators=8)
+    gpus = sample(system=large, workload=replace(sample().workload, precision="int8"))
+    assert plausible(gpus, 73_310.0, "samples/s")[0]
+    llama = replace(gpus, workload=replace(gpus.workload, benchmark="llama2-70b-99.9"))
+    assert plausible(llama, 24_525.0, "tokens/s")[0]
+    assert plausible(llama, 24_525_000.0, "tokens/s")[0] is False
+    for changes in ({"division": "open"}, {"model": "bert_tiny"}, {"benchmark": "dlrm-99"}):
+        other = replace(cpu, workload=replace(cpu.workload, **changes))
+        assert plausible(other, 1e9, "samples/s")[0] is None
+    assert plausible(sample(system=m.System()), 1e9, "samples/s")[0] is None

@@ -37,6 +37,7 @@ from cmbench_crowd.server.ledger import (
     manifest_of,
 )
 from cmbench_crowd.server.recompute import recomputed
+from cmbench_crowd.server.roofline import plausible
 from cmbench_results.readers.crowd import RESULTS
 from cmbench_results.schema import crowd_run
 from cmbench_results.values import (
@@ -199,12 +200,15 @@ class Checker:
             return [*checks, check("logs", False, problem.message)], {}
         checks += _of_logs(found)
         checks.append(_claim(told, found))
+        if found["value"] and found["result"]:
+            unit = from_json(found["result"]).unit
+            checks.append(check("roofline", *plausible(told, found["value"], unit)))
         checks.append(self._copied(row, log.sha256))
         if row["lease"]:
             checks.append(check("work unit", *fits))
             if all(each["passed"] is not False for each in checks):
                 work.finish(self.ledger, row["lease"])
-        words = "the server has no data set: accuracy was not computed, and is not shown"
+        words = "accuracy as reported, not recomputed: the server has no data set; it is not shown"
         return [*checks, check("accuracy", None, words)], found
 
     def _copied(self, row: Row, log: str) -> dict[str, Any]:
