@@ -1,0 +1,104 @@
+"""A volunteer and a server, as people start them: lease, plan, measure, show, send, withdraw."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from support import ROOT, Home
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
+TINY = "--tags=crowd,benchmark,_tiny"
+WANTED = {"benchmark": "resnet50", "scenario": "Offline", "backend": "onnxruntime", "style": "test"}
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "keeper")
+    home.path.mkdir()
+    home.register(ROOT)
+    return home
+
+
+@pytest.fixture
+def url(keeper: Home) -> Iterator[str]:
+    """The address of a server that publishes what passes its checks."""
+    words = ["serve", "results", "--port=0", "--publish=checked"]
+    server = subprocess.Popen(
+        [str(keeper.bin / "cm"), *words],
+        cwd=keeper.path,
+        env=keeper.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert server.stdout is not None
+    found = (re.search(r"http://127\.0\.0\.1\S+", line) for line in server.stdout)
+    yield next(match[0] for match in found if match)
+    server.terminate()
+    server.wait(30)
+
+
+def settled(url: str, run: str) -> dict[str, Any]:
+    end = time.monotonic() + 120
+    while True:
+        told: dict[str, Any] = requests.get(f"{url}/api/v1/runs/{run}", timeout=30).json()
+        if told["state"] not in ("queued", "checking"):
+            return told
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_leased_work_from_the_list_to_the_table_and_back(
+    home: Home, keeper: Home, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "work.json").write_text(json.dumps([WANTED]), encoding="utf-8")
+    keeper.cm("review", "results", f"--want={tmp_path / 'work.json'}").ok()
+    assert "resnet50" in home.cm("lease", "crowd", f"--server={url}", "--list").ok().stdout
+    lease = json.loads(home.cm("lease", "crowd", f"--server={url}", "--json").ok().stdout)
+    again = json.loads(home.cm("lease", "crowd", f"--server={url}", "--json").ok().stdout)
+    assert lease["id"] == again["id"], "after a crash it is the same one"
+    unit = f"--work_unit={lease['id']}"
+
+    planned = home.cm("plan", "script", TINY, "--model=resnet50", "--quiet").ok().stdout
+    assert "run-mlperf-inference-app" in planned
+    assert list((home.cm_repos / "cmbench").rglob("*.zip")) == [], "nothing was packed or sent"
+    done = home.cm("run", "script", TINY, unit, "--test_query_count=64", "--quiet").ok()
+    assert "Nothing was sent" in done.stdout
+    (results,) = (home.path / "user home").rglob("mlperf-inference-results/**/results.json")
+    assert json.loads(results.read_text())["seed"] == int(lease["seed"])
+
+    wish = ("last", "--consent=3", unit)
+    shown = home.cm("show", "crowd", *wish).ok().stdout
+    assert f"work_unit                     {lease['id']}".split() in [
+        line.split() for line in shown.splitlines()
+    ]
+    sent = json.loads(
+        home.cm("upload", "crowd", *wish, f"--server={url}", "--yes", "--json").ok().stdout
+    )
+    told = settled(url, sent["id"])
+    assert (told["state"], told["tier"]) == ("published", "checked"), told
+    said = {each["words"] for each in told["checks"]}
+    assert {"the seeds are those of its work unit", "its log was not sent before"} <= said
+    assert "it is what its work unit asks for, within its time" in said
+    sent = json.loads(
+        home.cm("upload", "crowd", *wish, f"--server={url}", "--yes", "--json").ok().stdout
+    )
+    assert sent["id"] == told["id"], "sent again, it is the same one"
+    assert told["id"] in home.cm("show", "crowd").ok().stdout
+    assert told["figure"] > 0
+    assert "resnet50" in requests.get(f"{url}/results", timeout=30).text
+
+    home.cm("withdraw", "crowd", "last").ok()
+    assert requests.get(f"{url}/api/v1/runs/{told['id']}", timeout=30).status_code == 410
+    kept = keeper.cm_repos / "cmbench" / "crowd"
+    assert [path for path in kept.rglob("*") if path.is_file()] == []
+    assert "resnet50 Offline" not in keeper.cm("find", "results").stdout
