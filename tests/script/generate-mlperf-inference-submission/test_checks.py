@@ -13,7 +13,7 @@ from mlperf_catalog import stand_in
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_submission import checks, truncate
 from mlperf_submission.checks import benchmarks, performance
-from mlperf_submission.checks.base import Finding
+from mlperf_submission.checks.base import Finding, log
 
 import power_lab as power
 import submission_lab as lab
@@ -578,3 +578,38 @@ def test_what_random_changes_found(tmp_path: Path) -> None:
     mutations.text(told, r"85\.0,", "")
     wanted = {"performance.early-stopping", "performance.queries", "accuracy.figure"}
     assert broken(checks.check(tree)) == wanted
+
+
+def test_a_summary_with_an_exponent_says_what_the_log_says(tmp_path: Path) -> None:
+    """LoadGen writes results from a million samples a second on with one."""
+    tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("Offline",)))
+    place = mutations.place(tree).cells["Offline"].run
+    rate = log(place).number("result_samples_per_second")
+    assert rate
+    told = r"^(Samples per second: *)[\d.]+"
+    mutations.text(place / "mlperf_log_summary.txt", told, rf"\g<1>{rate / 1e6:.6f}e+06")
+    assert "performance.consistent" not in broken(checks.check(tree))
+    mutations.text(place / "mlperf_log_summary.txt", r"e\+06$", "e+07")
+    assert "performance.consistent" in broken(checks.check(tree))
+
+
+@pytest.mark.parametrize(("name", "severity"), [("3.0", "warning"), ("3.1", "error")])
+def test_what_early_rounds_let_pass_empty(tmp_path: Path, name: str, severity: str) -> None:
+    """SiMa's and others' accepted trees of 3.0; the checker of 3.1 was the first to refuse it."""
+    tree = lab.make(tmp_path / "tree", lab.Example(name))
+    before = broken(checks.check(tree))
+    site = mutations.place(tree)
+    system = next((tree.root / "closed").glob("*/systems/*.json"))
+    document = json.loads(system.read_text())
+    document["cooling"] = ""
+    del document["system_type_detail"]
+    system.write_text(json.dumps(document))
+    next(iter(site.cells.values())).measurements.joinpath("README.md").write_text("")
+    found = [each for each in checks.check(tree) if each.rule not in before]
+    assert {each.rule for each in found} == {
+        *("system.field-empty", "system.field-missing", "measurements.files")
+    }
+    assert {each.severity for each in found} == {severity}
+    del document["cooling"]
+    system.write_text(json.dumps(document))
+    assert "error" in {each.severity for each in checks.check(tree)}, "gone is not empty"

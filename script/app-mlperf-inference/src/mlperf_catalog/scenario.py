@@ -137,7 +137,7 @@ _RATE = ResultKey(
     "result_completed_samples_per_sec",
     "samples/s",
     "p99 within limit",
-    summary=r"^Completed samples per second *: *([\d.]+)",
+    summary=r"^Completed samples per second *: *([\d.]+(?:e\+?\d+)?)",
     summary_key="result_completed_samples_per_sec",
 )
 RESULTS: Mapping[Scenario, ResultKey] = {
@@ -165,7 +165,7 @@ RESULTS: Mapping[Scenario, ResultKey] = {
         "result_samples_per_second",
         "samples/s",
         "throughput",
-        summary=r"^Samples per second: *([\d.]+)",
+        summary=r"^Samples per second: *([\d.]+(?:e\+?\d+)?)",
         summary_key="result_samples_per_second",
     ),
 }

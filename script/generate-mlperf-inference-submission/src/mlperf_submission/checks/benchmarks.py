@@ -12,7 +12,19 @@ from mlperf_catalog import BenchmarkSpec, Scenario, stand_in
 from .. import truncate
 from ..build import MEASUREMENT_KEYS
 from ..layouts import SYSTEMS, Cell
-from .base import CHECKER, NATURE, RULES, TREE, Finding, Rule, Site, missing, read_object, text
+from .base import (
+    CHECKER,
+    NATURE,
+    RULES,
+    TREE,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    missing,
+    read_object,
+    text,
+)
 
 UNKNOWN = Rule("benchmark.unknown", "the round has this benchmark", RULES)
 CATEGORY = Rule("benchmark.category", "the benchmark exists in the system's category", RULES)
@@ -146,7 +158,9 @@ def _described(site: Site, cell: Cell) -> Iterator[Finding]:
     folder, name = cell.measurements, _description(cell)
     wanted = (name, "user.conf", "README.md", *(["mlperf.conf"] if cell.layout.mlperf_conf else []))
     again = "run _populate-readme, then generate again"
-    yield from site.lost(FILES, folder, wanted, again)
+    for lost in missing(folder, wanted):
+        rule = FILES.at(WARNING, site.early and (folder / lost).is_file())
+        yield rule.broken(site.where(folder / lost), "missing or empty", again)
     if missing(folder, (name,)):
         return
     where, document = site.where(folder / name), read_object(folder / name)

@@ -16,7 +16,7 @@ from mlperf_catalog import rounds
 from .. import truncate
 from ..build import LOGS, METER_FILES, SAMPLES
 from ..layouts import POWER, RANGING, SYSTEMS, Cell
-from .base import CHECKER, RULES, Finding, Rule, Site, log, missing, text
+from .base import CHECKER, RULES, WARNING, Finding, Rule, Site, log, missing, text
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
 METER = Rule("power.meter", "the analyzer's table and the power settings", CHECKER)
@@ -99,4 +99,5 @@ def _meter(site: Site, cell: Cell) -> Iterator[Finding]:
         found = [path for folder in folders for path in sorted(folder.glob(pattern))]
         if not any(path.stat().st_size for path in found):
             where = site.where(place / pattern)
-            yield METER.broken(where, "missing or empty", "put it beside user.conf of the runs")
+            rule = METER.at(WARNING, site.early)
+            yield rule.broken(where, "missing or empty", "put it beside user.conf of the runs")

@@ -23,6 +23,7 @@ OWNER = Rule("system.owner", "submitter and division are those of the folders", 
 NETWORK = Rule("system.network", "only the network division is measured over a network", RULES)
 OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTE)
 
+LATER = ("system_type_detail", "host_network_card_count")
 # Several times what a processor has.
 MOST_CORES = 1024
 CPU_ONLY = re.compile(r"(?:^|[-_])cpu(?:$|[-_])", re.IGNORECASE)
@@ -51,10 +52,11 @@ def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
     where, unanswered = site.where(path), []
     for field in of_division(site.division):
         if field.name not in document:
-            yield FIELD.broken(where, f"the field {field.name} is missing", MEND)
+            rule = FIELD.at(WARNING, site.early and field.name in LATER)
+            yield rule.broken(where, f"the field {field.name} is missing", MEND)
             continue
         value = document[field.name]
-        yield from _field(where, field, value)
+        yield from _field(EMPTY.at(WARNING, site.early), where, field, value)
         if field.needed and value == UNKNOWN and not _may_be_unknown(field, document):
             unanswered.append(field.name)
     if unanswered:
@@ -80,10 +82,10 @@ def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:
     )
 
 
-def _field(where: str, field: Field, value: object) -> Iterator[Finding]:
+def _field(empty: Rule, where: str, field: Field, value: object) -> Iterator[Finding]:
     if not value and field.needed:
         found = f"the field {field.name} is {value!r}"
-        yield EMPTY.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
+        yield empty.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
     elif not isinstance(value, str) and not value:
         found = f"the field {field.name} is {value!r}, which counts as empty"
         yield TEXT.broken(where, found, f'write "{value}" with quotes')
