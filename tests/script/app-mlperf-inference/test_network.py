@@ -170,6 +170,28 @@ def test_nobody_at_the_address_is_told() -> None:
     assert "--network=sut" in caught.value.advice
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [None, [8], [8, 8, 8], [8, 9], [8, -1], [8, 2**70], [8, 0.5], [8, True], [[8], [8]], "88", {}],
+)
+def test_sizes_that_a_node_cannot_mean_are_refused(sizes: object) -> None:
+    """LoadGen reads so many bytes of a row: one more would be another's memory."""
+    node = network.Node(("a", 1), {"name": "a"}, {}, {}, INPUTS, ("float32", (2,), True), 64)
+    samples = [Group(2, {"ids": np.ones((2, 1), np.int64), "image": np.ones((2, 3, 2), "f4")})]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(30)
+        head = {"kind": "results"} if sizes is None else {"kind": "results", "sizes": sizes}
+        wire.send(theirs, head, [np.ones(16, np.uint8)])
+        results, told = np.zeros((2, 2), np.float32), np.zeros(2, np.int64)
+        with pytest.raises(HarnessError, match="node a:1: told sizes that its results cannot have"):
+            network.NetworkPredictor(ours, node).answer(samples, results, told)
+        assert not told.any()
+        wire.send(theirs, {"kind": "results", "sizes": [8, 0]}, [np.ones(16, np.uint8)])
+        network.NetworkPredictor(ours, node).answer(samples, results, told)
+        assert told.tolist() == [8, 0]
+
+
 # ---------------------------------------------------------------- real nodes
 
 

@@ -90,11 +90,23 @@ class NetworkPredictor(Predictor):
             raise _of(self.node.place, HarnessError(f"{text}, not {results.nbytes}"))
         np.copyto(results, np.frombuffer(answer.body, dtype).reshape((len(results), *shape)))
         if variable:
-            np.copyto(sizes, np.asarray(answer.head["sizes"], np.int64))
+            told_sizes = answer.head.get("sizes")
+            if not _are_sizes(told_sizes, len(results), results[0].nbytes):
+                raise _of(self.node.place, HarnessError("told sizes that its results cannot have"))
+            np.copyto(sizes, np.asarray(told_sizes, np.int64))
 
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
+
+
+def _are_sizes(told: object, count: int, most: int) -> bool:
+    """Whether these are bytes used of ``count`` rows: LoadGen reads as many."""
+    return (
+        isinstance(told, list)
+        and len(told) == count
+        and all(type(size) is int and 0 <= size <= most for size in told)
+    )
 
 
 class Network(Backend):
