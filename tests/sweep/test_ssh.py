@@ -35,7 +35,9 @@ def machines(world: Path) -> Iterator[Ssh]:
 @pytest.fixture
 def there(home: Home, machines: Ssh, world: Path) -> Home:
     (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
-    return replace(home, extra_env=machines.environment())
+    # What an entry has read is the same here and there: else it would be made there anew.
+    extra = {**machines.environment(), "SWEEP_COUNT": str(machines.count)}
+    return replace(home, extra_env=extra)
 
 
 def left_behind(ssh: Ssh) -> list[Path]:
