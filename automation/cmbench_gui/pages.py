@@ -31,6 +31,8 @@ SECTIONS = {
     "/api": "API",
 }
 """Where the parts of the site begin, and what they are called."""
+LEADS_ON = "leads-on"
+"""The name of a route that only leads to another page."""
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
@@ -40,7 +42,9 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
     Raises jinja2.TemplateError.
     """
     site = site_of(request)
-    paths = {getattr(route, "path", "") for route in request.app.routes}
+    # A first page that only leads to another one is no part.
+    parts = (route for route in request.app.routes if getattr(route, "name", "") != LEADS_ON)
+    paths = {getattr(route, "path", "") for route in parts}
     common = {
         "site": site,
         "sections": {at: name for at, name in SECTIONS.items() if at in paths},

@@ -98,8 +98,12 @@ def test_an_honest_an_agreeing_and_a_lying_volunteer(
     assert "not verified by MLCommons" in page
     one = client.get("/contributors/" + honest.get(first[0])["contributor"]).text
     assert "Beside others with the same hardware" in one
-    assert "Checked device time" in one
-    assert client.get(f"/uploads/{first[0]}").status_code == 200
+    assert "checked device time" in one
+    assert ">Compose<" not in one  # this server composes nothing
+    upload = client.get(f"/uploads/{first[0]}").text
+    assert upload.count(">passed<") > 3
+    assert ">refused<" not in upload
+    assert ">refused<" in client.get(f"/uploads/{next(iter(lies.values()))}").text
     # Each host that goes takes its agreement with it.
     for run in second:
         crowd.checker.reject(run, "me", "a test")

@@ -15,7 +15,8 @@ from starlette.routing import Route
 from cmbench.errors import Error
 from cmbench_crowd.server import api, judge, work
 from cmbench_crowd.server.ledger import COUNTED, PROVEN, PUBLISHED, Ledger, Row, manifest_of, public
-from cmbench_gui.pages import page, took
+from cmbench_gui.explorer.table import trust
+from cmbench_gui.pages import LEADS_ON, page, took
 from cmbench_results.schema import crowd_run
 from cmbench_results.values import from_json
 
@@ -80,7 +81,7 @@ def _shown(row: Row) -> Mapping[str, Any]:
         "what": " ".join(filter(None, words)),
         "machine": result.system.name,
         "figure": "" if row["value"] is None else f"{row['value']:.4g} {result.unit}",
-        "tier": row["tier"],
+        "trust": trust(row["tier"]),
     }
 
 
@@ -106,7 +107,11 @@ async def upload(request: Request) -> Response:
     row = await api.work_of(lambda: ledger.row(run))
     seen = row["state"] == PUBLISHED
     result = from_json(row["result"]) if row["result"] and seen else None
-    return page(request, "crowd/upload.html", run=public(row), result=result)
+    told = public(row)
+    # What was refused comes first, then what could not be judged.
+    told["checks"].sort(key=lambda each: (each["passed"] is True, each["passed"] is None))
+    values = {"run": told, "result": result, "trust": trust(row["tier"])}
+    return page(request, "crowd/upload.html", **values)
 
 
 async def wanted(request: Request) -> Response:
@@ -114,7 +119,7 @@ async def wanted(request: Request) -> Response:
     ledger = api.server_of(request).ledger
     found = await api.work_of(lambda: work.open_work(ledger))
     told = [work.told_of(each) for each in found[: work.MOST_TOLD]]
-    return page(request, "crowd/wanted.html", work=told)
+    return page(request, "crowd/wanted.html", work=told, server=str(request.base_url).rstrip("/"))
 
 
 async def interface(request: Request) -> Response:
@@ -125,7 +130,7 @@ async def interface(request: Request) -> Response:
 def routes() -> list[Route]:
     """All of them."""
     return [
-        Route("/", first),
+        Route("/", first, name=LEADS_ON),
         Route("/contributors", contributors),
         Route("/contributors/{sender}", contributor),
         Route("/uploads/{id}", upload),
