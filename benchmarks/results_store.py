@@ -47,7 +47,7 @@ from cmbench_results.values import (
     Workload,
 )
 
-BENCHMARKS = ("resnet50", "bert-99", "bert-99.9", "retinanet", "llama2-70b-99", "3d-unet-99")
+BENCHMARKS = ("resnet50", "bert-99", "bert-99.9", "rnnt", "llama2-70b-99", "3d-unet-99")
 SCENARIOS = ("Offline", "Server", "SingleStream", "MultiStream")
 FACETS = ("benchmark", "scenario", "round", "division", "organization")
 KEY = b"k" * 32

@@ -182,9 +182,12 @@ def shapes(part: str = "val") -> Path:
     return out
 
 
-def pictures(kind: str, *words: object) -> Path:
+DETECTOR_INPUTS = {"retinanet": "shares", "ssd-mobilenet": "bytes", "ssd-resnet34": "normalised"}
+
+
+def pictures(detector: str, *words: object) -> Path:
     """The preprocessed shapes as a detector is fed them; ``words`` are options of the program."""
-    return _pictures(kind, words)
+    return _pictures(DETECTOR_INPUTS[detector], words)
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 from cmbench.lib import nvidia, siblings
 
-siblings.importable(__file__, "run-harness")
+siblings.importable(__file__, "run-harness", "app-mlperf-inference")
 
 
 @siblings.told

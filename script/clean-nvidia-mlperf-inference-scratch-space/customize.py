@@ -12,7 +12,7 @@ from cmbench.errors import Error
 from cmbench.lib import siblings
 from cmbench.lib.yes_no import is_yes
 
-siblings.importable(__file__, "run-harness")
+siblings.importable(__file__, "run-harness", "app-mlperf-inference")
 
 
 @siblings.told
@@ -58,8 +58,8 @@ def found(root: Path, env: Mapping[str, Any]) -> list[Path]:
 
     part = str(env.get("CM_NVIDIA_SCRATCH_PART") or "")
     benchmark = str(env.get("CM_NVIDIA_BENCHMARK") or "")
-    if benchmark and benchmark not in space.PLACES:
-        hint = nearest(benchmark, space.PLACES)
+    if benchmark and benchmark not in space.places():
+        hint = nearest(benchmark, space.places())
         raise Error("bad-value", f"there is no benchmark {benchmark}", hint=hint)
     if benchmark:
         return space.of_benchmark(root, benchmark, part)

@@ -1,4 +1,4 @@
-"""Hand out a RetinaNet: downloaded, tiny (shipped or trained again), or without knowledge."""
+"""Hand out a detector: downloaded, tiny (shipped or trained again), or with random weights."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from cmbench.errors import Error
 from cmbench.lib import siblings
 from cmbench.lib.yes_no import is_yes
 
-siblings.importable(__file__, "run-harness")
+siblings.importable(__file__, "run-harness", "app-mlperf-inference")
 
 
 @siblings.told
@@ -69,7 +69,7 @@ def lines(folder: Path) -> list[str]:
 
     free = shutil.disk_usage(folder).free
     told = [f"{folder}: {free / 10**9:.0f} GB free"]
-    large = space.too_large(space.PLACES, free)
+    large = space.too_large(free)
     if large:
         told.append(f"no room for {', '.join(large)}; for everything: 3 TB")
     return told

@@ -17,7 +17,7 @@ from cmbench.lib import neuron, nvidia, siblings
 from cmbench.lib.probe import probe
 from cmbench.lib.yes_no import is_yes
 
-siblings.importable(__file__, "run-harness", "compile-neuron-model")
+siblings.importable(__file__, "run-harness", "compile-neuron-model", "app-mlperf-inference")
 
 # What make tells its own children only.
 _OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")

@@ -5,28 +5,9 @@ All bounds are generous: what is beyond them is impossible, what is below them m
 
 from __future__ import annotations
 
-import re
-
 from cmbench_crowd import manifest as m
+from cmbench_results.shared import importable
 
-FLOPS = {
-    "resnet50": 7e9,
-    "retinanet": 1.5e11,
-    "bert": 5e10,
-    "3d-unet": 1e12,
-    "stable-diffusion-xl": 1e14,
-    "gptj": 6e12,
-}
-"""Operations for a sample, at least: those of the models of the rules, rounded down; where samples
-differ in length, half of the mean or less (twice the multiply-adds published with the models)."""
-PARAMETERS = {
-    "gptj": 6e9,
-    "llama2-70b": 68e9,
-    "llama3.1-405b": 400e9,
-    "llama3.1-8b": 7.5e9,
-    "mixtral-8x7b": 12e9,
-}
-"""Weights that take part in a token: each is one multiply-add, for input and output."""
 HERTZ = 7e9
 PER_CYCLE = {"float32": 128.0, "float16": 2048.0, "bfloat16": 2048.0}
 """Operations of a core in a cycle: two 512-bit multiply-adds and twice that for matrix units of
@@ -44,10 +25,9 @@ def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, s
     ``value`` is samples or tokens a second, or the milliseconds of a query.
     """
     work, system = told.workload, told.system
-    family = re.sub(r"(-interactive|-brats)?-99(\.9)?$", "", work.benchmark)
     if unit == "ms":
         value, unit = 1000 * _PER_QUERY.get(work.scenario, 1) / value, "samples/s"
-    each = 2 * PARAMETERS.get(family, 0.0) if unit == "tokens/s" else FLOPS.get(family, 0.0)
+    each = _operations(work.benchmark, unit)
     most = _most(system, work.precision)
     # The open division, and the tiny forms, compute other models.
     own = work.division == "open" or work.model.endswith(("_tiny", "_synthetic"))
@@ -57,6 +37,17 @@ def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, s
     what = f"{system.accelerators} accelerators" if system.accelerators else f"{system.cores} cores"
     bound = f"{what} can compute {most / 1e12:.3g} at most"
     return value * each <= most, f"{words}; {bound}"
+
+
+def _operations(benchmark: str, unit: str) -> float:
+    """The least that a sample or a token takes; 0 where no bound is known."""
+    importable()
+    import mlperf_catalog as catalog
+
+    spec = catalog.benchmarks("").get(benchmark)
+    if spec is None:
+        return 0.0
+    return spec.token_operations if unit == "tokens/s" else spec.sample_operations
 
 
 def _most(system: m.System, precision: str) -> float:

@@ -81,9 +81,9 @@ def load_part(folder: Path) -> Part:
 
 def _normalised(samples: npt.NDArray[Any], kind: str) -> Samples:
     """What the graph of each form does to its input, done beforehand."""
-    if kind == "ssd-mobilenet":
+    if kind == "bytes":
         samples = samples.astype(np.float32).transpose(0, 3, 1, 2) / 255
-    if kind != "ssd-resnet34":
+    if kind != "normalised":
         shape = (1, 3, 1, 1)
         samples = (samples - np.reshape(MEANS, shape)) / np.reshape(DEVIATIONS, shape)
     return np.ascontiguousarray(samples, dtype=np.float32)

@@ -6,11 +6,11 @@
 A list has the name of a picture in each line; such pictures have no boxes.
 
 Pictures are made RGB and resized to N x N, linearly between the pixels' middles and without
-smoothing, as OpenCV's INTER_LINEAR does on floats. Then, as the real models are fed:
+smoothing, as OpenCV's INTER_LINEAR does on floats. Then, as a model is fed:
 
-    retinanet      divided by 255                                    float32 [3, N, N]
-    ssd-resnet34   the same, less ImageNet's means, by its deviations    float32 [3, N, N]
-    ssd-mobilenet  without fractions                                 uint8 [N, N, 3]
+    shares      divided by 255                                       float32 [3, N, N]
+    normalised  the same, less ImageNet's means, by its deviations   float32 [3, N, N]
+    bytes       without fractions                                    uint8 [N, N, 3]
 
 Written are ``samples.npy``, ``annotations.json`` (in COCO's format, pictures in the order of the
 samples) and ``dataset.json``.
@@ -59,25 +59,25 @@ def resize(pixels: Pixels, side: int) -> Pixels:
 
 
 def shares(pixels: Pixels) -> Sample:
-    """As RetinaNet is fed: [3, n, n] between 0 and 1."""
+    """[3, n, n] between 0 and 1."""
     return (pixels / np.float32(255)).transpose(2, 0, 1)
 
 
 def normalised(pixels: Pixels) -> Sample:
-    """As SSD with ResNet-34 is fed: [3, n, n]."""
+    """[3, n, n] less ImageNet's means, by its deviations."""
     found: Sample = (pixels / np.float32(255) - MEANS) / DEVIATIONS
     return found.transpose(2, 0, 1)
 
 
 def whole_bytes(pixels: Pixels) -> Sample:
-    """As SSD with MobileNet is fed: [n, n, 3]."""
+    """[n, n, 3] without fractions."""
     return pixels.astype(np.uint8)
 
 
 KINDS: dict[str, Callable[[Pixels], Sample]] = {
-    "retinanet": shares,
-    "ssd-resnet34": normalised,
-    "ssd-mobilenet": whole_bytes,
+    "shares": shares,
+    "normalised": normalised,
+    "bytes": whole_bytes,
 }
 
 

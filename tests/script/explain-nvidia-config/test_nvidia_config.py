@@ -127,6 +127,11 @@ def test_values_are_the_published_ones() -> None:
 
 
 def test_words_mean_our_benchmarks_by_round() -> None:
+    early = ["3d-unet", "bert", "dlrm", "resnet50", "rnnt", "ssd-mobilenet", "ssd-resnet34"]
+    assert sorted(words.rounds("v0.7")) == sorted(words.rounds("v2.0")) == early
+    assert sorted(words.rounds("v3.1")) == [
+        *("3d-unet", "bert", "dlrm-v2", "gptj", "resnet50", "retinanet", "rnnt")
+    ]
     assert words.our_benchmark("v0.7", "3d-unet", "default") == "3d-unet-brats-99"
     assert words.our_benchmark("v2.0", "3D-UNet", "high_accuracy_triton") == "3d-unet-99.9"
     assert words.our_benchmark("v2.0", "resnet50", "high_accuracy") == "resnet50"

@@ -48,7 +48,7 @@ def folder(name: str) -> Path:
     run([sys.executable, str(SRC / "synthetic.py"), "--model", name, "--out", str(out)]).ok()
     count = "2" if name == "ssd-mobilenet" else "1"
     side = ("--side", str(SIDES[name]), "--count", count, "--qsl_count", "5000")
-    words = ("--input", name, *side, "--name", "clouds", "--out", str(out))
+    words = ("--input", forms.DETECTOR_INPUTS[name], *side, "--name", "clouds", "--out", str(out))
     run([sys.executable, str(PICTURES), *words]).ok()
     return out
 

@@ -21,7 +21,7 @@ META: dict[str, Any] = yaml.safe_load((SCRIPT / "meta.yaml").read_text(encoding=
 def test_the_full_arrays_fit_the_full_model_and_the_tiny_ones_the_tiny_one(name: str) -> None:
     full = lab.module_of(forms.SCRIPT / f"get-ml-model-{name}" / "customize.py").FULL
     env = META["variations"][f"for.{name}"]["env"]
-    assert env["CM_DETECTION_INPUT"] == name
+    assert env["CM_DETECTION_INPUT"] == forms.DETECTOR_INPUTS[name]
     assert int(env["CM_DATASET_INPUT_SQUARE_SIDE"]) in full["inputs"][0]["shape"]
     tiny = forms.model(forms.SCRIPT / f"get-ml-model-{name}" / "tiny")["inputs"][0]
     samples = np.load(forms.pictures(name) / "samples.npy", mmap_mode="r")
@@ -38,7 +38,7 @@ def test_the_tiny_set_is_repeated_to_the_size_of_the_rules() -> None:
 
 def test_the_same_program_makes_both() -> None:
     facts = json.loads((forms.pictures("ssd-mobilenet") / "dataset.json").read_text())
-    assert (facts["input"], facts["count"]) == ("ssd-mobilenet", 500)
+    assert (facts["input"], facts["count"]) == ("bytes", 500)
     assert "get-preprocessed-dataset-openimages/src" in (SCRIPT / "run.sh").read_text(
         encoding="utf-8"
     )

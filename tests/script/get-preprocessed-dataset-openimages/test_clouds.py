@@ -22,9 +22,9 @@ customize = lab.module_of(SRC.parent / "customize.py")
 @pytest.mark.parametrize(
     ("kind", "shape", "dtype"),
     [
-        ("retinanet", (3, 96, 96), np.float32),
-        ("ssd-resnet34", (3, 96, 96), np.float32),
-        ("ssd-mobilenet", (96, 96, 3), np.uint8),
+        ("shares", (3, 96, 96), np.float32),
+        ("normalised", (3, 96, 96), np.float32),
+        ("bytes", (96, 96, 3), np.uint8),
     ],
 )
 def test_clouds_are_fed_as_photographs_are(

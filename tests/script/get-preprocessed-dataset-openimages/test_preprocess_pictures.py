@@ -63,7 +63,7 @@ def call(tmp_path: Path, told: dict[str, Any], *words: str) -> int:
     out = tmp_path / "out"
     out.mkdir(exist_ok=True)
     given = [f"--annotations={tmp_path / 'list.json'}", f"--images={tmp_path}", f"--out={out}"]
-    found: int = makes.main([*given, "--input=retinanet", "--side=8", "--name=x", *words])
+    found: int = makes.main([*given, "--input=shares", "--side=8", "--name=x", *words])
     return found
 
 
@@ -117,7 +117,7 @@ def test_images_of_a_list_have_sizes_and_no_boxes(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("a.png\na.png\n")
     out = tmp_path / "out"
     out.mkdir()
-    words = ["--list", tmp_path / "list.txt", "--images", tmp_path, "--input", "retinanet"]
+    words = ["--list", tmp_path / "list.txt", "--images", tmp_path, "--input", "shares"]
     words += ["--side", "8", "--name", "few", "--count", "1", "--out", out]
     assert makes.main([str(word) for word in words]) == 0
     told = json.loads((out / "annotations.json").read_text())

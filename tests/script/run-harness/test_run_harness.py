@@ -145,7 +145,7 @@ def names(flow_: flow.Flow) -> list[str]:
 def test_no_run_args_mean_everything_that_the_system_has(tmp_path: Path) -> None:
     found = names(a_flow(tmp_path))
     assert len(found) == 18
-    assert {name.split()[0] for name in found} == set(registry.words.BENCHMARKS["v0.7"])
+    assert {name.split()[0] for name in found} == set(registry.words.rounds("v0.7"))
     assert not any("MultiStream" in name for name in found)
     azure = work.plan(a_flow(tmp_path, vendor_round="v3.1"))
     assert any("TensorRT-LLM" in note and "not public" in note for note in azure.notes)
@@ -518,7 +518,7 @@ def test_every_benchmarks_files_are_shown_at_nvidias_places(kind: str, tmp_path:
     flow_ = a_flow(tmp_path)
     source = tmp_path / "store"
     source.mkdir()
-    places = {place for each in space.PLACES.values() for place in each.paths[kind]}
+    places = {getattr(own, kind) for each in space.places().values() for own in each}
     with pytest.raises(FlowError, match=f"build/{kind} is not there"):
         data.show(flow_, flow_.build / kind / min(places), source)
     (flow_.build / kind).mkdir(parents=True)

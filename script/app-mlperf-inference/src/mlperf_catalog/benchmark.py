@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatch
@@ -163,6 +164,23 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
+class Scratch:
+    """What is a benchmark's below the scratch space of NVIDIA's flow, and the GB that it takes.
+
+    The size is an estimate from those of the published data set and checkpoints. ``memory`` is the
+    GB of main memory that NVIDIA's guide asks for, 0 where it names none. ``whole`` are folders
+    below the scratch space with the end of their files' names and their least number.
+    """
+
+    gigabytes: int
+    data: str
+    models: str
+    preprocessed_data: str
+    memory: int = 0
+    whole: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """Fields of a specification that had other values from round ``first`` to ``last``."""
 
@@ -202,6 +220,12 @@ class BenchmarkSpec:
         outputs: Outputs that people look at.
         in_scenario: Fields that have other values in a scenario.
         memory: What a form of it needs, where that is more than most machines have.
+        parameters: The number of its model's weights, in millions.
+        sample_operations, token_operations: Floating-point operations for a sample, or for a
+            token of input or output, at least: those of the rules' model, rounded down; where
+            samples differ in length, half of the mean or less (twice the multiply-adds published
+            with the models). 0 where no bound is known.
+        scratch: What is its own in the scratch space of NVIDIA's flow.
     """
 
     name: str
@@ -234,6 +258,10 @@ class BenchmarkSpec:
     fastest: str = ""
     refuses: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, Need] = field(default_factory=dict)
+    parameters: int = 0
+    sample_operations: float = 0
+    token_operations: float = 0
+    scratch: Scratch | None = None
     outputs: Outputs | None = None
     in_scenario: Mapping[Scenario, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -285,6 +313,11 @@ class BenchmarkSpec:
             and (not benchmark_round or rounds.within(benchmark_round, alias.first, alias.last))
             for alias in self.aliases
         )
+
+    @property
+    def family(self) -> str:
+        """The name without accuracy target and data set, which is NVIDIA's word for it."""
+        return re.sub(r"(-brats)?-99(\.9)?$", "", self.name)
 
     def compared_in_open(self, name: str) -> bool:
         """Whether the open division compares a model of this name with the benchmark."""

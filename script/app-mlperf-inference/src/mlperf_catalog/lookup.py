@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from . import plugins
 from .backend import BackendSpec
@@ -17,47 +16,24 @@ from .words import CatalogError
 S = TypeVar("S", BenchmarkSpec, BackendSpec)
 
 
-class Shipped(Mapping[str, S]):
-    """The specifications of a sub-package: a module is imported when one of its names is asked for.
-
-    ``NAMES`` of the sub-package tells the names of each module's ``SPECS``, in the same order.
-    """
-
-    def __init__(self, room: str) -> None:
-        self._room = f"{__package__}.{room}"
-        index: Mapping[str, Sequence[str]] = importlib.import_module(self._room).NAMES
-        self._place = {name: module for module, names in index.items() for name in names}
-        self._found: dict[str, S] = {}
-
-    def __getitem__(self, name: str) -> S:
-        if name not in self._found:
-            module = importlib.import_module(f"{self._room}.{self._place[name]}")
-            self._found.update({spec.name: spec for spec in module.SPECS})
-        return self._found[name]
-
-    def file(self, name: str) -> Path:
-        """The file that holds a specification; raises KeyError where there is none."""
-        module = importlib.import_module(f"{self._room}.{self._place[name]}")
-        return Path(str(module.__file__))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._place
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._place)
-
-    def __len__(self) -> int:
-        return len(self._place)
+@cache
+def _shipped(room: str) -> Mapping[str, tuple[Any, Path]]:
+    """The specifications in the modules of a sub-package by name, each with its file."""
+    files = sorted((Path(__file__).parent / room).glob("[!_]*.py"))
+    modules = [
+        (importlib.import_module(f"{__package__}.{room}.{file.stem}"), file) for file in files
+    ]
+    return {spec.name: (spec, file) for module, file in modules for spec in module.SPECS}
 
 
 @cache
-def _shipped_benchmarks() -> Shipped[BenchmarkSpec]:
-    return Shipped("benchmark_specs")
+def _shipped_benchmarks() -> Mapping[str, BenchmarkSpec]:
+    return {name: spec for name, (spec, _) in _shipped("benchmark_specs").items()}
 
 
 @cache
-def _shipped_backends() -> Shipped[BackendSpec]:
-    return Shipped("backend_specs")
+def _shipped_backends() -> Mapping[str, BackendSpec]:
+    return {name: spec for name, (spec, _) in _shipped("backend_specs").items()}
 
 
 def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]:
@@ -74,8 +50,8 @@ def backends(plugins_folder: str | None = None) -> Mapping[str, BackendSpec]:
 
 
 def _together(shipped: Mapping[str, S], own: Mapping[str, S]) -> Mapping[str, S]:
-    """Both, without asking for what is shipped; the user's own comes first where names are one."""
-    return ChainMap(dict(own), cast(MutableMapping[str, S], shipped)) if own else shipped
+    """Both; the user's own comes first where names are one."""
+    return {**shipped, **own}
 
 
 def names() -> tuple[str, ...]:
@@ -100,7 +76,7 @@ def files_of(name: str, plugins_folder: str | None = None) -> tuple[Path, ...]:
     """The files that say what a benchmark is: its specification, or all of the user's folder."""
     if name in plugins.specs(BenchmarkSpec, plugins_folder):
         return plugins.files(plugins_folder)
-    return (_shipped_benchmarks().file(benchmark(name, plugins_folder).name),)
+    return (_shipped("benchmark_specs")[benchmark(name, plugins_folder).name][1],)
 
 
 def backend(name: str, plugins_folder: str | None = None) -> BackendSpec:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
+import mlperf_catalog as catalog
+from mlperf_catalog import Scratch
+
+from nvidia_flow import words
 from nvidia_flow.errors import FlowError
 
 FOLDERS = ("data", "models", "preprocessed_data")
@@ -13,113 +16,33 @@ FALLBACK = "/home/mlperf_inference_data"
 """Where Azure's guide expects it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What is a benchmark's below the scratch space, and the GB that all of it takes.
-
-    The sizes are estimates from those of the published data sets and checkpoints. ``memory`` is the
-    GB of main memory that NVIDIA's guide asks for, 0 where it names none. ``whole`` are folders
-    below the scratch space with the end of their files' names and their least number.
-    ``parameters`` is the number of a model's weights, in millions.
-    """
-
-    gigabytes: int
-    data: tuple[str, ...]
-    models: tuple[str, ...]
-    preprocessed_data: tuple[str, ...]
-    memory: int = 0
-    whole: tuple[tuple[str, str, int], ...] = ()
-    parameters: int = 0
-
-    @property
-    def paths(self) -> dict[str, tuple[str, ...]]:
-        """The paths by folder."""
-        return {name: getattr(self, name) for name in FOLDERS}
+def places() -> dict[str, list[Scratch]]:
+    """By NVIDIA's words what is theirs: a word may have had other data in earlier rounds."""
+    found: dict[str, dict[Scratch, None]] = {}
+    for spec in catalog.benchmarks("").values():
+        if spec.scratch:
+            found.setdefault(spec.family, {})[spec.scratch] = None
+    return {word: list(each) for word, each in sorted(found.items())}
 
 
-_COCO = (("data/coco/val2017", ".jpg", 5000),)
-PLACES: Mapping[str, Place] = {
-    "resnet50": Place(
-        40,
-        ("imagenet",),
-        ("ResNet50",),
-        ("imagenet",),
-        whole=(("data/imagenet", ".JPEG", 50_000),),
-        parameters=26,
-    ),
-    "ssd-mobilenet": Place(
-        3, ("coco",), ("SSDMobileNet",), ("coco/val2017/SSDMobileNet",), whole=_COCO, parameters=6
-    ),
-    "ssd-resnet34": Place(
-        25, ("coco",), ("SSDResNet34",), ("coco/val2017/SSDResNet34",), whole=_COCO, parameters=20
-    ),
-    "retinanet": Place(
-        60,
-        ("open-images-v6-mlperf",),
-        ("retinanet-resnext50-32x4d",),
-        ("open-images-v6-mlperf",),
-        parameters=38,
-    ),
-    "bert": Place(
-        4,
-        ("squad",),
-        ("bert",),
-        ("squad_tokenized",),
-        whole=(("preprocessed_data/squad_tokenized", ".npy", 3),),
-        parameters=334,
-    ),
-    "rnnt": Place(
-        3,
-        ("LibriSpeech",),
-        ("rnn-t",),
-        ("rnnt_dev_clean_512",),
-        whole=(("data/LibriSpeech/dev-clean", ".flac", 2703),),
-        parameters=45,
-    ),
-    "3d-unet": Place(
-        100,
-        ("BraTS", "KiTS19"),
-        ("3d-unet", "3d-unet-kits19"),
-        ("brats", "KiTS19"),
-        # 335 cases, each with four pictures and a segmentation.
-        whole=(("data/BraTS/MICCAI_BraTS_2019_Data_Training", ".nii.gz", 1675),),
-        parameters=19,
-    ),
-    "dlrm": Place(
-        1200,
-        ("criteo",),
-        ("dlrm",),
-        ("criteo",),
-        memory=40,
-        # day_0 to day_23
-        whole=(("data/criteo", "", 24),),
-        parameters=24_060,
-    ),
-    "dlrm-v2": Place(
-        6100, ("criteo",), ("dlrm_multihot",), ("criteo_multihot",), parameters=26_120
-    ),
-    "gptj": Place(
-        60,
-        ("cnn-daily-mail",),
-        ("GPTJ-6B",),
-        ("cnn_dailymail_tokenized_gptj",),
-        parameters=6051,
-    ),
-}
-"""By NVIDIA's words."""
+def of_word(vendor_round: str, word: str) -> Scratch:
+    """What is a benchmark's in a round; raises FlowError where the round has no such word."""
+    name = words.benchmark(vendor_round, word)
+    found = words.rounds(vendor_round)[name].scratch
+    assert found is not None
+    return found
 
 
-def too_large(benchmarks: Iterable[str], free: int) -> list[str]:
+def too_large(free: int) -> list[str]:
     """The benchmarks whose files do not fit into ``free`` bytes, with what each takes."""
-    named = [(name, PLACES[name].gigabytes) for name in benchmarks if name in PLACES]
-    return [f"{name} ({size} GB)" for name, size in named if size * 10**9 > free]
+    sizes = {word: sum(each.gigabytes for each in own) for word, own in places().items()}
+    return [f"{word} ({size} GB)" for word, size in sizes.items() if size * 10**9 > free]
 
 
 def of_benchmark(root: Path, name: str, folder: str = "") -> list[Path]:
     """What is there of a benchmark, in one of the folders or in all."""
-    paths = PLACES[name].paths
     wanted = [folder] if folder else list(FOLDERS)
-    found = [root / part / each for part in wanted for each in paths[part]]
+    found = [root / part / getattr(own, part) for part in wanted for own in places()[name]]
     return [path for path in found if path.exists()]
 
 

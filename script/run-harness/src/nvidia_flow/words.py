@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+
+import mlperf_catalog as catalog
+from mlperf_catalog import BenchmarkSpec
 
 from nvidia_flow.errors import FlowError, nearest
 
-_COMMON = {
-    "bert": "bert-99",
-    "resnet50": "resnet50",
-    "rnnt": "rnnt",
-    "ssd-mobilenet": "ssd-mobilenet",
-    "ssd-resnet34": "ssd-resnet34",
-}
-BENCHMARKS: Mapping[str, Mapping[str, str]] = {
-    "v0.7": {**_COMMON, "3d-unet": "3d-unet-brats-99", "dlrm": "dlrm-99"},
-    "v2.0": {**_COMMON, "3d-unet": "3d-unet-99", "dlrm": "dlrm-99"},
-    "v3.1": {
-        "3d-unet": "3d-unet-99",
-        "bert": "bert-99",
-        "dlrm-v2": "dlrm-v2-99",
-        "gptj": "gptj-99",
-        "resnet50": "resnet50",
-        "retinanet": "retinanet",
-        "rnnt": "rnnt",
-    },
-}
-"""For each round its words, and our benchmark of the lower accuracy target."""
+VENDOR_ROUNDS = ("v0.7", "v2.0", "v3.1")
 SCENARIOS = ("Offline", "Server", "SingleStream", "MultiStream")
 _EXACT = "high_accuracy"
 
@@ -43,7 +27,7 @@ def benchmark(vendor_round: str, word: str) -> str:
 
 def our_benchmark(vendor_round: str, word: str, config_ver: str) -> str:
     """Our name of a benchmark: ``high_accuracy`` asks for 99.9 % where there are two targets."""
-    name = rounds(vendor_round)[benchmark(vendor_round, word)]
+    name = rounds(vendor_round)[benchmark(vendor_round, word)].name
     return name + ".9" if name.endswith("-99") and _EXACT in config_ver else name
 
 
@@ -55,12 +39,23 @@ def scenario(word: str) -> str:
     return known[word.lower()]
 
 
-def rounds(vendor_round: str) -> Mapping[str, str]:
-    """The words of a round; raises FlowError for one that is not known."""
-    if vendor_round not in BENCHMARKS:
+@cache
+def rounds(vendor_round: str) -> Mapping[str, BenchmarkSpec]:
+    """The words of a round, and our benchmark of the lower accuracy target for each.
+
+    They are the families of the benchmarks that the round asks for and that can be run. Raises
+    FlowError for a round that is not known.
+    """
+    if vendor_round not in VENDOR_ROUNDS:
         raise FlowError(
             "bad-value",
             f"--vendor_round={vendor_round} is not known",
-            nearest(vendor_round, BENCHMARKS),
+            nearest(vendor_round, VENDOR_ROUNDS),
         )
-    return BENCHMARKS[vendor_round]
+    number = vendor_round.removeprefix("v")
+    specs = [
+        spec
+        for spec in catalog.benchmarks("").values()
+        if spec.scratch and spec.allowed(number, "edge,datacenter")
+    ]
+    return {spec.family: spec for spec in reversed(specs)}

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nvidia_flow import systems
+from nvidia_flow import systems, words
 from nvidia_flow.errors import FlowError
-from nvidia_flow.space import PLACES
+from nvidia_flow.space import of_word
 
 from nvidia_make import builders, neuron
 from nvidia_make.flow import Flow
@@ -40,14 +40,14 @@ def subject(flow: Flow, work: Work | None = None) -> dict[str, Any]:
     from nvidia_make.data import benchmarks
 
     items = work.items if work else ()
-    words = [item.config.benchmark for item in items] or [word for word, _ in benchmarks(flow)]
-    full = flow.settings.form == "full"
+    named = [item.config.benchmark for item in items] or [word for word, _ in benchmarks(flow)]
+    full, vendor_round = flow.settings.form == "full", flow.settings.vendor_round
     return {
-        "vendor_round": flow.settings.vendor_round,
+        "vendor_round": vendor_round,
         "folder": str(flow.folder),
         "scratch": flow.variables.get("MLPERF_SCRATCH_PATH", ""),
         "scenarios": sorted({item.config.scenario for item in items}),
-        "needs": [needs(word, on_gpu(flow, items)) for word in dict.fromkeys(words)]
+        "needs": [needs(vendor_round, word, on_gpu(flow, items)) for word in dict.fromkeys(named)]
         if full
         else [],
         "allow_root": flow.settings.allow_root,
@@ -62,19 +62,19 @@ def on_gpu(flow: Flow, items: Sequence[Item]) -> list[Item]:
     return [item for item in items if plan_of(flow, item)]
 
 
-def needs(word: str, items: Sequence[Item] = ()) -> dict[str, Any]:
+def needs(vendor_round: str, word: str, items: Sequence[Item]) -> dict[str, Any]:
     """What a benchmark takes, in bytes, and which of its data must be whole.
 
     Its weights take a GPU's memory in the number format of each of ``items``.
     """
-    place = PLACES[word]
+    place, weights = of_word(vendor_round, word), words.rounds(vendor_round)[word].parameters
     return {
         "name": word,
         "disk": place.gigabytes * 10**9,
         "memory": place.memory * 10**9,
         "gpu_memory": max(
             (
-                builders.memory(item, place.parameters * 10**6)
+                builders.memory(item, weights * 10**6)
                 for item in items
                 if item.config.benchmark == word
             ),

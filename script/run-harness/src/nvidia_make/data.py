@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import neuron_artefact
+from mlperf_catalog import Scratch
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError
-from nvidia_flow.space import PLACES
+from nvidia_flow.space import of_word
 
 from nvidia_make import asked, engines, neuron
 from nvidia_make.flow import Flow
@@ -37,7 +38,12 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
     if foreign := [word for word in chosen if word not in known]:
         told = f"no model of {', '.join(foreign)} is compiled for Inferentia"
         raise FlowError("not-available", told, f"BENCHMARKS of: {' '.join(known)}")
-    return [(word, known[word]) for word in dict.fromkeys(chosen or known)]
+    return [(word, known[word].name) for word in dict.fromkeys(chosen or known)]
+
+
+def place(flow: Flow, word: str) -> Scratch:
+    """What is a benchmark's below the scratch space in the round of the folder."""
+    return of_word(flow.settings.vendor_round, word)
 
 
 def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
@@ -57,7 +63,7 @@ def download_model(flow: Flow) -> None:
     for word, ours in benchmarks(flow):
         env = engines.model(flow, ours)
         source = Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
-        show(flow, flow.build / "models" / PLACES[word].models[0] / source.name, source)
+        show(flow, flow.build / "models" / place(flow, word).models / source.name, source)
 
 
 def download_data(flow: Flow) -> None:
@@ -70,7 +76,7 @@ def download_data(flow: Flow) -> None:
             line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
             source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PATH")
             if source:
-                show(flow, flow.build / "data" / PLACES[word].data[0], Path(source))
+                show(flow, flow.build / "data" / place(flow, word).data, Path(source))
 
 
 def preprocess_data(flow: Flow) -> None:
@@ -83,8 +89,8 @@ def preprocess_data(flow: Flow) -> None:
         source = flow.doer.cm_json(line)["env"].get("CM_DATASET_PREPROCESSED_PATH")
         # The guide for Inferentia has files of its own, which the script has written there.
         if source and not files:
-            place = flow.build / "preprocessed_data" / PLACES[word].preprocessed_data[0]
-            show(flow, place, Path(source))
+            target = flow.build / "preprocessed_data" / place(flow, word).preprocessed_data
+            show(flow, target, Path(source))
 
 
 def originals(flow: Flow, benchmark: str) -> Iterator[str]:

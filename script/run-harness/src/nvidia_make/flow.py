@@ -74,7 +74,7 @@ class Settings:
         """All that is wrong with them."""
         found = []
         for name, value, choices in (
-            ("vendor_round", self.vendor_round, tuple(words.BENCHMARKS)),
+            ("vendor_round", self.vendor_round, words.VENDOR_ROUNDS),
             ("division", self.division, DIVISIONS),
             ("form", self.form, FORMS),
             ("execution_mode", self.execution_mode, LENGTHS),

@@ -1,6 +1,6 @@
 """BERT-large on SQuAD v1.1."""
 
-from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Target, strict
+from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Scratch, Target, strict
 from ..metrics import F1
 from ..periods import STREAM, queries, test
 from ..scenario import SERVER
@@ -24,6 +24,15 @@ BERT = BenchmarkSpec(
         base="bert_",
     ),
     fastest="int8",
+    parameters=334,
+    sample_operations=5e10,
+    scratch=Scratch(
+        gigabytes=4,
+        data="squad",
+        models="bert",
+        preprocessed_data="squad_tokenized",
+        whole=(("preprocessed_data/squad_tokenized", ".npy", 3),),
+    ),
     # Answers have the length of their paragraph where it is not padded.
     answers=Answers.VARIABLE,
     open_names=("*bert-99",),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Need, Target, strict
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Need, Scratch, Target, strict
 from ..metrics import AUC
 from ..periods import queries, test
 from ..scenario import SERVER
@@ -36,6 +36,16 @@ V1 = BenchmarkSpec(
     module="recommendation:Recommendation",
     assets=_assets(1, "_onehot", "_onehot"),
     fastest="bfloat16",
+    parameters=24_060,
+    scratch=Scratch(
+        gigabytes=1200,
+        data="criteo",
+        models="dlrm",
+        preprocessed_data="criteo",
+        memory=40,
+        # day_0 to day_23
+        whole=(("data/criteo", "", 24),),
+    ),
     memory={"full": Need(98_000_000_000, CAPPED)},
 )
 V2 = replace(
@@ -51,5 +61,12 @@ V2 = replace(
     aliases=(Alias("dlrm_v2-99", vendor="Intel"),),
     assets=_assets(2, "_weight_sharded", "_multihot"),
     memory={"full": Need(106_000_000_000, CAPPED)},
+    parameters=26_120,
+    scratch=Scratch(
+        gigabytes=6100,
+        data="criteo",
+        models="dlrm_multihot",
+        preprocessed_data="criteo_multihot",
+    ),
 )
 SPECS = (V1, strict(V1), V2, strict(V2))

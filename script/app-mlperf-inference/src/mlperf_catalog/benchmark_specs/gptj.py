@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import Assets, BenchmarkSpec, Limit, Need, Period, Target, strict, tokens
+from ..benchmark import Assets, BenchmarkSpec, Limit, Need, Period, Scratch, Target, strict, tokens
 from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L
 from ..periods import QUERIES, STREAM
 from ..scenario import SERVER
@@ -38,6 +38,15 @@ GPTJ = BenchmarkSpec(
     memory={
         "full": Need(48_000_000_000, "run its synthetic form with fewer layers, or the tiny one")
     },
+    parameters=6051,
+    sample_operations=6e12,
+    token_operations=1.2e10,
+    scratch=Scratch(
+        gigabytes=60,
+        data="cnn-daily-mail",
+        models="GPTJ-6B",
+        preprocessed_data="cnn_dailymail_tokenized_gptj",
+    ),
 )
 GPT3 = replace(
     GPTJ,
@@ -51,5 +60,7 @@ GPT3 = replace(
     unavailable="its weights were for submitters only, and no round asks for it any more",
     assets=None,
     memory={},
+    parameters=175_000,
+    scratch=None,
 )
 SPECS = (GPTJ, strict(GPTJ), GPT3, strict(GPT3))

@@ -27,6 +27,7 @@ LLAMA = BenchmarkSpec(
     compliance=(test(6, "4.0", "6.1"),),
     equal_issue=True,
     token_rates=True,
+    token_operations=1.36e11,
     answers=Answers.TOKENS,
     unavailable=LANGUAGE,
 )

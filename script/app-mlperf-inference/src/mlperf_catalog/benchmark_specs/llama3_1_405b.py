@@ -25,6 +25,7 @@ SPECS = (
         compliance=(test(6, "5.0", "6.0"),),
         equal_issue=True,
         token_rates=True,
+        token_operations=8e11,
         answers=Answers.TOKENS,
         aliases=(Alias("llama3_1-405b"),),
         unavailable=LANGUAGE,

@@ -28,6 +28,7 @@ LLAMA = BenchmarkSpec(
     compliance=(test(6, "5.1", "6.1"),),
     equal_issue=True,
     token_rates=True,
+    token_operations=1.5e10,
     answers=Answers.TOKENS,
     aliases=(Alias("llama3_1-8b"),),
     unavailable=LANGUAGE,

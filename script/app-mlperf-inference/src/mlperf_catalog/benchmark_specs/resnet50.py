@@ -1,6 +1,6 @@
 """ResNet-50 v1.5 on ImageNet."""
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Period, Target
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Period, Scratch, Target
 from ..metrics import TOP1
 from ..periods import queries, streams, test
 from ..scenario import INTERACTIVE, SCENARIOS, SERVER
@@ -29,5 +29,14 @@ SPECS = (
             by_hand=True,
         ),
         fastest="int8",
+        parameters=26,
+        sample_operations=7e9,
+        scratch=Scratch(
+            gigabytes=40,
+            data="imagenet",
+            models="ResNet50",
+            preprocessed_data="imagenet",
+            whole=(("data/imagenet", ".JPEG", 50_000),),
+        ),
     ),
 )

@@ -1,6 +1,6 @@
 """RNN-T on LibriSpeech."""
 
-from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Target
+from ..benchmark import Assets, BenchmarkSpec, Limit, Period, Scratch, Target
 from ..metrics import WORD_ACCURACY
 from ..periods import STREAM, queries, test
 from ..scenario import SERVER
@@ -25,6 +25,14 @@ SPECS = (
             calibration="",
         ),
         fastest="bfloat16",
+        parameters=45,
+        scratch=Scratch(
+            gigabytes=3,
+            data="LibriSpeech",
+            models="rnn-t",
+            preprocessed_data="rnnt_dev_clean_512",
+            whole=(("data/LibriSpeech/dev-clean", ".flac", 2703),),
+        ),
         refuses={
             "int8": "nearly all of its work is in recurrent layers (LSTM), which calibration "
             "cannot turn into int8"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Target
+from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, Scratch, Target
 from ..metrics import MAP
 from ..periods import queries, streams, test
 from ..scenario import SERVER
@@ -17,6 +17,16 @@ def _assets(name: str) -> Assets:
         data_name="coco",
         calibration="_calibration",
         packages=("pycocotools",),
+    )
+
+
+def _scratch(gigabytes: int, model: str) -> Scratch:
+    return Scratch(
+        gigabytes=gigabytes,
+        data="coco",
+        models=model,
+        preprocessed_data=f"coco/val2017/{model}",
+        whole=(("data/coco/val2017", ".jpg", 5000),),
     )
 
 
@@ -35,6 +45,8 @@ SMALL = BenchmarkSpec(
     module="detection:ObjectDetection",
     assets=_assets("ssd-mobilenet"),
     fastest="int8",
+    parameters=6,
+    scratch=_scratch(3, "SSDMobileNet"),
 )
 SPECS = (
     SMALL,
@@ -49,5 +61,7 @@ SPECS = (
         limits={SERVER: Limit(100)},
         aliases=(Alias("ssd-large"),),
         assets=_assets("ssd-resnet34"),
+        parameters=20,
+        scratch=_scratch(25, "SSDResNet34"),
     ),
 )

@@ -18,6 +18,7 @@ SHOWN = {
 SPECS = (
     BenchmarkSpec(
         name="stable-diffusion-xl",
+        sample_operations=1e14,
         dataset_size=5000,
         # Both figures must lie in a window: the bounds are its ends.
         accuracy=(

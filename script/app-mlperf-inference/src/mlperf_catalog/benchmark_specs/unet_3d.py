@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..benchmark import Alias, Assets, BenchmarkSpec, Change, Period, Target, strict
+from ..benchmark import Alias, Assets, BenchmarkSpec, Change, Period, Scratch, Target, strict
 from ..metrics import DICE
 from ..periods import STREAM, test
 from ..scenario import OFFLINE
@@ -33,6 +33,11 @@ KITS = BenchmarkSpec(
         by_hand=True,
     ),
     fastest="int8",
+    parameters=19,
+    sample_operations=1e12,
+    scratch=Scratch(
+        gigabytes=60, data="KiTS19", models="3d-unet-kits19", preprocessed_data="KiTS19"
+    ),
 )
 BRATS = replace(
     KITS,
@@ -57,6 +62,14 @@ BRATS = replace(
         data_name="brats19",
         base="3d-unet-brats_",
         by_hand=True,
+    ),
+    scratch=Scratch(
+        gigabytes=40,
+        data="BraTS",
+        models="3d-unet",
+        preprocessed_data="brats",
+        # 335 cases, each with four images and a segmentation.
+        whole=(("data/BraTS/MICCAI_BraTS_2019_Data_Training", ".nii.gz", 1675),),
     ),
 )
 SPECS = (KITS, strict(KITS), BRATS, strict(BRATS))
