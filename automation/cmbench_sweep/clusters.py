@@ -6,6 +6,7 @@ ended is in files of its job, whoever has placed it: the queue is asked only whe
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +19,14 @@ from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench_sweep import parcels
-from cmbench_sweep.driver import Opened, Say, Teller, batch_of, worker_job
+from cmbench_sweep.driver import INTERRUPTED, Opened, Say, Teller, batch_of, worker_job
 from cmbench_sweep.jobs import Jobs, Kept, attend
 from cmbench_sweep.points import request_of
 from cmbench_sweep.preparing import samples
 from cmbench_sweep.values import MEASURED, Point, median
 
+_SUBMISSIONS = 3
+"""So often a point is submitted whose tasks are interrupted."""
 PART = "{part}"
 """The word of a job's command that becomes the number of the task."""
 
@@ -97,10 +100,23 @@ class OnCluster:
     def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
         """Submit the points that no job has yet, one job for those with the same labels; wait.
 
-        Ctrl-C takes what was submitted here out of the queue. Raises ``slurm-failed`` and others.
+        Points of tasks that were interrupted are submitted again, a few times. Ctrl-C takes what
+        was submitted here out of the queue. Raises ``slurm-failed`` and others.
         """
         for root in (opened.store.records.parent, opened.store.root):
             _require_locks(root)
+        for left in range(_SUBMISSIONS, 0, -1):
+            states = self._submitted_and_attended(opened, points, teller, say)
+            points = [point for point in points if not opened.store.outcome(point.key).done]
+            bounded = opened.sweep.budget.seconds
+            if not points or bounded or left == 1 or not all(map(was_interrupted, states)):
+                return
+            say(f"interrupted: {counted(len(points), 'point')}, submitted again")
+
+    def _submitted_and_attended(
+        self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say
+    ) -> list[api.JobState]:
+        """How the jobs have ended that have ``points``."""
         jobs = Jobs(opened.store)
         with jobs.assigning():
             known = self._running(jobs, say)
@@ -120,6 +136,7 @@ class OnCluster:
         for kept, state in ended.items():
             jobs.forget(kept)
             teller.note(state)
+        return list(ended.values())
 
     def _running(self, jobs: Jobs, say: Say) -> list[Kept]:
         """The jobs of earlier calls that still run; the others are forgotten."""
@@ -181,6 +198,15 @@ def point_seconds(opened: Opened) -> float:
         return 3 * median(sum(run.seconds for run in each.runs) for each in known)
     planned = api.plan(request_of(opened.workspace, opened.points[0].flags))
     return 5 * float(planned.plan.seconds or 0) * sweep.repeat.most
+
+
+def was_interrupted(state: api.JobState) -> bool:
+    """Whether a job has ended by no will and no fault of its own: it may end well another time.
+
+    One that is out of time or of memory, or that somebody has cancelled, would not.
+    """
+    by_others = re.fullmatch(r"(\d+ (NODE_FAIL|PREEMPTED|BOOT_FAIL)(, )?)*", state.reason)
+    return bool(by_others) and (bool(state.reason) or state.exit_code in (0, INTERRUPTED))
 
 
 def _require_locks(root: Path) -> None:

@@ -212,8 +212,8 @@ def worker_job(batch: Batch, folder: Path) -> api.Job:
     )
 
 
-_OUT_OF_BUDGET = 3
-"""With this status a worker ends that stops before its points are done."""
+INTERRUPTED = 3
+"""So a worker ends that stops before its points are done: by a signal, or by the budget."""
 
 
 class Teller:
@@ -241,7 +241,7 @@ class Teller:
         """Tell how a job has ended that may not have done all of its points; raises its error."""
         if self.problem is not None:
             raise self.problem
-        if state.reason or state.exit_code not in (0, _OUT_OF_BUDGET):
+        if state.reason or state.exit_code not in (0, INTERRUPTED):
             for text in self.other[-4:]:
                 self._say(f"  {text}")
 
@@ -249,7 +249,7 @@ class Teller:
         """Raise what has ended a worker before its time."""
         if state.exit_code and self.problem is not None:
             raise self.problem
-        if state.exit_code not in (0, _OUT_OF_BUDGET):
+        if state.exit_code not in (0, INTERRUPTED):
             raise Error(
                 "sweep-stopped",
                 f"the worker ended with status {state.exit_code} {state.reason}".rstrip(),

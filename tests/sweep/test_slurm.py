@@ -114,6 +114,21 @@ def test_tasks_that_are_requeued_preempted_or_die_with_their_node(
     assert set(runs_of(counted())) == set(every(5))
 
 
+def test_a_task_whose_worker_is_interrupted_is_submitted_again(
+    cluster_home: Home, counted: Callable[[], list[str]], world: Path
+) -> None:
+    text = SWEEP.replace("to: 12", "to: 1").replace("[1, 2]", "[1]").replace("0.2", "3")
+    (world / "sweep.yaml").write_text(text, encoding="utf-8")
+    running = start(cluster_home, "--on=slurm")
+    wait_for(lambda: runs_of(counted()) or running.poll() is not None)
+    jobs = cluster_home.cm_repos / "cmbench" / "sweeps" / "jobs"
+    subprocess.run(["pkill", "-TERM", "-f", f"cmbench_sweep.worker {jobs}"], check=True)
+    said = running.communicate(timeout=HANG_S)[0]
+    assert running.returncode == 0, said
+    assert "interrupted: 1 point, submitted again" in said
+    assert len(runs_of(counted())) == 2
+
+
 @pytest.mark.slow
 def test_a_task_that_is_out_of_time_leaves_its_point_to_do(
     cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
