@@ -35,6 +35,7 @@ KINDS = (
     "flags",
     "inputs",
     "verbs",
+    "documents",
 )
 PARTS = ("status", "new_env", "new_state", "list", "deps")
 TIMED_OUT = 124
@@ -195,7 +196,7 @@ def _compare_all(options: argparse.Namespace, results: dict[str, list[Compared]]
 def _chosen(options: argparse.Namespace, collection: str, checkout: Path) -> list[Session]:
     if options.lines:
         return from_file(options.lines, collection)
-    found = sessions(collection, checkout)
+    found = sessions(collection, checkout, options.pages_of)
     if options.runnable:
         known = set(options.runnable.read_text("utf-8").split())
         for kind in ("flags", "inputs", "verbs"):
@@ -221,6 +222,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("collections", nargs="+", metavar="cm=CHECKOUT,PYTHON")
     for kind in KINDS[1:]:
         parser.add_argument(f"--{kind}", type=int, default=0, help=f"how many {kind}")
+    parser.add_argument("--pages-of", type=Path, help="a checkout whose pages are the documents")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=90)
     parser.add_argument("--only", default="", help="all sessions that hold this text")

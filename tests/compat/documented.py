@@ -24,6 +24,8 @@ TOOLS = {
 _PULLS = re.compile(r"\b(pull|init|add|rm|import) repos?\b|\bpip install (cm|mlc)|\bcmx\b")
 _BLANKS = re.compile(r"<[^<>]*>|\$\{\{|\{[a-z ]+\}|\.\.\.|\[[^\]]* ")
 """What a reader has to fill in."""
+_VALUE = re.compile(r"=<[^<>]*>")
+"""The value of a flag that a reader chooses: any word will do."""
 _SECRET = re.compile(r"push|submit|publish|secrets\.|--pat=|GH_TOKEN")
 """What would hand something to others."""
 
@@ -111,8 +113,13 @@ class Session:
         return "; ".join(self.lines)
 
 
-def sessions(collection: str, root: Path) -> dict[str, list[Session]]:
-    """All of them, by the kind of place that they come from."""
+def sessions(
+    collection: str, root: Path, documents: Path | None = None
+) -> dict[str, list[Session]]:
+    """All of them, by the kind of place that they come from.
+
+    ``documents`` holds pages of a project that has its users type this collection's commands.
+    """
     metas = list(_metas(root))
     found = {
         "pages": list(_pages(collection, root)),
@@ -123,6 +130,7 @@ def sessions(collection: str, root: Path) -> dict[str, list[Session]]:
         "flags": list(_flags(collection, metas)),
         "inputs": list(_inputs(collection, metas)),
         "verbs": list(_verbs(collection, metas)),
+        "documents": list(_pages(collection, documents)) if documents else [],
     }
     seen: set[tuple[str, ...]] = set()
     kept: dict[str, list[Session]] = {}
@@ -188,6 +196,7 @@ def _pages(collection: str, root: Path) -> Iterator[Session]:
         text = page.read_text("utf-8", "replace").replace("\\\n", " ")
         for raw in text.splitlines():
             line = re.sub(r"\[[^\[\]]*\]", "", raw.strip().lstrip("$ ").strip("`")).strip()
+            line = _VALUE.sub("=given", line)
             if line.startswith(starts) and _typed(line):
                 asks = re.match(r"(cm run script|cmr|mlcr) ", line) and "--quiet" not in line
                 words = [*line.split(), *(["--quiet"] if asks and "--help" not in line else [])]

@@ -61,7 +61,11 @@ def collection(tmp_path: Path) -> Path:
 def test_what_a_collection_tells_its_users_to_type(collection: Path) -> None:
     found = sessions("mlc", collection)
     lines = {kind: [session.lines for session in listed] for kind, listed in found.items()}
-    assert lines["pages"] == [("mlcr get,x --size=big --quiet",), ("mlcr get,x --quiet",)]
+    assert lines["pages"] == [
+        ("mlcr get,x --size=big --quiet",),
+        ("mlcr get,x --quiet",),
+        ("mlcr get,x --size=given --quiet",),
+    ]
     assert lines["workflows"] == [("mlcr get,x --quiet\ntest -f x || exit 1",)]
     assert lines["tests"] == [("mlcr get,x,_fast,_of.1 --env.A='b c' --quiet",)]
     assert lines["scripts"] == [], "it is among the pages"
@@ -76,6 +80,18 @@ def test_what_a_collection_tells_its_users_to_type(collection: Path) -> None:
     drawn = sample(found, {"flags": 5, "verbs": 5}, 3)
     assert drawn == sample(found, {"flags": 5, "verbs": 5}, 3)
     assert len(drawn) == 10
+
+
+def test_what_another_projects_pages_tell_to_type(
+    collection: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pages = tmp_path_factory.mktemp("other")
+    lines = "    mlcr get,x --outdirname=<Download path> -j\n    mlcr get,x --quiet\n"
+    (pages / "a.md").write_text(lines)
+    found = sessions("mlc", collection, pages)
+    assert [s.lines for s in found["documents"]] == [
+        ("mlcr get,x --outdirname=given -j --quiet",)
+    ], "the other line is among the collection's own pages"
 
 
 def test_sessions_of_a_file(tmp_path: Path) -> None:
