@@ -16,7 +16,7 @@ from typing import Any
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.model import InputSpec, Script, Tags, Variation
 from cmbench.index.select import parse_tags, short_tags
-from cmbench.session.request import FLAGS, SWITCHES, check_input, flags_of, tags_of
+from cmbench.session.request import FLAGS, SWITCHES, check_input, check_place, flags_of, tags_of
 from cmbench.session.workspace import Workspace
 
 VERBS = {"run": "runs it", "docker": "runs it in a container", "plan": "shows what a run would do"}
@@ -322,6 +322,7 @@ def problem_of(spec: InputSpec, value: str, script: Script) -> str:
     """Why the script would refuse ``value``; empty where it takes it."""
     try:
         check_input(spec.name, value, script)
+        check_place(spec.name, value, script)
     except Error as error:
         return "; ".join(filter(None, (error.message, *error.hint.splitlines())))
     return ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import capacity, files, nvidia, siblings
+from cmbench.lib import capacity, nvidia, siblings
 
 SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-harness")
 siblings.importable(__file__, *SHARED)
@@ -27,7 +27,6 @@ WIDTH = 80
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse what cannot be before anything is installed."""
     env = i["env"]
-    check_paths(env)
     if env.get("CM_MLPERF_LOADGEN_ALL_SCENARIOS") and env.get("CM_MLPERF_LOADGEN_SCENARIO"):
         raise Error(
             "bad-value",
@@ -57,24 +56,6 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if need is not None:
         capacity.check_memory(env, f"the {form} {spec.name}", need.memory, need.hint)
     return {"return": 0}
-
-
-READ = (
-    ("model_path", "CM_ML_MODEL_OWN_PATH"),
-    ("data_path", "CM_ML_MODEL_OWN_DATA"),
-    ("imagenet_path", "IMAGENET_PATH"),
-    ("system_file", "CM_MLPERF_SUT_DESCRIPTION_FILE"),
-)
-"""Inputs whose file, or folder of images, is the user's."""
-
-
-def check_paths(env: dict[str, Any]) -> None:
-    """Raise Error where a file that the user names is not there, or results cannot be kept."""
-    for option, key in READ:
-        if env.get(key):
-            files.require_file(env[key], option, folder=option == "imagenet_path")
-    if env.get("OUTPUT_BASE_DIR"):
-        files.require_writable(env["OUTPUT_BASE_DIR"], "results_dir")
 
 
 def take_nvidia(env: dict[str, Any]) -> None:

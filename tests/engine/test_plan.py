@@ -227,3 +227,21 @@ def test_a_branch_that_cannot_be_resolved_is_shown_not_fatal(lab: Lab) -> None:
     assert root["children"][1]["why"].startswith("it leads back to a step above")
     assert lab.run("get,x").answer["return"] == 0
     assert lab.run("get,x", env={"WANT": "yes"}).answer["code"] == "script-not-found"
+
+
+def test_a_place_that_is_not_there_is_a_warning_of_a_plan_and_refuses_a_run(lab: Lab) -> None:
+    lab.script("first-step", run="touch ran\n", cache=True)
+    lab.script(
+        "get-thing",
+        deps=[{"tags": "first,step"}],
+        input_mapping={"data": "CM_DATA"},
+        input_description={"data": {"desc": "it", "type": "path", "must_be": "folder"}},
+    )
+    planned = lab.plan("get,thing", data="/none/there")
+    assert planned.answer["return"] == 0, planned.err
+    assert "a run stops here: there is no folder /none/there" in planned.err
+    ran = lab.run("get,thing", data="/none/there")
+    assert ran.answer["code"] == "file-not-found"
+    assert "check the path given as --data" in ran.err
+    assert ran.record["steps"] == []
+    assert lab.run("get,thing", data=str(lab.home)).answer["return"] == 0

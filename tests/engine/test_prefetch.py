@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -341,3 +342,47 @@ def test_gc_and_du_know_what_was_never_taken(lab: Lab) -> None:
     assert "fetched ahead, never used" in lab.call("gc", "cache").out
     lab.call("gc", "cache", yes=True)
     assert list(folder.iterdir()) == []
+
+
+HUGE = 10**17
+"""Bytes that no disk of a test has."""
+
+
+@pytest.mark.parametrize("told", ["size", "declared"])
+def test_what_has_no_room_is_refused_before_anything_is_fetched(
+    lab: Lab, site: Site, told: str
+) -> None:
+    fetchers(lab, site, "a")
+    entry: dict[str, Any] = {"tags": "get,file,a"}
+    more: dict[str, Any] = {"cache": True, "required_disk_space": HUGE // 10**6}
+    if told == "size":
+        env = {"CM_DOWNLOAD_URL": site.url("b"), "CM_DOWNLOAD_CHECKSUM": sha("b")}
+        entry = {"tags": "download,file", "env": {**env, "CM_DOWNLOAD_SIZE_ABOUT": str(HUGE)}}
+        more = {}
+    lab.script("large-thing", deps=[{"tags": "get,file,a"}, entry], **more)
+    refused = lab.run("large,thing")
+    assert refused.answer["code"] == "too-little-disk"
+    assert ("b.bin" if told == "size" else "(large-thing)") in refused.err
+    assert "CM_CHECK_ROOM=no" in refused.err
+    assert not site.seen
+    if told == "declared":
+        assert lab.run("large,thing", env={"CM_CHECK_ROOM": "no"}).answer["return"] == 0
+
+
+def test_what_has_come_of_a_download_needs_no_room_again(
+    lab: Lab, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(DATA["/b.bin"])
+    env = {"CM_DOWNLOAD_URL": site.url("b"), "CM_DOWNLOAD_CHECKSUM": sha("b")}
+    fetchers(lab, site, "")
+    lab.script(
+        "wants-it", deps=[{"tags": "download,file", "env": {**env, "CM_DOWNLOAD_SIZE": str(size)}}]
+    )
+    usage = SimpleNamespace(free=size // 2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    assert lab.run("wants,it").answer["code"] == "too-little-disk"
+    place = place_of(lab.store.place("ahead"), sha("b"))
+    assert place is not None
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.with_name(f"{place.name}.part").write_bytes(DATA["/b.bin"][: size // 2 + 1])
+    assert lab.run("wants,it").answer.get("code") != "too-little-disk"

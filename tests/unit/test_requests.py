@@ -11,7 +11,7 @@ import yaml
 from cmbench.errors import Error
 from cmbench.format.meta import parse_script
 from cmbench.format.model import Request, Script, Tags
-from cmbench.session.request import request_of
+from cmbench.session.request import check_places, request_of
 
 SCRIPTS = Path(__file__).parents[2] / "script"
 
@@ -22,7 +22,7 @@ def script(alias: str) -> Script:
     return parse_script(meta, str(path), "cmbench")
 
 
-def asked(alias: str, **flags: str) -> Request:
+def asked(alias: str, **flags: Any) -> Request:
     return request_of(flags, Tags(), "", script(alias))
 
 
@@ -62,3 +62,23 @@ def test_scripts_that_look_along_a_path_still_do(tmp_path: Path) -> None:
     for alias in ("get-python3", "get-triton-server"):
         assert asked(alias, path=str(tmp_path)).path == str(tmp_path)
     assert asked("get-dataset-brats", path=str(tmp_path)).inputs["path"] == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("alias", "flags", "code"),
+    [
+        ("run-mlperf-inference-app", {"model_path": "/none/m.onnx"}, "file-not-found"),
+        ("run-mlperf-inference-app", {"results_dir": "/proc/none"}, "not-writable"),
+        ("get-dataset-kits19", {"kits19_path": "/none"}, "file-not-found"),
+        ("bench-triton-client", {"json": "/proc/none/a.json"}, "not-writable"),
+        ("get-cudnn", {"env": {"CM_CUDNN_TAR_FILE_PATH": "/none.tar.xz"}}, "file-not-found"),
+    ],
+)
+def test_places_of_any_script_are_looked_at_before_its_run(
+    alias: str, flags: dict[str, Any], code: str
+) -> None:
+    found = asked(alias, **flags)
+    with pytest.raises(Error) as refused:
+        check_places(found, script(alias))
+    assert refused.value.code == code
+    check_places(asked(alias), script(alias))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
+from cmbench.errors import Error
 from cmbench.plan.resolved_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
+from cmbench.session.request import check_places
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -90,9 +92,20 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
         request,
         made,
         total(found, certain, request.workspace.root),
-        tuple(unused(request.request, resolver.names)) if decided else (),
+        (
+            *_refused_places(request),
+            *(unused(request.request, resolver.names) if decided else ()),
+        ),
         Explanation(key, notes.found(), notes.readers, notes.inputs) if key else None,
     )
+
+
+def _refused_places(request: RunRequest) -> Iterator[str]:
+    """Why a run would be refused at once on this machine."""
+    try:
+        check_places(request.request, request.script)
+    except Error as error:
+        yield "; ".join((f"a run stops here: {error.message}", *error.context, error.hint))
 
 
 def explain(request: RunRequest, key: str) -> Explanation:

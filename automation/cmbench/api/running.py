@@ -22,6 +22,7 @@ from cmbench.run.recorder import Recorder
 from cmbench.run.scheduler import FactTeller, Scheduler
 from cmbench.run.step import Reporter, StepRunner
 from cmbench.session.call import RunRequest
+from cmbench.session.request import check_places
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ class _Run:
                 self._teller.tell("faults", text)
 
     def _execute(self) -> Outcome:
+        check_places(self._request.request, self._request.script)
         runner, crew = self._runner()
         facts = FactTeller(runner, self._directory)
         facts.resolver = resolver = make_resolver(self._workspace, facts, self._lock)
@@ -234,19 +236,22 @@ class _Run:
         if not any(block.deps for block in script.blocks):
             return None
         plan = make_plan(self._workspace, self._request.request, facts, resolver)
+        from cmbench.run.room import require_room
+
+        ahead = self._workspace.store.place("ahead")
+        require_room(plan.root, self._request.request.env, self._workspace.root, ahead)
         if options.prefetch and not options.offline:
             from cmbench.run.prefetch import certain
 
-            self._prefetch(certain(plan.root))
+            self._prefetch(certain(plan.root), ahead)
         return plan
 
-    def _prefetch(self, wishes: list[Wish]) -> None:
+    def _prefetch(self, wishes: list[Wish], folder: str) -> None:
         """Begin the downloads that are sure to be wanted, unless there is nothing to gain."""
         if not wishes:
             return
         from cmbench.run.prefetch import Prefetcher
 
-        folder = self._workspace.store.place("ahead")
         self._prefetcher = Prefetcher(folder, wishes, lambda text: self._log.line(f"-- {text}"))
         self._prefetcher.start()
 

@@ -160,6 +160,9 @@ def inputs_declared(subject: Subject) -> Iterator[Found]:
         for key in ("desc", "type"):
             if not spec.get(key):
                 yield Found(f"--{name} has no {key}", f"input_description.{name}")
+        if spec.get("type") == "path" and not spec.get("must_be"):
+            text = f"--{name} does not say what has to be there (must_be)"
+            yield Found(text, f"input_description.{name}")
     for name in described:
         if name not in mapped:
             yield Found(f"--{name} sets no env key (input_mapping)", f"input_description.{name}")

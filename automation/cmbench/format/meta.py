@@ -24,6 +24,7 @@ from cmbench.format.model import (
     Variation,
     VersionRange,
 )
+from cmbench.lib import places
 from cmbench.lib.yes_no import is_no, is_yes
 from cmbench.values import immutable
 
@@ -160,7 +161,7 @@ DEPENDENCY_KEYS = frozenset(
 )
 INPUT_KEYS = frozenset(
     [
-        *("desc", "type", "choices", "default", "unit", "min", "max"),
+        *("desc", "type", "must_be", "choices", "default", "unit", "min", "max"),
         *("sort", "boolean", "force", "is_path"),
     ]
 )
@@ -306,7 +307,17 @@ def _check_inputs(meta: Mapping[str, Any]) -> list[Diagnostic]:
         found += _unknown(spec, INPUT_KEYS, where)
         if spec.get("type", "str") not in INPUT_TYPES:
             found.append(Diagnostic(f"{where}.type", f"must be one of {', '.join(INPUT_TYPES)}"))
+        found += _check_place(spec, where)
     return found
+
+
+def _check_place(spec: Mapping[str, Any], where: str) -> list[Diagnostic]:
+    if "must_be" not in spec:
+        return []
+    if spec["must_be"] not in places.KINDS:
+        return [Diagnostic(f"{where}.must_be", f"must be one of {', '.join(places.KINDS)}")]
+    is_path = spec.get("type") == "path"
+    return [] if is_path else [Diagnostic(f"{where}.must_be", "is for inputs of type path")]
 
 
 def tags_of(meta: Mapping[str, Any]) -> list[str]:
@@ -534,6 +545,7 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             unit=str(spec.get("unit", "")),
             minimum=_bound(spec.get("min")),
             maximum=_bound(spec.get("max")),
+            must_be=str(spec.get("must_be", "")),
         )
     return result
 

@@ -141,7 +141,10 @@ class Variation:
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class InputSpec:
-    """A declared input of a script; ``env`` is the key that it sets."""
+    """A declared input of a script; ``env`` is the key that it sets.
+
+    ``must_be`` says of a path what has to be there, one of ``cmbench.lib.places.KINDS``.
+    """
 
     name: str
     env: str = ""
@@ -152,6 +155,7 @@ class InputSpec:
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
+    must_be: str = ""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

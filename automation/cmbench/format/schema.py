@@ -17,6 +17,7 @@ from cmbench.format.meta import (
     SCRIPT_KEYS,
     VARIATION_KEYS,
 )
+from cmbench.lib.places import KINDS
 
 META_SCHEMA = "schema/meta.schema.json"
 """Where a repository of scripts keeps the schema, from its root."""
@@ -109,6 +110,7 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "force_cache": (_FLAG, "Turn caching on for this use"),
     "desc": (_TEXT, "What the input is for"),
     "type": ({"enum": list(INPUT_TYPES)}, "What values it takes"),
+    "must_be": ({"enum": list(KINDS)}, "Of a path, what has to be there before a run begins"),
     "choices": (_TEXTS, "The values that are possible"),
     "unit": (_TEXT, "Unit of the value"),
     "min": ({"type": "number"}, "The least value that makes sense"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import hashlib
 import json
@@ -141,41 +140,6 @@ def existing_parent(path: Path) -> Path:
     while not path.is_dir() and path != path.parent:
         path = path.parent
     return path
-
-
-def require_file(path: str, option: str, folder: bool = False) -> None:
-    """Raise Error unless ``path``, given as ``--option``, is a file, or a ``folder`` if allowed."""
-    place = Path(path).expanduser()
-    if place.is_file() or (folder and place.is_dir()):
-        return
-    above = existing_parent(place.parent)
-    beside = [each.name for each in above.iterdir()] if above == place.parent else []
-    near = difflib.get_close_matches(place.name, beside, 1)
-    context = [f"did you mean {above / near[0]}?"] if near else []
-    if above != place.parent:
-        context = [f"there is no folder {place.parent}"]
-    raise Error(
-        "file-not-found",
-        f"there is no file {place}",
-        hint=f"check the path given as --{option}",
-        context=tuple(context),
-    )
-
-
-def require_writable(path: str, option: str) -> None:
-    """Raise Error unless ``path``, given as ``--option``, is or can become a folder to write in."""
-    place = Path(path).expanduser()
-    above = existing_parent(place)
-    blocked = next((p for p in (place, *place.parents) if p.is_file()), None)
-    if blocked is None and os.access(above, os.W_OK | os.X_OK) and not _of_the_kernel(above):
-        return
-    found = f"{blocked} is a file" if blocked else f"nothing can be written in {above}"
-    hint = f"name another folder with --{option}"
-    raise Error("not-writable", f"no results can be kept in {place}: {found}", hint=hint)
-
-
-def _of_the_kernel(path: Path) -> bool:
-    return path.resolve().parts[1:2] in (("proc",), ("sys",))
 
 
 class ProgressFile:

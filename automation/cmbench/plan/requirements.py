@@ -60,7 +60,7 @@ class Estimator:
             return NOTHING
         disk, source = self._disk(frame)
         return Needs(
-            downloads=tuple(_downloads(node, frame) if node.fetches else self._own(frame)),
+            downloads=tuple(downloads_of(node, frame) if node.fetches else self._own(frame)),
             disk=disk,
             disk_known_from=source,
             seconds=self._time(frame),
@@ -81,9 +81,9 @@ class Estimator:
     def _disk(self, frame: Frame) -> tuple[int, str]:
         if not frame.cacheable:
             return 0, "keeps nothing"
-        declared = [int(v) for v in _declared(frame, "required_disk_space") if v.isdigit()]
+        declared = declared_room(frame)
         if declared:
-            return max(declared) * _MEGABYTE, "declared"
+            return declared, "declared"
         before = self._made_before(frame)
         return (before.size, "as last time") if before else (-1, "")
 
@@ -99,6 +99,12 @@ class Estimator:
         if self._programs(frame.script.path).fetches:
             what = f"what {frame.script.alias} may fetch by itself"
             yield Download(what, "addresses not known yet")
+
+
+def declared_room(frame: Frame) -> int:
+    """Bytes of disk that the script says its entry takes; 0 where it says nothing."""
+    declared = [int(v) for v in _declared(frame, "required_disk_space") if v.isdigit()]
+    return max(declared, default=0) * _MEGABYTE
 
 
 def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -152,7 +158,8 @@ def _words(script: Script) -> frozenset[str]:
     return frozenset(key for block in blocks if isinstance(block, Mapping) for key in block)
 
 
-def _downloads(node: Node, frame: Frame) -> Iterable[Download]:
+def downloads_of(node: Node, frame: Frame) -> Iterator[Download]:
+    """What the step says that it takes from the network, with its size as far as that is known."""
     prefix = frame.script.dialect.prefix
     for text in node.fetches:
         from urllib.parse import urlsplit

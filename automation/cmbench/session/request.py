@@ -480,4 +480,24 @@ def _check_number(name: str, text: str, spec: InputSpec) -> None:
         )
 
 
+def check_places(request: Request, script: Script) -> None:
+    """Refuse a run whose inputs name a place that is not what they need.
+
+    Raises ``file-not-found``, ``file-error``, ``not-writable``. A request itself may be for another
+    machine, so this is asked where it is run.
+    """
+    for name, spec in script.inputs.items():
+        if spec.must_be:
+            check_place(name, request.inputs.get(name) or request.env.get(spec.env), script)
+
+
+def check_place(name: str, value: Any, script: Script) -> None:
+    """Refuse a path that is not what the input ``name`` needs; raises as ``check_places``."""
+    kind = script.inputs[name].must_be
+    if kind and isinstance(value, str) and value:
+        from cmbench.lib.places import require_place
+
+        require_place(value, name, kind)
+
+
 _BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")

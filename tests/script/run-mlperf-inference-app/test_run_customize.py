@@ -13,7 +13,6 @@ import yaml
 from nvidia_flow import inputs
 
 import benchmark_lab as lab
-from cmbench.errors import Error
 from cmbench.lib.host import machine
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
@@ -376,37 +375,3 @@ def test_an_option_that_chooses_what_is_installed_has_a_flag() -> None:
     with pytest.raises(customize.Error, match="product of tensorrt has a flag") as caught:
         customize.preprocess({"env": env})
     assert caught.value.hint == "give --tensorrt_product=tensorrt-rtx"
-
-
-@pytest.mark.parametrize(
-    ("key", "option"),
-    [
-        ("CM_ML_MODEL_OWN_PATH", "model_path"),
-        ("CM_ML_MODEL_OWN_DATA", "data_path"),
-        ("IMAGENET_PATH", "imagenet_path"),
-        ("CM_MLPERF_SUT_DESCRIPTION_FILE", "system_file"),
-    ],
-)
-def test_a_file_of_the_user_that_is_not_there_is_refused_first(
-    tmp_path: Path, key: str, option: str
-) -> None:
-    (tmp_path / "model.onnx").touch()
-    with pytest.raises(Error, match="there is no file") as refused:
-        customize.preprocess({"env": {key: str(tmp_path / "modle.onnx")}})
-    assert (refused.value.code, refused.value.hint) == (
-        *("file-not-found", f"check the path given as --{option}"),
-    )
-    assert refused.value.context == (f"did you mean {tmp_path / 'model.onnx'}?",)
-    with pytest.raises(Error) as refused:
-        customize.check_paths({key: str(tmp_path / "none" / "model.onnx")})
-    assert refused.value.context == (f"there is no folder {tmp_path / 'none'}",)
-    customize.check_paths({key: str(tmp_path / "model.onnx")})
-
-
-@pytest.mark.parametrize("place", ["/proc/none", "{0}/file", "{0}/file/below"])
-def test_a_folder_that_cannot_hold_results_is_refused_first(tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(Error, match="no results can be kept") as refused:
-        customize.preprocess({"env": {"OUTPUT_BASE_DIR": place.format(tmp_path)}})
-    assert refused.value.code == "not-writable"
-    customize.check_paths({"OUTPUT_BASE_DIR": str(tmp_path / "new" / "folder")})

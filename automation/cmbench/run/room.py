@@ -1,0 +1,65 @@
+"""Whether what a plan is sure to fetch and keep has room, asked before anything is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.lib import capacity
+from cmbench.lib.part import Part
+from cmbench.lib.secrecy import mask
+from cmbench.plan.needs import Download
+from cmbench.plan.requirements import declared_room, downloads_of
+from cmbench.plan.resolved_step import Frame, Node, sure
+
+_TOLD = 3
+"""So many of the largest things an error names."""
+
+
+def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) -> None:
+    """Raise ``too-little-disk`` where ``folder``, that of the cache, cannot hold what is certain.
+
+    ``root`` is a plan's first step, ``env`` what the caller has set, and ``ahead`` the folder with
+    what has come already of earlier downloads. Sizes of which nobody knows count for nothing.
+    """
+    frames = [(node, node.frame) for node in sure(root) if node.frame is not None]
+    kept = {frame.script.alias: declared_room(frame) for _, frame in frames if _is_own(frame)}
+    coming: dict[str, int] = {}
+    for node, frame in frames:
+        for each in _into_the_cache(node, frame):
+            coming[each.what] = max(0, each.size - _has_come(each, ahead))
+    # An archive and what is unpacked of it are told by the same script: the larger one is certain.
+    most = max((kept, coming), key=lambda sizes: sum(sizes.values()))
+    if any(most.values()):
+        capacity.check_disk(env, _largest(most), sum(most.values()), folder)
+
+
+def _is_own(frame: Frame) -> bool:
+    """Whether the figure is a promise: in other collections it is a rough one, for a print-out."""
+    return frame.script.dialect.inputs_bind
+
+
+def _into_the_cache(node: Node, frame: Frame) -> Iterator[Download]:
+    """What goes to the disk of the cache; a folder of the user's may be on another one."""
+    if not node.fetches or frame.env.peek(f"{frame.script.dialect.prefix}DOWNLOAD_PATH", ""):
+        return
+    yield from downloads_of(node, frame)
+
+
+def _has_come(download: Download, ahead: str) -> int:
+    from cmbench.lib.download import place_of
+
+    try:
+        place = place_of(ahead, download.checksum, download.what)
+        if place is None:
+            return 0
+        return place.stat().st_size if place.exists() else Part(place).size
+    except (OSError, Error):
+        return 0  # A checksum that is none is for the step itself to tell.
+
+
+def _largest(sizes: Mapping[str, int]) -> str:
+    names = sorted((name for name, size in sizes.items() if size), key=lambda name: -sizes[name])
+    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+    return f"this run ({', '.join(mask(name) for name in names[:_TOLD])}{more})"

@@ -1,0 +1,78 @@
+"""Places that a user names are looked at before anything is begun."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cmbench.errors import Error
+from cmbench.lib.places import KINDS, require_place
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model.onnx").touch()
+    (tmp_path / "images").mkdir()
+    return tmp_path
+
+
+def refused(path: Path | str, kind: str) -> Error:
+    with pytest.raises(Error) as problem:
+        require_place(str(path), "option", kind)
+    return problem.value
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("model.onnx", {"file", "file-or-folder", "file-to-write"}),
+        ("images", {"folder", "file-or-folder", "folder-to-write"}),
+        ("new", {"folder-to-write", "file-to-write"}),
+        ("new/below", {"folder-to-write", "file-to-write"}),
+        ("model.onnx/below", set()),
+    ],
+)
+def test_what_a_place_can_be(folder: Path, name: str, kinds: set[str]) -> None:
+    for kind in KINDS:
+        if kind in kinds:
+            require_place(str(folder / name), "option", kind)
+        else:
+            error = refused(folder / name, kind)
+            assert error.code in ("file-not-found", "not-writable")
+            assert "--option" in error.hint
+            assert str(folder / name) in error.message
+
+
+def test_a_near_name_is_told_and_how_far_a_path_leads(folder: Path) -> None:
+    error = refused(folder / "modle.onnx", "file")
+    assert error.message == f"there is no file {folder / 'modle.onnx'}"
+    assert error.context == (f"did you mean {folder / 'model.onnx'}?",)
+    error = refused(folder / "none" / "model.onnx", "file-or-folder")
+    assert error.context == (f"there is no folder {folder / 'none'}",)
+
+
+def test_the_wrong_kind_is_told_as_that(folder: Path) -> None:
+    error = refused(folder / "images", "file")
+    assert error.message.endswith("images is a folder; --option needs a file")
+
+
+@pytest.mark.parametrize("place", ["/proc/none", "/sys/none"])
+def test_places_that_cannot_be(place: str) -> None:
+    assert refused(place, "folder-to-write").code == "not-writable"
+
+
+def test_what_may_not_be_read_is_no_place_either(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Root, as which tests may run, may read all.
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.R_OK)
+    assert refused(folder / "model.onnx", "file").code == "file-error"
+
+
+def test_home_and_relative_names(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    require_place("~/model.onnx", "option", "file")
+    monkeypatch.chdir(folder)
+    require_place("images", "option", "folder")
