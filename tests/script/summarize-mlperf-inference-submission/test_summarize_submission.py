@@ -49,6 +49,6 @@ def test_what_the_official_checker_said_stays_with_the_same_tree(tmp_path: Path)
 def test_no_tree(home: Home, tmp_path: Path) -> None:
     done = home.cm("run", "script", TAGS, f"--submission_dir={tmp_path}/none", "--quiet")
     assert done.status
-    assert "there is no tree" in done.stdout + done.stderr
+    assert "there is no folder" in done.stdout + done.stderr
     done = home.cm("run", "script", TAGS, f"--submission_dir={tmp_path}", "--quiet")
     assert "holds no results" in done.stdout + done.stderr
