@@ -528,6 +528,16 @@ def test_every_benchmarks_files_are_shown_at_nvidias_places(kind: str, tmp_path:
         assert shown.resolve() == source
 
 
+def test_as_root_the_scratch_space_is_refused_with_the_setting_that_lets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(FlowError, match="as root, the files") as caught:
+        scratch.space(a_flow(tmp_path, allow_root=False))
+    assert caught.value.hint.endswith("flow.yaml")
+    assert "set allow_root: true" in caught.value.hint
+
+
 def test_no_results_no_tree(tmp_path: Path) -> None:
     for word in ("update_results", "check_submission", "pack_submission"):
         with pytest.raises(FlowError, match="is not there") as caught:

@@ -53,9 +53,8 @@ def rounds(vendor_round: str) -> Mapping[str, BenchmarkSpec]:
             nearest(vendor_round, VENDOR_ROUNDS),
         )
     number = vendor_round.removeprefix("v")
-    specs = [
-        spec
-        for spec in catalog.benchmarks("").values()
-        if spec.scratch and spec.allowed(number, "edge,datacenter")
-    ]
-    return {spec.family: spec for spec in reversed(specs)}
+    found: dict[str, BenchmarkSpec] = {}
+    for spec in catalog.benchmarks("").values():
+        if spec.scratch and spec.allowed(number, "edge,datacenter"):
+            found.setdefault(spec.family, spec)
+    return found
