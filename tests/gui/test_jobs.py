@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ from cmbench_gui.jobs import control
 from cmbench_gui.jobs.views import drawn
 from cmbench_gui.jobs.watch import LogReader, events, tree
 from cmbench_gui.site import Site
-from support import LONG_S, Home, wait_for
+from support import HANG_S, LONG_S, Home, wait_for
 
 
 @pytest.fixture
@@ -108,6 +109,49 @@ def test_stopping_ends_all_that_a_run_has_begun_and_may_be_asked_twice(
         assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{run}")
     assert ended(run).status in ("failed", "killed")
     assert running_sleeps() == []
+
+
+def test_two_servers_of_a_home_start_a_command_once(
+    site: Site, ended: Callable[[str], control.Job]
+) -> None:
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        "from cmbench_gui.jobs import control; from cmbench_gui.site import Site\n"
+        "input()\n"
+        f"print(control.start(Site({site.home!r}, b'', folder={site.folder!r}),"
+        " ['cm', 'run', 'script', '--tags=is-long']), flush=True)\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    servers = [subprocess.Popen([sys.executable, "-c", code], **pipes) for _ in range(3)]
+    for server in servers:
+        server.stdin.write("\n")
+        server.stdin.flush()
+    started = {server.communicate(timeout=HANG_S)[0].strip() for server in servers}
+    assert len(started) == 1
+    [run] = started
+    assert control.stop(site, run)
+    ended(run)
+    assert running_sleeps() == []
+
+
+def test_a_run_that_cannot_be_noted_on_a_full_disk_does_not_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = control.jobs(site)
+
+    def full(*_: object) -> None:
+        wait_for(running_sleeps)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(control.os, "rename", full)
+    with pytest.raises(Error, match="No space left on device") as caught:
+        control.start(site, ["cm", "run", "script", "--tags=is-long"])
+    assert (caught.value.code, caught.value.hint) == (
+        "cannot-start",
+        "free some of the disk: cm gc cache",
+    )
+    wait_for(lambda: running_sleeps() == [])
+    assert control.jobs(site) == before
 
 
 def running_sleeps() -> list[str]:

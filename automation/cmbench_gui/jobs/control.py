@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from cmbench import api
 from cmbench.api import KnownRun
 from cmbench.errors import Error
-from cmbench.lib import orphans
+from cmbench.lib import locks, orphans
 from cmbench.record import NAMED, new_run_id
 from cmbench_gui.site import Site
 
@@ -114,44 +116,66 @@ def start(site: Site, words: Sequence[str]) -> str:
     """
     if not site.may_run:
         raise Error("refused", "this server runs nothing", hint="start it without --no_run")
-    with _STARTING:
+    place = os.path.join(site.home, "cmbench", "runs")
+    lock = os.path.join(place, "starting.lock")
+    try:
+        os.makedirs(place, exist_ok=True)
+        # Two servers of one home wait for each other, too.
+        handle = locks.acquire(lock)
+    except OSError as problem:
+        raise _cannot_start(problem) from None
+    try:
         wanted = set(words)
         for other in jobs(site, 20):
             if other.running and set(other.command) == wanted:
                 return other.id
-        return _start(site, words)
+        return _start(site, words, place)
+    finally:
+        locks.release(lock, handle)
 
 
-_STARTING = threading.Lock()
+def _cannot_start(problem: OSError) -> Error:
+    reason = problem.strerror or str(problem)
+    hint = "free some of the disk: cm gc cache" if problem.errno == errno.ENOSPC else ""
+    return Error("cannot-start", f"the command cannot be started: {reason}", hint=hint)
 
 
-def _start(site: Site, words: Sequence[str]) -> str:
+def _start(site: Site, words: Sequence[str], place: str) -> str:
     run = new_run_id()
-    folder = os.path.join(site.home, "cmbench", "runs", run)
-    environment = {**os.environ, NAMED: run, "CM_REPOS": site.home, "PYTHONUNBUFFERED": "1"}
+    folder = os.path.join(place, run)
+    process = None
     try:
         os.makedirs(folder)
-        with open(os.path.join(folder, OUTPUT), "wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "cmind", *words[1:]],
-                cwd=site.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        process = _process(site, words, run, folder)
+        data = {"pid": process.pid, "ticks": _ticks(process.pid), "command": list(words)}
+        draft = os.path.join(folder, STARTED + ".new")
+        with open(draft, "w", encoding="utf-8") as stream:
+            json.dump(data, stream)
+        os.rename(draft, os.path.join(folder, STARTED))
     except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise Error("cannot-start", f"the command cannot be started: {reason}") from None
+        # What nobody could find again, or stop, does not go on.
+        if process is not None:
+            _end(process.pid, folder, os.killpg)
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise _cannot_start(problem) from None
     # Nobody else takes note of its end while this server lives.
     threading.Thread(target=process.wait, daemon=True).start()
-    data = {"pid": process.pid, "ticks": _ticks(process.pid), "command": list(words)}
-    draft = os.path.join(folder, STARTED + ".new")
-    with open(draft, "w", encoding="utf-8") as stream:
-        json.dump(data, stream)
-    os.rename(draft, os.path.join(folder, STARTED))
     return run
+
+
+def _process(site: Site, words: Sequence[str], run: str, folder: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, NAMED: run, "CM_REPOS": site.home, "PYTHONUNBUFFERED": "1"}
+    with open(os.path.join(folder, OUTPUT), "wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cmind", *words[1:]],
+            cwd=site.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def stop(site: Site, run: str) -> bool:
@@ -162,6 +186,12 @@ def stop(site: Site, run: str) -> bool:
     pid = pid if ours else found.run.pid
     if not (found.running and pid):
         return False
+    _end(pid, found.run.folder, os.killpg if ours else os.kill)
+    return True
+
+
+def _end(pid: int, folder: str, kill: Callable[[int, int], None]) -> None:
+    """End the run of a process with all that it has started; ``kill`` is for one that stays."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
@@ -169,6 +199,5 @@ def stop(site: Site, run: str) -> bool:
         time.sleep(0.05)
     if _ticks(pid):
         with suppress(ProcessLookupError, PermissionError):
-            (os.killpg if ours else os.kill)(pid, signal.SIGKILL)
-    orphans.end(found.run.folder, 0.5)
-    return True
+            kill(pid, signal.SIGKILL)
+    orphans.end(folder, 0.5)
