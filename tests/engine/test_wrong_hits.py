@@ -121,6 +121,29 @@ END""",
         "perl $CM_TMP_CURRENT_SCRIPT_PATH/t.pl > tmp-run-env.out",
         {"t.pl": 'my $k = "num"; my %e = %main::ENV; print "CM_OUT=$e{$k}\\n";\n'},
     ),
+    "command lines in a data file": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.py > tmp-run-env.out",
+        {
+            "t.py": "import json, os\nos.system(json.load(open(__file__[:-2] + 'json'))[0])\n",
+            "t.json": '["echo CM_OUT=$num"]',
+        },
+    ),
+    "a program with the name of data": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/t.yaml > tmp-run-env.out",
+        {"t.yaml": "import os\nprint('CM_OUT=' + os.environ['num'])\n"},
+    ),
+    "the kernel's files by a pattern": (
+        "cat /proc/self/env* | tr '\\0' '\\n' | grep ^num | sed s/num/CM_OUT/ > tmp-run-env.out",
+        {},
+    ),
+    "a list of processes": (
+        "ps eww -o args= -p $$ | tr ' ' '\\n' | grep ^num= | sed s/num/CM_OUT/ > tmp-run-env.out",
+        {},
+    ),
+    "cmake's own language": (
+        "cmake -P $CM_TMP_CURRENT_SCRIPT_PATH/CMakeLists.txt 2> tmp-run-env.out",
+        {"CMakeLists.txt": 'message("CM_OUT=$ENV{num}")\n'},
+    ),
     "a module": (
         "python3 $CM_TMP_CURRENT_SCRIPT_PATH/tool.py > tmp-run-env.out",
         {

@@ -58,6 +58,70 @@ def test_a_word_that_is_given_a_value_is_not_asked_for_by_that() -> None:
     assert "NAME" in words("run.sh", "NAME=1\nawk 'BEGIN { print ENVIRON[\"NAME\"] }'\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "((\n  x = num + 1\n))"),
+        ("run.sh", "x=$[num+1]"),
+        ("run.sh", "true; let x=num"),
+        ("run.sh", "node -e 'console.log(process.env.num)'"),
+        ("run.sh", "node -e 'console.log(process.env[\"num\"])'"),
+        ("run.sh", "ruby -e 'puts ENV[\"num\"]'"),
+        ("run.sh", "jq -n '$ENV.num'"),
+        ("run.sh", "yq -n 'strenv(num)'"),
+        ("tool.rb", "puts ENV.fetch('num')"),
+        ("tool.go", 'v := os.Getenv("num")'),
+        ("tool.rs", 'std::env::var("num")'),
+        ("tool.tcl", "puts $env(num)"),
+        ("tool.php", "echo $_SERVER['num'];"),
+        ("CMakeLists.txt", "set(X $ENV{num})"),
+        ("lines.yaml", "- echo $num"),
+        ("lines.json", '["echo ${num}"]'),
+        ("program.json", "import os\nprint(os.environ['num'])"),
+    ],
+)
+def test_as_other_languages_and_files_ask(name: str, text: str) -> None:
+    assert "num" in words(name, text + "\n") or "*" in words(name, text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "cat /proc/self/env*"),
+        ("run.sh", "tr '\\0' '\\n' < /proc/$$/$f"),
+        ("run.sh", "ps eww $$"),
+        ("run.sh", "ps -p $$ e"),
+        ("run.sh", "busybox env"),
+        ("run.sh", "bash -c 'env' | sort"),
+        ("run.sh", "env -u HOME | sort"),
+        ("run.sh", "jq -n env.num"),
+        ("run.sh", "declare -i x=num"),
+        ("run.sh", "perl -e '@v = @ENV{qw(num)}'"),
+        ("tool.js", "for (const k in process.env) {}"),
+        ("tool.py", "open('/proc/self/' + name)"),
+        ("tool.py", "exec(open(place).read())"),
+        ("tool.py", "import runpy"),
+    ],
+)
+def test_further_looks_at_everything(name: str, text: str) -> None:
+    assert "*" in words(name, text + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "cat /proc/cpuinfo /proc/self/maps /proc/$pid/status"),
+        ("run.sh", "ps -ef | grep x; ps aux"),
+        ("run.sh", "echo the env is set; bash -c 'echo x'"),
+        ("tool.py", "exec(code)\nre.compile('x')\neval('1')"),
+        ("tool.py", "open('/proc/self/status')"),
+        ("data.json", '{"$schema": "x", "price": "5 $"}'),
+    ],
+)
+def test_what_looks_at_nothing(name: str, text: str) -> None:
+    assert "*" not in words(name, text + "\n")
+
+
 @pytest.mark.parametrize("text", ["env", "a=$(env)", "env | sort", "set > f", "eval echo \\$$v"])
 def test_a_shell_script_that_looks_at_everything(text: str) -> None:
     assert "*" in words("run.sh", text + "\n")
@@ -88,6 +152,11 @@ def test_a_program_that_env_starts_is_not_a_look_at_everything() -> None:
             ": $X/bin/tool ../lib /proc/cpuinfo /dev/null /tmp/x http://a.b/c 's/a/b/'\n",
             "",
         ),
+        ("tool.py", "open(Path.home() / '.a' / 'b')", "~/.a/b"),
+        ("tool.py", "Path('/etc/a') / 'b.conf'", "/etc/a /etc/a/b.conf"),
+        ("tool.py", "Path('~').expanduser() / '.a'\nPath(expanduser('~')) / '.b'", "~/.a ~/.b"),
+        ("tool.py", "os.path.join(os.path.expanduser('~'), '.a', 'b')", "~/.a/b"),
+        ("tool.py", "join(os.environ['HOME'], '.a')\njoin('x', 'y')\nPath('/tmp') / 'x'", "~/.a"),
         ("tool.py", "open('/etc/a')\nprint('</div>', a/b, '/dev/null')\n", "/etc/a"),
     ],
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 
 from cmbench.format.env import MISSING
 
@@ -38,6 +39,15 @@ _OF_SHELL = frozenset(
 )
 _OF_THE_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
 _PLACE = rb"(?<![\w$}\])/.~:*@%<-])(?:~|\$HOME|\$\{HOME\})?((?:/[\w+@-][\w.+@-]*|/\.\w[\w.+@-]*)+)"
+_QUOTED = rb"\s*f?['\"]([^'\"\s{}]+)['\"]\s*"
+_HOME = rb"(?:os\.path\.)?expanduser\(\s*['\"]~['\"]\s*\)|os\.environ\[\s*['\"]HOME['\"]\s*\]"
+_JOINED = (
+    rb"(?:\bPath\.home\(\)|\bPath\((?:" + _HOME + rb"|" + _QUOTED + rb")\)(?:\.expanduser\(\))?)"
+    rb"((?:\s*/" + _QUOTED.replace(b"(", b"(?:") + rb")+)"
+    rb"|\bjoin\(\s*(?:" + _HOME + rb"|" + _QUOTED + rb")"
+    rb"((?:," + _QUOTED.replace(b"(", b"(?:") + rb")+),?\s*\)"
+)
+"""A path that Python puts together of texts: ``Path.home() / ".a"``, ``join("/etc", "a")``."""
 _NO_PLACE = re.compile(rb"/(?:proc|sys|dev|tmp|run|var/tmp|var/run)(?:/|$)")
 """Where a file is another one each time, or shows the machine's state."""
 _COMPILERS = b"CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH LIBRARY_PATH MAKEFLAGS"
@@ -94,7 +104,16 @@ def named_files(code: bytes) -> set[bytes]:
             found.add(b"~" + match[1])
         elif not _NO_PLACE.match(match[1]):
             found.add(match[1])
-    return found
+    return found | set(_joined(code))
+
+
+def _joined(code: bytes) -> Iterator[bytes]:
+    for match in re.finditer(_JOINED, code):
+        base, parts = match[1] or match[3] or b"~", match[2] or match[4]
+        names = [name.strip(b"/") for name in re.findall(_QUOTED, parts)]
+        place = b"/".join([base.rstrip(b"/"), *names])
+        if place.startswith((b"~/", b"/")) and not _NO_PLACE.match(place):
+            yield place
 
 
 def program_now(name: str) -> str:

@@ -25,9 +25,15 @@ ALL = "*"
 """The name that stands for every variable."""
 _HOOK = "customize.py"
 _COMPILED = b"\x7fELF"
-_DATA = (".json", ".yaml", ".yml", ".txt", ".md", ".csv", ".xml", ".html")
+_DATA = (".md", ".csv", ".xml", ".html")
+_TEXT = (".json", ".yaml", ".yml", ".txt")
+"""What may hold command lines, or be handed to a shell or to Python as a program."""
+_CMAKE = "CMakeLists.txt"
 _SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+|-v\s+)([A-Za-z_][A-Za-z0-9_]*)"
-_ARITHMETIC = rb"\(\((.*?)\)\)|\$\{([^}]*)\}|(?m:^\s*let\s(.*)$)|(\w+\s+-(?:eq|ne|[lg][te])\s+\w+)"
+_ARITHMETIC = (
+    rb"\(\(((?s:.*?))\)\)|\$\{([^}]*)\}|\$\[([^\]\n]*)\]|\blet\s([^\n]*)"
+    rb"|(\w+\s+-(?:eq|ne|[lg][te])\s+\w+)"
+)
 _IDENTIFIER = rb"\b[A-Za-z_]\w*"
 _OS_WORD = (
     rb"(?:environb?(?:\.\w+\(|\[)|getenv\()\s*['\"](\w+)['\"]"
@@ -39,7 +45,13 @@ _ANY_WORD = rb"\b[A-Z][A-Z0-9_]+\b"
 _SHELL_OTHER_WORD = _ANY_WORD + rb"(?!=)"
 """In a shell, one that is given a value is not asked for by that."""
 _QUOTED_WORD = rb"['\"]([A-Z][A-Z0-9_]+)['\"]"
-_OTHER_WORD = rb"(?:\$[({]|\$ENV\{\s*['\"]?|getenv\(\s*['\"]|ENVIRON\[\s*['\"\\]+)(\w+)"
+_OTHER_WORD = (
+    rb"(?:\$[({]|\$ENV\{\s*['\"]?|ENVIRON\[\s*['\"\\]+|\b(?:ENV|_ENV|_SERVER|process\.env)\[\s*['\"]"
+    rb"|\bENV\.fetch\(\s*['\"]|\bprocess\.env\.|\benv\(|\$ENV\.|\bstrenv\("
+    rb"|(?:[gG]etenv|LookupEnv|env::var(?:_os)?|env!|get_environment_variable|EnvironmentVariable)"
+    rb"\(\s*['\"])(\w+)"
+)
+"""As other languages ask: Perl, awk, Ruby, PHP, JavaScript, Tcl, jq, yq, C, Go, Rust, Fortran."""
 _COMMENT = rb"(?m)^[ \t]*#(?!!).*$"
 _OPEN_PYTHON = (
     rb"(?<!in os\.)(?<!in )(?<!env=os\.)(?<!env=)(?<!environ=)\benvironb?\b(?!=environ)"
@@ -47,18 +59,21 @@ _OPEN_PYTHON = (
     rb"|\bgetenv\b(?!\(\s*['\"]\w+['\"]\s*[),])|\bexpandvars\b"
     rb"|(?<!['\"])\s+in\s+(?:os\.)?environ\b"
     rb"|\bgetattr\(\s*os\s*,(?!\s*['\"]\w+['\"]\s*[,)])|\bvars\(\s*os\s*\)|\bos\.__dict__\b"
-    rb"|\bposix\b|\bCDLL\(\s*None\b"
+    rb"|\bposix\b|\bCDLL\(\s*None\b|\b(?:exec|eval|compile)\(\s*(?:open|base64|zlib|bytes|codecs)\b"
+    rb"|\brunpy\b|/proc/(?:self|thread-self)/(?![a-df-z])"
 )
 _COPY = (
     rb"(?m)^\s*(\w+)\s*=\s*(?:(?:os\.)?environ(?:\.copy\(\))?|dict\((?:os\.)?environ[^)]*\)"
     rb"|\{\s*\*\*(?:os\.)?environ\b[^}]*\})\s*$"
 )
 _OPEN_SHELL = (
-    rb"\$\{!|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*n|\b(?:export|declare)\s+-[px]"
+    rb"\$\{!|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*[ni]|\b(?:export|declare)\s+-[px]"
     rb"|\bcompgen\b|\beval\b[^\n]*\\\$"
     rb"|(?m:(?:^|[;|&(`]|\b(?:command|builtin|exec|xargs|then|do|else))\s*(?:/usr)?(?:/bin/)?"
     rb"(?:env|printenv|set|declare|typeset|export|readonly)(?:\s+(?:-0|--null))?\s*(?:$|[|>;&)`]))"
-    rb"|/environ\b|\beval\s+[\"']?(?:\$\(|`)|\|\s*(?:sudo\s+)?(?:/bin/)?(?:ba|da|k|z)?sh\b|<\(\s*base64"
+    rb"|/environ\b|/proc/(?:self|thread-self|\$\$|\$\{?\w+\}?)/(?![a-df-z])"
+    rb"|\bps\s[^|;&\n]*\be(?:ww?)?\b|\bbusybox\s+(?:env|printenv)\b|-c\s+[\"']?(?:env|set|export)\b\s*[\"'|]"
+    rb"|\benv\s+-u|\beval\s+[\"']?(?:\$\(|`)|\|\s*(?:sudo\s+)?(?:/bin/)?(?:ba|da|k|z)?sh\b|<\(\s*base64"
 )
 _LISTS_OF_PYTHON = (
     rb"(?<![\w\])])\[\s*['\"](?:/usr/bin/)?(?:env|printenv)['\"]\s*\]"
@@ -66,7 +81,7 @@ _LISTS_OF_PYTHON = (
 )
 _PRINTS_OF_PYTHON = rb"['\"](?:/usr)?(?:/bin/)?printenv['\"]\s*,\s*['\"](\w+)['\"]"
 _OPEN_INLINE = (
-    rb"%(?:main)?(?:::)?ENV\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
+    rb"[%@&](?:main)?(?:::)?ENV\b|\bprocess\.env\b(?!\.\w|\[\s*['\"])|\bjq\b[^\n]*\benv\b|\bENV\.to_h\b|\$ENV\{\s*[$&]|\bENVIRON\b(?!\[\s*['\"\\]+\w+[\\\"']+\s*\])"
     rb"|\bgetenv\(\s*[^'\"\s]|\bmain\s*\([^(){}]*,[^(){}]*,"
 )
 """What a program in awk, Perl or C cannot be followed by, in a file of its own or in a shell's."""
@@ -133,9 +148,11 @@ def _kind(name: str, data: bytes) -> str:
         return "python"
     if data.startswith(_COMPILED):
         return "compiled"
-    if name.endswith(".txt") and b"\0" not in data:
+    if name.endswith(_CMAKE):
+        return "other"
+    if name.endswith(_TEXT) and b"\0" not in data:
         return "text"
-    return "data" if name.endswith(_DATA) or b"\0" in data else "other"
+    return "data" if name.endswith((*_DATA, *_TEXT)) or b"\0" in data else "other"
 
 
 def _followed(kind: str, words: set[bytes]) -> set[bytes]:

@@ -24,7 +24,7 @@ from cmbench.values import immutable
 if TYPE_CHECKING:
     from cmbench.format.sources import Content, Programs
 
-_FORMAT = 6
+_FORMAT = 7
 _SCHEMA = (
     "drop table if exists scripts",
     "drop table if exists contents",
