@@ -27,6 +27,8 @@ class Predictor(ABC):
     """
 
     length_step: int = 8
+    # Whether each thread that calls it costs more: a runtime may keep threads for every caller.
+    few_callers: bool = False
 
     @abstractmethod
     def predict(self, feeds: Feeds) -> Sequence[Array]:

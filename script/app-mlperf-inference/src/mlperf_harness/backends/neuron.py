@@ -34,6 +34,7 @@ class NeuronPredictor(Predictor):
 
     def __init__(self, inner: Predictor, artefact: Artefact) -> None:
         self._inner = inner
+        self.few_callers = inner.few_callers
         self._types = {tensor.name: tensor.dtype for tensor in artefact.inputs}
         self._batch = 0 if artefact.dynamic_batch else artefact.batch_size
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -49,7 +48,8 @@ class TorchPredictor(Predictor):
         self._device = device
         self._dtype = dtype
         self._threads = threads
-        self._thread = 0
+        # OpenMP keeps a team of threads for each thread that calls it.
+        self.few_callers = threads > 1
 
     def predict(self, feeds: Feeds) -> Sequence[Array]:
         """See ``base.Predictor``."""
@@ -62,10 +62,8 @@ class TorchPredictor(Predictor):
 
     def _claim_threads(self) -> None:
         """PyTorch counts the threads of each calling thread apart."""
-        current = threading.get_ident()
-        if current != self._thread:
+        if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
-            self._thread = current
 
     def _tensor(self, array: Array) -> Any:
         with warnings.catch_warnings():

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,12 +126,18 @@ class Request:
     done: threading.Event = field(default_factory=threading.Event)
 
 
+# A group of a request, and the row of its first result.
+Asked = tuple[Request, Group, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A solver with a benchmark of its own, which holds the samples of one batch at a time."""
 
     benchmark: Benchmark
     solver: Solver
+    # Whether it is best called by few threads.
+    few_callers: bool = False
 
     def compute(self, groups: Sequence[Group], results: Array, sizes: Array) -> None:
         """Write the result of each sample into its row of ``results`` [n, *Result.shape].
@@ -163,13 +170,15 @@ class Engine:
         self._queue = DynamicBatcher(policy)
         self._numbers = itertools.count()
         self.answered = 0
-        # What waits: the request, the group in it, and the row of its first result.
-        self._waiting: dict[int, tuple[Request, Group, int]] = {}
+        self._waiting: dict[int, Asked] = {}
         self._ending = threading.Lock()
-        for number, worker in enumerate(team):
-            threading.Thread(
-                target=self._work, args=(worker,), name=f"worker-{number}", daemon=True
-            ).start()
+        # Of the workers, those that compute nothing; a predictor may be used by one thread after
+        # another, never by two at once. Notified when something waits or a worker gets idle.
+        self._idle = list(team)
+        self._is_at_once = not any(worker.few_callers for worker in team)
+        self._turn = threading.Condition()
+        for number in range(len(team)):
+            threading.Thread(target=self._work, name=f"worker-{number}", daemon=True).start()
 
     @classmethod
     def of(cls, session: SessionSettings, options: Options) -> Engine:
@@ -186,8 +195,8 @@ class Engine:
         shape: Shape = profile.server.shape
         team = []
         for predictors in teams(backend, model, benchmark(), shape):
-            own = benchmark()
-            team.append(Worker(own, own.solver(predictors, shape.batch)))
+            own, few = benchmark(), any(each.few_callers for each in predictors.values())
+            team.append(Worker(own, own.solver(predictors, shape.batch), few))
         facts = {"versions": backend.versions(), "device_facts": backend.device_facts()}
         return cls(team, profile, facts)
 
@@ -225,23 +234,59 @@ class Engine:
         count = sum(piece.count for piece in pieces)
         sizes = np.full(count, self.benchmark.result.row_bytes, np.int64)
         request = Request(groups, self.benchmark.result.rows(count), sizes, len(pieces))
-        keys, row = [], 0
-        for piece in pieces:
-            key = next(self._numbers)
-            self._waiting[key] = (request, piece, row)
-            keys.append(key)
-            row += piece.count
-        self._queue.put(keys, keys)
+        if len(pieces) == 1 and self._at_once((request, pieces[0], 0)):
+            return request
+        self._enqueue(request, pieces)
         request.done.wait()
         return request
 
-    def _work(self, worker: Worker) -> None:
-        while (batch := self._queue.next()) is not None:
-            taken = [self._waiting.pop(key) for key in batch.ids]
-            for together in _joined(taken, self._capacity):
-                self._compute(worker, together)
+    def _enqueue(self, request: Request, pieces: Sequence[Group]) -> None:
+        """Let the pieces of a request wait for a worker."""
+        row = 0
+        with self._turn:
+            keys = list(itertools.islice(self._numbers, len(pieces)))
+            for key, piece in zip(keys, pieces, strict=True):
+                self._waiting[key] = (request, piece, row)
+                row += piece.count
+            self._queue.put(keys, keys)
+            self._turn.notify(len(keys))
 
-    def _compute(self, worker: Worker, together: Sequence[tuple[Request, Group, int]]) -> None:
+    def _at_once(self, asked: Asked) -> bool:
+        """Compute it in the thread of its connection, where nothing waits and a worker is idle.
+
+        That spares two handoffs between threads, most of what a small sample costs.
+        """
+        with self._turn:
+            if self._waiting or not (self._idle and self._is_at_once):
+                return False
+            worker = self._idle.pop()
+        with self._returned(worker):
+            self._compute(worker, [asked])
+        return True
+
+    def _work(self) -> None:
+        while True:
+            # Joined only when a worker is there: all that has come by then can go together.
+            with self._turn:
+                self._turn.wait_for(lambda: self._waiting and self._idle)
+                worker, batch = self._idle.pop(), self._queue.next()
+                taken = [self._waiting.pop(key) for key in batch.ids] if batch else []
+            with self._returned(worker):
+                for together in _joined(taken, self._capacity):
+                    self._compute(worker, together)
+
+    @contextmanager
+    def _returned(self, worker: Worker) -> Iterator[None]:
+        """Let a worker be idle again, whatever becomes of what it does."""
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._idle.append(worker)
+                if self._waiting:
+                    self._turn.notify()
+
+    def _compute(self, worker: Worker, together: Sequence[Asked]) -> None:
         count = sum(group.count for _, group, _ in together)
         result, problem = self.benchmark.result, ""
         rows = result.rows(count)
@@ -264,11 +309,9 @@ class Engine:
                     request.done.set()
 
 
-def _joined(
-    taken: Sequence[tuple[Request, Group, int]], most: int
-) -> Iterator[list[tuple[Request, Group, int]]]:
+def _joined(taken: Sequence[Asked], most: int) -> Iterator[list[Asked]]:
     """Those that go through the model together: ``most`` samples at most."""
-    together: list[tuple[Request, Group, int]] = []
+    together: list[Asked] = []
     count = 0
     for each in taken:
         if together and count + each[1].count > most:
