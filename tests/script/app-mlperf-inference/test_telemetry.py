@@ -25,7 +25,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for cpu, clock in ((0, 3_000_000), (1, 1_500_000)):
         put(tmp_path / f"cpu/cpu{cpu}/cpufreq/scaling_governor", "powersave\n")
         put(tmp_path / f"cpu/cpu{cpu}/cpufreq/scaling_cur_freq", f"{clock}\n")
-    put(tmp_path / "node/node0/x", "")
+    put(tmp_path / "node/node0/cpulist", "0-1\n")
+    put(tmp_path / "node/node1/cpulist", "\n")  # memory of a GPU
     put(tmp_path / "thermal/thermal_zone0/temp", "95000\n")
     put(tmp_path / "huge", "always [madvise] never\n")
     put(tmp_path / "meminfo", "MemTotal: 1000000 kB\nMemAvailable:   20000 kB\n")
@@ -68,6 +69,17 @@ def test_everything_readable_is_recorded(machine: Path) -> None:
     assert seen.energy_j["rapl 0 package-0"] == 2.5
     for word in ("load was 3", "powersave", "95 C", "1500 and 3000 MHz", "MiB of memory"):
         assert any(word in text for text in seen.warnings), word
+
+
+def test_slow_cores_beside_fast_ones_are_no_throttling(machine: Path) -> None:
+    for cpu, most, now in ((0, 2_064_000, 2_064_000), (1, 3_204_000, 3_100_000)):
+        put(machine / f"cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq", f"{most}\n")
+        put(machine / f"cpu/cpu{cpu}/cpufreq/scaling_cur_freq", f"{now}\n")
+    monitor = Monitor()
+    monitor.sample()
+    seen = monitor.finish()
+    assert seen.frequency_mhz == Range(3100, 3100, 3100)
+    assert not any("MHz" in text for text in seen.warnings)
 
 
 def test_what_is_not_readable_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Names of Arm processors: their ``/proc/cpuinfo`` has numbers only.
 
-The numbers are those of Linux's ``arch/arm64/include/asm/cputype.h``.
+The numbers are those of Linux's ``arch/arm64/include/asm/cputype.h``, and those that people have
+reported of machines which it does not name (Phytium; Oryon's third generation).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ _VENDORS = {
     0x4E: "NVIDIA",
     0x51: "Qualcomm",
     0x61: "Apple",
+    0x70: "Phytium",
     0xC0: "Ampere",
 }
 
@@ -52,11 +54,14 @@ _PARTS = {
     (0x41, 0xD85): "Cortex-X925",
     (0x41, 0xD87): "Cortex-A725",
     (0x41, 0xD8E): "Neoverse-N3",
+    (0x43, 0x0A0): "ThunderX",
+    (0x43, 0x0A1): "ThunderX-88XX",
     (0x43, 0x0AF): "ThunderX2",
     (0x46, 0x001): "A64FX",
     (0x48, 0xD01): "Kunpeng-920",
     (0x4E, 0x004): "Carmel",
     (0x51, 0x001): "Oryon",
+    (0x51, 0x002): "Oryon-3",
     (0x51, 0x800): "Kryo-2XX-Gold",
     (0x51, 0x801): "Kryo-2XX-Silver",
     (0x51, 0x802): "Kryo-3XX-Gold",
@@ -75,6 +80,12 @@ _PARTS = {
     (0x61, 0x035): "Avalanche-M2-Pro",
     (0x61, 0x038): "Blizzard-M2-Max",
     (0x61, 0x039): "Avalanche-M2-Max",
+    (0x70, 0x660): "FTC660",
+    (0x70, 0x661): "FTC661",
+    (0x70, 0x662): "FTC662",
+    (0x70, 0x663): "FTC663",
+    (0x70, 0x664): "FTC664",
+    (0x70, 0x862): "FTC862",
     (0xC0, 0xAC3): "Ampere-1",
     (0xC0, 0xAC4): "Ampere-1a",
 }

@@ -114,12 +114,28 @@ def _linux_cpu_facts(root: Path, machine: str) -> CpuFacts:
         physical_cores=physical,
         sockets=len({package for package, _ in cores}) or min(1, len(numbers)),
         threads_per_core=max(1, len(numbers) // physical) if physical else 0,
-        numa_nodes=len(parse_list(read_or_empty(root / "sys/devices/system/node/online"))),
-        max_mhz=_number(read_or_empty(cpus / "cpu0/cpufreq/cpuinfo_max_freq")) / 1000,
+        numa_nodes=numa_nodes(root / "sys/devices/system/node"),
+        max_mhz=_max_mhz(cpus, numbers),
         governor=read_or_empty(cpus / "cpu0/cpufreq/scaling_governor").strip(),
         caches=_caches(cpus / "cpu0/cache", len(numbers)),
         fields=first,
     )
+
+
+def numa_nodes(folder: Path) -> int:
+    """How many nodes have processors, by the kernel's ``folder`` of nodes; 0 where it is not there.
+
+    The memory of a GPU (Grace Hopper tells eight nodes of it) or of a CXL card is a node as well.
+    """
+    told = read_or_empty(folder / "has_cpu").strip() or read_or_empty(folder / "online")
+    return len(parse_list(told))
+
+
+def _max_mhz(cpus: Path, numbers: Sequence[int]) -> float:
+    """The highest clock: the slow kind of cores comes first on Arm, and last on x86."""
+    ends = {numbers[0], numbers[-1]} if numbers else {0}
+    files = (cpus / f"cpu{number}/cpufreq/cpuinfo_max_freq" for number in ends)
+    return max(_number(read_or_empty(file)) for file in files) / 1000
 
 
 def _cpuinfo_blocks(text: str) -> list[dict[str, str]]:

@@ -35,6 +35,7 @@ IDLE_LOAD = 0.25
 HOT_C = 90.0
 LEAST_FREE_SHARE = 0.05
 THROTTLED_SHARE = 0.8
+SAME_KIND_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Monitor:
             steal_share=steal,
             memory_total_bytes=host.meminfo("MemTotal") or 0,
             memory_free_bytes=min(self._free) if self._free else None,
-            numa_nodes=len(list(NODES.glob("node[0-9]*"))) or None,
+            numa_nodes=_nodes() or None,
             huge_pages=_chosen(host.read(HUGE_PAGES)),
             energy_j=energy.used(self._energy, energy.counters()),
             seconds=round(time.monotonic() - self._began, 3),
@@ -150,6 +151,11 @@ class Monitor:
             gpus=self._gpus.finish() if self._gpus else (),
         )
         return replace(found, warnings=tuple(warnings(found, host.usable_cores())))
+
+
+def _nodes() -> int:
+    """Nodes with processors: the memory of a GPU, or of a CXL card, is a node without any."""
+    return sum(bool(host.read(node / "cpulist").strip()) for node in NODES.glob("node[0-9]*"))
 
 
 def warnings(found: Telemetry, cores: int) -> Iterator[str]:
@@ -185,9 +191,20 @@ def governors() -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
+def _fast_cores(name: str) -> list[Path]:
+    """The file ``name`` of each CPU whose highest clock is about the highest of all.
+
+    Slow cores beside fast ones always have another clock: that is no throttling.
+    """
+    folders = list(CPUS.glob("cpu[0-9]*/cpufreq"))
+    most = [_number(folder / "cpuinfo_max_freq") or 0.0 for folder in folders]
+    least = SAME_KIND_SHARE * max(most, default=0.0)
+    return [folder / name for folder, own in zip(folders, most, strict=True) if own >= least]
+
+
 def frequencies() -> list[float]:
-    """The present clock of every CPU in MHz."""
-    found = [_number(path) for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq")]
+    """The present clock of every CPU in MHz; where there are fast and slow cores, of the fast."""
+    found = [_number(path) for path in _fast_cores("scaling_cur_freq")]
     known = [value / 1000 for value in found if value is not None]
     if known:
         return known
