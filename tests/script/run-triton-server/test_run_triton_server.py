@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from triton_server import background, container, keeper, ports, remains, server, server_log
-from triton_server.errors import ServerError
+from triton_server.errors import LateError, ServerError
 from triton_server.settings import Kept, Ports, new_mark, read
 from triton_server.wanted import Wanted
 
@@ -152,6 +152,29 @@ def test_a_log_tells_its_table_its_addresses_and_which_model_failed() -> None:
 
 
 # ---------------------------------------------------------------- ports, keepers, leftovers
+
+
+def test_a_server_that_is_late_says_which_models_it_waits_for() -> None:
+    log = """I1 model_lifecycle.cc:472] "loading: good:1"
+I1 model_lifecycle.cc:472] "loading: slow one:3"
+I1 model_lifecycle.cc:472] "loading: bad:1"
+I1 model_lifecycle.cc:839] "successfully loaded 'good'"
+E1 model_lifecycle.cc:642] "failed to load 'bad' version 1: Internal: no torch"
+"""
+    error = server.late(log, "/log", LateError("server-failed", "not ready in time", "longer"))
+    assert str(error).splitlines() == [
+        "not ready in time",
+        "  the model bad failed: Internal: no torch",
+        "  the model slow one is still loading",
+    ]
+    assert error.hint.splitlines() == ["longer", "its whole log: /log"]
+
+
+def test_a_name_that_a_shell_would_read_is_refused_before_a_server_hangs(tmp_path: Path) -> None:
+    (tmp_path / "a model" / "1").mkdir(parents=True)
+    (tmp_path / "a model" / "1" / "model.py").write_text("")
+    with pytest.raises(ServerError, match="'a model'"):
+        server.start(Wanted("/no/launcher", str(tmp_path)), tmp_path / "server")
 
 
 def test_a_taken_port_is_told_with_its_holder() -> None:

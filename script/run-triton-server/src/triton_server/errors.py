@@ -13,3 +13,7 @@ class ServerError(Exception):
         super().__init__(text)
         self.kind = kind
         self.hint = hint
+
+
+class LateError(ServerError):
+    """A server that is there, and not ready in time."""

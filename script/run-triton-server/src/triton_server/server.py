@@ -18,7 +18,7 @@ from kserve import Connection, KserveError, Options, connect
 
 from . import container, remains, server_log
 from . import ports as choice
-from .errors import ServerError
+from .errors import LateError, ServerError
 from .settings import Kept, Ports, new_mark
 from .wanted import Wanted
 
@@ -28,6 +28,7 @@ GRACE_S = 10.0
 # Between the choice of a free port and its use somebody else may take it.
 TRIES = 5
 TAKEN = "Address already in use"
+LONGER = "give it longer with --timeout=SECONDS"
 READY = "READY"
 PLAIN, ALIAS = re.compile(r"[\w@%+=:,./-]+", re.ASCII), "models"
 
@@ -121,6 +122,14 @@ def _reachable(wanted: Wanted, folder: Path) -> Wanted:
     if not repository.is_dir():
         text = f"{repository} is no folder of models"
         raise ServerError("file-not-found", text, "give one with --model_repository")
+    for program in repository.glob("*/*/model.py"):
+        name = program.parents[1].name
+        if not PLAIN.fullmatch(name):
+            # Triton hands the folder to a shell as it is, and then waits for ever.
+            text = f"a model of Python cannot be served under the name {name!r}"
+            raise ServerError(
+                "bad-value", text, "use letters, digits and _ . - (also in its config)"
+            )
     if wanted.image or PLAIN.fullmatch(str(repository)):
         return replace(wanted, repository=str(repository))
     folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +192,10 @@ def _ready(
     deadline = time.monotonic() + wanted.timeout_s
     host = "127.0.0.1" if wanted.host == "0.0.0.0" else wanted.host
     with connect(f"{host}:{ports.http}", options=Options(timeout=ASK_S)) as connection:
-        wait_ready(connection, wanted.models, deadline, lambda: _ended(kept, keeper, log))
+        try:
+            wait_ready(connection, wanted.models, deadline, lambda: _ended(kept, keeper, log))
+        except LateError as error:
+            raise late(_whole(log), str(kept.log), error) from error
         version = connection.server().version
     return Server(host, ports, version, kept, keeper)
 
@@ -209,7 +221,7 @@ def wait_ready(
         if time.monotonic() > deadline:
             late = [name for name in models or states if states.get(name, ("",))[0] != READY]
             text = f"not ready in time: {', '.join(late) or 'the server'}"
-            raise ServerError("server-failed", text, "give it longer with --timeout=SECONDS")
+            raise LateError("server-failed", text, LONGER)
         time.sleep(POLL_S)
 
 
@@ -226,6 +238,14 @@ def _ended(kept: Kept, keeper: subprocess.Popen[bytes], log: TextIO) -> None:
     """Raise ServerError when the server has ended, with what its log tells of the reason."""
     if keeper.poll() is not None:
         raise failed(_whole(log), str(kept.log))
+
+
+def late(text: str, path: str, error: LateError) -> ServerError:
+    """The error for a server that does not become ready: which models it still loads, or cannot."""
+    lines = [f"the model {name} failed: {why}" for name, why in server_log.failures(text).items()]
+    lines += [f"the model {name} is still loading" for name in server_log.unfinished(text)]
+    hint = f"{error.hint}\nits whole log: {path}"
+    return ServerError(error.kind, "\n  ".join([str(error), *lines]), hint)
 
 
 def failed(text: str, path: str) -> ServerError:

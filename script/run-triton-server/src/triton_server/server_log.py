@@ -26,6 +26,8 @@ CAUSES = (
     (r"No space left on device|Unable to initialize shared memory", FULL),
 )
 LAST_LINES = 12
+LOADING = re.compile(r"loading: (?P<name>.+):\d+\"?$", re.MULTILINE)
+LOADED = re.compile(r"successfully loaded '(?P<name>[^']+)'")
 FAILED = re.compile(r"failed to load '(?P<name>[^']+)' version (?P<version>\S+): (?P<why>.*)")
 
 
@@ -55,6 +57,13 @@ def failures(text: str) -> dict[str, str]:
     for match in FAILED.finditer(text):
         found.setdefault(match["name"], _short(match["why"].strip().strip('"')))
     return found
+
+
+def unfinished(text: str) -> list[str]:
+    """The models whose loading was begun, and has neither ended nor failed."""
+    done = {match["name"] for match in LOADED.finditer(text)} | set(failures(text))
+    begun = dict.fromkeys(match["name"] for match in LOADING.finditer(text))
+    return [name for name in begun if name not in done]
 
 
 def _short(why: str) -> str:
