@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from kserve import KserveError, Region
 from kserve.regions import SHM, abandoned
-from triton_bench import session
+from triton_bench import load, session
+from triton_bench.errors import BenchError
 
 from triton_client_lab import SOURCES, Answer, says, serving
 from triton_client_lab import http as response
@@ -252,6 +253,53 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 def test_results_are_not_lost_at_the_end(tmp_path: Path) -> None:
     words = ["-m", "m", "--url", "127.0.0.1:1", "--json", str(tmp_path / "no" / "o.json")]
     assert session.main(words) == 2, "before anything is asked"
+    assert session.main([*words[:-1], str(tmp_path)]) == 2, "a folder"
+
+
+def test_results_go_through_what_is_no_plain_file(tmp_path: Path) -> None:
+    pipe, link, plain = tmp_path / "pipe", tmp_path / "link", tmp_path / "plain.json"
+    os.mkfifo(pipe)
+    plain.write_text("old")
+    link.symlink_to(plain)
+    read = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with serving(triton(says(answers()))) as port:
+            words = ["-m", "m", "--url", f"127.0.0.1:{port}", "--count", "1"]
+            done = session.main([*words, "--csv", str(pipe), "--json", str(link)])
+        assert done == 0
+        assert os.read(read, 1 << 16).startswith(b"loop,load")
+    finally:
+        os.close(read)
+    assert pipe.is_fifo(), "never replaced by a file: it may be /dev/null"
+    assert link.is_symlink()
+    assert json.loads(plain.read_text())["points"]
+
+
+class Scarce(threading.Thread):
+    """A thread where the system has two."""
+
+    started = 0
+
+    def start(self) -> None:
+        Scarce.started += 1
+        if Scarce.started > 2:
+            raise RuntimeError("can't start new thread")
+        super().start()
+
+
+def test_more_threads_than_the_system_has_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Idle(load.Worker):
+        def run(self, pace: load.Pace, record: load.Record) -> None:
+            while pace.take() >= 0:
+                time.sleep(0.001)
+
+    workers = [Idle(None, (), lambda *_: ()) for _ in range(3)]  # type: ignore[arg-type]
+    pace = load.Closed(0, 1 << 62, 0)
+    monkeypatch.setattr(threading, "Thread", Scarce)
+    with pytest.raises(BenchError, match="lets 2 threads start, not 3") as caught:
+        load.run(workers, pace)
+    assert "at most 2" in caught.value.hint
+    assert pace.take() < 0, "those that run do not go on"
 
 
 def test_a_header_that_is_secret_stands_in_no_result(tmp_path: Path) -> None:
@@ -263,7 +311,12 @@ def test_a_header_that_is_secret_stands_in_no_result(tmp_path: Path) -> None:
 
     with serving(triton(infer, healthy=0)) as port:
         words = ("--count", "2", "--header", "Authorization: Bearer s3cr3t")
-        status, _ = measured(port, tmp_path, *words)
+        more = ("--header=Key: it's s3cr3t", "\u2014-header", "X:1")
+        status, _ = measured(port, tmp_path, *words, *more)
     assert status == 0
+    told = json.loads((tmp_path / "out.json").read_text())["command"]
+    assert "--count 2 --header 'Authorization:***' '--header=Key:***'" in told
+    assert told.endswith("'X:***'")
+    assert f"127.0.0.1:{port}" in told, "a value of one letter hides nothing else"
     assert all(b"Bearer s3cr3t" in request for request in seen)
     assert "s3cr3t" not in (tmp_path / "out.json").read_text()

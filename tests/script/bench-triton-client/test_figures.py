@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import time
 
 import numpy as np
 import pytest
@@ -65,6 +66,14 @@ def test_what_was_due_and_never_sent_is_counted() -> None:
     over = Scheduled(0, 1 << 62, 0, iter([0, 1 << 62, 1 << 63]))
     assert [over.take() >= 0, over.take() >= 0] == [True, False]
     assert over.unsent(1 << 62) == 0
+
+
+def test_very_many_that_were_never_sent_are_counted_in_no_time() -> None:
+    begin = time.process_time()
+    late = Scheduled(0, 10**13, 0, arrivals("constant", 1e6, 1, 0))
+    assert late.unsent(10**13) == pytest.approx(10**10, rel=1e-4)
+    assert Scheduled(0, 10**13, 7, arrivals("poisson", 1e6, 1, 0)).unsent(10**13) == 7
+    assert time.process_time() - begin < 5, "ten thousand million are not looked at"
 
 
 @given(st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=300))

@@ -31,6 +31,35 @@ input [ {{ name: "{input}" data_type: TYPE_FP32 dims: [{dims}] }} ]
 output [ {{ name: "{output}" data_type: TYPE_FP32 dims: [{out}] }} ]
 instance_group [ {{ kind: KIND_CPU count: 1 }} ]
 """
+# All that Python of Triton has, and what requests are not asked one by one of.
+TYPES = ("BOOL", "INT8", "UINT64", "FP16", "FP64", "STRING")
+KINDS = {
+    "types": "\n".join(
+        f'input [ {{ name: "X{n}" data_type: TYPE_{each} dims: [3] }} ]'
+        f' output [ {{ name: "Y{n}" data_type: TYPE_{each} dims: [3] }} ]'
+        for n, each in enumerate(TYPES)
+    ),
+    "stream": "model_transaction_policy { decoupled: true }",
+    "sequence": "sequence_batching { }",
+    "versions": "version_policy: { specific { versions: [1, 3] } }",
+}
+ECHO = """
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [
+            pb.InferenceResponse(
+                [pb.Tensor("Y" + x.name()[1:], x.as_numpy()) for x in request.inputs()]
+            )
+            for request in requests
+        ]
+"""
+ONE = """
+input [ { name: "X" data_type: TYPE_FP32 dims: [2] },
+        { name: "X2" data_type: TYPE_FP32 dims: [-1] optional: true } ]
+output [ { name: "Y" data_type: TYPE_FP32 dims: [2] } ]
+"""
 PROGRAM = """
 import time
 import numpy as np
@@ -63,6 +92,13 @@ def write_models(folder: Path) -> None:
         )
         program = PROGRAM.format(input=given, output=output, code=code)
         (folder / name / "1" / "model.py").write_text(program)
+    for name, kind in KINDS.items():
+        for version in ("1", "2", "3") if name == "versions" else ("1",):
+            (folder / name / version).mkdir(parents=True)
+            (folder / name / version / "model.py").write_text(ECHO)
+        head = f'name: "{name}" backend: "python" max_batch_size: 8 '
+        rest = kind if name == "types" else f"{kind} {ONE}"
+        (folder / name / "config.pbtxt").write_text(head + rest)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +162,28 @@ def test_the_guide_line_by_line(served: Server, program: Path) -> None:
     first, second, third = alone.stdout.splitlines()
     assert (first, second) == (f"Model name = {RN50}, batch size = 16", f"PASS: {RN50}")
     assert re.fullmatch(rf"##### Model inference time in ms: {NUMBER}", third)
+
+
+@pytest.mark.parametrize("memory", ["none", "system"])
+def test_texts_and_empty_tensors_lie_in_shared_memory_too(
+    served: Server, program: Path, memory: str
+) -> None:
+    line = f"--url {served.url} --shared_memory {memory} --count 20 -b 2"
+    client(program, f"-m types {line}").ok()
+    client(program, f"-m echo --shape INPUT__0:0 {line}").ok()
+
+
+def test_models_of_every_kind_are_asked_or_explained(served: Server, program: Path) -> None:
+    client(program, f"-m versions --model_version 3 --url {served.url}").ok()
+    lines = {
+        "-m versions --model_version 2": "next: it has --model_version=1, 3",
+        "-m stream": "answers in a stream (decoupled)",
+        "-m sequence": "wants sequences of requests",
+    }
+    for line, words in lines.items():
+        done = client(program, f"{line} --url {served.url}")
+        assert done.status == 1
+        assert words in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("memory", ["none", "system"])

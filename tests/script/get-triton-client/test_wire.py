@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import math
 from collections.abc import Callable
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kserve import CODES, KserveError, Tensor, TensorInfo, tensor_of
+from kserve import CODES, KserveError, Options, Tensor, TensorInfo, tensor_of
 from kserve.address import read_address
 from kserve.exchange import read_head
-from kserve.tensors import check_size, packed_strings, strings
+from kserve.rest import HttpConnection
+from kserve.tensors import check_size, packed_strings, strings, tensor_in
 from kserve.values import read_model, read_statistics
 from kserve.wire import decode_outputs, encode_request, read_layout
 
@@ -181,3 +183,50 @@ def test_numbers_may_be_texts_as_grpc_has_them() -> None:
     inputs = [{"name": "i", "datatype": "FP32", "shape": ["-1", "3"]}]
     model = read_model({"name": "m", "inputs": inputs})
     assert model.inputs == (TensorInfo("i", "FP32", (-1, 3)),)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5), st.binary(max_size=40))
+def test_strings_in_shared_memory_end_where_the_last_one_does(
+    values: list[bytes], rest: bytes
+) -> None:
+    written = packed_strings(values)
+    found = tensor_in("y", "BYTES", (len(values),), memoryview(written + rest))
+    assert (found.values(), bytes(found.data)) == (values, written)
+    if values:
+        with pytest.raises(KserveError, match="y "):
+            tensor_in("y", "BYTES", (len(values),), memoryview(written)[:-1])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ("name", "version", "versions", "inputs", "outputs", "shape", "datatype", "model_stats",
+             "inference_stats", "batch_stats", "success", "count", "ns", "extensions", "x")
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_what_a_server_says_of_itself_is_read_or_refused(told: object) -> None:
+    class Liar(HttpConnection):
+        def _ask(self, question: str, **fields: object) -> object:
+            return told
+
+    connection = Liar(read_address("localhost", "http"), Options())
+    asked = (
+        connection.server,
+        connection.index,
+        connection.regions,
+        lambda: connection.model("m"),
+        lambda: connection.config("m"),
+        lambda: connection.statistics("m"),
+    )
+    for ask in asked:
+        with contextlib.suppress(KserveError):
+            ask()

@@ -41,6 +41,8 @@ def read(path: Path, infos: Sequence[TensorInfo]) -> dict[str, Tensor]:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file; raises BenchError where it cannot be read."""
     try:
+        if path.is_char_device() or path.is_block_device():
+            raise BenchError(f"{path} is a device: it has no end", hint="--input=zero, or a file")
         return path.read_bytes()
     except OSError as error:
         raise BenchError(f"{path}: {error.strerror}") from error
@@ -113,10 +115,22 @@ def _joined(info: TensorInfo, entries: Sequence[Any]) -> Tensor:
     shape = (len(entries), *shapes.pop())
     if math.prod(shape) != len(values):
         raise ValueError(f"{info.name} has {len(values)} values for {list(shape)}")
-    if info.datatype == "BYTES":
-        return Tensor("BYTES", shape, memoryview(packed(values)))
-    data = struct.pack(f"<{len(values)}{CODES[info.datatype]}", *values)
-    return Tensor(info.datatype, shape, memoryview(data))
+    return Tensor(info.datatype, shape, memoryview(_data(info.datatype, values)))
+
+
+def _data(datatype: str, values: Sequence[Any]) -> bytes:
+    if datatype == "BYTES":
+        return packed(values)
+    if datatype == "BF16":
+        return halved(struct.pack(f"<{len(values)}f", *values))
+    if datatype not in CODES:
+        raise ValueError(f"values of the type {datatype} are not sent")
+    return struct.pack(f"<{len(values)}{CODES[datatype]}", *values)
+
+
+def halved(data: bytes) -> bytes:
+    """FP32 as BF16: the upper half of each value."""
+    return b"".join(data[place + 2 : place + 4] for place in range(0, len(data), 4))
 
 
 def _values(entry: Any, info: TensorInfo) -> tuple[list[Any], tuple[int, ...]]:

@@ -66,6 +66,8 @@ def wanted_shape(
 
 def _filled(info: TensorInfo, shape: tuple[int, ...], generator: random.Random | None) -> Tensor:
     count = math.prod(shape)
+    if info.datatype != "BYTES" and info.datatype not in SIZES:
+        raise BenchError(f"{info.name} is of the type {info.datatype}, which is not sent")
     if info.datatype == "BYTES":
         data = (struct.pack("<I", len(WORD)) + WORD) * count
     elif generator is None:
@@ -78,8 +80,7 @@ def _filled(info: TensorInfo, shape: tuple[int, ...], generator: random.Random |
 def _random(datatype: str, count: int, generator: random.Random) -> bytes:
     """Floats in [0, 1), integers below MOST; NumPy, where it is, draws the many."""
     if datatype == "BF16":
-        whole = _random("FP32", count, generator)
-        return b"".join(whole[place + 2 : place + 4] for place in range(0, len(whole), 4))
+        return files.halved(_random("FP32", count, generator))
     try:
         import numpy as np
     except ImportError:
@@ -145,9 +146,13 @@ def _raw(
         raise BenchError(f"{path} is raw bytes, and {model.name} has several inputs: {named}",
                          hint="a .npz or .json file has names")  # fmt: skip
     info = model.inputs[0]
+    if info.datatype not in SIZES:
+        raise BenchError(
+            f"{path} is raw bytes, {info.name} is {info.datatype}", hint="a .json file"
+        )
     shape = wanted_shape(info, batches, batch, shapes)
     data = files.read_bytes(path)
-    wanted = math.prod(shape) * SIZES.get(info.datatype, 0)
+    wanted = math.prod(shape) * SIZES[info.datatype]
     if len(data) != wanted:
         raise BenchError(f"{path} has {len(data)} bytes, a request {wanted}")
     return {info.name: Tensor(info.datatype, shape, memoryview(data))}

@@ -22,6 +22,8 @@ from typing import Any
 
 from kserve import Connection, KserveError, Tensor
 
+from .errors import BenchError
+
 NEVER = 1 << 62
 ENDED = -1
 # A shorter sleep is exact; a longer one can be ended.
@@ -31,6 +33,8 @@ PAUSE_S = 0.001
 # Values are looked at this often, in ns; names, types and shapes always.
 LOOK_NS = 100_000_000
 PR_SET_TIMERSLACK = 29
+# So many requests that were never sent are counted one by one.
+COUNTED = 100_000
 
 Check = Callable[[dict[str, Tensor], bool], Sequence[str]]
 
@@ -119,7 +123,12 @@ class Scheduled(Pace):
             return 0
         limit = min(last, self.end) - self.begin
         late = itertools.takewhile(lambda due: due < limit, self._arrivals)
-        return min(sum(1 for _ in late), self._count - self.taken)
+        found = list(itertools.islice(late, COUNTED))
+        count = len(found)
+        if count == COUNTED:
+            # The rest is as dense as these are.
+            count += round((limit - found[-1]) * count / max(found[-1] - found[0], 1))
+        return min(count, self._count - self.taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +209,25 @@ def run(workers: Sequence[Worker], pace: Pace, watch: Watch | None = None) -> li
         for worker, record in zip(workers, records, strict=True)
     ]
     with _steady():
-        for thread in threads:
-            thread.start()
+        _start(threads, pace)
         try:
             _wait(threads, pace, records, watch)
         except KeyboardInterrupt:
             pace.stop("Ctrl-C")
             _end(workers, threads)
     return records
+
+
+def _start(threads: Sequence[threading.Thread], pace: Pace) -> None:
+    """Start all of them, or raise BenchError where the system has no room for so many."""
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError as error:
+        pace.stop("no thread")
+        count = sum(thread.ident is not None for thread in threads)
+        text = f"this system lets {count} threads start, not {len(threads)}: {error}"
+        raise BenchError(text, hint=f"ask for at most {count}, or see ulimit -u") from error
 
 
 def _wait(

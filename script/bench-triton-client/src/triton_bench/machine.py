@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from .errors import BenchError
+
 PROC = Path("/proc")
 LISTENS = "0A"
 
@@ -52,6 +54,21 @@ def moment(server: int | None) -> Moment:
         _stolen(),
         _load(),
     )
+
+
+def allow_files(count: int) -> None:
+    """Let this process open so many files; raises BenchError where that is too many."""
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        text = f"so many connections need {count} open files; this system allows {hard}"
+        raise BenchError(text, hint="fewer, or a higher limit (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 def _load() -> float | None:

@@ -23,6 +23,16 @@ DEFAULT_URLS = {"http": "localhost:8000", "grpc": "localhost:8001"}
 FILES = ("json", "csv", "markdown", "html")
 MEASURING = ("rate", "concurrency", "duration", "count", "until_stable", "search_p99_ms", *FILES)
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
+# More than any client sends; a schedule of more could not even be counted.
+MOST_RATE = 1e6
+# What says nothing without one of the others.
+NEEDS = {
+    "distribution": ("rate", "search_p99_ms"),
+    "connections": ("rate", "search_p99_ms"),
+    "burst_size": ("distribution",),
+    "window": ("until_stable",),
+    "tolerance": ("golden",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +175,21 @@ def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     words, notes = [], []
     for word in arguments:
         name, mark, value = word.partition("=")
-        bare = name.lstrip(DASHES + "-")
-        flag = bare.replace("-", "_")
+        flag = bare(name)
         read_as = ("-" if len(flag) == 1 else "--") + flag
-        if set(name[: len(name) - len(bare)]) & set(DASHES):
+        if set(name[: len(name) - len(flag)]) & set(DASHES):
             notes.append(f"{name} has a typographic dash; it is read as {read_as}")
             words.append(read_as + mark + value)
-        elif name.startswith("--") and bare:
+        elif name.startswith("--") and flag:
             words.append(f"--{flag}{mark}{value}")
         else:
             words.append(word)
     return words, notes
+
+
+def bare(name: str) -> str:
+    """The name of an option without the dashes before it."""
+    return name.lstrip(DASHES + "-").replace("-", "_")
 
 
 def settings(told: dict[str, Any]) -> Settings:
@@ -206,12 +220,12 @@ def settings(told: dict[str, Any]) -> Settings:
         burst=read.whole("burst_size"),
         connections=read.whole("connections"),
         count=read.whole("count"),
-        stable_percent=read.number("until_stable"),
+        stable_percent=read.positive("until_stable"),
         window=read.seconds("window"),
         warmup_requests=warm_requests,
         warmup_seconds=warm_seconds,
         percentile=read.number("percentile", 100),
-        search_ms=read.number("search_p99_ms"),
+        search_ms=read.positive("search_p99_ms"),
         timeout=read.seconds("timeout"),
         headers=tuple(_header(text) for text in read.several("header")),
         tls_ca=read.text("tls_ca"),
@@ -251,6 +265,13 @@ class _Values:
         text = self.text(name)
         return as_number(f"--{name}", text, 0, most) if text else 0.0
 
+    def positive(self, name: str) -> float:
+        """A number above 0; 0 for none."""
+        found = self.number(name)
+        if self.text(name) and not found:
+            raise UsageError(f"--{name}={self.text(name)} is not above 0")
+        return found
+
     def seconds(self, name: str) -> float:
         """A time that is one."""
         found = self.number(name, ENDLESS)
@@ -273,6 +294,17 @@ def _contradictions(given: dict[str, Any]) -> None:
     for one, other in pairs:
         if one in given and other in given:
             raise UsageError(f"--{one} and --{other} contradict each other", hint="leave out one")
+    _idle(given)
+
+
+def _idle(given: dict[str, Any]) -> None:
+    """Raise UsageError for an option that says nothing without another one."""
+    for name, others in NEEDS.items():
+        if name in given and not set(others) & set(given):
+            wanted = " or ".join(f"--{other}" for other in others)
+            raise UsageError(f"--{name} says nothing without {wanted}", hint=f"leave out --{name}")
+    if "burst_size" in given and given["distribution"] != "burst":
+        raise UsageError("--burst_size is of --distribution=burst", hint="leave out --burst_size")
 
 
 def _longest(given: dict[str, Any], seconds: Callable[[str], float]) -> float:
@@ -304,13 +336,13 @@ def as_number(
 
 def load_points(text: str, name: str, *, whole: bool) -> list[float]:
     """``4``, ``1,2,8``, ``1:16`` or ``100:1000:100``; raises UsageError."""
+    parts = text.split(":" if ":" in text else ",")
+    least, most = (1, math.inf) if whole else (1e-3, MOST_RATE)
+    bounds = [as_number(f"--{name}", part, least, most, whole=whole) for part in parts]
     if ":" not in text:
-        return [as_number(f"--{name}", part, 1 if whole else 1e-3, whole=whole)
-                for part in text.split(",")]  # fmt: skip
-    parts = text.split(":")
+        return bounds
     if len(parts) > 3:
         raise UsageError(f"--{name}={text} is not FIRST:LAST:STEP")
-    bounds = [as_number(f"--{name}", part, 1 if whole else 1e-3, whole=whole) for part in parts]
     first, last, step = (bounds + [1.0])[:3]
     if last < first or (last - first) / step > 1000:
         raise UsageError(f"--{name}={text} is not an ascending range of at most 1,000 steps")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from kserve import Connection, KserveError, Model, Tensor
+from kserve import Connection, KserveError, Model, ModelState, Tensor, TensorInfo
 
 from . import checks, inputs, target
 from .errors import BenchError
@@ -29,7 +30,9 @@ def probe(settings: Settings) -> Target:
 def _probe(settings: Settings, connection: Connection) -> Target:
     server = connection.server()
     model = connection.model(settings.model, settings.version)
-    batch = _batch(settings, model, _largest_batch(connection, settings))
+    config = _config(connection, settings)
+    model = replace(model, inputs=tuple(_needed(model, config, settings)))
+    batch = _batch(settings, model, _largest_batch(model, config))
     samples = inputs.make(
         model, batch is not None, settings.batch, settings.source, settings.shapes, settings.seed
     )
@@ -63,20 +66,47 @@ def _copy(tensor: Tensor) -> Tensor:
     return Tensor(tensor.datatype, tensor.shape, memoryview(bytes(tensor.data)))
 
 
-def _largest_batch(connection: Connection, settings: Settings) -> int:
+def _config(connection: Connection, settings: Settings) -> Mapping[str, Any] | None:
+    """The model's configuration; None where the server does not tell it."""
+    try:
+        found = connection.config(settings.model, settings.version)
+        int(found.get("max_batch_size", 0))
+        return found
+    except (TypeError, ValueError):
+        return None
+    except KserveError as error:
+        if error.kind not in ("status", "protocol"):
+            raise
+        return None
+
+
+def _largest_batch(model: Model, config: Mapping[str, Any] | None) -> int:
     """The model's max_batch_size; 0 without batches.
 
     Where the server does not tell, an open first length of every input is that of the batch.
     """
-    try:
-        config: Mapping[str, Any] = connection.config(settings.model, settings.version)
+    if config is not None:
         return int(config.get("max_batch_size", 0))
-    except KserveError as error:
-        if error.kind not in ("status", "protocol"):
-            raise
-    model: Model = connection.model(settings.model, settings.version)
     open_first = all(info.shape[:1] == (-1,) for info in model.inputs)
     return 1 << 31 if model.inputs and open_first else 0
+
+
+def _needed(
+    model: Model, config: Mapping[str, Any] | None, settings: Settings
+) -> Iterator[TensorInfo]:
+    """The inputs without those that a request may leave out and whose lengths nobody has given."""
+    free = set(_optional(config or {})) if settings.source in ("random", "zero") else set()
+    free -= set(settings.shapes)
+    for info in model.inputs:
+        if info.name not in free or -1 not in info.shape[1:]:
+            yield info
+
+
+def _optional(config: Mapping[str, Any]) -> Iterator[str]:
+    told = config.get("input")
+    for each in told if isinstance(told, list) else ():
+        if isinstance(each, dict) and each.get("optional") is True:
+            yield str(each.get("name"))
 
 
 def explained(settings: Settings, connection: Connection, error: KserveError) -> BenchError:
@@ -105,10 +135,30 @@ def _models(settings: Settings, connection: Connection) -> str:
     own = [each for each in found if each.name == settings.model]
     if not own:
         return _others(settings.model, {each.name: each.state for each in found})
-    idle = next((each for each in own if each.state != "READY"), None)
-    if idle is None:
-        return ""
+    ready = {each.version for each in own if each.state == "READY"}
+    if ready and settings.version not in {"", *ready}:
+        return f"it has --model_version={', '.join(sorted(ready))}"
+    return _kind(settings, connection) if len(ready) == len(own) else _idle(own)
+
+
+def _idle(own: Sequence[ModelState]) -> str:
+    """The state of the first version that is not ready."""
+    idle = next(each for each in own if each.state != "READY")
     return f"{idle.name} is {idle.state or 'not loaded'}: {idle.reason or 'no reason given'}"
+
+
+def _kind(settings: Settings, connection: Connection) -> str:
+    """Whether it is a model of a kind that is not asked request by request."""
+    try:
+        config = _config(connection, settings) or {}
+    except KserveError:
+        return ""
+    policy = config.get("model_transaction_policy")
+    if isinstance(policy, dict) and policy.get("decoupled"):
+        return f"{settings.model} answers in a stream (decoupled), which is not measured here"
+    if "sequence_batching" in config:
+        return f"{settings.model} wants sequences of requests, which are not sent here"
+    return ""
 
 
 def _others(model: str, states: Mapping[str, str]) -> str:

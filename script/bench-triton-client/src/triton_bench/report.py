@@ -109,7 +109,8 @@ def facts(session: Session, point: Point) -> Rows:
     if point.server:
         found.append(("server", _served(point.server)))
     for kind, count in point.failures.items():
-        found.append((f"failed: {kind}", f"{count}, {point.examples[kind]}"))
+        # A server's reason may have many lines.
+        found.append((f"failed: {kind}", f"{count}, {' '.join(point.examples[kind].split())}"))
     return found
 
 

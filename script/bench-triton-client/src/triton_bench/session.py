@@ -17,7 +17,7 @@ from rate_search import Try
 from . import guide, machine, page, report, results
 from .errors import BenchError, UsageError, WrongError
 from .measure import measure
-from .options import Settings, read, say
+from .options import Settings, bare, read, say
 from .probe import probe
 from .report import Session
 from .results import Load, Point
@@ -43,11 +43,10 @@ def main(arguments: Sequence[str], answer: str = "") -> int:
         settings, notes = read(arguments)
         for note in notes:
             say(f"note: {note}")
-        status = _run(settings, hidden(arguments, settings), told)
+        status = _run(settings, hidden(arguments), told)
     except BenchError as error:
         if not answer:
-            say(f"error: {error}")
-            say(f"  next: {error.hint}" if error.hint else "")
+            say(f"error: {error}" + (f"\n  next: {error.hint}" if error.hint else ""))
             return error.status
         told["failure"] = {"kind": error.kind, "text": str(error), "hint": error.hint}
         status = OK
@@ -175,26 +174,33 @@ def _tail(tried: Try) -> str:
     return "-" if tried.tail_ms is None else f"{tried.tail_ms:.2f} ms"
 
 
-def hidden(arguments: Sequence[str], settings: Settings) -> str:
+def hidden(arguments: Sequence[str]) -> str:
     """The command for a report; what a header says may be a secret."""
-    secrets = [value for _, value in settings.headers if value]
-    command = shlex.join(("triton-http-client.py", *arguments))
-    for secret in secrets:
-        command = command.replace(secret, "***")
-    return command
+    words, before = ["triton-http-client.py"], ""
+    for word in arguments:
+        secret = before == "header" or bare(word).startswith("header=")
+        words.append(f"{word.partition(':')[0]}:***" if secret else word)
+        before = bare(word)
+    return shlex.join(words)
 
 
 def writable(files: Mapping[str, str]) -> None:
     """Raise BenchError where a result could not be written: before an hour is measured."""
     if "html" in files:
         page.check()
-    for name in files.values():
+    for kind, name in files.items():
         path = Path(name)
-        folder = path.parent
-        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise UsageError(
-                f"{name} cannot be written", hint=f"mkdir -p {shlex.quote(str(folder))}"
-            )
+        if path.is_dir():
+            raise UsageError(f"{name} is a folder", hint=f"--{kind}={path / f'result.{kind}'}")
+        folder = path.resolve().parent
+        if not is_special(path) and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            hint = "" if folder.is_dir() else f"mkdir -p {shlex.quote(str(folder))}"
+            raise UsageError(f"{name} cannot be written", hint=hint)
+
+
+def is_special(path: Path) -> bool:
+    """Whether it is there and no plain file, as /dev/stdout: written to, never replaced."""
+    return path.exists() and not path.is_file()
 
 
 def write(session: Session) -> None:
@@ -207,12 +213,16 @@ def write(session: Session) -> None:
     }
     for kind, name in session.settings.files.items():
         document = makers[kind](session)
-        part = Path(f"{name}.{os.getpid()}.part")
+        path = Path(name)
+        whole = path if is_special(path) else path.resolve()
+        part = whole if is_special(path) else Path(f"{whole}.{os.getpid()}.part")
         try:
             part.write_text(document, encoding="utf-8")
-            part.replace(name)
+            if part != whole:
+                part.replace(whole)
         except OSError as error:
-            part.unlink(missing_ok=True)
+            if part != whole:
+                part.unlink(missing_ok=True)
             raise BenchError(f"{name}: {error.strerror}") from error
 
 

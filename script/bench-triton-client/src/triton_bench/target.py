@@ -12,13 +12,16 @@ from typing import Any
 import kserve
 from kserve import Connection, KserveError, Model, Region, Tensor
 
-from . import checks, files, inputs
+from . import checks, files, inputs, machine
 from .errors import BenchError
 from .load import Worker
 from .options import Settings
 
 # Places in shared memory begin at a multiple of this.
 ALIGN = 4096
+Shared = Mapping[str, "kserve.Slice | Tensor"]
+# Files beside the connections.
+SPARE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ def golden(settings: Settings, model: Model) -> dict[str, Tensor]:
 def workers(target: Target, count: int, stack: contextlib.ExitStack) -> list[Worker]:
     """Workers with connections, and with places in shared memory where those were asked for."""
     settings = target.settings
+    machine.allow_files(count + SPARE)
     connections = [stack.enter_context(connect(settings)) for _ in range(count)]
     if settings.shared_memory == "none":
         made = [_plain(target, connection) for connection in connections]
@@ -115,7 +119,7 @@ def _plain(target: Target, connection: Connection) -> list[Any]:
 def _shared(
     target: Target,
     connection: Connection,
-    samples: Sequence[dict[str, kserve.Slice]],
+    samples: Sequence[Shared],
     places: Places,
 ) -> list[Any]:
     settings = target.settings
@@ -126,7 +130,8 @@ def _shared(
 
 
 def _aligned(size: int) -> int:
-    return -(-size // ALIGN) * ALIGN
+    # What is empty has a place too: a server knows no place behind the end.
+    return -(-max(size, 1) // ALIGN) * ALIGN
 
 
 def _room(target: Target, count: int) -> int:
@@ -143,19 +148,22 @@ class Places:
         self._next = 0
 
     def empty(self, like: Tensor) -> kserve.Slice:
-        """A place for a tensor of the same type, shape and size."""
-        size = len(like.data)
+        """A place for a tensor like this one; texts may be a little longer, next time."""
+        return self._slice(like, _aligned(len(like.data)))
+
+    def sample(self, sample: inputs.Sample) -> Shared:
+        """Places that hold the tensors; no server takes a place of no bytes."""
+        return {name: self._filled(each) if each.data else each for name, each in sample.items()}
+
+    def _filled(self, tensor: Tensor) -> kserve.Slice:
+        place = self._slice(tensor, len(tensor.data))
+        place.memory[:] = tensor.data
+        return place
+
+    def _slice(self, like: Tensor, size: int) -> kserve.Slice:
         place = self._region.slice(self._next, like.datatype, like.shape, size)
         self._next += _aligned(size)
         return place
-
-    def sample(self, sample: inputs.Sample) -> dict[str, kserve.Slice]:
-        """Places that hold the tensors."""
-        found = {}
-        for name, tensor in sample.items():
-            found[name] = self.empty(tensor)
-            found[name].memory[:] = tensor.data
-        return found
 
 
 def cycled(samples: Sequence[Any]) -> Iterator[Any]:

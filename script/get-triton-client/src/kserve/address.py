@@ -51,7 +51,8 @@ def read_address(url: str, protocol: str) -> Address:
         parts = urlsplit(f"//{rest}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise KserveError("input", f'"{url}": {error}') from error
+        hint = "an address of IPv6 stands in brackets: [::1]:8000" if rest.count(":") > 1 else ""
+        raise KserveError("input", f'"{url}": {error}', hint=hint) from error
     if not host or parts.query or parts.fragment or re.search(r"[^!-~]", rest):
         raise KserveError("input", f'"{url}" is not HOST:PORT')
     if parts.username is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from .address import Address
 from .errors import KserveError
@@ -24,6 +24,8 @@ from .values import (
     read_server,
     read_statistics,
 )
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Connection(ABC):
 
     def server(self) -> Server:
         """The server's name, version and extensions."""
-        return read_server(self._ask("ServerMetadata"))
+        return _read(read_server, self._ask("ServerMetadata"))
 
     def live(self) -> bool:
         """Whether the server says that it is there."""
@@ -68,22 +70,22 @@ class Connection(ABC):
 
     def model(self, name: str, version: str = "") -> Model:
         """A model's platform, inputs and outputs."""
-        return read_model(self._ask("ModelMetadata", name=name, version=version))
+        return _read(read_model, self._ask("ModelMetadata", name=name, version=version))
 
     def config(self, name: str, version: str = "") -> Mapping[str, Any]:
         """A model's configuration, with the fields of Triton's model_config.proto."""
-        return dict(self._ask("ModelConfig", name=name, version=version))
+        return _read(dict, self._ask("ModelConfig", name=name, version=version))
 
     def statistics(self, name: str, version: str = "") -> Statistics:
         """What a model has done so far; of several versions, the newest."""
-        told = self._ask("ModelStatistics", name=name, version=version).get("model_stats")
-        if not told:
+        told = _read(dict, self._ask("ModelStatistics", name=name, version=version))
+        if not told.get("model_stats"):
             raise KserveError("protocol", f"the server has no statistics of {name}")
-        return read_statistics(told[-1])
+        return _read(lambda all_: read_statistics(all_[-1]), told["model_stats"])
 
     def index(self) -> tuple[ModelState, ...]:
         """All models of the repository, with their states."""
-        return read_index(self._ask("RepositoryIndex"))
+        return _read(read_index, self._ask("RepositoryIndex"))
 
     def load(self, name: str, config: str = "") -> None:
         """Have a model loaded, with ``config`` (JSON) in place of its own."""
@@ -96,7 +98,7 @@ class Connection(ABC):
 
     def regions(self) -> tuple[SharedRegion, ...]:
         """The regions of system shared memory that the server has registered."""
-        return read_regions(self._ask("SystemSharedMemoryStatus"))
+        return _read(read_regions, self._ask("SystemSharedMemoryStatus"))
 
     def register_region(self, name: str, key: str, size: int, offset: int = 0) -> None:
         """Have the server map a region; ``Region`` does it in the right order."""
@@ -167,6 +169,15 @@ class Connection(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _read(reader: Callable[[Any], _Read], told: Any) -> _Read:
+    """What a server says of itself; raises KserveError (``protocol``) where it says none of it."""
+    try:
+        return reader(told)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        start = repr(told)[:80]
+        raise KserveError("protocol", f"the server describes something as {start}") from error
 
 
 def as_inputs(inputs: Mapping[str, Any]) -> dict[str, Tensor | Slice]:

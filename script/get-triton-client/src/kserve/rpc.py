@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from .address import Address
 from .connection import Connection, Options, as_inputs, as_outputs
 from .errors import Kind, KserveError
 from .regions import Slice
-from .tensors import SIZES, Tensor, check_size
+from .tensors import Tensor, check_size, tensor_in
 
 SERVICE = "/inference.GRPCInferenceService/"
 # A channel that was refused tries again this late at first and at last, in ms.
@@ -198,7 +197,7 @@ def _outputs(answer: Any, placed: Mapping[str, Slice | None]) -> dict[str, Tenso
         data = next(raw, None)
         if where is not None and not data:
             # Triton names an output in shared memory without saying so.
-            data = where.memory[: math.prod(shape) * SIZES.get(output.datatype, 0)]
+            data = tensor_in(output.name, output.datatype, shape, where.memory).data
         if data is None:
             raise KserveError("protocol", f"{output.name} has no bytes")
         found[output.name] = Tensor(output.datatype, shape, memoryview(data))

@@ -130,6 +130,24 @@ def strings(data: memoryview) -> Iterator[bytes]:
         yield bytes(data[place - size : place])
 
 
+def tensor_in(name: str, datatype: str, shape: tuple[int, ...], memory: memoryview) -> Tensor:
+    """The tensor at the begin of ``memory``, where a server has written it.
+
+    Raises KserveError (``protocol``) where it is longer than that.
+    """
+    count, size = math.prod(shape), 0
+    if datatype == "BYTES":
+        for _ in range(count):
+            if size + 4 > len(memory):
+                raise KserveError("protocol", f"{name} ends inside a length of a string")
+            size += 4 + int.from_bytes(memory[size : size + 4], "little")
+    else:
+        size = count * SIZES.get(datatype, 1)
+    if size > len(memory):
+        raise KserveError("protocol", f"{name} has {size} bytes in a place of {len(memory)}")
+    return Tensor(datatype, shape, memory[:size])
+
+
 def check_size(name: str, tensor: Tensor) -> None:
     """Raise KserveError (``protocol``) where the bytes are not those of type and shape."""
     count = math.prod(tensor.shape)

@@ -9,7 +9,6 @@ tensors and for shared memory.
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 from .errors import KserveError
 from .regions import Slice
-from .tensors import CODES, SIZES, Tensor, check_size, packed_strings
+from .tensors import CODES, Tensor, check_size, packed_strings, tensor_in
 
 Inputs = Mapping[str, "Tensor | Slice"]
 Outputs = Mapping[str, "Slice | None"]
@@ -138,10 +137,7 @@ def decode_outputs(layout: Layout, data: memoryview, placed: Outputs) -> dict[st
 def _in_memory(place: OutputPlace, asked: Slice | None) -> Tensor:
     if asked is None:
         raise KserveError("protocol", f"{place.name} is nowhere")
-    size = math.prod(place.shape) * SIZES.get(place.datatype, 1)
-    if size > asked.size:
-        raise KserveError("protocol", f"{place.name} has {size} bytes in a place of {asked.size}")
-    return Tensor(place.datatype, place.shape, asked.memory[:size])
+    return tensor_in(place.name, place.datatype, place.shape, asked.memory)
 
 
 def _inline(place: OutputPlace) -> Tensor:
