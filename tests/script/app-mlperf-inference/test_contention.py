@@ -17,8 +17,9 @@ from mlperf_harness.measuring.verdict import Fault, laid_to
 from mlperf_harness.reporting import summary
 from mlperf_harness.session import quiet
 from mlperf_harness.session.quiet import Patience
-from mlperf_harness.settings import Targets
+from mlperf_harness.settings import Shape, Targets
 from mlperf_harness.tuning import targets
+from mlperf_harness.tuning.profile import Point, SpeedProfile
 
 # Two CPUs of a virtual machine, half a second between the readings: quiet, then in a burst.
 FIRST = """cpu  0 0 0 0 0 0 0 0 0 0
@@ -158,6 +159,26 @@ def test_a_rate_after_a_disturbed_run_is_answered_in_what_others_left() -> None:
         assert better.qps == pytest.approx(expected)
     assert BUSY.left == pytest.approx(0.4)
     assert replace(BUSY, worst_share=1.0).left == 0.25
+
+
+def test_a_rate_does_not_collapse_where_others_take_everything() -> None:
+    point = Point(Shape(1, 1, 8), 60.0, 0.001)
+    profile = SpeedProfile(2, 540, point, point, {}, 0.015, {}, (point,), {}, 1.0)
+    server = targets.Scenario("Server")
+    aim = Targets(qps=30.0, min_duration_ms=10_000)
+    for _ in range(4):
+        late = {"result_overlatency_query_count": 900, "result_query_count": 1000}
+        log = DetailLog({**late, "result_completed_samples_per_sec": aim.qps})
+        least = targets.floor(profile, server, 0.25)
+        better = targets.adjusted(aim, log, server, 0.25, least)
+        assert better is not None
+        aim = better
+    assert aim.qps == pytest.approx(6.0), "a tenth of the 60 samples/s that it answers alone"
+    lower = targets.adjusted(replace(aim, qps=2.0), log, server, 0.25, least)
+    assert lower is not None
+    assert lower.qps == 2.0, "it is not raised either"
+    assert targets.floor(profile, server, 1.0) == 0, "on a quiet machine a lower rate is what helps"
+    assert targets.floor(profile, targets.Scenario("Offline"), 0.25) == 0
 
 
 class Clock:

@@ -111,7 +111,8 @@ def _next_aim(context: Context, made: Made) -> Targets | None:
         return None
     taken = made.seen.taken if any(fault.host for fault in made.attempt.faults) else None
     left = taken.left if taken else 1.0
-    better = targets.adjusted(run.targets, made.log, run.scenario, left)
+    least = targets.floor(context.profile(run.scenario), run.scenario, left)
+    better = targets.adjusted(run.targets, made.log, run.scenario, left, least)
     why = f", others left {100 * left:.0f} % of the CPU time" if taken else ""
     return better and replace(better, origin=f"adjusted after an INVALID run{why}")
 

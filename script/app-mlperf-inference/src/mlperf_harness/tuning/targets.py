@@ -34,6 +34,10 @@ SHORT_SERVER_SHARE = 0.9
 # Up to this share of what the backend answers alone, being late has another cause than the rate.
 REACH = 0.75
 
+# However little others left in the worst moment, a rate far below what the backend answers alone
+# is no more likely to be in time: what is late then was stalled, and the run only gets longer.
+LEAST_OF_ALONE = 0.1
+
 # With this share of late queries the system is overloaded, not disturbed.
 OVERLOAD = 0.05
 # Up to here a little less load is enough.
@@ -106,11 +110,13 @@ def _enough_queries(rate: float, duration_ms: int | None) -> int | None:
     return max(duration_ms, needed)
 
 
-def adjusted(old: Targets, log: DetailLog, scenario: Scenario, left: float = 1.0) -> Targets | None:
+def adjusted(
+    old: Targets, log: DetailLog, scenario: Scenario, left: float = 1.0, least: float = 0.0
+) -> Targets | None:
     """Better targets after an INVALID run, or None when other targets would not help.
 
     ``left`` is the share of the CPU time that others left in the worst moment: a Server rate must
-    be one that is answered in time even then.
+    be one that is answered in time even then, and no lower than ``least`` or the old one.
     """
     if log.cut_short:
         return None
@@ -120,7 +126,9 @@ def adjusted(old: Targets, log: DetailLog, scenario: Scenario, left: float = 1.0
         rate = log.result(OFFLINE) or 0.0
         return replace(old, qps=max(OFFLINE_ROOM * rate, OFFLINE_ROOM * (old.qps or 0.0)))
     if scenario.online:
-        return _server(old, log, left)
+        better = _server(old, log, left)
+        lowest = min(least, old.qps or 0.0)
+        return better and replace(better, qps=max(lowest, better.qps or 0.0))
     mean = log.milliseconds("result_mean_latency_ns")
     ran_out = log.values.get("result_min_duration_met") is False or log.errors
     if not ran_out or mean is None:
@@ -150,6 +158,15 @@ def _server(old: Targets, log: DetailLog, left: float) -> Targets | None:
 def _longest(targets: Targets) -> int:
     short = targets.min_duration_ms is not None and targets.min_duration_ms < MINIMUM_DURATION_MS
     return LONGEST_TEST_MS if short else LONGEST_ROUND_MS
+
+
+def floor(profile: SpeedProfile, scenario: Scenario, left: float) -> float:
+    """The least Server rate to try again, in samples/s, where others left ``left`` of the CPU.
+
+    0 on a quiet machine: there a lower rate is what helps.
+    """
+    busy = scenario.online and left < 1
+    return LEAST_OF_ALONE * profile.server.samples_per_s if busy else 0.0
 
 
 def within_reach(profile: SpeedProfile, scenario: Scenario, aim: Targets) -> bool:
