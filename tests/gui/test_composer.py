@@ -11,7 +11,9 @@ from starlette.testclient import TestClient
 
 from cmbench import api
 from cmbench.errors import Error
+from cmbench.lib import nvidia
 from cmbench_gui.command import choice_of
+from cmbench_gui.composer import machine, views
 from cmbench_gui.composer.fields import form_of
 from cmbench_gui.composer.planner import Planner
 from cmbench_gui.site import Site
@@ -144,3 +146,26 @@ def test_planning_leaves_the_servers_folder_and_output_alone(
         planner.close()
     assert os.getcwd() == before
     assert capfd.readouterr().out == ""
+
+
+def test_the_form_tells_of_this_machine_and_chooses_its_gpu(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = nvidia.Gpu(0, "GPU-0", "00000000:01:00.0", {"name": "NVIDIA L4"})
+    driver = nvidia.Driver("535.1", "12.2", (gpu, gpu))
+    monkeypatch.setattr(nvidia, "signs", lambda: ("/dev/nvidia0",))
+    monkeypatch.setattr(nvidia, "read", lambda: driver)
+    monkeypatch.setattr(machine, "this_machine", machine.this_machine.__wrapped__)
+    monkeypatch.setattr(views, "this_machine", machine.this_machine)
+    answer = client.get(BENCHMARK)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{BENCHMARK}?device=cuda")
+    assert "2 x NVIDIA L4" in client.get(f"{BENCHMARK}?device=cuda").text
+    # What somebody has chosen stays, and a script without devices is none of its business.
+    for path in (f"{BENCHMARK}?device=cpu", f"{BENCHMARK}?tags=_tiny", "/script/detect-os"):
+        assert client.get(path).status_code == 200
+    driver = nvidia.Driver(problem="its driver is not loaded")
+    answer = client.get(BENCHMARK)
+    assert answer.status_code == 200
+    assert "a GPU of NVIDIA that cannot be used: its driver is not loaded" in answer.text
+    monkeypatch.setattr(nvidia, "signs", lambda: ())
+    assert "no accelerator was found" in client.get(BENCHMARK).text

@@ -17,6 +17,7 @@ from cmbench_gui import command as commands
 from cmbench_gui.command import Choice
 from cmbench_gui.composer.fields import Field, form_of, unmatched
 from cmbench_gui.composer.known import known_of
+from cmbench_gui.composer.machine import DEVICE, beforehand, this_machine
 from cmbench_gui.composer.planner import Planner
 from cmbench_gui.pages import page
 from cmbench_gui.site import Site, site_of
@@ -45,8 +46,11 @@ READY = {
 
 
 def form(request: Request) -> Response:
-    """The form of one script, with the choices of the link."""
+    """The form of one script, with the choices of the link, or those that fit this machine."""
     workspace, script, choice = _chosen(request)
+    machine = this_machine() if DEVICE in script.inputs else None
+    if machine and (chosen := beforehand(script, choice, machine)):
+        return RedirectResponse(f"/script/{script.alias}?{urlencode(chosen)}", 303)
     shown = _shown(script, choice, workspace)
     parts = form_of(script, choice)
     return page(
@@ -55,6 +59,7 @@ def form(request: Request) -> Response:
         script=script,
         parts=parts,
         choice=choice,
+        machine=machine,
         query=urlencode(choice.query()),
         **shown,
     )
