@@ -32,6 +32,7 @@ from triton_server import remains
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+import network_lab
 import triton_lab
 from support import HANG_S, wait_for
 
@@ -451,3 +452,26 @@ def descendants(pid: int) -> Iterator[int]:
             yield int(word)
             with contextlib.suppress(OSError):
                 yield from descendants(int(word))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", ["none", "system"])
+def test_a_node_of_the_network_division_asks_a_server(
+    launcher: Path, tmp_path: Path, shared: str
+) -> None:
+    """LoadGen's side is as for every node: the server's answers come back bit by bit."""
+    model, data = spec("get-ml-model-resnet50"), lab.arrays()
+    with served(model, shared_memory=shared) as options:
+        session = {"hw_name": "far", "backend": "triton", "backend_options": options}
+        with network_lab.node(tmp_path / "node", session) as (address, _):
+            asked = {"servers": address, "backend": "triton"}
+            over = backends.create("network", "cpu", "float32", asked)
+            alone = backends.create("onnxruntime", "cpu", "float32")
+            found = []
+            for backend in (over, alone):
+                benchmark = benchmarks.create("resnet50", data, model)
+                (solver,) = solvers(backend, model, benchmark, ONE)
+                found.append(forms.first(benchmark, solver, 50))
+            assert found[0] == found[1]
+            assert over.versions()["triton"]
+            assert over.device_facts()["served by"].startswith("onnxruntime")
