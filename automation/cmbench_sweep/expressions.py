@@ -10,15 +10,36 @@ import ast
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 LONGEST = 2_000
 MOST = 100_000
-"""So many values an expression may have, and so large the result of a power may be in bits."""
+"""So many values an expression may have."""
+_STEPS = 2_000_000
+"""So much may be done for the value of an expression: parts looked at, values made."""
 
 
 class ExpressionError(ValueError):
     """An expression that cannot be understood or computed; the text says why."""
+
+
+class _Scope(dict[str, Any]):
+    """Names with their values, and what may still be done; inner ones share that."""
+
+    def __init__(self, names: Mapping[str, Any], left: list[int]) -> None:
+        super().__init__(names)
+        self._left = left
+
+    def spend(self, steps: int) -> None:
+        """Count ``steps``; raises ``ExpressionError`` where they are too many."""
+        self._left[0] -= steps
+        if self._left[0] < 0:
+            raise ExpressionError("an expression has too much to compute")
+
+    def inner(self, name: str, value: Any) -> _Scope:
+        """The same with one more name."""
+        return _Scope({**self, name: value}, self._left)
 
 
 def names_in(text: str) -> set[str]:
@@ -37,17 +58,22 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     Raises ``ExpressionError``.
     """
     try:
-        return _value(_parsed(text), names)
+        return _value(_parsed(text), _Scope(names, [_STEPS]))
     except ExpressionError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as problem:
-        raise ExpressionError(f"{text}: {problem}") from None
+        raise ExpressionError(f"{_short(text)}: {problem}") from None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _is_target(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
+@lru_cache(maxsize=256)
 def _parsed(text: str) -> ast.expr:
     if len(text) > LONGEST:
         raise ExpressionError(f"an expression of {len(text)} characters is too long")
@@ -55,42 +81,47 @@ def _parsed(text: str) -> ast.expr:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         reason = getattr(problem, "msg", "") or str(problem)
-        raise ExpressionError(f"{text}: {reason}") from None
+        raise ExpressionError(f"{_short(text)}: {reason}") from None
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: _Scope) -> Any:
+    names.spend(1)
     for kind, do in _KINDS.items():
         if isinstance(node, kind):
             return do(node, names)
     raise ExpressionError(f"{ast.unparse(node)} is not possible here")
 
 
-def _constant(node: ast.Constant, names: Mapping[str, Any]) -> Any:
+def _constant(node: ast.Constant, names: _Scope) -> Any:
     return node.value
 
 
-def _name(node: ast.Name | ast.Attribute, names: Mapping[str, Any]) -> Any:
+def _name(node: ast.Name | ast.Attribute, names: _Scope) -> Any:
     name = ast.unparse(node)
     if name in names:
         return names[name]
     raise ExpressionError(f"there is no {name}; there are: {', '.join(map(str, names)) or 'none'}")
 
 
-def _list(node: ast.List | ast.Tuple, names: Mapping[str, Any]) -> list[Any]:
+def _list(node: ast.List | ast.Tuple, names: _Scope) -> list[Any]:
     return [_value(each, names) for each in node.elts]
 
 
-def _unary(node: ast.UnaryOp, names: Mapping[str, Any]) -> Any:
-    return _UNARY[type(node.op)](_value(node.operand, names))
+def _unary(node: ast.UnaryOp, names: _Scope) -> Any:
+    return _operator(_UNARY, node.op, node)(_value(node.operand, names))
 
 
-def _binary(node: ast.BinOp, names: Mapping[str, Any]) -> Any:
-    left, right = _value(node.left, names), _value(node.right, names)
-    do = _BINARY.get(type(node.op))
-    if do is None:
+def _operator(table: Mapping[type, Callable[..., Any]], op: ast.AST, node: ast.expr) -> Any:
+    if type(op) not in table:
         raise ExpressionError(f"{ast.unparse(node)} is not possible here")
+    return table[type(op)]
+
+
+def _binary(node: ast.BinOp, names: _Scope) -> Any:
+    left, right = _value(node.left, names), _value(node.right, names)
+    do = _operator(_BINARY, node.op, node)
     _check_size(node.op, left, right)
-    return do(left, right)
+    return _made(do(left, right), names)
 
 
 def _check_size(op: ast.operator, left: Any, right: Any) -> None:
@@ -103,7 +134,7 @@ def _check_size(op: ast.operator, left: Any, right: Any) -> None:
         raise ExpressionError("texts and lists cannot be multiplied")
 
 
-def _bools(node: ast.BoolOp, names: Mapping[str, Any]) -> Any:
+def _bools(node: ast.BoolOp, names: _Scope) -> Any:
     wants_all = isinstance(node.op, ast.And)
     for each in node.values:
         found = _value(each, names)
@@ -112,21 +143,27 @@ def _bools(node: ast.BoolOp, names: Mapping[str, Any]) -> Any:
     return found
 
 
-def _compare(node: ast.Compare, names: Mapping[str, Any]) -> bool:
+def _compare(node: ast.Compare, names: _Scope) -> bool:
     left = _value(node.left, names)
     for op, each in zip(node.ops, node.comparators, strict=True):
         right = _value(each, names)
-        if not _COMPARE[type(op)](left, right):
+        if not _operator(_COMPARE, op, node)(left, right):
             return False
         left = right
     return True
 
 
-def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
+def _call(node: ast.Call, names: _Scope) -> Any:
     name = ast.unparse(node.func)
     if name not in _CALLS or node.keywords:
         raise ExpressionError(f"{name}() is not possible here; {', '.join(_CALLS)} are")
-    return _CALLS[name](*[_value(each, names) for each in node.args])
+    return _made(_CALLS[name](*[_value(each, names) for each in node.args]), names)
+
+
+def _made(value: Any, names: _Scope) -> Any:
+    """A value; those of a list count."""
+    names.spend(len(value) if isinstance(value, list | str) else 0)
+    return value
 
 
 def _range(*args: int) -> list[int]:
@@ -136,15 +173,15 @@ def _range(*args: int) -> list[int]:
     return list(found)
 
 
-def _comprehension(node: ast.ListComp, names: Mapping[str, Any]) -> list[Any]:
-    scopes = _scopes(node.generators, dict(names))
+def _comprehension(node: ast.ListComp, names: _Scope) -> list[Any]:
+    scopes = _scopes(node.generators, names)
     found = [_value(node.elt, scope) for scope in itertools.islice(scopes, MOST + 1)]
     if len(found) > MOST:
         raise ExpressionError(f"more than {MOST:,} values are too many")
     return found
 
 
-def _scopes(left: list[ast.comprehension], names: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _scopes(left: list[ast.comprehension], names: _Scope) -> Iterator[_Scope]:
     if not left:
         yield names
         return
@@ -152,7 +189,8 @@ def _scopes(left: list[ast.comprehension], names: Mapping[str, Any]) -> Iterator
     if not isinstance(first.target, ast.Name):
         raise ExpressionError("a loop of an expression has one name")
     for each in _value(first.iter, names):
-        scope = {**names, first.target.id: each}
+        names.spend(1)
+        scope = names.inner(first.target.id, each)
         if all(_value(condition, scope) for condition in first.ifs):
             yield from _scopes(others, scope)
 

@@ -14,7 +14,7 @@ from cmbench.errors import Error
 from cmbench.lib.text_files import counted
 from cmbench_results.values import digest
 from cmbench_sweep.expressions import ExpressionError, evaluate
-from cmbench_sweep.reading import MOST_POINTS
+from cmbench_sweep.reading import MOST_PLACES, MOST_POINTS
 from cmbench_sweep.values import Point, Sweep
 
 _TOLD = 12
@@ -29,7 +29,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
     found = []
     refused: dict[str, str] = {}
     request: api.RunRequest | None = None
-    places = list(_chosen(sweep))
+    places = _chosen(sweep)
     if not places:
         raise Error("bad-sweep", f"{sweep.name} has no point", hint="exclude leaves none")
     for number, values in enumerate(places, 1):
@@ -71,9 +71,18 @@ def flags_of(sweep: Sweep, values: Mapping[str, Any]) -> dict[str, Any]:
         place = flags
         for group in groups:
             place = place.setdefault(group, {})
+            if not isinstance(place, dict):
+                raise _is_both(name, group)
+        if isinstance(place.get(key), dict):
+            raise _is_both(name, key)
         added = f"{place['tags']},{value}" if key == "tags" and place.get("tags") else str(value)
         place[key] = value if isinstance(value, bool) else added.rstrip(",")
     return flags
+
+
+def _is_both(name: str, group: str) -> Error:
+    text = f"axes.{name}: {group} is a value and a group of inputs"
+    return Error("bad-sweep", text, hint=f"give either {group} or {group}.KEY")
 
 
 def _as_typed(value: Any) -> Any:
@@ -99,25 +108,61 @@ def _distinct(points: Sequence[Point]) -> list[Point]:
     return list({point.key: point for point in reversed(points)}.values())[::-1]
 
 
-def _chosen(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
+def _chosen(sweep: Sweep) -> list[Mapping[str, Any]]:
     """The places that are to be measured: all, or as many as a random search may try."""
-    places = _places(sweep)
-    if sweep.search.method == "random":
-        known = list(places)
-        chosen = random.Random(sweep.search.seed).sample(
-            known, min(sweep.search.points, len(known))
-        )
-        places = iter(chosen)
-    return itertools.islice(places, sweep.budget.points or MOST_POINTS)
+    places = _drawn(sweep) if sweep.search.method == "random" else _places(sweep)
+    found = list(itertools.islice(places, sweep.budget.points or MOST_POINTS + 1))
+    if len(found) > MOST_POINTS:
+        raise _too_many(f"more than {MOST_POINTS:,} points")
+    return found
+
+
+def _drawn(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
+    """As many places as a random search may try; of very many, they are drawn by their number."""
+    source, most, whole = random.Random(sweep.search.seed), sweep.search.points, size(sweep)
+    if whole <= MOST_PLACES:
+        known = list(_places(sweep))
+        return iter(source.sample(known, min(most, len(known))))
+    numbers = source.sample(range(whole), MOST_PLACES)
+    allowed = (place for n in numbers if _is_wanted(sweep, place := _place(sweep, n)))
+    return itertools.islice(allowed, most)
+
+
+def _too_many(what: str) -> Error:
+    hint = "choose fewer values, or try some of them: search: {method: random, points: N}"
+    return Error("bad-sweep", f"{what} are too many for a sweep", hint=hint)
 
 
 def _places(sweep: Sweep) -> Iterator[Mapping[str, Any]]:
-    """The product of the axes, zipped ones together, without what is excluded."""
-    for values in itertools.product(*(_group(sweep, names) for names in groups(sweep))):
-        place = {name: value for part in values for name, value in part.items()}
-        ordered = {name: place[name] for name in sweep.axes}
-        if not any(_holds(text, ordered) for text in sweep.exclude):
-            yield ordered
+    """The product of the axes, zipped ones together, without what is excluded.
+
+    Raises ``bad-sweep`` where too many are to be gone through.
+    """
+    rows = itertools.product(*(_group(sweep, names) for names in groups(sweep)))
+    for number, values in enumerate(rows):
+        if number == MOST_PLACES:
+            raise _too_many(f"axes with {size(sweep):,} places, most of them excluded,")
+        place = _joined(sweep, values)
+        if _is_wanted(sweep, place):
+            yield place
+
+
+def _place(sweep: Sweep, number: int) -> Mapping[str, Any]:
+    """The place with this number in the product of the axes."""
+    values = []
+    for names in reversed(groups(sweep)):
+        number, at = divmod(number, len(sweep.axes[names[0]]))
+        values.append({name: sweep.axes[name][at] for name in names})
+    return _joined(sweep, values)
+
+
+def _joined(sweep: Sweep, values: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    place = {name: value for part in values for name, value in part.items()}
+    return {name: place[name] for name in sweep.axes}
+
+
+def _is_wanted(sweep: Sweep, place: Mapping[str, Any]) -> bool:
+    return not any(_holds(text, place) for text in sweep.exclude)
 
 
 def groups(sweep: Sweep) -> list[tuple[str, ...]]:

@@ -6,7 +6,8 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
@@ -15,8 +16,15 @@ from cmbench_sweep.expressions import ExpressionError, evaluate, names_in
 from cmbench_sweep.values import HIGHER, LOWER, Budget, Repeat, Search, Sweep
 
 MOST_POINTS = 100_000
+MOST_PLACES = 10 * MOST_POINTS
+"""So many places of the axes may be gone through to find the points."""
+_LONGEST = 100_000
+"""A longer text fits into no command line of a process (Linux: 128 KiB)."""
 _NAME = re.compile(r"[\w][\w.+-]{0,99}")
+_LABEL = re.compile(r"[\w.:/=@-]+")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SIZES = re.compile(r"([\d.]+)\s*([smhd]?)")
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 METHODS = ("grid", "random", "optuna")
 
@@ -28,7 +36,8 @@ def read_sweep(path: str, name: str = "") -> Sweep:
     """
     try:
         with open(path, encoding="utf-8") as stream:
-            data = load_yaml(stream.read(), path)
+            text = stream.read()
+        data = load_yaml(text, path)
     except OSError as problem:
         raise Error(
             "file-not-found", f"{path}: {problem.strerror}", hint="check --sweep=FILE"
@@ -36,10 +45,42 @@ def read_sweep(path: str, name: str = "") -> Sweep:
     except UnicodeDecodeError:
         raise Error("bad-sweep", f"{path} is no text in UTF-8", hint="save it as UTF-8") from None
     faults = Faults()
+    for place, key in _given_twice(text):
+        faults.add(place, f"{key} is given twice")
     named = name or faults.text(data, "name") or os.path.splitext(os.path.basename(path))[0]
     sweep = sweep_of(data, named, faults)
     faults.refuse(path)
     return sweep
+
+
+def _given_twice(text: str) -> list[tuple[str, str]]:
+    """The names that a mapping of a YAML text has twice, each with its line (``line 3``).
+
+    A loader keeps the last of them and says nothing.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found: list[tuple[str, str]] = []
+    nodes, seen = [yaml.compose(text, Loader=loader)], set()
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, yaml.CollectionNode) and id(node) not in seen:
+            seen.add(id(node))
+            pairs = node.value if isinstance(node, yaml.MappingNode) else []
+            found += _twice([key for key, _ in pairs])
+            nodes += [each for pair in pairs for each in pair] or node.value
+    return sorted(found)
+
+
+def _twice(keys: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Of the keys of a mapping, the scalars that came before, each with its line."""
+    seen = set()
+    for key in keys:
+        named = (key.tag, str(key.value))
+        if named in seen and key.id == "scalar":
+            yield f"line {key.start_mark.line + 1}", key.value
+        seen.add(named)
 
 
 class Faults:
@@ -74,6 +115,9 @@ class Faults:
         if not isinstance(value, Mapping):
             self.add(place, f"{value!r:.60} is no mapping of names to values")
             return {}
+        for key in value:
+            if isinstance(key, bool) or key is None:
+                self.add(place, f"a name there is read as {key} by YAML: put it in quotes")
         return {str(key): each for key, each in value.items()}
 
     def items(self, place: str, value: Any) -> list[Any]:
@@ -111,8 +155,8 @@ def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
     if data is None:
         faults.add("", "the file is empty")
     faults.known("", told, _PARTS)
-    if not _NAME.fullmatch(name):
-        faults.add("name", f"{name!r:.60} is no name: letters, digits, - _ + and . make one")
+    if not _NAME.fullmatch(name) or len(name.encode()) > 100:
+        faults.add("name", f"{name!r:.60} is no name: up to 100 letters, digits, - _ + and .")
     request = faults.mapping("request", told.get("request"))
     if not (request.get("tags") or request.get("script")):
         faults.add("request", "what is to be run is not said: give tags")
@@ -132,8 +176,8 @@ def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
         if len({repr(each) for each in values}) < len(values):
             faults.add(f"axes.{name}", "a value stands there twice")
         found[name] = values
-    if math.prod(map(len, found.values())) > MOST_POINTS * 1000:
-        faults.add("axes", f"more than {MOST_POINTS * 1000:,} points cannot be gone through")
+        if not all(name.split(".")):
+            faults.add("axes", f"{name!r:.60} is no name of an input")
     return found
 
 
@@ -148,10 +192,17 @@ def _axis(place: str, value: Any, faults: Faults) -> list[Any]:
         return []
     if not value:
         faults.add(place, "there are no values")
-    wrong = [each for each in value if isinstance(each, list | Mapping) or each is None]
+    wrong = [each for each in value if not _is_value(each)]
     for each in wrong:
         faults.add(place, f"{each!r:.60} is no value of an input")
-    return [each for each in value if each not in wrong]
+    return [each for each in value if _is_value(each)]
+
+
+def _is_value(value: Any) -> bool:
+    """Whether it can be an input: one line of text that fits into a command, a number, a bool."""
+    if isinstance(value, str):
+        return not _CONTROL.search(value) and len(value.encode("utf-8", "replace")) <= _LONGEST
+    return not isinstance(value, list | Mapping) and value is not None
 
 
 def _evaluated(place: str, text: str, faults: Faults) -> Any:
@@ -171,25 +222,34 @@ def _range(place: str, told: Mapping[str, Any], faults: Faults) -> list[Any]:
         faults.add(place, "a range has either step or times")
     step = faults.number(f"{place}.step", told.get("step", 1))
     times = faults.number(f"{place}.times", told.get("times", 2))
-    if step <= 0 or times <= 1 or (low <= 0 and "times" in told):
+    if min(step, times - 1) <= 0 or (low <= 0 and "times" in told):
         faults.add(place, "step is above 0; times is above 1, and begins above 0")
     if high < low:
         faults.add(place, f"it ends ({high:g}) before it begins ({low:g})")
     if len(faults.found) > before:
         return []
-    by_step = (low + step * number for number in itertools.count())
-    by_times = (low * times**number for number in itertools.count())
-    found = _up_to(by_times if "times" in told else by_step, high)
+    found = _up_to(
+        (lambda n: low * _power(times, n)) if "times" in told else (lambda n: low + step * n), high
+    )
     if len(found) > MOST_POINTS:
         faults.add(place, f"it has more than {MOST_POINTS:,} values")
-    return [int(each) if each == int(each) else each for each in found]
+        return []
+    return found
 
 
-def _up_to(values: Iterable[float], high: float) -> list[float]:
-    """The values up to ``high``, rounding forgiven; one more than may be at most."""
-    end = high + abs(high) * 1e-9
-    some = itertools.islice(values, MOST_POINTS + 1)
-    return [round(each, 12) for each in itertools.takewhile(lambda each: each <= end, some)]
+def _power(times: float, number: int) -> float:
+    try:
+        return float(times**number)
+    except OverflowError:
+        return math.inf
+
+
+def _up_to(value: Callable[[int], float], high: float) -> list[float]:
+    """The values of 0, 1, 2 … up to ``high``, rounding forgiven; one more than may be at most."""
+    end = min(high + abs(high) * 1e-9, sys.float_info.max)
+    some = map(value, range(MOST_POINTS + 1))
+    found = [round(each, 12) for each in itertools.takewhile(lambda each: each <= end, some)]
+    return [int(each) if abs(each) < 1e15 and each == int(each) else each for each in found]
 
 
 def _zips(data: Any, faults: Faults) -> tuple[tuple[str, ...], ...]:
@@ -211,16 +271,28 @@ def _conditions(place: str) -> Callable[[Any, Faults], tuple[str, ...]]:
         found = []
         for each in faults.items(place, data):
             if isinstance(each, Mapping):
-                parts = [
-                    f"{name} in {value!r}" if isinstance(value, list) else f"{name} == {value!r}"
-                    for name, value in each.items()
-                ]
-                found.append(" and ".join(parts))
+                found.append(" and ".join(f"{n} in {_alike(v)!r}" for n, v in each.items()))
             else:
                 found.append(str(each))
         return tuple(found)
 
     return read
+
+
+def _alike(value: Any) -> list[Any]:
+    """The values that a condition means: ``8`` and ``"8"`` are one input."""
+    values = value if isinstance(value, list) else [value]
+    texts = [str(each) for each in values if not isinstance(each, str)]
+    numbers = [_number(each) for each in values if isinstance(each, str)]
+    return [*values, *texts, *(each for each in numbers if each is not None)]
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _repeat(data: Any, faults: Faults) -> Repeat:
@@ -231,7 +303,7 @@ def _repeat(data: Any, faults: Faults) -> Repeat:
     most = int(faults.number("repeat.most", told.get("most", 1), 1, whole=True))
     least = int(faults.number("repeat.least", told.get("least", 2), 1, whole=True))
     spread = told.get("spread", 0.035)
-    percent = re.fullmatch(r"([\d.]+)\s*%", spread) if isinstance(spread, str) else None
+    percent = _SHARE.fullmatch(spread) if isinstance(spread, str) else None
     share = float(percent[1]) / 100 if percent else faults.number("repeat.spread", spread)
     if share >= 1:
         faults.add("repeat.spread", f"{share:g} is more than the value itself: write 3.5% or 0.035")
@@ -262,9 +334,11 @@ def _duration(place: str, value: Any, faults: Faults) -> float:
 
 def _labels(data: Any, faults: Faults) -> dict[str, str]:
     """Labels for all points, or each with the condition of the points that need it."""
-    if isinstance(data, Mapping):
-        return {str(name): str(when) for name, when in data.items()}
-    return {str(each): "" for each in faults.items("labels", data)}
+    told = data if isinstance(data, Mapping) else dict.fromkeys(map(str, faults.items("", data)))
+    for name in told:
+        if not _LABEL.fullmatch(str(name)):
+            faults.add("labels", f"{name!r:.60} is no label: letters, digits and . : / = @ _ -")
+    return {str(name): "" if when is None else str(when) for name, when in told.items()}
 
 
 def _record(data: Any, faults: Faults) -> dict[str, str]:
@@ -303,6 +377,8 @@ def _search(data: Any, faults: Faults) -> Search:
 def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faults) -> None:
     """Axes that are zipped or named in conditions exist, and those zipped are equally long."""
     _check_zips(parts["zips"], axes, faults)
+    if parts["search"].method == "optuna" and not parts["objectives"]:
+        faults.add("objectives", "optuna needs a figure to judge by: objectives: {throughput: max}")
     for text in parts["exclude"]:
         faults.known("exclude", sorted(_names("exclude", text, faults)), axes)
     for label, text in parts["labels"].items():
