@@ -40,22 +40,41 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     take_network(env)
     take_nvidia(env)
     take_engine(env)
-    spec = asked.benchmark(env)
-    asked.options(env, asked.backend(env))
+    check(env)
     find_plugins(env)
     if env.get("CM_MLPERF_SUBMISSION_RUN") == "yes":
         ask_for_all(env)
         check_tree(env)
-    asked.scenarios(env)
-    asked.modes(env)
-    asked.precision(env)
+        asked.scenarios(env)
     shorten(env)
     run = i.get("run_script_input", {}).get("run_state", {})
     env["CM_MLPERF_COMMAND"] = str(run.get("command", ""))
     need, form = asked.need(env), env.get("CM_MLPERF_FORM") or "full"
     if need is not None:
-        capacity.check_memory(env, f"the {form} {spec.name}", need.memory, need.hint)
+        name = asked.benchmark(env).name
+        capacity.check_memory(env, f"the {form} {name}", need.memory, need.hint)
     return {"return": 0}
+
+
+@siblings.told
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what a run of these inputs would refuse; ``cm plan`` asks."""
+    env = i["env"]
+    # What these become is known only in the run.
+    own = env.get("CM_ML_MODEL_OWN_PATH") or env.get("CM_ML_MODEL_OWN_DATA")
+    if not own and env.get("CM_MLPERF_IMPLEMENTATION") not in inputs.IMPLEMENTATIONS:
+        check(env)
+    return {"return": 0}
+
+
+def check(env: dict[str, Any]) -> None:
+    """Raise CatalogError where benchmark, backend and what is asked of them do not go together."""
+    asked.benchmark(env)
+    asked.options(env, asked.backend(env))
+    if env.get("CM_MLPERF_SUBMISSION_RUN") != "yes":
+        asked.scenarios(env)
+    asked.modes(env)
+    asked.precision(env)
 
 
 def take_nvidia(env: dict[str, Any]) -> None:

@@ -88,6 +88,30 @@ def test_both_arms_and_open_questions_before_a_run_and_none_after(tree: Lab) -> 
     assert "install-tool" not in after
 
 
+REFUSES = """
+from cmbench.errors import Error
+
+def preprocess(i):
+    refuse(i)
+    return {'return': 0}
+
+def refuse(i):
+    if i['env'].get('CM_COLOUR') == 'red':
+        raise Error('not-available', 'there is no red', hint='take blue')
+    if i['env'].get('CM_COLOUR') == 'odd':
+        raise ValueError('no colour')
+"""
+
+
+def test_a_plan_refuses_what_the_script_says_that_a_run_refuses(lab: Lab) -> None:
+    lab.script("paint", input_mapping={"colour": "CM_COLOUR"}, customize=REFUSES)
+    planned, made = (go("paint", colour="red").answer for go in (lab.plan, lab.run))
+    assert planned["code"] == made["code"] == "not-available"
+    assert planned["error"] == made["error"] == "there is no red"
+    assert lab.plan("paint", colour="blue").answer["return"] == 0
+    assert lab.plan("paint", colour="odd").answer["code"] == "customize-crashed"
+
+
 def test_text_of_a_plan(tree: Lab) -> None:
     text = tree.plan("build,app").out
     assert max(map(len, text.splitlines())) <= 80

@@ -74,8 +74,10 @@ def test_what_cannot_be_combined_is_told_by_the_planner(client: TestClient) -> N
     query = {"tags": "_tiny,_short", "field": "device"}
     told = client.get(f"{BENCHMARK}/check", params=query).json()
     assert told["now"] == ""
-    # Nothing but what the planner itself says of this machine.
-    assert all("GPU" in reason for reason in told["refused"].values())
+    # What the planner itself says of this machine, and what the script says of its inputs.
+    assert "onnxruntime does not compute so here" in told["refused"]["inf1"]
+    of_devices = {each: why for each, why in told["refused"].items() if "GPU" not in why}
+    assert all(f"--device={each}" in why for each, why in of_devices.items()), of_devices
     # A choice that is refused as it is blames no other value for the same.
     query = {"backend": "nope", "field": "scenario"}
     told = client.get(f"{BENCHMARK}/check", params=query).json()

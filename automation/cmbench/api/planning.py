@@ -72,11 +72,12 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     """What a run of ``request`` would do; runs nothing and writes nothing but the index.
 
     ``explain`` names an env key or an input, whose value is then explained. Raises ``Error`` where
-    something that is sure to be needed is not there.
+    something that is sure to be needed is not there, or the script's own ``refuse`` says no.
     """
     from cmbench.plan.explain import Notes, key_of
     from cmbench.plan.names import unused
     from cmbench.plan.requirements import total
+    from cmbench.run.customize import refuse
 
     script, facts = request.script, silent_facts(request.workspace)
     blocks = script.blocks
@@ -84,6 +85,8 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     resolver = make_resolver(request.workspace, facts, open_lock(request))
     notes = Notes(resolver, key)
     made = make_plan(request.workspace, request.request, facts, resolver, notes)
+    if not explain:
+        refuse(made.frame)
     nodes = list(walk(made.root))
     found, certain = ([node.detail.needs for node in some] for some in (nodes, sure(made.root)))
     # What is decided on the way may have the names.

@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
-from cmbench.format.env import MISSING, as_text
+from cmbench.format.dialect import CM
+from cmbench.format.env import MISSING, Pending, as_text
 from cmbench.plan.resolved_step import Frame
 
 if TYPE_CHECKING:
@@ -52,6 +53,35 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
         del sys.modules[name]
         raise crash(problem, frame, "loading customize.py") from problem
     return module
+
+
+def refuse(frame: Frame) -> None:
+    """Raise the ``Error`` that a run of ``frame`` would end with at once.
+
+    A ``customize.py`` may have a function ``refuse``, which looks at the env and changes nothing.
+    """
+    path = os.path.join(frame.script.path, "customize.py")
+    if frame.script.dialect is not CM:
+        return
+    try:
+        with open(path, encoding="utf-8") as file:
+            has_one = "\ndef refuse(" in file.read()
+    except OSError:
+        return
+    if not has_one:
+        return
+    env = {k: v for k, v in frame.env.plain().items() if not isinstance(v, Pending)}
+    module = load(path, frame, _nobody, {})
+    try:
+        module.refuse({"env": env})
+    except Error:
+        raise
+    except Exception as problem:
+        raise crash(problem, frame, "customize.py refuse") from problem
+
+
+def _nobody(_question: str) -> str:
+    raise EOFError
 
 
 class _Imports:
