@@ -292,6 +292,13 @@ def sink(listener: socket.socket) -> None:
             connection.sendall(answer if path.endswith(b"/infer") else pages.get(path, answer))
 
 
+def kept_rate(rows: Sequence[tuple[int, float, float, float]]) -> str:
+    """The highest rate that was sent on schedule, in words."""
+    rates = [rate for rate, _, p99, _ in rows if p99 < LATE_MS]
+    found = f"{max(rates)} 1/s" if rates else f"below {min(SINK_RATES)} 1/s"
+    return f"open loop: highest rate with p99 less than {LATE_MS:g} ms late: {found}"
+
+
 def schedule(folder: Path, seconds: float) -> list[tuple[int, float, float, float]]:
     """For each rate: by how much requests were late at p50 and p99 (ms), and what came of it."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -370,6 +377,7 @@ def main() -> int:
         rows = schedule(Path(name), asked.seconds)
     for rate, p50, p99, reached in rows:
         print(f"open loop {rate} 1/s: late by p50 {p50:.3f}, p99 {p99:.3f} ms ({reached:.0f} 1/s)")
+    print(kept_rate(rows))
     after = machine.moment(None)
     stolen = (after.stolen - before.stolen) / (after.at - before.at)
     print(f"load {before.load} before, {after.load} after; {stolen:.3f} processors stolen")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,6 +75,18 @@ def test_very_many_that_were_never_sent_are_counted_in_no_time() -> None:
     assert late.unsent(10**13) == pytest.approx(10**10, rel=1e-4)
     assert Scheduled(0, 10**13, 7, arrivals("poisson", 1e6, 1, 0)).unsent(10**13) == 7
     assert time.process_time() - begin < 5, "ten thousand million are not looked at"
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=6))
+def test_the_highest_rate_on_schedule_is_named(late: list[bool]) -> None:
+    points = []
+    for number, is_late in enumerate(late):
+        ms = figures.latency([10**7 if is_late else 10**5] * 10, 99)
+        load = results.Load((number + 1) * 100.0, True, 1)
+        points.append(SimpleNamespace(load=load, late=ms, unsent=0))
+    kept = len(list(itertools.takewhile(lambda each: not each, late)))
+    assert results.on_schedule(points) == (kept * 100 if kept else None)  # type: ignore[arg-type]
+    assert results.on_schedule(points[:1]) is None  # type: ignore[arg-type]
 
 
 @given(st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=300))

@@ -13,6 +13,7 @@ from typing import Any
 
 from rate_search import Try
 
+from . import results
 from .figures import Latency
 from .machine import Host
 from .options import PERCENTILES, Settings
@@ -151,6 +152,17 @@ def outcome(session: Session) -> str:
     return f"Highest rate with p99 below {bound}: {session.highest:.1f} requests/s"
 
 
+def schedule_kept(session: Session) -> str:
+    """Up to which of several rates the schedule was kept; empty without several."""
+    points = session.points
+    if sum(point.load.open_loop for point in points) < 2:
+        return ""
+    rate = results.on_schedule(points)
+    if rate is None:
+        return f"No rate was sent on schedule (p99 at most {results.LATE_MS:g} ms late)."
+    return f"Sent on schedule (p99 at most {results.LATE_MS:g} ms late) up to {rate:g} requests/s"
+
+
 def text(session: Session) -> Iterator[str]:
     """The summary below guide 003's lines."""
     if session.tries:
@@ -167,6 +179,8 @@ def text(session: Session) -> Iterator[str]:
             yield "  ms: " + ", ".join(f"{name} {value}" for name, value in rows)
         if rows := batches(point):
             yield "  batches: " + ", ".join(f"{size} ({n}x {t} ms)" for size, n, t in rows)
+    if kept := schedule_kept(session):
+        yield kept
     yield from (f"WARNING: {note}" for note in session.notes)
 
 
@@ -217,6 +231,7 @@ def markdown(session: Session) -> str:
             parts += [*_table(("batch size", "executions", "ms"), rows), ""]
         if len(point.threads) > 1:
             parts += [*_table(("thread", *COLUMNS[2:-1]), threads(point)), ""]
+    parts += [f"{kept}\n"] if (kept := schedule_kept(session)) else []
     parts += [f"- **Note:** {note}" for note in session.notes]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -294,6 +309,7 @@ def as_json(session: Session) -> str:
                    for point in session.points],
         "tries": [asdict(each) for each in session.tries],
         "highest_rate": session.highest,
+        "on_schedule_rate": results.on_schedule(session.points),
         "notes": list(session.notes),
     }  # fmt: skip
     return json.dumps(_finite(told), indent=1, allow_nan=False) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -201,6 +202,26 @@ def timeline(
         )
         for place, each in enumerate(slices)
     )
+
+
+def on_schedule(points: Sequence[Point]) -> float | None:
+    """The highest of several rates (1/s) up to which all requests were sent when they were due.
+
+    None where there are not several, or the first was late already.
+    """
+    rates = sorted(
+        (each for each in points if each.load.open_loop), key=lambda each: each.load.size
+    )
+    if len(rates) < 2:
+        return None
+    kept = itertools.takewhile(lambda each: not is_late(each), rates)
+    return max((each.load.size for each in kept), default=None)
+
+
+def is_late(point: Point) -> bool:
+    """Whether requests were sent later than they should have been, or never."""
+    late = point.late is not None and point.late.percentile(99.0) > LATE_MS
+    return late or point.late is None or point.unsent > 0
 
 
 def warnings(point: Point, cores: int) -> list[str]:
