@@ -11,6 +11,7 @@ from typing import Any
 
 from support import ROOT
 
+sys.path.append(str(ROOT / "script/app-mlperf-inference/src"))
 sys.path.append(str(ROOT / "script/run-harness/src"))
 sys.path.append(str(ROOT / "script/compile-neuron-model/src"))
 

@@ -95,6 +95,7 @@ WRONG = {
     "--config_ver=hetero": "HeteroMIG is refused",
     "--power_setting=MaxQ": "MaxQ is refused",
     "-benchmarks=bert": "-benchmarks=bert belongs to no --name",
+    "...": "... is a placeholder",
     "--benchmarks='bert": "cannot be read (No closing quotation)",
 }
 
@@ -536,6 +537,16 @@ def test_as_root_the_scratch_space_is_refused_with_the_setting_that_lets_it(
         scratch.space(a_flow(tmp_path, allow_root=False))
     assert caught.value.hint.endswith("flow.yaml")
     assert "set allow_root: true" in caught.value.hint
+
+
+def test_values_of_another_round_are_pointed_at(tmp_path: Path) -> None:
+    for words, hint in (
+        ("--benchmarks=resnet50,bert --scenarios=offline,server", "--vendor_round=v2.0"),
+        ("--benchmarks=retinanet", "leave it out"),
+    ):
+        with pytest.raises(FlowError, match=r"v3\.1 has no values for") as caught:
+            work.plan(a_flow(tmp_path, words, vendor_round="v3.1"))
+        assert hint in caught.value.hint
 
 
 def test_no_results_no_tree(tmp_path: Path) -> None:

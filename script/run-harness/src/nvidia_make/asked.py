@@ -138,6 +138,9 @@ def _pairs(text: str, known: Mapping[str, Field], wrong: list[str]) -> Iterator[
         return
     while typed:
         word = typed.pop(0)
+        if word.strip(".…") == "":
+            wrong.append(f"{word} is a placeholder: name what you want in its place")
+            continue
         if not word.startswith("--"):
             wrong.append(f"{word} belongs to no --name")
             continue

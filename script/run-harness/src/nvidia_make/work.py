@@ -92,7 +92,7 @@ def plan(flow: Flow, run_args: str | None = None) -> Work:
     system, machine, notes = which(flow, known, asked)
     _refuse_old_stream(vendor_round, asked)
     tables = [table for table in known.tables if _wanted(table, vendor_round, system, asked)]
-    _check_benchmarks(asked, tables, system, vendor_round)
+    _check_benchmarks(asked, tables, system, flow, known)
     pairs = [(t, ver) for t in tables for ver in versions_of(t, system, asked.versions)]
     _check_versions(asked, known, vendor_round, tables, pairs, system)
     items = tuple(_items(known, pairs, asked, system, machine))
@@ -159,10 +159,10 @@ def _refuse_old_stream(vendor_round: str, asked: Asked) -> None:
 
 
 def _check_benchmarks(
-    asked: Asked, tables: Sequence[Table], system: str, vendor_round: str
+    asked: Asked, tables: Sequence[Table], system: str, flow: Flow, known: Registry
 ) -> None:
     """Raise FlowError for benchmarks of which nothing is there, all at once."""
-    there = {table.benchmark for table in tables}
+    there, vendor_round = {table.benchmark for table in tables}, flow.settings.vendor_round
     missing = [name for name in asked.benchmarks if name not in there]
     if missing or not tables:
         what = ", ".join(missing) or "any benchmark"
@@ -170,8 +170,25 @@ def _check_benchmarks(
         raise FlowError(
             "not-available",
             f"{vendor_round} has no values for {what}{within} on {system}",
-            f"leave it out; what there is for {vendor_round}: make info",
+            _elsewhere(missing, asked.scenarios, flow, known)
+            or f"leave it out; what there is for {vendor_round}: make info",
         )
+
+
+def _elsewhere(
+    benchmarks: Sequence[str], scenarios: Sequence[str], flow: Flow, known: Registry
+) -> str:
+    """Another round of NVIDIA's that has values for all of these, as a hint; else empty."""
+    if flow.vendor == neuron.ACCELERATOR:
+        return ""
+    there = {
+        (table.round, table.benchmark)
+        for table in known.tables
+        if not scenarios or table.scenario in scenarios
+    }
+    others = [each for each in words.VENDOR_ROUNDS if each != flow.settings.vendor_round]
+    rounds = [each for each in others if all((each, name) in there for name in benchmarks)]
+    return f"a folder of another round has them: --vendor_round={rounds[-1]}" if rounds else ""
 
 
 def _check_versions(
