@@ -41,11 +41,13 @@ FOREIGN = Rule("accuracy.other-run", "the log of the run that accuracy.txt was m
 # Of a log that is longer than twice this, only so many bytes of each end are looked at.
 SHOWN = 1 << 20
 ACCURACY_MODE = "AccuracyOnly"
-ENTRY = re.compile(r'"qsl_idx"\s*:\s*(\d+),\s*"data"\s*:\s*"([0-9A-Fa-f]*)"')
+_INDEX, _DATA = r'"qsl_idx"\s*:\s*(\d+)', r'"data"\s*:\s*"([0-9A-Fa-f]*)"'
+# LoadGen writes the index first; logs that went through a program have keys by the alphabet.
+ENTRY = re.compile(rf"{_INDEX},\s*{_DATA}|{_DATA},\s*{_INDEX}")
 TOTAL = re.compile(r"\btotal=(\d+)")
 # A hash of SHA-256 has nearly all 16 digits.
 LEAST_DIGITS = 6
-BEGINNING = re.compile(r'\[\s*\{\s*"seq_id"')
+BEGINNING = re.compile(r'\[\s*\{\s*"(?:seq_id|qsl_idx|data|token_count)"')
 RERUN = "run it again: cm run script --tags=run-mlperf,inference,_accuracy-only,_full --rerun"
 
 KEEP_OUTPUTS = "let the accuracy run keep the outputs of these samples, and put them there"
@@ -157,7 +159,8 @@ def entries(path: Path) -> list[tuple[int, str]]:
     """The samples and answers that a log, cut or not, still shows."""
     if not path.is_file():
         return []
-    return [(int(index), data) for index, data in ENTRY.findall(shown(path))]
+    found = ENTRY.findall(shown(path))
+    return [(int(first or last), data or other) for first, data, other, last in found]
 
 
 def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]:
