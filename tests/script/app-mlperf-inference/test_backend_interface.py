@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,14 @@ def test_an_edited_plugin_is_tuned_built_and_measured_again(plugins: Path, tmp_p
     assert measured() != first
     notes = (plugins / "notes.txt").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("build") for line in notes) == 2
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_of_openmp_wait_without_their_core_unless_the_user_says_so(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, found: str
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    backends.create("null", "cpu", "float32")
+    assert os.environ["OMP_WAIT_POLICY"] == found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ def create(name: str, device: str, precision: str, options: Options | None = Non
     Raises HarnessError when there is no such backend, or when it does not have or cannot use
     the device, the precision or an option here. Its libraries are imported only now.
     """
+    # Threads of OpenMP (PyTorch's) that wait for each other keep their cores busy; LoadGen and
+    # whoever else is there want these too. Its library reads this once, when it is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     spec, setup = _setup(name, device, precision, options or {})
     backend: Backend = _found(spec.module, name)(setup)
     return backend
