@@ -15,6 +15,8 @@ from mlperf_catalog.asked import OWN_BACKEND, OWN_MODEL
 
 # Number formats that make a run faster, where the processor has instructions for them.
 FASTEST = ("int8", "bfloat16")
+# Of a network division nodes compute: LoadGen's machine needs nothing of a backend.
+NOT_AT_LOADGEN = ["skip_if_env:", "  CM_NETWORK_LOADGEN:", "  - lon"]
 INT8 = ["enable_if_env:", "  CM_MLPERF_MODEL_PRECISION:", "  - int8"]
 
 
@@ -158,10 +160,12 @@ def _needed(spec: BackendSpec | Case, when: Mapping[str, Sequence[str]]) -> list
     for each in spec.packages:
         conditions = {"CM_MLPERF_DEVICE": (each.device,)} if each.device else {}
         tags = f"get,generic-python-lib,_package.{each.package}"
-        lines += _dep(tags, each.names, _if({**when, **conditions}))
+        lines += _dep(tags, each.names, [*_if({**when, **conditions}), *NOT_AT_LOADGEN])
     for step in spec.steps:
         unset = {step.unless: ("''",)} if step.unless else {}
-        lines += _dep(step.tags, step.names, _told(step, _if({**when, **unset})))
+        lines += _dep(
+            step.tags, step.names, _told(step, [*_if({**when, **unset}), *NOT_AT_LOADGEN])
+        )
     return lines
 
 
