@@ -7,6 +7,7 @@ file system that the nodes share. ``docs/decisions/052`` tells how states are fo
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -95,6 +96,8 @@ class SlurmExecutor:
         words = [
             *("sbatch", "--parsable", f"--job-name={name}", f"--array=0-{self._parts - 1}"),
             *(f"--output={folder}/output-%a.txt", "--open-mode=append", "--requeue"),
+            # The worker needs its own, whatever SBATCH_EXPORT says.
+            "--export=ALL",
             *(f"--chdir={job.cwd}", *self._wish.words(self._labels), str(script)),
         ]
         number = _submitted(words, name, job.environment)
@@ -203,7 +206,7 @@ def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     try:
         done = subprocess.run(
             words,
-            env=env,
+            env=_plain(env),
             capture_output=True,
             text=True,
             timeout=60,
@@ -222,6 +225,13 @@ def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
         told = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise SilentError(told[-1].removeprefix(f"{words[0]}: error: "))
     return done.stdout
+
+
+def _plain(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Without what makes these commands show less: a partition, a user, a format of somebody's."""
+    given = os.environ if env is None else env
+    hides = ("SQUEUE_", "SINFO_", "SACCT_")
+    return {key: value for key, value in given.items() if not key.startswith(hides)}
 
 
 _UNREACHED = re.compile(r"unable to contact|connect|timed out|longer than|socket", re.IGNORECASE)

@@ -23,6 +23,14 @@ from support import HANG_S, ROOT, Home, wait_for
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 RUN = (*sweep_lab.RUN, "--on=slurm")
+# What people set for the commands that they type themselves; it must not hide our jobs from us.
+OF_THE_USER = {
+    "SBATCH_EXPORT": "NONE",
+    "SQUEUE_PARTITION": "elsewhere",
+    "SQUEUE_USERS": "nobody",
+    "SINFO_PARTITION": "elsewhere",
+    "SACCT_STATE": "FAILED",
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,7 @@ def slurm() -> Iterator[Slurm]:
 @pytest.fixture
 def cluster_home(home: Home, slurm: Slurm, world: Path) -> Home:
     (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
-    return replace(home, extra_env=slurm.environment())
+    return replace(home, extra_env={**slurm.environment(), **OF_THE_USER})
 
 
 def figures(found: list[dict[str, Any]]) -> dict[str, Any]:

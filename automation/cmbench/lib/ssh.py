@@ -33,7 +33,8 @@ _OPTIONS = (
     ),
 )
 _SHARED_S = 30
-_NO_HOST = re.compile(r"[\w][\w.@%+:\[\]-]*")
+_HOST = re.compile(r"(?:[\w.+-]+@)?(?:[\w:][\w.%:-]*|\[[\w.%:]+\](?::\d+)?)")
+_WITH_PORT = re.compile(r"(?:[\w.+-]+@)?(?:[^:\[\]]+|\[[^\[\]]+\]):\d+")
 
 
 def client(options: Sequence[str] = ()) -> list[str]:
@@ -55,19 +56,29 @@ def connection(host: str, options: Sequence[str] = ()) -> list[str]:
         path = f"{_folder()}/{os.getpid()}-%C"
         more = ("ControlMaster=auto", f"ControlPath={path}", f"ControlPersist={_SHARED_S}")
         words += [word for option in more for word in ("-o", option)]
-    return [*words, "--", host]
+    return [*words, *address(host)]
+
+
+def address(host: str) -> list[str]:
+    """The last words for ``ssh``: a host, and before it a port that is written behind it."""
+    port = []
+    if _WITH_PORT.fullmatch(host):
+        host, _, number = host.rpartition(":")
+        port = ["-p", number]
+    return [*port, "--", re.sub(r"[\[\]]", "", host)]
 
 
 def check_name(host: str) -> None:
     """Refuse what ``ssh`` would take for an option or cannot be a host; raises ``bad-value``."""
-    if not _NO_HOST.fullmatch(host):
-        raise Error("bad-value", f"{host!r:.80} is no host", hint="write HOST or USER@HOST")
+    if host.startswith("-") or not _HOST.fullmatch(host):
+        hint = "write HOST, USER@HOST or HOST:PORT"
+        raise Error("bad-value", f"{host!r:.80} is no host", hint=hint)
 
 
 @lru_cache(maxsize=64)
 def _shares(words: tuple[str, ...], host: str) -> bool:
     """Whether the user's configuration has a control master of its own for ``host``."""
-    told = call([*words, "-G", "--", host], timeout=20).stdout.decode("utf-8", "replace")
+    told = call([*words, "-G", *address(host)], timeout=20).stdout.decode("utf-8", "replace")
     settings = dict(line.partition(" ")[::2] for line in told.splitlines())
     return settings.get("controlpath", "none") != "none" and settings.get("controlmaster") in (
         "auto",
@@ -79,14 +90,18 @@ def _shares(words: tuple[str, ...], host: str) -> bool:
 @lru_cache(maxsize=1)
 def _folder() -> str:
     """Where the sockets of our connections are: private, and short enough for their names."""
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    path = os.path.join(base if len(base) < 40 else "/tmp", f"cmbench-{os.getuid()}")
-    with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if found.st_uid != os.getuid() or found.st_mode & 0o77:
-        return tempfile.mkdtemp(prefix="cmb-")
-    return path
+    bases = (os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp")
+    for base in filter(None, bases):
+        path = os.path.join(base, f"cmbench-{os.getuid()}")
+        # After `su` the first of them is another user's, or is not there.
+        with suppress(OSError):
+            if not os.path.isdir(path):
+                os.mkdir(path, 0o700)
+            found = os.lstat(path)
+            private = found.st_uid == os.getuid() and not found.st_mode & 0o77
+            if private and len(base) < 40 and os.access(path, os.W_OK):
+                return path
+    return tempfile.mkdtemp(prefix="cmb-")
 
 
 def call(
@@ -132,7 +147,7 @@ def close(host: str, options: Sequence[str] = ()) -> None:
     words = connection(host, options)
     if any(word.startswith("ControlPersist=") for word in words):
         with suppress(Error):
-            call([*words[:-2], "-O", "exit", "--", host], timeout=10)
+            call([*words[:-2], "-O", "exit", *words[-2:]], timeout=10)
 
 
 _CAUSES: Mapping[str, tuple[str, str]] = {

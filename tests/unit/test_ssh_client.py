@@ -1,0 +1,62 @@
+"""Names of hosts as people write them, and where sockets of connections are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cmbench.errors import Error
+from cmbench.lib import ssh
+
+
+@pytest.mark.parametrize(
+    ("typed", "host", "port", "user"),
+    [
+        ("alpha", "alpha", "22", ""),
+        ("me@alpha:2222", "alpha", "2222", "me"),
+        ("alpha.lab.org:2222", "alpha.lab.org", "2222", ""),
+        ("::1", "::1", "22", ""),
+        ("[::1]", "::1", "22", ""),
+        ("me@[fe80::1]:2200", "fe80::1", "2200", "me"),
+        ("fe80::1%lo", "fe80::1%lo", "22", ""),
+        ("me@fe80::1", "fe80::1", "22", "me"),
+    ],
+)
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="apt-get install openssh-client")
+def test_the_client_understands_every_way_to_write_a_host(
+    typed: str, host: str, port: str, user: str
+) -> None:
+    ssh.check_name(typed)
+    words = ["ssh", "-F", "/dev/null", "-G", *ssh.address(typed)]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True).stdout
+    found = dict(line.partition(" ")[::2] for line in told.splitlines())
+    assert (found["hostname"], found["port"]) == (host, port)
+    assert not user or found["user"] == user
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "-oProxyCommand=x", "a b", "a;b", "me@-x", "a/b", "[::1", "$x"]
+)
+def test_what_is_no_host_is_refused(typed: str) -> None:
+    with pytest.raises(Error, match="is no host"):
+        ssh.check_name(typed)
+
+
+@pytest.mark.parametrize("base", ["/nowhere/run", "/proc", "x" * 60])
+def test_sockets_have_a_place_where_that_of_the_session_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, base: str
+) -> None:
+    long = tmp_path / base if base.startswith("x") else Path(base)
+    if base.startswith("x"):
+        long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    found = ssh._folder.__wrapped__()
+    assert os.access(found, os.W_OK)
+    assert not found.startswith(str(long))
+    assert len(found) < 60
