@@ -33,6 +33,7 @@ import benchmark_forms as forms
 import benchmark_lab as lab
 import network_lab
 import submission_lab
+from support import Home
 
 from mlperf_submission import checks, commands, official, system  # isort: skip
 
@@ -466,3 +467,14 @@ def test_a_node_in_another_network_namespace(tmp_path: Path) -> None:
         assert len(answers(over, "resnet50", lab.arrays(), model, 3)) == 3
         with pytest.raises(OSError, match=r"refused"):
             socket.create_connection(("127.0.0.1", port), 1)
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "triton"])
+def test_loadgens_machine_installs_nothing_of_a_backend(home: Home, backend: str) -> None:
+    words = ("plan", "script", "--tags=run-mlperf,inference,_tiny", f"--backend={backend}")
+    asks = home.cm(*words, "--network=lon", "--sut_servers=a:1").ok().stdout
+    serves = home.cm(*words, "--network=sut").ok().stdout
+    for package in ("Python package onnxruntime", "get-triton-server")[: 1 + (backend == "triton")]:
+        assert package in serves
+        assert package not in asks
+    assert "mlcommons-loadgen" in asks
