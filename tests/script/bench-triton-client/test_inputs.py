@@ -120,6 +120,33 @@ def test_a_file_that_does_not_fit_is_one_message(
     assert words in str(caught.value)
 
 
+def test_types_that_only_json_has_are_read_from_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"data": [{"x": [1.5, -2.0]}, {"x": [0.25, 3.0]}]}))
+    half = model_of(TensorInfo("x", "BF16", (-1, 2)))
+    (found,) = made(str(path), model=half)
+    assert found["x"].values() == [1.5, -2.0, 0.25, 3.0]
+    path.write_text(json.dumps({"data": [{"x": ["a", "bc"]}, {"x": ["", "d"]}]}))
+    (found,) = made(str(path), model=model_of(TensorInfo("x", "BYTES", (-1, 2))))
+    assert found["x"].values() == [b"a", b"bc", b"", b"d"]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "source", "words"),
+    [
+        ("FP32", "/dev/zero", "no end"),
+        ("BYTES", __file__, "raw bytes, x is BYTES"),
+        ("FP8", "random", "FP8, which is not sent"),
+        ("FP8", "zero", "FP8, which is not sent"),
+        ("FP8", __file__, "raw bytes, x is FP8"),
+    ],
+)
+def test_what_cannot_be_sent_is_one_message(datatype: str, source: str, words: str) -> None:
+    with pytest.raises(BenchError) as caught:
+        made(source, model=model_of(TensorInfo("x", datatype, (-1, 2))))
+    assert words in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("array", "words"),
     [
