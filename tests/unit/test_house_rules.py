@@ -289,3 +289,18 @@ def test_every_dependency_names_a_script_of_ours(script: Path) -> None:
 @each_script
 def test_every_script_has_its_page(script: Path) -> None:
     assert (script / "README.md").is_file()
+
+
+def test_no_default_of_a_variation_is_overruled_by_its_script() -> None:
+    """The defaults of a script are laid first: a variation's default for such a key does nothing.
+
+    ``_full`` had one, so it never meant a full run.
+    """
+    idle = []
+    for path in sorted(ROOT.glob("script/*/meta.yaml")):
+        meta = yaml.safe_load(path.read_text(encoding="utf-8"))
+        own = set(meta.get("default_env") or ())
+        for name, block in (meta.get("variations") or {}).items():
+            keys = own & set((block or {}).get("default_env") or ())
+            idle += [f"{meta['alias']},_{name}: {key}" for key in sorted(keys)]
+    assert not idle

@@ -13,7 +13,11 @@ import yaml
 from nvidia_flow import inputs
 
 import benchmark_lab as lab
+from cmbench import api
+from cmbench.index.scripts import Repository
 from cmbench.lib.host import machine
+from cmbench.session.workspace import Workspace
+from support import ROOT
 
 FOLDER = lab.SCRIPT / "run-mlperf-inference-app"
 customize = lab.module_of(FOLDER / "customize.py")
@@ -375,3 +379,11 @@ def test_an_option_that_chooses_what_is_installed_has_a_flag() -> None:
     with pytest.raises(customize.Error, match="product of tensorrt has a flag") as caught:
         customize.preprocess({"env": env})
     assert caught.value.hint == "give --tensorrt_product=tensorrt-rtx"
+
+
+@pytest.mark.parametrize(("tag", "style"), [("_full", "valid"), ("_short", "test"), ("", "test")])
+def test_a_length_is_what_its_variation_says(tmp_path: Path, tag: str, style: str) -> None:
+    workspace = Workspace(str(tmp_path), [Repository("cmbench", str(ROOT), own=True)])
+    asked = api.request(workspace, tags=f"run-mlperf,inference,{tag}".rstrip(","))
+    readers = api.explain(asked, "CM_MLPERF_RUN_STYLE").readers
+    assert "run-mlperf-inference-app" in readers[style]
