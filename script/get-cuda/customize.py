@@ -127,6 +127,7 @@ def source_for(env: dict[str, Any], bounds: Bounds) -> str:
 
 
 def by_pip(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
+    """Choose the wheels of NVIDIA's; raises Error where the index has none, or cannot be asked."""
     env = i["env"]
     newest = bounds.exact or bounds.maximum
     if full(env) and newest and compare(newest.split(".")[0], "13") < 0:
@@ -175,6 +176,7 @@ def by_run_file(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
 
 
 def by_package_manager(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
+    """Choose the system's package; raises Error without a known manager, or without root."""
     manager = os_facts().package_manager
     package = PACKAGES.get(manager, USUAL_PACKAGE)
     command = install_command(manager, [package], as_root=os.geteuid() == 0)

@@ -55,6 +55,7 @@ def unpacked(env: dict[str, Any], path: str) -> str:
 
 
 def wheel(env: dict[str, Any]) -> str:
+    """The name of the wheel for the CUDA that was found; raises Error when none was."""
     major = str(env.get("CM_CUDA_VERSION") or "").split(".")[0]
     if not major:
         raise Error("not-detected", "it is not known for which CUDA the wheel is to be")

@@ -73,7 +73,10 @@ def wanted(env: Mapping[str, str]) -> list[str]:
 
 
 def cases_folder(given: str) -> str:
-    """The folder with HGG and LGG: the one that was given, or the one below it."""
+    """The folder with HGG and LGG: the one that was given, or the one below it.
+
+    Raises Error when one of them is missing.
+    """
     folder = os.path.abspath(os.path.expanduser(given))
     inside = os.path.join(folder, ARCHIVE)
     found = inside if os.path.isdir(inside) else folder

@@ -46,7 +46,10 @@ def calibrates(env: Mapping[str, Any]) -> bool:
 
 
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Arguments for CNN/DailyMail, and the files that they name."""
+    """Arguments for CNN/DailyMail, and the files that they name.
+
+    Raises Error for what is not given or no file.
+    """
     key, option, how = JUDGED
     if calibrates(env):
         key, option, how = TRAINING

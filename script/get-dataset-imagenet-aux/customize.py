@@ -25,7 +25,10 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def find(root: str) -> tuple[str, str]:
-    """The folder of the list and the list, at or below ``root``."""
+    """The folder of the list and the list, at or below ``root``.
+
+    Raises Error when there is no list.
+    """
     for folder, folders, names in os.walk(root):
         folders.sort()
         for name in LISTS:

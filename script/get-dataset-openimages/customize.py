@@ -36,7 +36,10 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_annotations(env: Mapping[str, Any], root: str) -> str:
-    """The user's list, or the one that was unpacked below ``root``."""
+    """The user's list, or the one that was unpacked below ``root``.
+
+    Raises Error when there is none.
+    """
     given = env.get("CM_OPENIMAGES_ANNOTATIONS_PATH")
     if given:
         return os.path.abspath(os.path.expanduser(given))
@@ -52,7 +55,10 @@ def find_annotations(env: Mapping[str, Any], root: str) -> str:
 
 
 def file_names(annotations: str, count: int) -> list[str]:
-    """The pictures that the list names, the first ``count`` of them unless that is 0."""
+    """The images that the list names, the first ``count`` of them unless that is 0.
+
+    Raises Error when all are asked for and the list is not that of the benchmark.
+    """
     hint = "leave --annotations_path out to download the list of the benchmark"
     wrong = "has no annotations in COCO's format"
     names, boxes = pictures.listed(annotations, wrong, hint)

@@ -62,6 +62,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_wanted(i: dict[str, Any]) -> Wanted:
+    """What is asked for; raises Error when a package or a Python is not named rightly."""
     env = i["env"]
     name = text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME")
     python = text(env, "CM_PYTHON_BIN_WITH_PATH")
@@ -217,6 +218,7 @@ def proven(wanted: Wanted) -> pythons.Distribution:
 
 
 def prove_import(wanted: Wanted, present: pythons.Distribution) -> None:
+    """Import the package in its Python; raises Error, with what helps, when that fails."""
     module = pythons.import_name(present)
     failed = pythons.import_problem(wanted.python, module) if module else None
     if failed is None:

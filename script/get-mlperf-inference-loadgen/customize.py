@@ -103,7 +103,10 @@ def keep(module: Path, version: str, folder: Path) -> Path | None:
 
 
 def examine(python: str) -> dict[str, Any]:
-    """What LoadGen says of itself, in the Python that will run it."""
+    """What LoadGen says of itself, in the Python that will run it.
+
+    Raises Error when it does not answer or is unsuitable.
+    """
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "src", "check_loadgen.py")
     result = probe([python, program, *NEEDED], timeout=60)
     try:
@@ -135,7 +138,7 @@ def broken(result: ProbeResult) -> Error:
 
 
 def require_round(env: dict[str, Any], told: dict[str, Any], version: str) -> None:
-    """The seeds decide: a run with those of another round is refused by the checker."""
+    """Raise Error when LoadGen has not the seeds of the round: the checker refuses such runs."""
     wanted = env["CM_MLPERF_INFERENCE_LOADGEN_QSL_SEED"]
     if told["qsl_seed"] == wanted:
         return

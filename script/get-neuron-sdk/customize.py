@@ -62,7 +62,10 @@ def sdks() -> dict[str, Any]:
 
 
 def candidates(env: Mapping[str, Any], sdk: Mapping[str, Any]) -> list[str]:
-    """The Pythons to look into: those of ``--path``, or AWS's environments and the chosen one."""
+    """The Pythons to look into: those of ``--path``, or AWS's environments and the chosen one.
+
+    Raises Error when ``--path`` has no Python.
+    """
     named = named_places(env)
     if not named:
         known = [place for each in sdk["environments"] for place in sorted(glob.glob(each))[::-1]]

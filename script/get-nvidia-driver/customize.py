@@ -39,7 +39,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def least(env: dict[str, Any], vendor_round: str) -> str:
-    """The oldest driver that will do; empty for any."""
+    """The oldest driver that will do; empty for any. Raises Error for an unknown round."""
     wanted = str(env.get("CM_VERSION_MIN") or "")
     of_round = nvidia.ROUND_DRIVERS.get(vendor_round, "")
     if vendor_round and not of_round:

@@ -50,7 +50,10 @@ def calibrates(env: Mapping[str, Any]) -> bool:
 
 
 def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Arguments for MLCommons's arrays, and the files that they lie in."""
+    """Arguments for MLCommons's arrays, and the files that they lie in.
+
+    Raises Error when they are not given or not all there.
+    """
     given = env.get("CM_CRITEO_PREPROCESSED_PATH")
     several = env["CM_DATASET_CRITEO_MULTIHOT"] == "yes"
     binary = BINARY[env["CM_CRITEO_PART"]]

@@ -42,7 +42,10 @@ def place(env: Mapping[str, Any]) -> str:
 
 
 def full(env: dict[str, Any]) -> list[str]:
-    """Name lists and images of the full set; returns what the arrays rely on."""
+    """Name lists and images of the full set; returns what the arrays rely on.
+
+    Raises Error for a number of calibration images.
+    """
     env["CM_DATASET_IMAGES_MAP"] = env["CM_DATASET_AUX_LABELS_FILE_WITH_PATH"]
     env["CM_DATASET_IMAGES_FOLDER"] = env["CM_DATASET_IMAGENET_VAL_PATH"]
     relies_on = [env["CM_DATASET_IMAGES_FOLDER"]]

@@ -49,6 +49,7 @@ def find(i: dict[str, Any], bounds: Bounds) -> Search:
 
 
 def search_given(given: str, bounds: Bounds) -> Search:
+    """Look at the places of ``--path`` only; raises Error for one that does not exist."""
     places = [absolute(text) for text in given.split(os.pathsep) if text]
     for place in places:
         if not place.exists():
@@ -58,6 +59,7 @@ def search_given(given: str, bounds: Bounds) -> Search:
 
 
 def absolute(text: str) -> Path:
+    """The path that a text names; raises Error for a relative one."""
     path = Path(text).expanduser()
     if not path.is_absolute():
         raise Error(

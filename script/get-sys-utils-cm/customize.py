@@ -120,6 +120,7 @@ def run(command: str) -> tuple[int, list[str]]:
 
 
 def allowed_sudo(env: dict[str, Any], command: str) -> str:
+    """The command as it is run; raises Error when sudo is not allowed."""
     if not is_yes(env.get("CM_SYS_UTILS_SUDO")):
         raise Error(
             "needs-root",

@@ -135,7 +135,10 @@ def cuda_in_use(env: dict[str, Any]) -> str:
 
 
 def without_loading(root: Path, choice: Choice, archive: Archive) -> Library:
-    """The library of an archive that cannot be loaded here, as where CUDA's own are missing."""
+    """The library of an archive that cannot be loaded here, as where CUDA's own are missing.
+
+    Raises Error when the archive holds none.
+    """
     files = sorted((root / "lib").glob(f"{choice.kind.library}*"), key=lambda p: len(p.name))
     if not files:
         raise Error(

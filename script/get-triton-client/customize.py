@@ -25,7 +25,10 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def grpc_version(python: str, wanted: bool) -> str:
-    """The version of a tritonclient that works; empty without one, an error where it is wanted."""
+    """The version of a tritonclient that works; empty without one.
+
+    Raises Error without one where it is wanted.
+    """
     package = pythons.installed(python, "tritonclient")
     problem = pythons.import_problem(python, MODULE) if package else None
     if package and not problem:

@@ -83,7 +83,10 @@ def export(env: dict[str, Any], path: str, version: str) -> None:
 
 
 def make_environment(i: dict[str, Any]) -> None:
-    """An environment of its own: the server needs a numpy that is older than that of benchmarks."""
+    """An environment of its own: the server needs a numpy that is older than that of benchmarks.
+
+    Raises Error when the Python cannot make one.
+    """
     env = i["env"]
     require_platform(os_facts())
     embeddable(env["CM_PYTHON_BIN_WITH_PATH"], env["CM_PYTHON_VERSION"])
@@ -120,7 +123,10 @@ def require_platform(facts: OsFacts) -> None:
 
 
 def embeddable(python: str, version: str) -> Path:
-    """The library of a Python; Triton's Python backend is a program that has it inside."""
+    """The library of a Python; Triton's Python backend is a program that has it inside.
+
+    Raises Error when it is missing.
+    """
     facts = os_facts()
     name = f"libpython{'.'.join(version.split('.')[:2])}.so.1.0"
     own = probe([python, "-I", "-c", LIBRARIES]).stdout.strip()
@@ -198,7 +204,10 @@ def require_old_numpy(python: str) -> None:
 
 
 def put_stub(tree: Path, version: str) -> Path:
-    """Put the program that runs models in this very Python where the server looks for it."""
+    """Put the program that runs models in this very Python where the server looks for it.
+
+    Raises Error when the server has none for it.
+    """
     minor = ".".join(version.split(".")[:2])
     stubs = tree / "python_backend_stubs"
     name = "triton_python_backend_stub"

@@ -94,7 +94,10 @@ def synthetic(
 
 
 def coder_of(path: Path) -> Any:
-    """The tokenizer of tokenizer.json or, for a folder, of the files of its older form."""
+    """The tokenizer of tokenizer.json or, for a folder, of the files of its older form.
+
+    Raises ProgramError when they cannot be read.
+    """
     from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer
 
     try:
@@ -113,7 +116,10 @@ def coder_of(path: Path) -> Any:
 
 
 def entries_of(path: Path) -> list[dict[str, str]]:
-    """The articles of a file that MLCommons's reference has written."""
+    """The articles of a file that MLCommons's reference has written.
+
+    Raises ProgramError for another file.
+    """
     try:
         entries: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
         for entry in entries:

@@ -30,7 +30,10 @@ TIMEOUT_S = 60.0
 
 
 def fetch(url: str, target: Path) -> None:
-    """Download one file; tries again after errors of the network or the server."""
+    """Download one file; tries again after errors of the network or the server.
+
+    Raises ProgramError when none of the tries succeeds.
+    """
     for attempt in range(TRIES):
         failure = _attempt(url, target)
         if failure is None:

@@ -81,7 +81,7 @@ FORMS: dict[str, Callable[[Field, Field], Field]] = {
 
 
 def overlap(one: Box, other: Box) -> float:
-    """Intersection over union of two boxes."""
+    """Intersection over union of two boxes, 0 to 1."""
     wide = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
     high = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
     if wide <= 0 or high <= 0:

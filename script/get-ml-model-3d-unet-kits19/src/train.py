@@ -48,7 +48,7 @@ class Recipe:
 
 
 def volumes(count: int, seed: int) -> list[tuple[Array, Array]]:
-    """Freshly made cases, preprocessed."""
+    """Freshly made cases, preprocessed: images float32 and labels uint8, both [d, h, w]."""
     found = []
     for case in kidneys.cases(count, seed):
         image = case.image.astype(np.float32)
@@ -59,7 +59,10 @@ def volumes(count: int, seed: int) -> list[tuple[Array, Array]]:
 def windows(
     data: list[tuple[Array, Array]], count: int, random: np.random.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Windows at random places, mirrored at random; kidneys are alike from both sides."""
+    """Windows at random places, mirrored at random; kidneys are alike from both sides.
+
+    Each pair: images float32 [count, 1, SIDE, SIDE, SIDE], labels int64 [count, SIDE, SIDE, SIDE].
+    """
     while True:
         images, labels = [], []
         for _ in range(count):

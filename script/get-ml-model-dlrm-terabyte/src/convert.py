@@ -22,7 +22,10 @@ from workshop.progress import Progress
 
 
 def opened(path: Path, version: str) -> Saved | Snapshot:
-    """The checkpoint; archives of the second version have folders around it."""
+    """The checkpoint; archives of the second version have folders around it.
+
+    Raises ProgramError unless exactly one is there.
+    """
     if version == "v1":
         return Saved(path)
     found = sorted(path.rglob(METADATA)) if path.is_dir() else []
@@ -32,7 +35,10 @@ def opened(path: Path, version: str) -> Saved | Snapshot:
 
 
 def size_of(source: Saved | Snapshot, version: str) -> recommender.Size:
-    """The size that the shapes of these weights speak of, with the rules' values of categories."""
+    """The size that the shapes of these weights speak of, with the rules' values of categories.
+
+    Raises ProgramError when tables are missing.
+    """
     size = recommender.real(version)
     first = recommender.table(size, 0)
     pattern = re.compile(re.escape(first).replace("0", r"(\d+)", 1))

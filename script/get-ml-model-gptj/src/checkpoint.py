@@ -30,7 +30,7 @@ class Checkpoint:
         self._open: dict[str, dict[str, Callable[[], Array]]] = {}
 
     def array(self, name: str) -> Array:
-        """The weight as float32; raises ProgramError when there is none."""
+        """The weight as float32, in its shape there; raises ProgramError when there is none."""
         if name not in self._place:
             raise ProgramError(f"{self.folder} has no {name}")
         file = self._place[name]
@@ -45,7 +45,7 @@ class Checkpoint:
         return {name for name in self._place if not NO_WEIGHT.search(name)}
 
     def config(self) -> dict[str, Any]:
-        """What config.json says."""
+        """What config.json says. Raises ProgramError when it cannot be read."""
         try:
             found: dict[str, Any] = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

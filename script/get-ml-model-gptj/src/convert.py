@@ -59,7 +59,10 @@ class Checked:
 
 
 def convert(folder: Path, out: Path, other_size: bool) -> decoder.Size:
-    """Read, check and write; returns the size."""
+    """Read, check and write; returns the size.
+
+    Raises ProgramError for another size, or weights that are not those of config.json.
+    """
     source = Checkpoint(folder)
     config = source.config()
     size = size_of(config)

@@ -54,7 +54,7 @@ class Source(Protocol):
     """Where weights come from; each is asked for once, in the order of the graph."""
 
     def array(self, name: str) -> Array:
-        """The weight of this name as float32."""
+        """The weight of this name as float32, in the checkpoint's shape."""
 
 
 def shapes(size: Size) -> dict[str, tuple[int, ...]]:
@@ -101,16 +101,16 @@ class Decoder(Graph):
         return self.kept(name, self._source.array(name).T)
 
     def array(self, name: str) -> Array:
-        """A weight that has to be changed before it is stored."""
+        """A weight that has to be changed before it is stored, in the checkpoint's shape."""
         return self._source.array(name)
 
     def kept(self, name: str, values: Array) -> str:
-        """Store an array; its bytes never all lie in memory twice."""
+        """Store an array of any shape; its bytes never all lie in memory twice."""
         return self.stored(name, values.shape, [((0,) * values.ndim, values)])
 
 
 def apart(weights: Array, size: Size) -> Array:
-    """Rows of queries or keys with the pairs of their rotated part moved apart."""
+    """Queries' or keys' weights [width, width]; the pairs of their rotated part are moved apart."""
     order = np.arange(size.head_width)
     order[: size.rotary] = [*range(0, size.rotary, 2), *range(1, size.rotary, 2)]
     shaped = weights.reshape(size.heads, size.head_width, size.width)

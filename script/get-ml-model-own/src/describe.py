@@ -40,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def asked(text: str) -> dict[str, tuple[int, ...]]:
-    """Shapes of single samples by input, from ``ids=128,image=3x224x224``."""
+    """Shapes of single samples by input, from ``ids=128,image=3x224x224``.
+
+    Raises ProgramError for a word that is no shape.
+    """
     found = {}
     for word in filter(None, text.split(",")):
         name, _, shape = word.rpartition("=")
@@ -115,7 +118,10 @@ def sizes(value: Any) -> list[int | str]:
 
 
 def tensor(value: Any, shapes: Mapping[str, tuple[int, ...]], known: bool = True) -> dict[str, Any]:
-    """Name, type and shape of one sample; open dimensions must be ``known`` of inputs."""
+    """Name, type and shape of one sample; open dimensions must be ``known`` of inputs.
+
+    Raises ProgramError when one is open that must not be.
+    """
     shape: Sequence[int | str] = shapes.get(value.name) or sizes(value)[1:]
     if known and not all(isinstance(size, int) and size > 0 for size in shape):
         raise ProgramError(

@@ -29,7 +29,7 @@ class ResNet(Graph):
     """The network in the making; every method returns the name of what it computes."""
 
     def conv(self, x: str, into: int, out: int, size: int, stride: int = 1) -> str:
-        """A convolution that keeps values about as large as they are."""
+        """A convolution that keeps values about as large as they are; ``size`` in pixels."""
         weight = self.noise(out, into, size, size, scale=(2.0 / (into * size * size)) ** 0.5)
         bias = self.noise(out, scale=0.01)
         pads, strides = [size // 2] * 4, [stride, stride]

@@ -35,8 +35,8 @@ class Detector(Graph):
     ) -> str:
         """A convolution whose results are about as large as what comes in.
 
-        ``gain`` is 2 before a rectifier, which halves the squares, ``pad`` the same on all sides
-        or top, left, bottom and right.
+        ``size`` is the side of the kernel in pixels, ``gain`` 2 before a rectifier, which halves
+        the squares, ``pad`` the same on all sides or top, left, bottom and right.
         """
         fan = into // groups * size * size
         weight = self.noise(out, into // groups, size, size, scale=(gain / fan) ** 0.5)

@@ -33,7 +33,7 @@ SEED = 17
 
 
 def same(size: int, stride: int) -> list[int]:
-    """Padding as TensorFlow does it: so much that the result has 1 / stride of the size."""
+    """Padding in pixels as TensorFlow does it: the result has 1 / stride of the size."""
     total = max(0, (-(-size // stride) - 1) * stride + 3 - size)
     return [total // 2, total // 2, total - total // 2, total - total // 2]
 

@@ -116,7 +116,10 @@ class Aims:
 
 
 def aims(boxes: npt.NDArray[np.float32], count: int) -> Aims:
-    """The aims of all images; of two objects at one place the smaller is meant."""
+    """The aims of all images; of two objects at one place the smaller is meant.
+
+    Boxes are [n, 6]: image, class, left, top, right, bottom (pixels).
+    """
     heat = np.zeros((count, CLASSES, GRID, GRID), dtype=np.float32)
     reach = np.ones((count, 4, GRID, GRID), dtype=np.float32)
     inside = np.zeros((count, 1, GRID, GRID), dtype=np.float32)
@@ -162,7 +165,7 @@ def _area(reach: Tensor) -> Tensor:
 
 
 def mirrored(boxes: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The boxes of the same images seen in a mirror."""
+    """The boxes [n, 6] of the same images seen in a mirror; see ``aims``."""
     other = boxes.copy()
     other[:, 2], other[:, 4] = SIDE - boxes[:, 4], SIDE - boxes[:, 2]
     return other
@@ -256,7 +259,7 @@ def make(name: str, part: Part, held_out: Part, recipe: Recipe, out: Path) -> di
 
 
 def validate(name: str, part: Part, recipe: Recipe) -> float:
-    """The mAP of the last training images after training on those before them."""
+    """The mAP, 0 to 1, of the last training images after training on those before them."""
     cut = len(part.samples) - VALIDATION_IMAGES
     before = part.boxes[part.boxes[:, 0] < cut]
     first = Part(part.folder, part.samples[:cut], before, part.facts, part.categories)

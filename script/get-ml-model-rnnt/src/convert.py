@@ -29,7 +29,10 @@ TOLERANCE = 1e-3
 
 
 def renamed(state: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays under the names that ``graphs`` knows; raises ProgramError without a joint."""
+    """The arrays, in their shapes, under the names of ``graphs``.
+
+    Raises ProgramError without a joint network of two layers.
+    """
     names = {
         name: re.sub(r"^module\.", "", name).replace("joint_net.", "joint.net.") for name in state
     }
@@ -72,7 +75,7 @@ def size_of(weights: Mapping[str, Array]) -> graphs.Size:
 
 
 def check(weights: Mapping[str, Array], size: graphs.Size, other_size: bool) -> None:
-    """Raise ProgramError unless the weights are those of a network of this size."""
+    """Raise ProgramError unless the weights have the shapes of a network of this size."""
     found = {name: weight.shape for name, weight in weights.items()}
     check_shapes(found, graphs.shapes(size))
     if size.classes != graphs.BLANK + 1:
@@ -82,7 +85,10 @@ def check(weights: Mapping[str, Array], size: graphs.Size, other_size: bool) -> 
 
 
 def check_features(tables: Mapping[str, Array]) -> None:
-    """Raise ProgramError when the network was trained with other features than ours."""
+    """Raise ProgramError when the network was trained with other features than ours.
+
+    ``tables`` has a window [n] and filters [bands, transform / 2 + 1].
+    """
     from mlperf_harness.benchmarks.features import Extractor, FeatureSpec
 
     extractor = Extractor(FeatureSpec(style="mlperf"))

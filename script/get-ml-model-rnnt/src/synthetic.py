@@ -22,7 +22,10 @@ STRENGTH = 3.0
 
 
 def weights(size: graphs.Size) -> dict[str, Array]:
-    """Random weights under which the memories never come to rest."""
+    """Random weights under which the memories never come to rest.
+
+    Their shapes are those of ``graphs.shapes``.
+    """
     generator = np.random.default_rng(SEED)
     found = {}
     for name, shape in graphs.shapes(size).items():

@@ -41,8 +41,8 @@ Case = tuple[Array, Array]
 def read(folder: Path) -> Case:
     """Images float32 [4, d, h, w] and BraTS's labels uint8 [d, h, w] of a case.
 
-    NIfTI has its axes from left to right, back to front and bottom to top; the model wants them
-    the other way round.
+    NIfTI has its axes from left to right, back to front and bottom to top; the model wants them the
+    other way round. Raises ProgramError when a file cannot be read or the sizes differ.
     """
     try:
         images = [_values(folder, name).astype(np.float32) for name in MODALITIES]
@@ -76,7 +76,7 @@ def brain_of(images: Array) -> Array:
 
 
 def box_of(mask: Array) -> tuple[slice, slice, slice]:
-    """The smallest box around what is set; ProgramError when nothing is."""
+    """The smallest box around what is set in a mask [d, h, w]; ProgramError when nothing is."""
     found = ndimage.find_objects(mask.astype(np.uint8))
     if not found:
         raise ProgramError("the images are empty")
@@ -85,7 +85,10 @@ def box_of(mask: Array) -> tuple[slice, slice, slice]:
 
 
 def normalised(images: Array, brain: Array) -> Array:
-    """Each image with mean 0 and deviation 1 inside of the brain, 0 outside of it."""
+    """Images [4, d, h, w], each with mean 0 and deviation 1 inside of the brain [d, h, w].
+
+    Outside of it they are 0.
+    """
     result = np.zeros_like(images)
     for image, target in zip(np.nan_to_num(images), result, strict=True):
         inside = image[brain]
@@ -94,7 +97,7 @@ def normalised(images: Array, brain: Array) -> Array:
 
 
 def classes(labels: Array) -> Array:
-    """The model's classes uint8 of BraTS's labels."""
+    """Classes uint8 [d, h, w] of BraTS's labels [d, h, w]; ProgramError for a foreign label."""
     foreign = np.setdiff1d(labels, list(CLASSES))
     if foreign.size:
         raise ProgramError(f"the segmentation has the label {foreign[0]:g}; BraTS has 0, 1, 2, 4")
@@ -105,7 +108,10 @@ def classes(labels: Array) -> Array:
 
 
 def preprocessed(case: Case, window: Window) -> Case:
-    """Images float32 [4, *window] and classes uint8 [*window] as a benchmark is fed them."""
+    """Images float32 [4, *window] and classes uint8 [*window] as a benchmark is fed them.
+
+    Raises ProgramError when the brain is larger than the window.
+    """
     images, labels = case
     brain = brain_of(images)
     box = box_of(brain)

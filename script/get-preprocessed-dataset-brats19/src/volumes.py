@@ -20,7 +20,10 @@ Window = tuple[int, int, int]
 
 
 def window_of(text: str) -> Window:
-    """Three sides in the order depth, height, width out of a text such as 224,224,160."""
+    """Three sides in the order depth, height, width out of a text such as 224,224,160.
+
+    In voxels; raises ValueError for another text.
+    """
     sides = [int(word) for word in text.split(",")]
     if len(sides) != 3 or min(sides) < 1:
         raise ValueError(f"{text!r} is not three sizes")
@@ -56,7 +59,7 @@ class Volumes:
 
 
 def fitted(array: Array, window: Sequence[int], filling: float) -> Array:
-    """The array in the middle of one whose last three sides are the window's.
+    """The array [..., d, h, w] in the middle of one whose last three sides are the window's.
 
     Where the rest is odd, the greater half lies behind.
     """

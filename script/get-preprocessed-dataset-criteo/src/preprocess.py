@@ -45,7 +45,10 @@ Array = npt.NDArray[Any]
 
 
 def read_day(path: Path) -> tuple[Array, Array, Array]:
-    """Labels [n], counts [n, 13] (0 where unknown) and values [n, 26] of a log."""
+    """Labels [n], counts [n, 13] (0 where unknown) and values [n, 26] of a log.
+
+    Raises ProgramError for a file that is no log.
+    """
     labels, counts, values = [], [], []
     with path.open(encoding="ascii") as file:
         for number, line in enumerate(file, 1):
@@ -66,7 +69,7 @@ def read_day(path: Path) -> tuple[Array, Array, Array]:
 
 
 def dense_of(counts: Array) -> Array:
-    """The logarithm of one more than each count; below zero counts as zero."""
+    """The logarithm of one more than each count [n, 13], float32; below zero counts as zero."""
     return np.log1p(np.maximum(counts, 0)).astype(np.float32)
 
 
@@ -83,7 +86,10 @@ def indices_of(values: Array, rows: Sequence[int], hot: Sequence[int]) -> Array:
 
 
 def drawn_offsets(pairs: int, smallest: int, largest: int) -> Array:
-    """Where groups of drawn sizes begin, from a fixed seed; the last one takes what is left."""
+    """Where groups of drawn sizes begin, int64 [groups + 1], from a fixed seed.
+
+    The last group takes what is left.
+    """
     random = np.random.default_rng(GROUP_SEED)
     ends = np.cumsum(random.integers(smallest, largest + 1, 1 + pairs // smallest))
     ends = ends[ends < pairs]
@@ -91,7 +97,10 @@ def drawn_offsets(pairs: int, smallest: int, largest: int) -> Array:
 
 
 def read_groups(path: Path, pairs: int) -> Array:
-    """Offsets from a trace with ``begin, end, size`` in a line; they must cover all pairs."""
+    """Offsets int64 [groups + 1] from a trace with ``begin, end, size`` in a line.
+
+    Raises ProgramError unless its groups cover all pairs without a gap.
+    """
     try:
         trace = np.loadtxt(path, dtype=np.int64, delimiter=",", ndmin=2)
     except ValueError as error:
@@ -126,7 +135,7 @@ class Choice:
         return slice(begin, begin + count)
 
     def offsets(self, pairs: int) -> Array:
-        """Where the groups of so many pairs begin."""
+        """Where the groups of so many pairs begin, and the last one ends: int64 [groups + 1]."""
         if self.size:
             return np.asarray([*range(0, pairs, self.size), pairs], dtype=np.int64)
         return read_groups(self.trace, pairs) if self.trace else drawn_offsets(pairs, *RULE_SIZES)
@@ -142,7 +151,7 @@ def from_day(
 ) -> dict[str, Any]:
     """Write the arrays of a log of text; returns what is said about them.
 
-    Groups have ``size`` pairs, or 1 to 7 where that is 0.
+    ``size`` is the number of pairs in a group; 1 to 7 where that is 0.
     """
     labels, counts, values = read_day(day)
     np.save(out / "dense.npy", dense_of(counts))
@@ -192,7 +201,8 @@ def _member(archive: Path, name: str) -> Array:
 def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
     """Write pairs of MLCommons's arrays of a whole day; returns what is said about them.
 
-    The first half of the day is what is judged.
+    The first half of the day is what is judged. Raises ProgramError when arrays are missing or of
+    different lengths.
     """
     wanted = ("day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy")
     missing = [name for name in wanted if not (folder / name).is_file()]
@@ -218,7 +228,10 @@ def from_arrays(folder: Path, choice: Choice, out: Path) -> dict[str, Any]:
 
 
 def from_binary(path: Path, rows: Sequence[int], choice: Choice, out: Path) -> dict[str, Any]:
-    """Write pairs of a file of the first DLRM's preprocessing; returns what is said about them."""
+    """Write pairs of a file of the first DLRM's preprocessing; returns what is said about them.
+
+    Raises ProgramError when its size is not that of whole pairs.
+    """
     columns = 1 + DENSE + FEATURES
     whole, rest = divmod(path.stat().st_size, 4 * columns)
     if rest or not whole:
@@ -283,7 +296,10 @@ def facts(name: str, qsl_count: int, more: dict[str, Any], out: Path) -> dict[st
 
 
 def numbers(text: str) -> list[int]:
-    """A list of numbers divided by commas, one for each category."""
+    """A list of numbers divided by commas, one for each category.
+
+    Raises ArgumentTypeError for another list.
+    """
     found = [int(word) for word in text.split(",")]
     if len(found) != FEATURES or min(found) < 1:
         raise argparse.ArgumentTypeError(f"expected {FEATURES} numbers above zero")
@@ -291,7 +307,10 @@ def numbers(text: str) -> list[int]:
 
 
 def part(text: str) -> tuple[int, int]:
-    """Where pairs begin and how many they are, divided by a comma."""
+    """Where pairs begin and how many they are, divided by a comma.
+
+    Raises ArgumentTypeError for other numbers.
+    """
     begin, count = (int(word) for word in text.split(","))
     if begin < 0 or count < 1:
         raise argparse.ArgumentTypeError("expected a place and a number above zero")

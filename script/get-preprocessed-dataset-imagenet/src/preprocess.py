@@ -64,7 +64,10 @@ def read_map(path: Path) -> list[Entry]:
 
 
 def chosen(entries: Sequence[Entry], only: Path | None, count: int) -> list[Entry]:
-    """The entries that the list of names ``only`` asks for, in its order; the first ``count``."""
+    """The entries that the list of names ``only`` asks for, in its order; the first ``count``.
+
+    Raises ProgramError for a name without a label, or too few entries.
+    """
     if only is not None:
         known = {entry.name: entry for entry in entries}
         # A list may have a second column, which counts the lines.
@@ -80,7 +83,10 @@ def chosen(entries: Sequence[Entry], only: Path | None, count: int) -> list[Entr
 
 
 def find_files(folder: Path, entries: Sequence[Entry]) -> list[Path]:
-    """The file of each entry, in ``folder`` or in a folder of its class there."""
+    """The file of each entry, in ``folder`` or in a folder of its class there.
+
+    Raises ProgramError when some are missing.
+    """
     inside = sorted(Path(each.path) for each in os.scandir(folder) if each.is_dir())
     places = {
         each.name: Path(each.path)

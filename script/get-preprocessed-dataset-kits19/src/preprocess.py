@@ -38,7 +38,10 @@ Volume = tuple[Array, Array]
 
 
 def read(folder: Path) -> tuple[Array, Array, tuple[float, ...]]:
-    """Image float32 and labels uint8 [d, h, w] of a case, and its voxels' sizes in mm."""
+    """Image float32 and labels uint8 [d, h, w] of a case, and its voxels' sizes in mm.
+
+    Raises ProgramError when a file cannot be read or the shapes differ.
+    """
     try:
         image, labels = (_open(folder / name) for name in NAMES)
         values = np.asarray(image.dataobj, dtype=np.float32)
@@ -58,7 +61,10 @@ def _open(path: Path) -> Any:
 
 
 def resampled(image: Array, labels: Array, spacing: Sequence[float]) -> Volume:
-    """Both with the benchmark's voxels: values are interpolated, labels taken from the nearest."""
+    """Both [d, h, w] with the benchmark's voxels: values interpolated, labels of the nearest.
+
+    ``spacing`` is the size of a voxel on each axis, in mm.
+    """
     factors = np.asarray(spacing) / np.asarray(SPACING_MM)
     if np.allclose(factors, 1.0, rtol=1e-6):
         return image, labels
@@ -68,7 +74,7 @@ def resampled(image: Array, labels: Array, spacing: Sequence[float]) -> Volume:
 
 
 def normalised(image: Array) -> Array:
-    """Values clipped to what is of interest and put around zero."""
+    """Values [d, h, w] clipped to what is of interest and put around zero, float32."""
     values: Array = ((np.clip(image, LEAST, GREATEST) - MEAN) / DEVIATION).astype(np.float32)
     return values
 

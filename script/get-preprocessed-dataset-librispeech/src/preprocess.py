@@ -61,7 +61,10 @@ def utterances(part: Path) -> Iterator[Utterance]:
 
 
 def read(path: Path) -> Samples:
-    """The samples of a file with one channel of 16 bits at 16 kHz."""
+    """The samples of a file with one channel of 16 bits at 16 kHz.
+
+    Raises ProgramError for another format.
+    """
     if path.suffix == ".flac":
         import soundfile
 
@@ -79,7 +82,10 @@ def read(path: Path) -> Samples:
 
 
 def write(part: Path, out: Path) -> int:
-    """Write the arrays; returns how many utterances were left out because they are too long."""
+    """Write the arrays; returns how many utterances were left out because they are too long.
+
+    Raises ProgramError when none is left.
+    """
     kept = []
     everything = list(utterances(part))
     for utterance in everything:

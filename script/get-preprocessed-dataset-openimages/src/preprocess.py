@@ -91,7 +91,10 @@ def read_picture(path: Path) -> Pixels:
 
 
 def read_annotations(path: Path, count: int) -> dict[str, Any]:
-    """The annotations of the first ``count`` pictures, or of all for 0."""
+    """The annotations of the first ``count`` images, or of all for 0.
+
+    Raises ProgramError when the file is not in COCO's format.
+    """
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         images = told["images"][: count or None]
@@ -207,7 +210,10 @@ def finish(options: argparse.Namespace, told: dict[str, Any], samples: Sample) -
 
 
 def make(options: argparse.Namespace) -> str:
-    """Write everything; returns a line about it."""
+    """Write everything; returns a line about it.
+
+    Raises ProgramError when the list has not as many images as expected.
+    """
     if options.list:
         told = read_list(options.list, options.images, options.count)
     else:

@@ -77,7 +77,10 @@ class Connection(ABC):
         return _read(dict, self._ask("ModelConfig", name=name, version=version))
 
     def statistics(self, name: str, version: str = "") -> Statistics:
-        """What a model has done so far; of several versions, the newest."""
+        """What a model has done so far; of several versions, the newest.
+
+        Raises KserveError when there are none.
+        """
         told = _read(dict, self._ask("ModelStatistics", name=name, version=version))
         if not told.get("model_stats"):
             raise KserveError("protocol", f"the server has no statistics of {name}")
@@ -101,7 +104,7 @@ class Connection(ABC):
         return _read(read_regions, self._ask("SystemSharedMemoryStatus"))
 
     def register_region(self, name: str, key: str, size: int, offset: int = 0) -> None:
-        """Have the server map a region; ``Region`` does it in the right order."""
+        """Have the server map ``size`` bytes of a region; ``Region`` does it in the right order."""
         self._ask("SystemSharedMemoryRegister", name=name, key=key, byte_size=size, offset=offset)
 
     def unregister_region(self, name: str) -> None:

@@ -75,7 +75,7 @@ class Region:
         self.memory = memoryview(self._map)
 
     def slice(self, offset: int, datatype: str, shape: tuple[int, ...], size: int) -> Slice:
-        """The place of a tensor; raises KserveError (``input``) outside of the region."""
+        """The place of a tensor of ``size`` bytes; KserveError (``input``) outside the region."""
         if offset < 0 or size < 0 or offset + size > self.size:
             raise KserveError("input", f"{size} bytes from {offset} on are not in the region")
         memory = self.memory[offset : offset + size]

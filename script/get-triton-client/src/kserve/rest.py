@@ -140,7 +140,10 @@ class HttpConnection(Connection):
 
 
 def tls_context(address: Address, options: Options) -> ssl.SSLContext | None:
-    """What to trust; None where the address asks for no TLS."""
+    """What to trust; None where the address asks for no TLS.
+
+    Raises KserveError when the CA file cannot be read.
+    """
     if not address.tls:
         return None
     try:
@@ -150,7 +153,10 @@ def tls_context(address: Address, options: Options) -> ssl.SSLContext | None:
 
 
 def compressed(coding: str, parts: Sequence[memoryview]) -> bytes:
-    """``parts`` as one compressed text; the protocol's "deflate" is that of zlib."""
+    """``parts`` as one compressed text; the protocol's "deflate" is that of zlib.
+
+    Raises KserveError for another coding.
+    """
     bits = {"gzip": 31, "deflate": zlib.MAX_WBITS}
     if coding not in bits:
         raise KserveError("input", f'"{coding}" is no compression; there are gzip and deflate')

@@ -55,7 +55,7 @@ class GrpcConnection(Connection):
         outputs: Sequence[str] | Mapping[str, Slice | None] = (),
         version: str = "",
     ) -> Packed:
-        """The message, packed once."""
+        """The message, packed once. Raises KserveError without a model."""
         if not model:
             raise KserveError("input", "no model is named")
         message = self._pb.ModelInferRequest(model_name=model, model_version=version)

@@ -107,7 +107,7 @@ def _texts(values: Iterable[Any], shape: tuple[int, ...]) -> Tensor:
 
 
 def packed_strings(values: Iterable[Any]) -> bytes:
-    """Texts and byte strings, each behind its length."""
+    """Texts and byte strings, each behind its length. Raises KserveError for another type."""
     parts = []
     for value in values:
         if not isinstance(value, str | bytes):
