@@ -169,7 +169,7 @@ def backend_options(env: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def overrides(env: Mapping[str, Any]) -> dict[str, float]:
-    """What the user fixed; each must be a number above zero."""
+    """What the user fixed; each must be a number above zero. Raises Error otherwise."""
     found = {}
     for name, (keys, number) in OVERRIDES.items():
         key = next((key for key in keys if env.get(key)), None)

@@ -52,7 +52,10 @@ def chosen(env: Mapping[str, Any]) -> Path:
 
 
 def found(root: Path, env: Mapping[str, Any]) -> list[Path]:
-    """What is meant and there: of a benchmark, of a folder, or what lies in all three."""
+    """What is meant and there: of a benchmark, of a folder, or what lies in all three.
+
+    Raises Error for a benchmark that is not known.
+    """
     from nvidia_flow import space
     from nvidia_flow.errors import nearest
 
@@ -68,7 +71,10 @@ def found(root: Path, env: Mapping[str, Any]) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder; a link, and not what it shows."""
+    """Remove a file or folder; a link, and not what it shows.
+
+    Raises Error where it cannot be removed.
+    """
     try:
         if path.is_symlink() or not path.is_dir():
             path.unlink()

@@ -54,6 +54,7 @@ def use_local(env: dict[str, Any], given: Path) -> Path:
 
 
 def fetch(env: dict[str, Any]) -> Path:
+    """The file that was asked for, downloaded or there; raises Error without a URL."""
     wanted = read_request(env)
     if not wanted.groups:
         raise Error("bad-value", "no URL to download from", hint="give one with --url=...")

@@ -49,6 +49,7 @@ def export(env: dict[str, Any], path: Path) -> None:
 
 
 def find_archive(env: dict[str, Any]) -> Path:
+    """The archive that the caller named; raises Error when it is no file."""
     given = str(env.get("CM_EXTRACT_FILEPATH") or "")
     if not given:
         raise Error("bad-value", "no archive to unpack", hint="name it with --input=/path/archive")
@@ -63,7 +64,10 @@ def find_archive(env: dict[str, Any]) -> Path:
 
 
 def result(target: Path, wanted: str) -> Path:
-    """The file or folder of the archive that the caller named."""
+    """The file or folder of the archive that the caller named.
+
+    Raises Error when it is not there.
+    """
     path = target / wanted
     if not path.exists():
         inside = ", ".join(sorted(item.name for item in target.iterdir())[:10])
@@ -77,7 +81,10 @@ def result(target: Path, wanted: str) -> Path:
 
 
 def check(env: dict[str, Any], path: Path) -> None:
-    """Compare what was unpacked with the checksum or the list of checksums, where given."""
+    """Compare what was unpacked with the checksum or the list of checksums, where given.
+
+    Raises Error when it differs.
+    """
     listing = env.get("CM_EXTRACT_EXTRACTED_CHECKSUM_FILE")
     if listing:
         verify_listed(path, path / str(listing))

@@ -41,7 +41,10 @@ def own(env: Mapping[str, Any]) -> bool:
 
 
 def model_tags(env: Mapping[str, Any]) -> tuple[str, str]:
-    """Tags of the scripts that bring the model, and samples to quantize it with; or nothing."""
+    """Tags of the scripts that bring the model, and samples to quantize it with; or nothing.
+
+    Raises Error for a precision that the benchmark refuses.
+    """
     if env.get("CM_ML_MODEL_FACTS_FILE_WITH_PATH"):
         return "", ""
     if env.get("CM_ML_MODEL_OWN_PATH"):
@@ -86,7 +89,10 @@ def vendor_word(env: Mapping[str, Any]) -> str:
 
 
 def capabilities(env: Mapping[str, Any]) -> list[str]:
-    """Compute capabilities to build for: those asked for, else that of the GPU that is there."""
+    """Compute capabilities to build for: those asked for, else that of the GPU that is there.
+
+    Raises Error for a word that is no compute capability.
+    """
     if env["CM_ENGINE_PRODUCT"] == STAND_IN:
         return []
     asked_for = str(env.get("CM_ENGINE_COMPUTE_CAPABILITY") or "")

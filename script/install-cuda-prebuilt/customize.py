@@ -73,7 +73,10 @@ def words(env: dict[str, Any], folder: str) -> list[str]:
 
 
 def chosen(bounds: Bounds, machine: str, local: str) -> tuple[str, str, str]:
-    """Version, checksum and address; of a file that is here its name tells which it is."""
+    """Version, checksum and address; of a file that is here its name tells which it is.
+
+    Raises Error when no run file of the table fits.
+    """
     import yaml
 
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run-files.yaml")

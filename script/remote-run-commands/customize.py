@@ -30,7 +30,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse(env: dict[str, Any]) -> None:
-    """What would make the connection unsafe has a safe way."""
+    """Raise Error for what would make the connection unsafe: it has a safe way."""
     host = env["CM_SSH_HOST"]
     if is_yes(env.get("CM_SSH_SKIP_HOST_VERIFY", "")):
         raise Error(
@@ -47,7 +47,7 @@ def refuse(env: dict[str, Any]) -> None:
 
 
 def machine(env: dict[str, Any]) -> tuple[str, list[str]]:
-    """The host and the options of ``ssh``."""
+    """The host and the options of ``ssh``. Raises Error when the key file is missing."""
     user = env.get("CM_SSH_USER", "")
     host = f"{user}@{env['CM_SSH_HOST']}" if user else env["CM_SSH_HOST"]
     options = ["-o", f"ServerAliveInterval={env['CM_SSH_CLIENT_REFRESH']}"]
@@ -69,7 +69,10 @@ def listed(env: dict[str, Any], key: str) -> list[str]:
 
 
 def commands(env: dict[str, Any]) -> list[str]:
-    """All commands in their order; ``;;`` in one of cm is a comma there."""
+    """All commands in their order; ``;;`` in one of cm is a comma there.
+
+    Raises Error without any.
+    """
     keys = ("CM_SSH_PRE_RUN_CMDS", "CM_SSH_RUN_COMMANDS", "CM_SSH_POST_RUN_CMDS")
     found = [each for key in keys for each in listed(env, key)]
     if not found:
@@ -110,7 +113,7 @@ def check(words: Sequence[str], status: int, said: str) -> None:
 
 
 def send(words: Sequence[str], path: Path, target: str) -> None:
-    """Bring a file or a folder."""
+    """Bring a file or a folder. Raises Error when it is missing or cannot be copied."""
     if not path.exists():
         raise Error("file-not-found", f"{path} does not exist", hint="check --files_to_copy")
     folder = shlex.quote(target.removeprefix("~/") or ".")

@@ -192,7 +192,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
-    """The word, in its folder."""
+    """Run the target in its folder; raises Error when none is given."""
     from nvidia_make import flow, targets
 
     if not env.get("CM_NVIDIA_FLOW_TARGET"):

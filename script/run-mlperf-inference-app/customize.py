@@ -110,7 +110,7 @@ LENGTHS = {"_short": ("test",), "_full": ("valid",)}
 
 
 def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
-    """Refuse a length that is asked for in two ways, and say what ``_full`` does not mean."""
+    """Raise Error when a length is asked for in two ways; say what ``_full`` does not mean."""
     style = str(env.get("CM_MLPERF_RUN_STYLE") or "test")
     for tag, styles in LENGTHS.items():
         if tag in tags and style not in styles:

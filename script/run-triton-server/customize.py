@@ -53,7 +53,10 @@ def repository(env: Mapping[str, Any]) -> str:
 
 
 def contained(env: Mapping[str, Any], only_print: bool) -> dict[str, str]:
-    """The images, and the engine that runs them; a command can be printed without one."""
+    """The images, and the engine that runs them; a command can be printed without one.
+
+    Raises Error when there is no container engine.
+    """
     found = next((name for name in ENGINES if which(name)), "")
     if not found and not only_print:
         raise Error(

@@ -63,7 +63,10 @@ def version(name):
 
 
 def opened(torch, request):
-    """The module to compile: TorchScript, or bare weights in the network that they are of."""
+    """The module to compile: TorchScript, or bare weights in the network that they are of.
+
+    Raises ValueError when the weights are not those of that network.
+    """
     architecture, path = request["architecture"], request["model"]
     if not architecture:
         return torch.jit.load(path, map_location="cpu").eval()

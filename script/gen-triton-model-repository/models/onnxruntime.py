@@ -10,6 +10,7 @@ class TritonPythonModel(Served):
     """A session for each instance."""
 
     def open(self):
+        """Load the model; raises RuntimeError where ONNX Runtime lacks the device's provider."""
         options = onnxruntime.SessionOptions()
         options.inter_op_num_threads = 1
         if self.threads:

@@ -23,7 +23,7 @@ class Latency:
     percentiles: tuple[tuple[float, float], ...]
 
     def percentile(self, wanted: float) -> float:
-        """One of ``percentiles``."""
+        """One of ``percentiles``, in ms."""
         return dict(self.percentiles)[wanted]
 
 
@@ -47,7 +47,7 @@ def latency(nanoseconds: Sequence[int], also: float = 99.0) -> Latency | None:
 
 
 def percentile(ordered: Sequence[float], wanted: float) -> float:
-    """A percentile of ascending values, on a line between two of them as NumPy has it."""
+    """A percentile (0 to 100) of ascending values, interpolated as NumPy does it, in their unit."""
     place = (len(ordered) - 1) * wanted / 100
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)

@@ -322,7 +322,7 @@ def _measures(given: dict[str, Any]) -> bool:
 def as_number(
     name: str, text: str, least: float, most: float = math.inf, *, whole: bool = False
 ) -> float:
-    """``text`` as a number within bounds; raises UsageError."""
+    """``text`` as a number within bounds, in the unit of the option; raises UsageError."""
     try:
         value = int(text) if whole else float(text)
     except ValueError:

@@ -132,7 +132,11 @@ def sweep(found: Target) -> list[Point]:
 
 
 def search(found: Target) -> tuple[list[Point], list[Try], float | None]:
-    """The highest rate under the bound: the last run that kept it, all tries, and the rate."""
+    """The highest rate under the bound: the last run that kept it, all tries, and the rate.
+
+    Rates are requests a second. Raises BenchError when no request was answered, KeyboardInterrupt
+    after Ctrl-C.
+    """
     settings = found.settings
     seconds = TRY_S if settings.seconds == DEFAULT_S else settings.seconds
     start = measure(found, Load(settings.connections, False, seconds))
@@ -204,7 +208,10 @@ def is_special(path: Path) -> bool:
 
 
 def write(session: Session) -> None:
-    """The asked-for files; each is there whole or as it was."""
+    """The asked-for files; each is there whole or as it was.
+
+    Raises BenchError when one cannot be written.
+    """
     makers: dict[str, Callable[[Session], str]] = {
         "json": report.as_json,
         "csv": report.as_csv,

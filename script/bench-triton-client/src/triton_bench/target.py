@@ -76,7 +76,10 @@ def connect(settings: Settings) -> Connection:
 
 
 def golden(settings: Settings, model: Model) -> dict[str, Tensor]:
-    """The outputs that are right; nothing where no file has them."""
+    """The outputs that are right; nothing where no file has them.
+
+    Raises BenchError for a file of another kind.
+    """
     if not settings.golden:
         return {}
     path = Path(settings.golden)

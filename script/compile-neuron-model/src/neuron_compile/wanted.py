@@ -71,7 +71,7 @@ class Wanted:
 
     @property
     def scores(self) -> int:
-        """Which of the model's results has them."""
+        """Which of the model's results has them. Raises CompileError when none is float32."""
         dtypes = [tensor["dtype"] for tensor in self.facts["outputs"]]
         if "float32" not in dtypes:
             raise CompileError("model-facts", f"{self.facts['name']} gives no float32")

@@ -109,7 +109,10 @@ def refuse_other(wanted: Wanted) -> None:
 
 
 def place(wanted: Wanted, path: Path, work: Path) -> None:
-    """Compile in the folder ``work``, look at what came out, and give it its name."""
+    """Compile in the folder ``work``, look at what came out, and give it its name.
+
+    Raises CompileError when the compiler leaves no artefact.
+    """
     made, answer = work / path.name, work / "answer.json"
     request = work / "request.json"
     request.write_text(json.dumps(request_of(wanted, work, made, answer)), encoding="utf-8")

@@ -120,7 +120,7 @@ def room(scenario: str) -> float:
 
 
 def slower(scenario: str, of: Length) -> float:
-    """How many times as long as expected a query takes; 1 where it is not known."""
+    """The number of times as long as expected that a query takes; 1 where it is not known."""
     if not of.expected or not of.actual:
         return 1.0
     return each(scenario, of.actual) / each(scenario, of.expected)
@@ -184,7 +184,7 @@ def queries_of(told: Mapping[str, Any]) -> int:
 
 
 def new_value(item: Item, result: Mapping[str, Any], told: Mapping[str, Any]) -> float:
-    """The new value of the field; 0 where the log does not tell one."""
+    """The new value of the field, in the field's unit; 0 where the log does not tell one."""
     scenario = item.config.scenario
     figure = result.get("value")
     if scenario == "Offline":

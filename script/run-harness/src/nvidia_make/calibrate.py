@@ -49,7 +49,10 @@ def _check(items: Mapping[str, Item], named: tuple[str, ...]) -> None:
 
 
 def made(flow: Flow, item: Item) -> Path:
-    """The cache of a benchmark, beside the int8 model that was calibrated with it."""
+    """The cache of a benchmark, beside the int8 model that was calibrated with it.
+
+    Raises FlowError when the quantizer leaves none.
+    """
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
     line += [f"--model={item.ours}", "--precision=int8"]

@@ -28,7 +28,10 @@ BY_HAND: Mapping[str, tuple[str, str, str]] = {
 
 
 def benchmarks(flow: Flow) -> list[tuple[str, str]]:
-    """NVIDIA's words and our benchmarks that BENCHMARKS names; all of the round without it."""
+    """NVIDIA's words and our benchmarks that BENCHMARKS names; all of the round without it.
+
+    Raises FlowError for one that the accelerator cannot run.
+    """
     vendor_round = flow.settings.vendor_round
     named = flow.variables.get("BENCHMARKS", "").replace(",", " ").split()
     known = words.rounds(vendor_round)
@@ -105,7 +108,10 @@ def originals(flow: Flow, benchmark: str) -> Iterator[str]:
 
 
 def show(flow: Flow, place: Path, source: Path) -> None:
-    """A link to what a script has in its cache; what the user has put there stays."""
+    """A link to what a script has in its cache; what the user has put there stays.
+
+    Raises FlowError before ``make link_dirs``.
+    """
     linked = flow.build / place.relative_to(flow.build).parts[0]
     if not linked.exists():
         raise FlowError("needs-input", f"{linked} is not there", "make link_dirs")

@@ -276,7 +276,10 @@ def launch_docker(flow: Flow) -> None:
 
 
 def attach_docker(flow: Flow) -> None:
-    """Open a shell in the container that runs, else in a new one."""
+    """Open a shell in the container that runs, else in a new one.
+
+    Raises FlowError without a terminal.
+    """
     if not (flow.printing or sys.stdin.isatty()):
         hint = "make launch_docker DOCKER_COMMAND='make …', or DOCKER_DETACH=1"
         raise FlowError("needs-input", "a shell in the container needs a terminal", hint)

@@ -143,7 +143,10 @@ def build(flow: Flow, work: Work, item: Item, builder: str) -> Path:
 
 
 def stand_in(flow: Flow, benchmark: str) -> Path:
-    """What takes the place of every engine of a benchmark, as the builder's script hands it out."""
+    """What takes the place of every engine of a benchmark, as the builder's script hands it out.
+
+    Raises FlowError for anything else.
+    """
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
     line += [f"--model={benchmark}", "--precision=float32", "--quiet"]
@@ -156,7 +159,8 @@ def stand_in(flow: Flow, benchmark: str) -> Path:
 def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
     """The model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
 
-    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia.
+    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia. Raises FlowError for any
+    other.
     """
     tags = step_of(flow, benchmark, "ml-model")
     env: Mapping[str, Any] = flow.doer.cm_json(["run", "script", f"--tags={tags}", "--quiet"])[
@@ -171,7 +175,8 @@ def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
 def step_of(flow: Flow, benchmark: str, kind: str) -> str:
     """The tags that get the model (``ml-model``) or the data (``preprocessed``) of a benchmark.
 
-    They are those that a run of it asks for, read from its plan.
+    They are those that a run of it asks for, read from its plan. Raises FlowError when the plan has
+    no such step.
     """
     for step in steps(flow, benchmark):
         words = set(str(step["tags"]).split(","))

@@ -43,7 +43,10 @@ def run(flow: Flow) -> None:
 
 
 def measure(flow: Flow, work: Work) -> None:
-    """Make the runs one after the other; what is INVALID is told at the end."""
+    """Make the runs one after the other; what is INVALID is told at the end.
+
+    Raises FlowError when a run leaves no result, and at the end when one is not as it must be.
+    """
     require(flow, work)
     checks.before_runs(flow, work)
     book = Book(log_folder(flow, work), system_name(flow, work))
@@ -152,7 +155,10 @@ def system_name(flow: Flow, work: Work) -> str:
 
 
 def log_folder(flow: Flow, work: Work) -> Path:
-    """A folder of its own for this call, by its time."""
+    """A folder of its own for this call, by its time.
+
+    Raises FlowError when a hundred calls have begun in this second.
+    """
     given = work.asked.log_dir or flow.variables.get("LOG_DIR", "")
     above = flow.folder / given if given else flow.build / "logs"
     name = time.strftime("%Y.%m.%d-%H.%M.%S")

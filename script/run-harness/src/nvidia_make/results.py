@@ -31,7 +31,10 @@ def tree(flow: Flow, there: bool = True) -> Path:
 
 
 def update_results(flow: Flow) -> None:
-    """The tree from all finished runs; ``results`` shows its results. Its verdict is printed."""
+    """The tree from all finished runs; ``results`` shows its results. Its verdict is printed.
+
+    Raises FlowError without runs, or when no tree is made of them.
+    """
     runs = flow.results / f"{flow.settings.execution_mode}_results"
     if not runs.is_dir():
         raise FlowError("no-results", f"{runs} is not there: nothing was measured", "make run")

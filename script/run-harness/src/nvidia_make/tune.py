@@ -101,7 +101,7 @@ def in_words(fields: Fields) -> str:
 
 
 def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
-    """The figure of a short run with these fields; None where it is not VALID."""
+    """The figure of a short run with these fields, in the scenario's unit; None unless VALID."""
     apart = replace(flow, settings=replace(flow.settings, execution_mode="test"))
     chosen = dict(options.of_run(work.fields, fields))
     own = {**chosen, "min_duration": SECONDS * 1000, "results_dir": flow.build / "autotune"}

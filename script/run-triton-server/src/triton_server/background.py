@@ -21,7 +21,10 @@ FACTS = "server.json"
 
 
 def home() -> Path:
-    """The folder of this user's servers, which nobody else can write to."""
+    """The folder of this user's servers, which nobody else can write to.
+
+    Raises ServerError when it belongs to somebody else.
+    """
     path = Path(tempfile.gettempdir(), f"triton-servers-{os.getuid()}")
     path.mkdir(mode=0o700, exist_ok=True)
     if path.stat().st_uid != os.getuid() or path.stat().st_mode & 0o022:

@@ -90,7 +90,10 @@ def start(
     finish: Sequence[Sequence[str]] = (),
     say: Say = quiet,
 ) -> Server:
-    """Start a server that ends with this process, or lives on where it is not ``owned``."""
+    """Start a server that ends with this process, or lives on where it is not ``owned``.
+
+    Raises ServerError when the server does not become ready or finds no free port.
+    """
     remains.sweep()
     wanted = _reachable(wanted, folder)
     if wanted.image:

@@ -41,7 +41,10 @@ def example(tensor: TensorSpec) -> Tensor:
 
 
 def traced(graph: GraphSpec) -> Any:
-    """The TorchScript module; its arguments and results are in the order of ``graph``."""
+    """The TorchScript module; its arguments and results are in the order of ``graph``.
+
+    Raises ProgramError when the inputs come in another order.
+    """
     opened = from_onnx(graph, [tensor.name for tensor in graph.outputs])
     if opened.inputs != tuple(tensor.name for tensor in graph.inputs):
         raise program.ProgramError(f"{graph.path} takes {', '.join(opened.inputs)} in this order")

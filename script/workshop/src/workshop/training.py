@@ -25,11 +25,11 @@ class Recipe(Protocol):
 
     @property
     def peak_rate(self) -> float:
-        """The learning rate at its height."""
+        """The learning rate at its height, a factor without a unit."""
 
     @property
     def weight_decay(self) -> float:
-        """As AdamW takes it."""
+        """The share of each weight that a step takes off, per unit of learning rate (AdamW)."""
 
 
 def seeded(seed: int, *, deterministic: bool = False) -> None:
