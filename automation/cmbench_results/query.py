@@ -10,7 +10,7 @@ from cmbench.errors import Error, did_you_mean
 from cmbench_results import schema
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
-from cmbench_results.values import ENERGY, HIGHER, LOWER, POWER
+from cmbench_results.values import ENERGY, HIGHER, LONGEST, LOWER, POWER
 
 Row = Mapping[str, Any]
 
@@ -20,6 +20,8 @@ _LESS = ("latency_p90", "latency_p99", "power", "energy_per_sample", "accelerato
 BETTER = dict.fromkeys(_LESS, LOWER)
 """Which way a column of figures is better; those that are not named are better when higher."""
 MOST = 1_000_000
+MOST_VALUES, MOST_WORDS = 300, 60
+"""Of one question: SQLite takes no expression that is a thousand deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,21 @@ class Filter:
     """Which results: for each column the values that it may have, and words that occur anywhere.
 
     A value may hold ``*``; one that begins with ``!`` must not be there. Case does not count.
+    Raises ``bad-value`` for more of them than can be asked at once.
     """
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     has: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = sum(map(len, self.columns.values()))
+        if values > MOST_VALUES or len(self.words) > MOST_WORDS:
+            raise Error(
+                "bad-value",
+                "the filter is too long",
+                hint=f"take at most {MOST_VALUES} values and {MOST_WORDS} words",
+            )
 
     def without(self, column: str) -> Filter:
         """The same with any value of one column."""
@@ -235,12 +247,20 @@ def _where(wanted: Filter) -> list[sa.ColumnElement[bool]]:
     anywhere = (run.benchmark, run.model, run.scenario, run.system, run.organization)
     anywhere += (run.cpu, run.accelerator, run.framework, run.round)
     for word in wanted.words:
-        conditions.append(sa.or_(*(each.icontains(word, autoescape=True) for each in anywhere)))
+        found = (each.icontains(word, autoescape=True) for each in anywhere)
+        conditions.append(sa.or_(*found) if _may_be_stored(word) else sa.false())
     conditions += [schema.run.c[figure(name)].is_not(None) for name in wanted.has]
     return conditions
 
 
+def _may_be_stored(text: str) -> bool:
+    """Whether a text of the database can hold it: half a character, for one, no database takes."""
+    return len(text) <= LONGEST and text.isprintable()
+
+
 def _like(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
+    if not _may_be_stored(value):
+        return sa.false()
     if column.name == "category":
         # One result may be of both.
         return column.icontains(value, autoescape=True)

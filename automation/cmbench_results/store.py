@@ -30,6 +30,14 @@ LATEST = "0002"
 """The revision of the tables that this code is for."""
 CHUNK = 500
 _WAIT_S = 60.0
+_SHOWN = 80
+_DISK = {
+    "full": "make room; nothing that was kept is lost",
+    "locked": "another program is writing to it: try again",
+    "readonly": "check who owns it and its folder",
+    "unable to open": "check who owns it and its folder",
+}
+"""What to do where SQLite says one of these of its file, which is as good as it was."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -46,6 +54,7 @@ class Store:
         self._engine = _engine(url, self._file)
         try:
             self._prepare()
+            self._opened = self._identity()
         except sa.exc.SQLAlchemyError as problem:
             raise self._failed(problem) from None
 
@@ -58,6 +67,25 @@ class Store:
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
+
+    def replaced(self) -> bool:
+        """Whether there is another file now, or another version of cmbench has changed the tables.
+
+        Who keeps a database open for long opens it again then. Raises ``no-database``.
+        """
+        if self._identity() != self._opened:
+            return True
+        with self.reading() as connection:
+            return _revision(connection) != LATEST
+
+    def _identity(self) -> tuple[int, int] | None:
+        if self._file is None:
+            return None
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -148,16 +176,8 @@ class Store:
 
         Raises ``result-not-found``, ``ambiguous``.
         """
-        column = schema.run.c.uid
         with self.reading() as connection:
-            if uid == "last":
-                newest = schema.run.c.measured_at.desc()
-                own = schema.run.c.key.startswith("run:")
-                chosen = sa.select(column).where(own).order_by(newest).limit(1)
-            else:
-                named = column.startswith(uid.lower(), autoescape=True)
-                chosen = sa.select(column).where(named).limit(5)
-            found = list(connection.execute(chosen).scalars())
+            found = _uids_called(connection, uid)
             if len(found) == 1:
                 detail = schema.detail.c
                 whole = sa.select(detail.result).where(detail.run_uid == found[0])
@@ -165,7 +185,7 @@ class Store:
         if not found:
             raise Error(
                 "result-not-found",
-                f"no result is called {uid}",
+                f"no result is called {uid[:_SHOWN]}",
                 hint="see them with their ids: cm find results",
             )
         raise Error(
@@ -191,11 +211,12 @@ class Store:
 
     def _failed(self, problem: sa.exc.SQLAlchemyError) -> Error:
         told = str(getattr(problem, "orig", None) or problem).strip().splitlines()
+        of_disk = next((hint for what, hint in _DISK.items() if told and what in told[0]), "")
         where = str(self._file) if self._file else self._engine.url.render_as_string()
         if isinstance(problem, sa.exc.OperationalError) and self._file is None:
             hint = "check its address: --db=postgresql://user@host/name"
         elif isinstance(problem, sa.exc.DBAPIError) and self._file is not None:
-            hint = f"make it anew from the files: rm '{self._file}'; cm reindex results"
+            hint = of_disk or f"make it anew from the files: rm '{self._file}'; cm reindex results"
         else:
             hint = "report it, with the command"
         return Error("no-database", f"{where}: {told[0] if told else problem}", hint=hint)
@@ -279,6 +300,20 @@ def _chunks(results: Iterable[Result]) -> Iterator[list[Result]]:
     each = iter(results)
     while chunk := list(islice(each, CHUNK)):
         yield chunk
+
+
+def _uids_called(connection: sa.Connection, uid: str) -> list[str]:
+    """The ids that begin so, a few of them; ``last`` is the newest of our own."""
+    column = schema.run.c.uid
+    if uid == "last":
+        newest = schema.run.c.measured_at.desc()
+        own = schema.run.c.key.startswith("run:")
+        chosen = sa.select(column).where(own).order_by(newest).limit(1)
+    elif uid.isascii() and uid.isalnum() and len(uid) <= 16:
+        chosen = sa.select(column).where(column.startswith(uid.lower())).limit(5)
+    else:
+        return []
+    return list(connection.execute(chosen).scalars())
 
 
 def _uids_of(connection: sa.Connection, place: Place) -> set[str]:

@@ -21,6 +21,22 @@ NOT_FILTERS = (
     *("out", "quiet", "silent", "verbose", "tags"),
     *("price_per_hour", "purchase_price", "lifetime_years", "price_per_kwh"),
 )
+_VALUED = {
+    "db": "postgresql://user@host/name",
+    "output": "results.csv",
+    "sort": "-value",
+    "limit": "50",
+    "offset": "50",
+    "frontier": "throughput,energy_per_sample",
+    "has": "power",
+    "round": "v5.1",
+    "path": "DIR",
+    "price_per_hour": "12.5",
+    "purchase_price": "30000",
+    "lifetime_years": "4",
+    "price_per_kwh": "0.3",
+}
+"""Flags that say nothing without a value, with one that they may have."""
 _PRICED = {"cost", "price_per_hour", "purchase_price", "price_per_kwh"}
 FACETS = ("benchmark", "scenario", "round", "division", "organization", "accelerator", "tier")
 
@@ -222,12 +238,10 @@ def _paths(command: Command) -> list[str]:
 def _store(command: Command) -> Store:
     from cmbench_results.store import Store
 
-    url = command.flags.get("db")
-    if url is True:
-        raise Error(
-            "bad-value", "--db needs a value", hint="write --db=postgresql://user@host/name"
-        )
-    store = Store(Places(command.workspace.root), str(url or ""))
+    for name, value in _VALUED.items():
+        if command.flags.get(name) is True:
+            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}={value}")
+    store = Store(Places(command.workspace.root), str(command.flags.get("db") or ""))
     store.refresh()
     return store
 
@@ -251,7 +265,8 @@ def _page(store: Store, wanted: Filter, command: Command, most: int) -> Page:
 
 
 def _whole(flags: Mapping[str, Any], name: str, otherwise: int) -> int:
-    value = flags.get(name, otherwise)
-    if not str(value).isdigit():
+    value = str(flags.get(name, otherwise))
+    if not (value.isascii() and value.isdigit()):
         raise Error("bad-value", f"--{name}={value} is no number", hint=f"write --{name}=50")
-    return int(value)
+    # A database counts no further.
+    return int(value) if len(value) < 19 else 10**18

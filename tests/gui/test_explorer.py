@@ -12,10 +12,11 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+import sqlalchemy as sa
 from samples import NEWER_ROW, ROW, experiments, own_run
 from starlette.testclient import TestClient
 
-from cmbench_gui.explorer import table, view
+from cmbench_gui.explorer import source, table, view
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
 from cmbench_results.places import Places
@@ -236,6 +237,32 @@ def test_new_results_are_seen_without_a_restart(
     assert "cm add results DIR" in client.get("/results").text
     add(experiments(tmp_path / "published", ROW))
     assert "<b>1</b> result" in client.get("/results").text
+
+
+def test_a_database_that_was_made_anew_is_seen_without_a_restart(
+    explorer: TestClient, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "FRESH_S", -1.0)
+    assert "<b>13</b> results" in explorer.get("/results").text
+    places = Places(site.workspace().root)
+    for file in places.root.glob("index.sqlite*"):
+        file.unlink()
+    places.remove(next(each for each in places.all() if each.path.endswith("own")))
+    assert "<b>10</b> results" in explorer.get("/results").text
+
+
+def test_a_database_that_a_newer_version_has_changed_is_one_clear_page(
+    explorer: TestClient, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "FRESH_S", -1.0)
+    assert explorer.get("/results").status_code == 200
+    with Store(Places(site.workspace().root)) as store, store.writing() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    for path in ("/results", "/results/plot", "/results/export.csv"):
+        answer = explorer.get(path)
+        assert answer.status_code >= 400
+        assert "newer-database" in answer.text
+        assert "pip install --upgrade" in answer.text
 
 
 @pytest.mark.parametrize("name", ["SystemName", "Organization", "framework", "Model", "Platform"])

@@ -140,6 +140,33 @@ def test_a_filter_that_cannot_be_is_refused(flags: dict[str, object]) -> None:
         query.of_flags(flags)
 
 
+@pytest.mark.parametrize("text", ["a" * 60_000, "\0", "\udcff", "line\nline", "a" * 60_000 + "*"])
+def test_what_no_result_can_say_finds_nothing(store: Store, tmp_path: Path, text: str) -> None:
+    add(store, experiments(tmp_path / "a", ROW))
+    for wanted in (
+        Filter(words=(text,)),
+        Filter({"system": (text,)}),
+        Filter({"category": (text,)}),
+    ):
+        assert query.find(store, wanted, limit=10**18, offset=0).total == 0
+    assert query.find(store, Filter({"system": (f"!{text}",)})).total == 1
+    with pytest.raises(Error) as raised:
+        store.result(text)
+    assert raised.value.code == "result-not-found"
+
+
+def test_as_many_values_as_can_be_asked_for(store: Store, tmp_path: Path) -> None:
+    add(store, experiments(tmp_path / "a", ROW))
+    many = tuple(f"{number}*" for number in range(query.MOST_VALUES))
+    words = ("maker",) * query.MOST_WORDS
+    assert query.find(store, Filter({"system": many}, words)).total == 0
+    assert (
+        query.find(store, Filter({"system": tuple(f"!{each}" for each in many)}, words)).total == 1
+    )
+    with pytest.raises(Error, match="too long"):
+        Filter({"system": (*many, "more")})
+
+
 def test_power_in_a_row_of_its_own_is_the_same_result(store: Store, tmp_path: Path) -> None:
     power = {**ROW, "Result": None, "Result_Units": "Watts", "Result_Power": 500.0}
     add(store, experiments(tmp_path / "a", power, ROW))

@@ -54,9 +54,13 @@ class Source:
     def store(self) -> Store:
         """The database, with what was added since; raises ``no-database``, ``broken-results``."""
         with self._lock:
+            old = time.monotonic() - self._looked > FRESH_S
+            if self._store is not None and old and self._store.replaced():
+                self._store.close()
+                self._store = None
             if self._store is None:
                 self._store = Store(Places(self.site.workspace().root), self.site.db)
-            if time.monotonic() - self._looked > FRESH_S:
+            if old:
                 self._store.refresh()
                 self._version = self._store.version()
                 self._looked = time.monotonic()
