@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,44 +19,22 @@ from cmbench.lib.probe import ProbeResult
 from cmbench.render.doctor import doctor_text
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
+from doctor_lab import MadeUp
 from lab import Lab
 
-DEBIAN = "ID=debian\nVERSION_ID=12\n"
 
-
-class World:
+class World(MadeUp):
     """Programs that are there, with what they answer (status, output)."""
 
     def __init__(self, tmp_path: Path, **programs: tuple[int, str]) -> None:
-        self.root = tmp_path / "root"
+        super().__init__(tmp_path)
         self.programs = {name.replace("_", "-"): answer for name, answer in programs.items()}
-        self.write("etc/os-release", DEBIAN)
-
-    def write(self, name: str, text: str = "") -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
     def find(self, name: str) -> Path | None:
         return Path("/usr/bin") / name if name in self.programs else None
 
-    def ask(self, command: list[str], timeout: float) -> ProbeResult:
-        assert timeout <= 10, "a doctor who does not come back is none"
-        status, text = self.programs.get(
-            Path(command[0]).name, (1, "libnvidia-ml.so.1: cannot open")
-        )
-        return ProbeResult(tuple(command), status, text, "", 0.1)
-
-    def machine(self, **environ: str) -> Machine:
-        return Machine(
-            store=str(self.root / "home"),
-            root=self.root,
-            environ=environ,
-            ask=self.ask,
-            find=self.find,
-            uid=1000,
-            architecture="x86_64",
-        )
+    def answer(self, name: str, words: Sequence[str]) -> tuple[int, str]:
+        return self.programs.get(name, (1, "libnvidia-ml.so.1: cannot open"))
 
 
 def findings(machine: Machine, area: str) -> list[Finding]:

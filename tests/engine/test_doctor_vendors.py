@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from cmbench.doctor import vendors
-from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine
+from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding
 from cmbench.doctor.vendors import Needs, Subject, View, examine_for, subject_of
 from cmbench.errors import Error
 from cmbench.lib.probe import ProbeResult
+from doctor_lab import MadeUp
 from lab import Lab
 from support import ROOT
 
@@ -37,32 +38,23 @@ A100 |= {"power.default_limit": "400.00", "mig.mode.current": "Enabled"}
 PART = "  MIG {0}     Device  {1}: (UUID: MIG-0000000{1}-5555-5555-5555-555555555555)\n"
 
 
-class Box:
+class Box(MadeUp):
     """A machine with these GPUs, whose ``nvidia-smi`` answers as the real one does."""
 
     def __init__(self, folder: Path, *gpus: Mapping[str, str], parts: Sequence[str] = ()) -> None:
-        self.root = folder / "root"
+        super().__init__(folder)
         self.gpus, self.parts = gpus, parts
         self.programs: dict[str, tuple[int, str]] = {}
         self.computing = ""
-        self.write("etc/os-release", "ID=debian\nVERSION_ID=12\n")
         for number in range(len(gpus)):
             self.write(f"dev/nvidia{number}")
-
-    def write(self, name: str, text: str = "") -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
     def find(self, name: str) -> Path | None:
         there = name in self.programs or (name == "nvidia-smi" and bool(self.gpus))
         return Path("/usr/bin") / name if there else None
 
-    def ask(self, command: Sequence[Any], timeout: float) -> ProbeResult:
-        assert timeout <= 10
-        name = Path(command[0]).name
-        status, text = self.programs.get(name) or (0, self._smi([str(w) for w in command[1:]]))
-        return ProbeResult(tuple(map(str, command)), status, text, "", 0.1)
+    def answer(self, name: str, words: Sequence[str]) -> tuple[int, str]:
+        return self.programs.get(name) or (0, self._smi(list(words)))
 
     def _smi(self, words: list[str]) -> str:
         if words[0].startswith("--query-compute-apps"):
@@ -77,16 +69,6 @@ class Box:
         own = [{**g, "index": str(n), "uuid": f"GPU-{n}a"} for n, g in enumerate(self.gpus)]
         rows = [", ".join(gpu.get(field, "[N/A]") for field in fields) for gpu in own]
         return "\n".join([", ".join(fields), *rows]) + "\n"
-
-    def machine(self, **environ: str) -> Machine:
-        return Machine(
-            store=str(self.root / "home"),
-            root=self.root,
-            environ=environ,
-            ask=self.ask,
-            find=self.find,
-            uid=1000,
-        )
 
     def finds(self, subject: Subject | None = None, **environ: str) -> dict[str, Finding]:
         """The worst finding of each check."""
