@@ -39,7 +39,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Find pictures and list, and count both."""
+    """Find images and list, and count both."""
     env = i["env"]
     given = env.get("CM_COCO_PATH")
     root = os.path.abspath(os.path.expanduser(given)) if given else os.getcwd()
@@ -54,26 +54,26 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 
 def file_names(annotations: str) -> list[str]:
-    """The pictures that the list names; Error when it is not that of COCO's validation part."""
+    """The images that the list names; Error when it is not that of COCO's validation part."""
     hint = f"--coco_path must name the folder above {PICTURES} and {LIST}"
     names, boxes = pictures.listed(annotations, "is no list of COCO", hint)
     if len(names) != COUNT:
         raise Error(
             "data-incomplete",
-            f"{annotations} lists {len(names)} pictures with {boxes} boxes, COCO's validation "
-            f"part has {COUNT} pictures",
+            f"{annotations} lists {len(names)} images with {boxes} boxes, COCO's validation "
+            f"part has {COUNT} images",
             hint="leave --coco_path out to download the right one",
         )
     return names
 
 
 def check(folder: str, names: list[str]) -> None:
-    """Raise Error when pictures are missing."""
+    """Raise Error when images are missing."""
     missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
     if missing:
         raise Error(
             "data-incomplete",
-            f"{len(missing)} of {len(names)} pictures are not in {folder}",
+            f"{len(missing)} of {len(names)} images are not in {folder}",
             hint="unpack val2017.zip again, or leave --coco_path out to download it",
             context=[pictures.some(missing)],
         )

@@ -1,4 +1,4 @@
-"""Get the pictures that the rules' list names, or check those that the user has."""
+"""Get the images that the rules' list names, or check those that the user has."""
 
 from __future__ import annotations
 

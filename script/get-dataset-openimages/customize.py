@@ -1,4 +1,4 @@
-"""Fetch the pictures of Open Images and their boxes, or check those that the user has."""
+"""Fetch the images of Open Images and their boxes, or check those that the user has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOMEPAGE = "https://storage.googleapis.com/openimages/web/index.html"
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Find the list, get the pictures that it names, and count them."""
+    """Find the list, get the images that it names, and count them."""
     env = i["env"]
     annotations = find_annotations(env, os.getcwd())
     count = int(env.get("CM_DATASET_COUNT") or 0)
@@ -28,7 +28,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
         store = env.get("CM_OPENIMAGES_STORE") or os.path.join(os.getcwd(), "validation")
         folder = os.path.abspath(os.path.expanduser(store))
         pictures.fetch(i, "CM_OPENIMAGES_LIST", names, folder, env["CM_OPENIMAGES_URL"])
-    pictures.check(folder, names, "pictures", [f"the data set is described at {HOMEPAGE}"])
+    pictures.check(folder, names, "images", [f"the data set is described at {HOMEPAGE}"])
     env["CM_DATASET_PATH"] = env["CM_DATASET_IMAGES_PATH"] = folder
     env["CM_DATASET_ANNOTATIONS_FILE_PATH"] = annotations
     env["CM_DATASET_SIZE"] = str(len(names))
@@ -65,8 +65,8 @@ def file_names(annotations: str, count: int) -> list[str]:
     if not count and len(names) != COUNT:
         raise Error(
             "data-incomplete",
-            f"{annotations} lists {len(names)} pictures with {boxes} boxes, "
-            f"the benchmark has {COUNT} pictures",
-            hint=f"{hint}, or ask for fewer pictures: _size.{len(names)}",
+            f"{annotations} lists {len(names)} images with {boxes} boxes, "
+            f"the benchmark has {COUNT} images",
+            hint=f"{hint}, or ask for fewer images: _size.{len(names)}",
         )
     return names[: count or None]

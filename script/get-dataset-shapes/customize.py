@@ -11,7 +11,7 @@ datasets = siblings.hooks(__file__, "datasets")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Set where pictures and annotations lie, from the facts that the program left behind."""
+    """Set where images and annotations lie, from the facts that the program left behind."""
     env = i["env"]
     root, part = os.getcwd(), f"{env['CM_SHAPES_PART']}2017"
     facts = datasets.facts_of(root)

@@ -1,4 +1,4 @@
-"""Say which pictures to preprocess, and hand out the arrays that preprocessing has written."""
+"""Say which images to preprocess, and hand out the arrays that preprocessing has written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 set -euo pipefail
 source "${CM_TMP_CURRENT_SCRIPT_PATH}/../workshop/env.sh" get-preprocessed-dataset-openimages
-# The pictures of all detectors are preprocessed by one program.
+# The images of all detectors are preprocessed by one program.
 src="${CM_TMP_CURRENT_SCRIPT_PATH}/../get-preprocessed-dataset-openimages/src"
 words=(
   --input "${CM_DETECTION_INPUT}" --side "${CM_DATASET_INPUT_SQUARE_SIDE}"

@@ -13,7 +13,7 @@ from typing import Any
 from . import calibration_lists, pictures
 
 COUNT = 500
-# A name and nothing else, so that no list leads out of the folder of the pictures.
+# A name and nothing else, so that no list leads out of the folder of the images.
 NAME = re.compile(r"[\w-][\w.-]*\.jpg")
 
 

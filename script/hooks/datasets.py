@@ -56,7 +56,7 @@ def made_of_cases(i: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def detection_pictures(i: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the pictures for a detector; too few are repeated, those for calibration never.
+    """Name the images for a detector; too few are repeated, those for calibration never.
 
     Sets ``CM_DETECTION_COUNT``, ``CM_DETECTION_QSL_COUNT`` and ``CM_DETECTION_LIST``.
     """

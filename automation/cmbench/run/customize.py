@@ -160,7 +160,7 @@ class _Imports:
 
 @contextmanager
 def programs(key: str, directory: str) -> Iterator[None]:
-    """While ``customize.py`` has the word: an interruption ends the programs that it has started.
+    """While ``customize.py`` runs: an interruption ends the programs that it has started.
 
     They are known by the private directory of the step, which stands in their env under ``key``.
     """

@@ -203,7 +203,7 @@ class Crew:
 
     @contextmanager
     def hook(self, scratch: str) -> Iterator[None]:
-        """``customize.py`` has the word: it keeps the engine's lock all the time.
+        """While ``customize.py`` runs, it keeps the engine's lock all the time.
 
         ``scratch`` is the private directory of its step, by which its programs are known. Raises
         ``Withdrawn`` where the run was stopped before: nobody would interrupt the hook any more.

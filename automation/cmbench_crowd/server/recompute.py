@@ -1,9 +1,9 @@
 """The figures of an upload out of its raw logs, in a process of its own with little to spend.
 
-``python -m cmbench_crowd.server.recompute FOLDER`` reads files that strangers have made. It has a
-limit on its time and memory, writes small files only, and prints one JSON object: the findings of
-the submission checks over the performance run, the result as the readers of trees compute it, and
-the titles of the rules that were kept. Nothing of the manifest but names gets into it.
+``python -m cmbench_crowd.server.recompute FOLDER`` reads untrusted files. It has a limit on
+its time and memory, writes small files only, and prints one JSON object: the findings of the
+submission checks over the performance run, the result as the readers of trees compute it, and the
+titles of the rules that were kept. Nothing of the manifest but names gets into it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write the articles of the summarization benchmark as prompts of tokens.
 
     make_dataset.py --tiny --out DIR                              generated articles, see news.py
-    make_dataset.py --synthetic --out DIR                         tokens without meaning, for speed
+    make_dataset.py --synthetic --out DIR                         random tokens, for speed
     make_dataset.py --articles FILE --tokenizer PATH --out DIR    CNN/DailyMail, GPT-J's tokenizer
 
 The last form takes a list of objects with ``instruction``, ``input`` and ``output``, as
@@ -202,7 +202,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = program.parser(__doc__)
     parser.add_argument("--tiny", action="store_true", help="generated articles")
-    parser.add_argument("--synthetic", action="store_true", help="tokens without meaning")
+    parser.add_argument("--synthetic", action="store_true", help="random tokens")
     parser.add_argument("--calibration", action="store_true", help="others than are judged")
     parser.add_argument("--articles", type=Path, help="cnn_eval.json, or a split for --list")
     parser.add_argument("--list", type=Path, help="ids of the articles to take out of a split")

@@ -104,7 +104,7 @@ def write_part(part: Part, root: Path) -> None:
 def digest_of_files(map_path: Path) -> tuple[int, str]:
     """Count and sha256 of the decoded pixels, names and labels that the listed files really hold.
 
-    Decoded pixels are hashed rather than the files because encoders may pack the same picture
+    Decoded pixels are hashed rather than the files because encoders may pack the same image
     differently from version to version.
     """
     digest = hashlib.sha256()

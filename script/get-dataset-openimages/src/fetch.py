@@ -64,7 +64,7 @@ def fetch_all(place: str, names: Sequence[str], folder: Path) -> int:
     """Download what ``folder`` lacks; returns how many files that were."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [name for name in names if not (folder / name).is_file()]
-    progress = Progress("pictures", len(wanted), "files")
+    progress = Progress("images", len(wanted), "files")
 
     def one(name: str) -> None:
         fetch(place + urllib.parse.quote(name), folder / name)

@@ -1,9 +1,9 @@
-"""Draw pictures of coloured shapes on textured ground, laid out as COCO is.
+"""Draw images of coloured shapes on textured ground, laid out as COCO is.
 
     make_dataset.py --part val --out DIR
 
 Below ``DIR`` lies ``val2017`` (or ``train2017``) with PNG files and
-``annotations/instances_val2017.json``. A picture is 96 to 144 pixels wide and high and
+``annotations/instances_val2017.json``. An image is 96 to 144 pixels wide and high and
 holds 2 to 6 objects of 6 classes, which may overlap a little. The class is the form; colour, size
 and proportions say nothing about it. The two parts come from different seeds.
 """
@@ -90,7 +90,7 @@ def overlap(one: Box, other: Box) -> float:
 
 
 def arrange(random: np.random.Generator, width: int, height: int) -> list[Thing]:
-    """Objects that lie inside of the picture and hardly hide each other."""
+    """Objects that lie inside of the image and hardly hide each other."""
     wanted = int(random.integers(OBJECTS[0], OBJECTS[1] + 1))
     things: list[Thing] = []
     for _ in range(TRIES):
@@ -122,7 +122,7 @@ def ground(random: np.random.Generator, width: int, height: int) -> Field:
 
 
 def draw(random: np.random.Generator, width: int, height: int, things: list[Thing]) -> Pixels:
-    """The picture [height, width, 3] with soft edges and noise on the objects too."""
+    """The image [height, width, 3] with soft edges and noise on the objects too."""
     canvas = ground(random, width, height)
     for thing in things:
         left, top = int(thing.x - thing.across), int(thing.y - thing.down)
@@ -139,7 +139,7 @@ def draw(random: np.random.Generator, width: int, height: int, things: list[Thin
 
 
 def write_part(root: Path, name: str, count: int, seed: int) -> dict[str, Any]:
-    """Write the pictures and the annotations of a part; returns its facts."""
+    """Write the images and the annotations of a part; returns its facts."""
     folder = root / f"{name}2017"
     folder.mkdir(parents=True)
     images: list[dict[str, Any]] = []
@@ -188,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Write a part and, last of all, dataset.json."""
     parser = program.parser(__doc__)
     parser.add_argument("--part", choices=PARTS, required=True, help="which part to draw")
-    parser.add_argument("--count", type=int, help="only so many pictures of it")
+    parser.add_argument("--count", type=int, help="only so many images of it")
     options = parser.parse_args(arguments)
     root, name = options.out, options.part
     count, seed = PARTS[name]
@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
         "made_with": {"numpy": np.__version__, "pillow": PIL.__version__},
     }
     files.write_facts(root, facts)
-    print(f"{facts['count']} pictures with {facts['objects']} objects written")
+    print(f"{facts['count']} images with {facts['objects']} objects written")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Pairs without meaning in groups of the rules' size: for speed, never for accuracy.
+"""Random pairs in groups of the rules' size: for speed, never for accuracy.
 
     synthetic.py --sizes FILE --version v1|v2 [--most-rows N] [--groups N] [--seed N]
                  --qsl-count N --name NAME --out DIR

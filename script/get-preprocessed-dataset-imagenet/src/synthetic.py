@@ -1,4 +1,4 @@
-"""Images without meaning in the arrays of the benchmark: for speed, never for accuracy."""
+"""Random images in the arrays of the benchmark: for speed, never for accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes without meaning in the arrays of the benchmark: for speed, never for accuracy."""
+"""Random volumes in the arrays of the benchmark: for speed, never for accuracy."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Turn annotated pictures into the arrays that the object detection benchmarks read.
+"""Turn annotated images into the arrays that the object detection benchmarks read.
 
     preprocess.py --annotations FILE --images DIR --input KIND --side N --name NAME --out DIR
     preprocess.py --list FILE --images DIR ...
 
-A list has the name of a picture in each line; such pictures have no boxes.
+A list has the name of an image in each line; such images have no boxes.
 
-Pictures are made RGB and resized to N x N, linearly between the pixels' middles and without
+Images are made RGB and resized to N x N, linearly between the pixels' middles and without
 smoothing, as OpenCV's INTER_LINEAR does on floats. Then, as a model is fed:
 
     shares      divided by 255                                       float32 [3, N, N]
     normalised  the same, less ImageNet's means, by its deviations   float32 [3, N, N]
     bytes       without fractions                                    uint8 [N, N, 3]
 
-Written are ``samples.npy``, ``annotations.json`` (in COCO's format, pictures in the order of the
+Written are ``samples.npy``, ``annotations.json`` (in COCO's format, images in the order of the
 samples) and ``dataset.json``.
 """
 
@@ -43,7 +43,7 @@ Sample = npt.NDArray[Any]
 
 
 def resize(pixels: Pixels, side: int) -> Pixels:
-    """A picture [h, w, 3] as [side, side, 3], linear between the middles of pixels."""
+    """An image [h, w, 3] as [side, side, 3], linear between the middles of pixels."""
     for axis in (0, 1):
         size = pixels.shape[axis]
         at = (np.arange(side) + 0.5) * (size / side) - 0.5
@@ -82,12 +82,12 @@ KINDS: dict[str, Callable[[Pixels], Sample]] = {
 
 
 def read_picture(path: Path) -> Pixels:
-    """A picture as RGB [h, w, 3]; raises ProgramError when the file is none."""
+    """An image as RGB [h, w, 3]; raises ProgramError when the file is none."""
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB"), dtype=np.float32)
     except OSError as error:
-        raise ProgramError(f"{path} cannot be read as a picture: {error}") from error
+        raise ProgramError(f"{path} cannot be read as an image: {error}") from error
 
 
 def read_annotations(path: Path, count: int) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def read_annotations(path: Path, count: int) -> dict[str, Any]:
 
 
 def read_list(path: Path, folder: Path, count: int) -> dict[str, Any]:
-    """Annotations without boxes for the first ``count`` pictures of a list, or for all for 0."""
+    """Annotations without boxes for the first ``count`` images of a list, or for all for 0."""
     names = path.read_text(encoding="utf-8").split()[: count or None]
     images: list[dict[str, Any]] = [{"id": k, "file_name": n} for k, n in enumerate(names, start=1)]
     check_files(folder, images)
@@ -130,17 +130,17 @@ def read_list(path: Path, folder: Path, count: int) -> dict[str, Any]:
 
 
 def check_files(folder: Path, images: list[dict[str, Any]]) -> None:
-    """Raise ProgramError when pictures are missing: all are looked for before any is read."""
+    """Raise ProgramError when images are missing: all are looked for before any is read."""
     missing = [i["file_name"] for i in images if not (folder / i["file_name"]).is_file()]
     if missing:
         shown = ", ".join(missing[:SHOWN]) + (" ..." if len(missing) > SHOWN else "")
-        raise ProgramError(f"{len(missing)} of {len(images)} pictures are not in {folder}: {shown}")
+        raise ProgramError(f"{len(missing)} of {len(images)} images are not in {folder}: {shown}")
 
 
 def reserved(out: Path, kind: str, side: int, count: int) -> np.memmap[Any, Any]:
-    """samples.npy for ``count`` pictures; ProgramError when it does not fit onto the disk."""
+    """samples.npy for ``count`` images; ProgramError when it does not fit onto the disk."""
     blank = KINDS[kind](np.zeros((side, side, 3), dtype=np.float32))
-    message = f"{count} pictures need {{needed:.1f}} GB in {out}, {{free:.1f}} GB are free"
+    message = f"{count} images need {{needed:.1f}} GB in {out}, {{free:.1f}} GB are free"
     advice = ": ask for fewer (_size.500), or put the cache on a larger disk"
     files.check_disk(out, count * blank.nbytes, message + advice, MARGIN)
     found: np.memmap[Any, Any] = files.array(out / "samples.npy", blank.dtype, count, *blank.shape)
@@ -150,7 +150,7 @@ def reserved(out: Path, kind: str, side: int, count: int) -> np.memmap[Any, Any]
 def write_samples(
     folder: Path, images: list[dict[str, Any]], kind: str, side: int, out: Path
 ) -> Sample:
-    """Write samples.npy; raises ProgramError when a picture has another size than stated."""
+    """Write samples.npy; raises ProgramError when an image has another size than stated."""
     samples = reserved(out, kind, side, len(images))
     for row, image in enumerate(images):
         pixels = read_picture(folder / image["file_name"])
@@ -182,7 +182,7 @@ def facts(options: argparse.Namespace, told: dict[str, Any], samples: Sample) ->
 
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:
-    """What the command lines of preprocessing and of made-up pictures have in common."""
+    """What the command lines of preprocessing and of made-up images have in common."""
     parser = program.parser(doc)
     parser.add_argument("--input", choices=KINDS, required=True, help="what the model is fed")
     parser.add_argument("--side", type=int, required=True, help="pixels of a side of the input")
@@ -196,10 +196,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = parser_of(__doc__)
     told = parser.add_mutually_exclusive_group(required=True)
     told.add_argument("--annotations", type=Path, help="JSON in COCO's format")
-    told.add_argument("--list", type=Path, help="names of pictures without annotations")
-    parser.add_argument("--images", type=Path, required=True, help="folder of the pictures")
-    parser.add_argument("--count", type=int, default=0, help="only the first so many pictures")
-    parser.add_argument("--expect", type=int, default=0, help="pictures that there must be")
+    told.add_argument("--list", type=Path, help="names of images without annotations")
+    parser.add_argument("--images", type=Path, required=True, help="folder of the images")
+    parser.add_argument("--count", type=int, default=0, help="only the first so many images")
+    parser.add_argument("--expect", type=int, default=0, help="images that there must be")
     return parser.parse_args(arguments)
 
 
@@ -221,7 +221,7 @@ def make(options: argparse.Namespace) -> str:
     count = len(told["images"])
     if options.expect not in (0, count):
         source = options.list or options.annotations
-        raise ProgramError(f"{source} lists {count} pictures, expected {options.expect}")
+        raise ProgramError(f"{source} lists {count} images, expected {options.expect}")
     check_files(options.images, told["images"])
     samples = write_samples(
         options.images, told["images"], options.input, options.side, options.out

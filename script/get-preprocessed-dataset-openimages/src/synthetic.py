@@ -1,9 +1,9 @@
-"""Pictures without meaning in the arrays of the detection benchmarks: for speed, not accuracy.
+"""Random images in the arrays of the detection benchmarks: for speed, not accuracy.
 
     synthetic.py --input KIND --side N --name NAME --count N --qsl_count N --out DIR
 
 They are clouds: noise that is stronger the coarser it is, as photographs are, so that a detector is
-not equally sure of the same thing everywhere. Their boxes are as meaningless.
+not equally sure of the same thing everywhere. Their boxes are random, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workshop import program
 SEED = 7
 # So many samples differ; each is asked again and again until there are as many as in the real set.
 COUNT = 16
-# Cells of a side of the coarsest noise: coarser ones would make some pictures unlike the others.
+# Cells of a side of the coarsest noise: coarser ones would make some images unlike the others.
 COARSEST = 8
 # The middle and the spread of a photograph's values.
 MIDDLE, SPREAD = 118.0, 60.0
@@ -29,7 +29,7 @@ BOXES = 7
 
 
 def clouds(generator: np.random.Generator, side: int) -> Pixels:
-    """A picture [side, side, 3] of values from 0 to 255."""
+    """An image [side, side, 3] of values from 0 to 255."""
     found = np.zeros((side, side, 3), dtype=np.float32)
     grid, strength = COARSEST, 1.0
     while grid < side:
@@ -42,7 +42,7 @@ def clouds(generator: np.random.Generator, side: int) -> Pixels:
 
 
 def drawn(generator: np.random.Generator, kind: str, side: int, count: int) -> dict[str, Any]:
-    """Boxes in COCO's format, some for each picture."""
+    """Boxes in COCO's format, some for each image."""
     classes = COCO_CLASSES if kind.startswith("ssd") else CLASSES
     boxes = []
     for number in range(count * BOXES):
@@ -77,13 +77,13 @@ def make(options: argparse.Namespace) -> str:
         samples[row] = KINDS[options.input](clouds(generator, side))
     samples.flush()
     finish(options, drawn(generator, options.input, side, count), samples)
-    return f"{count} pictures of clouds written"
+    return f"{count} images of clouds written"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do as the command line asks."""
     parser = parser_of(__doc__)
-    parser.add_argument("--count", type=int, default=0, help=f"how many pictures ({COUNT})")
+    parser.add_argument("--count", type=int, default=0, help=f"how many images ({COUNT})")
     options = parser.parse_args(arguments)
     return program.run("synthetic", lambda: make(options))
 

@@ -41,7 +41,7 @@ def row(index: int, *fields: float) -> bytes:
     return np.asarray([index, *fields], dtype=np.float32).tobytes()
 
 
-# Two pictures, 200 x 100 and 50 x 80 pixels, and categories with a gap between them.
+# Two images, 200 x 100 and 50 x 80 pixels, and categories with a gap between them.
 SCENE: dict[str, Any] = {
     "images": [
         {"id": 70, "file_name": "a", "width": 200, "height": 100},
@@ -77,7 +77,7 @@ def test_what_is_logged_is_in_shares_of_the_image_top_before_left(tmp_path: Path
     assert benchmark.accuracy([first, second], both).line == "mAP=100.000%, images=2, boxes=2"
     assert benchmark.accuracy([first, b""], both).value == pytest.approx(50)
     assert benchmark.accuracy([b"", b""], both).value == 0
-    # Left before top finds nothing in the second picture.
+    # Left before top finds nothing in the second image.
     turned = row(1, 0.2, 0.25, 0.8, 0.75, 0.8, 9)
     assert benchmark.accuracy([first, turned], both).value < 100
     # The other category is another thing.
@@ -114,7 +114,7 @@ def test_an_image_counts_as_often_as_it_is_asked(tmp_path: Path) -> None:
     # 6 of 7 found, and all of these before the wrong one: 86 of the 101 points of recall.
     once_wrong = benchmark.accuracy([*[right] * 6, wrong], np.zeros(7, dtype=int))
     assert once_wrong.value == pytest.approx(100 * 86 / 101)
-    # The second picture is asked three times, and twice found: 67 of the points.
+    # The second image is asked three times, and twice found: 67 of the points.
     other = row(1, 0.25, 0.2, 0.75, 0.8, 0.8, 9)
     uneven = benchmark.accuracy([right, other, other, b""], np.asarray([0, 1, 1, 1]))
     assert uneven.value == pytest.approx(50 + 50 * 67 / 101)
@@ -122,12 +122,12 @@ def test_an_image_counts_as_often_as_it_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_mean_is_that_of_pycocotools_on_the_same_boxes(seed: int) -> None:
-    """Our picture numbers and boxes against a plain call with those of the data set."""
+    """Our image numbers and boxes against a plain call with those of the data set."""
     random = np.random.default_rng(seed)
     told, found = random_scene(random, 12)
     mine = average_precision.mean_average_precision(told, told["images"], found)
     assert mine == pytest.approx(plain(told, found), abs=1e-12)
-    # Where every picture comes twice, the mean does not change.
+    # Where every image comes twice, the mean does not change.
     twice = average_precision.mean_average_precision(told, told["images"] * 2, found * 2)
     assert twice == pytest.approx(mine, abs=0.01)
 
@@ -208,7 +208,7 @@ def test_boxes_in_pixels_of_one_image_become_shares(tmp_path: Path) -> None:
     scores = np.asarray([0.9, 0.06, 0.04], dtype=np.float32)
     fixed = Fixed(boxes, np.asarray([3, 9, 9]), scores)
     first, second = solved(benchmark, fixed, 2)
-    assert fixed.calls == 2  # it takes one picture at a time
+    assert fixed.calls == 2  # it takes one image at a time
     expected = [[0.1, 0.1, 0.6, 0.6, 0.9, 3], [0, 0, 1, 1, 0.06, 9]]
     np.testing.assert_allclose(first[:, 1:], expected, rtol=1e-6)
     assert first[:, 0].tolist() == [0, 0]
@@ -300,7 +300,7 @@ def test_all_scenarios_run_and_agree_on_the_accuracy(name: str, tmp_path: Path) 
         model_folder(name),
         forms.pictures(name, "--count", 100),
         *SCENARIOS[name],
-        division="open",  # the target is that of all 500 pictures
+        division="open",  # the target is that of all 500 images
         overrides={"batch_size": 8, "server_target_qps": 50},
     )
     results = sessions.Session(records.decode(SessionSettings, wanted)).run()

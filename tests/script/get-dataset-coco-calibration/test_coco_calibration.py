@@ -1,4 +1,4 @@
-"""COCO's calibration pictures; how they are fetched is tested with those of Open Images."""
+"""COCO's calibration images; how they are fetched is tested with those of Open Images."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_copy_of_the_user_is_counted(home: Any, tmp_path: Path) -> None:
     (root / "val2017" / "000000004999.jpg").unlink()
     again = home.cm("run", "script", *words).json
     assert again["code"] == "data-incomplete"
-    assert "1 of 5000 pictures are not in" in again["error"]
+    assert "1 of 5000 images are not in" in again["error"]
 
 
 def test_archives_are_checked_and_unpacked(home: Any, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_archives_are_checked_and_unpacked(home: Any, tmp_path: Path) -> None:
 def test_what_is_not_cocos_validation_part_is_refused(tmp_path: Path) -> None:
     root = unpacked(tmp_path / "coco", 10, 10)
     path = str(root / "annotations" / "instances_val2017.json")
-    with pytest.raises(Error, match="lists 10 pictures with 0 boxes, COCO's validation part has"):
+    with pytest.raises(Error, match="lists 10 images with 0 boxes, COCO's validation part has"):
         customize.file_names(path)
     with pytest.raises(Error, match="is no list of COCO") as caught:
         customize.file_names(str(tmp_path / "none.json"))

@@ -1,4 +1,4 @@
-"""Calibration pictures of Open Images and of COCO: fetched by the rules' list, or the user's."""
+"""Calibration images of Open Images and of COCO: fetched by the rules' list, or the user's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = [f"{number:012d}.jpg" for number in range(calibration_pictures.COUNT)]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder with the list and some of the pictures, and the address that serves it."""
+    """A folder with the list and some of the images, and the address that serves it."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "list.txt").write_text("\n".join(NAMES))

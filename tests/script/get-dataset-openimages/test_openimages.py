@@ -91,15 +91,15 @@ def test_an_image_that_the_server_lacks_is_named(
 def test_a_folder_with_images_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAMES[0]).write_bytes(b"x")
     (tmp_path / NAMES[1]).write_bytes(b"")
-    with pytest.raises(Error, match="4 of 5 pictures are not in") as caught:
-        pictures.check(str(tmp_path), NAMES, "pictures")
+    with pytest.raises(Error, match="4 of 5 images are not in") as caught:
+        pictures.check(str(tmp_path), NAMES, "images")
     assert f"--store={tmp_path}" in caught.value.hint
     assert caught.value.context[0].startswith(f"missing: {NAMES[1]}, {NAMES[2]}")
 
 
 def test_another_list_is_refused(tmp_path: Path) -> None:
     path = str(listing(tmp_path / "list.json"))
-    with pytest.raises(Error, match="lists 5 pictures with 0 boxes, the benchmark has 24781"):
+    with pytest.raises(Error, match="lists 5 images with 0 boxes, the benchmark has 24781"):
         customize.file_names(path, 0)
     assert customize.file_names(path, 2) == NAMES[:2]
     (tmp_path / "list.json").write_text("[]")

@@ -47,7 +47,7 @@ def made(folder: Path, script: Path, words: tuple[str, ...]) -> None:
 
 
 def fed(tensors: list[dict[str, Any]], batch: int, length: int) -> dict[str, Any]:
-    """Pictures of noise; or tokens, a mask and segments of ``length``."""
+    """Images of noise; or tokens, a mask and segments of ``length``."""
     noise = np.random.default_rng(batch)
     found = {}
     for number, tensor in enumerate(tensors):

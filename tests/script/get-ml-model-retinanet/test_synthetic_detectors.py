@@ -34,7 +34,7 @@ SIDES = {"retinanet": 800, "ssd-mobilenet": 300, "ssd-resnet34": 1200}
 WEIGHTS = {"retinanet": 37.6, "ssd-mobilenet": 6.8, "ssd-resnet34": 20.0}
 # What the last step allows of overlap among boxes of a class.
 OVERLAPS = {"retinanet": 0.5, "ssd-mobilenet": 0.6, "ssd-resnet34": 0.5}
-# Boxes of a picture.
+# Boxes of an image.
 FOUND = {"retinanet": (150, 300), "ssd-mobilenet": (5, 100), "ssd-resnet34": (100, 200)}
 each_detector = pytest.mark.parametrize("name", SIDES)
 
@@ -43,7 +43,7 @@ Array = npt.NDArray[Any]
 
 @cache
 def folder(name: str) -> Path:
-    """Model and pictures of a detector; removed with the other data of the tests."""
+    """Model and images of a detector; removed with the other data of the tests."""
     out = forms._folder(f"synthetic-{name}")
     run([sys.executable, str(SRC / "synthetic.py"), "--model", name, "--out", str(out)]).ok()
     count = "2" if name == "ssd-mobilenet" else "1"
@@ -78,7 +78,7 @@ class Session:
 
 @pytest.fixture(scope="module", params=list(SIDES))
 def detector(request: pytest.FixtureRequest) -> tuple[str, Session]:
-    """Opened once for all tests: that takes as long as a picture."""
+    """Opened once for all tests: that takes as long as an image."""
     return request.param, Session(request.param)
 
 

@@ -56,7 +56,7 @@ def test_whole_factors_are_means_of_squares(factor: int, height: int, width: int
 
 
 def test_nothing_is_lost_at_the_edges() -> None:
-    """The whole picture resized has the mean of the picture, whatever the factor."""
+    """The whole image resized has the mean of the image, whatever the factor."""
     pixels = noise(301, 301)
     found = area.resized_crop(pixels, (97, 97), (0, 0), 97)
     np.testing.assert_allclose(found.mean(axis=(0, 1)), pixels.mean(axis=(0, 1)), atol=0.1)

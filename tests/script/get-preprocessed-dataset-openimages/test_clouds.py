@@ -1,4 +1,4 @@
-"""Pictures without meaning: laid out as real ones are, repeated to the rules' number."""
+"""Random images: laid out as real ones are, repeated to the rules' number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preprocessing of pictures: resized as the reference does, fed as each model is, refused else."""
+"""Preprocessing of images: resized as the reference does, fed as each model is, refused else."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_used_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call(tmp_path, scene(tmp_path, "a.png", "b.png")) == 1
-    assert f"1 of 2 pictures are not in {tmp_path}: b.png" in capsys.readouterr().err
+    assert f"1 of 2 images are not in {tmp_path}: b.png" in capsys.readouterr().err
     told = scene(tmp_path, "a.png", "b.png")
     assert call(tmp_path, told, "--count=1") == 0
     assert not list((tmp_path / "out").glob("*.part"))
@@ -87,10 +87,10 @@ def test_what_cannot_be_used_is_named(
     assert call(tmp_path, {"images": 3}) == 1
     assert "has no annotations in COCO's format" in capsys.readouterr().err
     assert call(tmp_path, scene(tmp_path, "a.png"), "--expect=2") == 1
-    assert "lists 1 pictures, expected 2" in capsys.readouterr().err
-    (tmp_path / "b.png").write_text("no picture")
+    assert "lists 1 images, expected 2" in capsys.readouterr().err
+    (tmp_path / "b.png").write_text("no image")
     assert call(tmp_path, scene(tmp_path, "b.png")) == 1
-    assert "cannot be read as a picture" in capsys.readouterr().err
+    assert "cannot be read as an image" in capsys.readouterr().err
     monkeypatch.setattr(makes, "MARGIN", 1 << 60)
     assert call(tmp_path, scene(tmp_path, "a.png")) == 1
     assert "are free: ask for fewer" in capsys.readouterr().err

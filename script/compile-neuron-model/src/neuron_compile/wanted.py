@@ -46,7 +46,7 @@ class Wanted:
 
     @property
     def dynamic_batch(self) -> bool:
-        """Whether other batches are to work: pictures do not depend on each other's length."""
+        """Whether other batches are to work: images do not depend on each other's length."""
         return self.benchmark == "resnet50"
 
     @property
@@ -56,7 +56,7 @@ class Wanted:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Its arguments: pictures as they are, tokens as int32 of one length."""
+        """Its arguments: images as they are, tokens as int32 of one length."""
         dtype = "int32" if self.benchmark == "bert" else "float32"
         return tuple(
             Tensor(f"INPUT__{number}", dtype, _sized(tensor["shape"]))

@@ -33,7 +33,7 @@ def graph_of(folder: Path, facts: Mapping[str, Any]) -> GraphSpec:
 
 
 def example(tensor: TensorSpec) -> Tensor:
-    """Something to trace with: a half of ones, which is a mask, a token and a picture."""
+    """Something to trace with: a half of ones, which is a mask, a token and an image."""
     shape = (BATCH, *(LENGTH if size == -1 else size for size in tensor.shape))
     values = torch.zeros(shape, dtype=getattr(torch, tensor.dtype))
     values[..., : shape[-1] // 2] = 1

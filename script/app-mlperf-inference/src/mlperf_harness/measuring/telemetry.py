@@ -25,7 +25,7 @@ STAT = Path("/proc/stat")
 CPUINFO = Path("/proc/cpuinfo")
 
 SAMPLE_S = 2.0
-# The columns of a course: s, shares of 1, MHz and bytes; so many rows are enough for a picture.
+# The columns of a course: s, shares of 1, MHz and bytes; so many rows are enough for a chart.
 COURSE = ("seconds", "busy", "taken by others", "clock", "memory used")
 LARGEST_COURSE = 200
 
@@ -126,7 +126,7 @@ class Monitor:
             self._course.append(row)
 
     def course(self) -> dict[str, Any]:
-        """What was noted now and then, for pictures; 0 is what is not readable."""
+        """What was noted now and then, for charts; 0 is what is not readable."""
         step = max(1, len(self._course) // LARGEST_COURSE)
         return {"columns": COURSE, "rows": [[round(v, 4) for v in r] for r in self._course[::step]]}
 

@@ -23,7 +23,7 @@ from ..measuring.verdict import Fault
 from ..settings import ACCURACY, FIND, FLOAT32, PERFORMANCE, Options, Shape, Targets
 
 RESULT_FILE = "result.json"
-# What the machine did during a run, for pictures.
+# What the machine did during a run, for charts.
 # The backend of runs whose model is on other machines.
 NETWORK = "network"
 MACHINE = "machine.json"
