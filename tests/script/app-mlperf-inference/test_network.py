@@ -188,9 +188,17 @@ def test_sizes_that_a_node_cannot_mean_are_refused(sizes: object) -> None:
         with pytest.raises(HarnessError, match="node a:1: told sizes that its results cannot have"):
             network.NetworkPredictor(ours, node).answer(samples, results, told)
         assert not told.any()
-        wire.send(theirs, {"kind": "results", "sizes": [8, 0]}, [np.ones(16, np.uint8)])
-        network.NetworkPredictor(ours, node).answer(samples, results, told)
-        assert told.tolist() == [8, 0]
+        predictor = network.NetworkPredictor(ours, node)
+        for sizes, count in (([0, 4], 5), ([8, 0], 16)):
+            wire.send(theirs, {"kind": "results", "sizes": sizes}, [np.ones(count, np.uint8)])
+            with pytest.raises(HarnessError, match=f"answered {count} bytes for 2 samples, not"):
+                predictor.answer(samples, results, told)
+        assert not told.any()
+        # Only what counts comes over the wire.
+        wire.send(theirs, {"kind": "results", "sizes": [0, 4]}, [np.float32([7])])
+        predictor.answer(samples, results, told)
+        assert told.tolist() == [0, 4]
+        assert results[1, 0] == 7
 
 
 # ---------------------------------------------------------------- real nodes
@@ -416,6 +424,16 @@ def _created(*asked: Any) -> None:
         if "somebody else" in str(error):
             raise BusyError from error
         raise
+
+
+def test_a_node_with_another_data_set_is_refused_before_it_is_measured(two: str) -> None:
+    over = backends.create("network", "cpu", "float32", {"servers": two})
+    model = records.decode(ModelSpec, lab.model())
+    other = benchmarks.create("resnet50", lab.arrays("train"), model)
+    with pytest.raises(
+        HarnessError, match=rf"knows \d+ samples, and {other.sample_count} are here"
+    ):
+        solvers(over, model, other, ONE)
 
 
 def test_two_nodes_of_one_name_are_refused(tmp_path: Path) -> None:

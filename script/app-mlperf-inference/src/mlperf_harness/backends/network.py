@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from mlperf_catalog.values import dataclass
@@ -32,7 +32,10 @@ CONNECT_S, ANSWER_S = 10.0, 600.0
 # What the rules want in the name of such a system (LoadGen over the network, QDL constraints).
 NAMED = "Network SUT"
 START = "start one there: cm run script --tags=run-mlperf,inference --network=sut …"
-FACTS = ("name", "benchmark", "backend", "precision", "device", "model", "model_sha256")
+FACTS = (
+    *("name", "benchmark", "backend", "precision", "device", "model", "model_sha256"),
+    "samples",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +87,36 @@ class NetworkPredictor(Predictor):
             answer = wire.ask(self._connection, {"kind": "samples", "groups": told}, parts)
         except HarnessError as error:
             raise _of(self.node.place, error) from error
-        dtype, shape, variable = self.node.result
-        if len(answer.body) != results.nbytes:
+        rows = results.reshape(len(results), -1).view(np.uint8)
+        told_sizes = (
+            answer.head.get("sizes") if self.node.result[2] else [rows.shape[1]] * len(rows)
+        )
+        if not _are_sizes(told_sizes, *rows.shape):
+            raise _of(self.node.place, HarnessError("told sizes that its results cannot have"))
+        if len(answer.body) != sum(told_sizes):
             text = f"answered {len(answer.body)} bytes for {len(results)} samples"
-            raise _of(self.node.place, HarnessError(f"{text}, not {results.nbytes}"))
-        np.copyto(results, np.frombuffer(answer.body, dtype).reshape((len(results), *shape)))
-        if variable:
-            told_sizes = answer.head.get("sizes")
-            if not _are_sizes(told_sizes, len(results), results[0].nbytes):
-                raise _of(self.node.place, HarnessError("told sizes that its results cannot have"))
-            np.copyto(sizes, np.asarray(told_sizes, np.int64))
+            raise _of(self.node.place, HarnessError(f"{text}, not {sum(told_sizes)}"))
+        _fill(rows, told_sizes, answer.body)
+        np.copyto(sizes, np.asarray(told_sizes, np.int64))
 
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
 
 
-def _are_sizes(told: object, count: int, most: int) -> bool:
+def _fill(rows: Array, sizes: Sequence[int], body: memoryview) -> None:
+    """Put the bytes of each result into its row; what is behind them in a row counts for nobody."""
+    flat = np.frombuffer(body, np.uint8)
+    if len(flat) == rows.size:
+        np.copyto(rows, flat.reshape(rows.shape))
+        return
+    end = 0
+    for row, size in zip(rows, sizes, strict=True):
+        row[:size] = flat[end : end + size]
+        end += size
+
+
+def _are_sizes(told: object, count: int, most: int) -> TypeGuard[list[int]]:
     """Whether these are bytes used of ``count`` rows: LoadGen reads as many."""
     return (
         isinstance(told, list)

@@ -21,7 +21,7 @@ from ..errors import HarnessError
 from ..settings import TensorSpec
 from .base import Array, fits
 
-PROTOCOL = 2
+PROTOCOL = 3
 MAGIC = b"CMB1"
 PREFIX = struct.Struct("<4sIQ")
 MOST_JSON = 1 << 20

@@ -28,6 +28,10 @@ def solvers(
         if node.result != (str(result.dtype), result.shape, result.variable):
             text = f"the node at {node.place} serves {node.facts['benchmark']}"
             raise HarnessError(text, "start it with the same --model")
+        known, here = node.facts["samples"], str(benchmark.sample_count)
+        if known != here:
+            text = f"the node at {node.place} knows {known} samples, and {here} are here"
+            raise HarnessError(text, "give both sides the same data set")
     # What a node takes is samples, whatever the graphs of its model are.
     asked = GraphSpec(MAIN, "", "", (SAMPLE, *sample_tensors(benchmark)), ())
     team = backend.open(asked, (), shape.workers, shape.threads)

@@ -217,6 +217,7 @@ class Engine:
             "device": session.device,
             "model": session.model.name,
             "model_sha256": session.model.digest(),
+            "samples": self.benchmark.sample_count,
             "versions": self._facts["versions"],
             "host": machine,
             "inputs": records.encode(self.inputs),
@@ -387,10 +388,13 @@ class Door:
         request = self._engine.answer(wire.unpacked(frame, self._engine.inputs, LARGEST))
         if request.error:
             raise WireError(f"the model failed: {request.error}")
-        head: dict[str, Any] = {"kind": "results"}
-        if self._engine.benchmark.result.variable:
-            head["sizes"] = request.sizes.tolist()
-        wire.send(connection, head, [request.results.reshape(-1).view(np.uint8)])
+        rows = request.results.reshape(len(request.results), -1).view(np.uint8)
+        if not self._engine.benchmark.result.variable:
+            wire.send(connection, {"kind": "results"}, [rows.reshape(-1)])
+            return
+        sizes = request.sizes.tolist()
+        used = [row[:size] for row, size in zip(rows, sizes, strict=True)]
+        wire.send(connection, {"kind": "results", "sizes": sizes}, used)
 
     def _left(self, client: str) -> None:
         with self._counting:
