@@ -337,10 +337,31 @@ def test_a_tree_of_the_network_division_is_accepted(
 
     With MLPERF_INFERENCE, a checkout of mlcommons/inference, the official checkers judge it too.
     """
+    judge(measured, "resnet", tmp_path)
+
+
+def test_a_tree_of_texts_that_are_written_over_the_network_is_accepted(tmp_path: Path) -> None:
+    folder, data, _ = forms.TINY["gptj-99"]
+    session = {"benchmark": "gptj-99", "model": forms.model(lab.SCRIPT / folder)}
+    session |= {"dataset": str(data()), "hw_name": "writer"}
+    with network_lab.node(tmp_path / "a", session) as (address, _):
+        config, answer = tmp_path / "session.json", tmp_path / "answer.json"
+        asked = {**lon_settings(tmp_path / "results", address, answer=str(answer)), **session}
+        asked |= {"scenarios": ["Offline"], "modes": ["performance"]}
+        records.write(config, {**asked, "round": lab.settings(tmp_path)["round"]})
+        lab.run(lab.relaxed_session(config), env=lab.harness_environment()).ok()
+    found = json.loads(answer.read_text(encoding="utf-8"))
+    assert found["problems"] == []
+    assert [each["scenario"] for each in found["results"]] == ["Offline"]
+    judge(found, "gptj-99", tmp_path)
+
+
+def judge(measured: dict[str, Any], benchmark: str, folder: Path) -> None:
+    """Refuse a tree in which the system is the measured one, where our checks or others would."""
     told, name = described(measured)
     both = ("Server", "Offline")
-    example = submission_lab.Example("5.0", "network", scenarios=both, category="datacenter")
-    tree = submission_lab.make(tmp_path / "tree", example)
+    example = submission_lab.Example("5.0", "network", (benchmark,), both, "datacenter")
+    tree = submission_lab.make(folder / "tree", example)
     for log in tree.root.rglob("mlperf_log_detail.txt"):
         text = log.read_text(encoding="utf-8")
         log.write_text(text.replace('"Network SUT"', json.dumps(name)), encoding="utf-8")
@@ -351,7 +372,7 @@ def test_a_tree_of_the_network_division_is_accepted(
     place.write_text(json.dumps({**told, **more}), encoding="utf-8")
     assert [each for each in checks.check(tree) if each.rule != "system.unanswered"] == []
     if source := os.environ.get("MLPERF_INFERENCE"):
-        for outcome in official.run(sys.executable, Path(source), tree.root, "5.0", tmp_path):
+        for outcome in official.run(sys.executable, Path(source), tree.root, "5.0", folder):
             assert outcome.accepted, outcome.complaints
 
 
