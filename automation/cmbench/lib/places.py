@@ -10,7 +10,8 @@ from cmbench.errors import Error
 
 FILE, FOLDER, EITHER = "file", "folder", "file-or-folder"
 FOLDER_TO_WRITE, FILE_TO_WRITE = "folder-to-write", "file-to-write"
-KINDS = (FILE, FOLDER, EITHER, FOLDER_TO_WRITE, FILE_TO_WRITE)
+FOLDER_OR_NEW = "folder-or-new"
+KINDS = (FILE, FOLDER, EITHER, FOLDER_TO_WRITE, FILE_TO_WRITE, FOLDER_OR_NEW)
 """What a place must be: there, as a file or a folder, or such that a file can be written there."""
 _WORDS: Mapping[str, str] = {FILE: "file", FOLDER: "folder", EITHER: "file or folder"}
 
@@ -23,6 +24,8 @@ def require_place(path: str, option: str, kind: str) -> None:
     """
     # No ``resolve()``: what the user has typed is what the message says.
     place = Path(os.path.abspath(os.path.expanduser(path)))
+    if kind == FOLDER_OR_NEW:
+        kind = FOLDER if os.path.isdir(place) else FOLDER_TO_WRITE
     if kind in _WORDS:
         _require_there(place, option, kind)
     else:

@@ -92,6 +92,9 @@ def write_models(folder: Path) -> None:
         )
         program = PROGRAM.format(input=given, output=output, code=code)
         (folder / name / "1" / "model.py").write_text(program)
+
+
+def write_kinds(folder: Path) -> None:
     for name, kind in KINDS.items():
         for version in ("1", "2", "3") if name == "versions" else ("1",):
             (folder / name / version).mkdir(parents=True)
@@ -105,6 +108,7 @@ def write_models(folder: Path) -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("served")
     write_models(folder / "models")
+    write_kinds(folder / "models")
     wanted = Wanted(str(triton_lab.installed().launcher), str(folder / "models"))
     with server.running(wanted, folder / "server") as found:
         yield found
@@ -263,7 +267,10 @@ def test_models_are_loaded_described_and_refused(served: Server) -> None:
         assert connection.live()
         assert connection.ready("echo")
         assert not connection.ready("none")
-        assert {each.name for each in connection.index()} == {model[0] for model in MODELS}
+        assert {each.name for each in connection.index()} == {
+            *(model[0] for model in MODELS),
+            *KINDS,
+        }
         assert connection.model(RN50).inputs[0].shape == (-1, 224, 224, 3)
         assert connection.config("echo")["max_batch_size"] == 64
         with pytest.raises(KserveError) as caught:

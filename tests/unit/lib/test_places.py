@@ -28,9 +28,9 @@ def refused(path: Path | str, kind: str) -> Error:
     ("name", "kinds"),
     [
         ("model.onnx", {"file", "file-or-folder", "file-to-write"}),
-        ("images", {"folder", "file-or-folder", "folder-to-write"}),
-        ("new", {"folder-to-write", "file-to-write"}),
-        ("new/below", {"folder-to-write", "file-to-write"}),
+        ("images", {"folder", "file-or-folder", "folder-to-write", "folder-or-new"}),
+        ("new", {"folder-to-write", "file-to-write", "folder-or-new"}),
+        ("new/below", {"folder-to-write", "file-to-write", "folder-or-new"}),
         ("model.onnx/below", set()),
     ],
 )
@@ -76,3 +76,13 @@ def test_home_and_relative_names(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     require_place("~/model.onnx", "option", "file")
     monkeypatch.chdir(folder)
     require_place("images", "option", "folder")
+
+
+def test_a_folder_that_is_there_is_read_and_one_that_is_not_is_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_place(str(folder / "new" / "models"), "option", "folder-or-new")
+    assert refused(folder / "model.onnx" / "new", "folder-or-new").code == "not-writable"
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    require_place(str(folder / "images"), "option", "folder-or-new")
+    assert refused(folder / "new", "folder-or-new").code == "not-writable"
