@@ -339,7 +339,7 @@ def test_the_lines_of_the_guide_from_an_empty_home(home: Home, tmp_path: Path) -
     env = typed | {k: v for k, v in usual if k not in ("MAKELEVEL", "MAKEFLAGS")}
 
     def make(*words: str) -> Finished:
-        return run(["make", *words], cwd=folder, env=env, timeout=1800)
+        return run(["make", *words], cwd=folder, env=env, timeout=4 * 1800)
 
     make("prebuild", "CONTAINER_ENGINE=none").ok()
     make("build_inferentia").ok()
