@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -181,6 +184,23 @@ def test_a_place_without_results_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(Error):
         readers.kind_of(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["results.json", "summary_results.json", "cm-result.json"])
+def test_a_pipe_in_a_place_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    program = (
+        "import sys; from pathlib import Path; from cmbench.errors import Error;"
+        "from cmbench_results import readers; place = Path(sys.argv[1]);"
+        "\ntry: print([type(e).__name__ for e in readers.read(readers.kind_of(place), place)])"
+        "\nexcept Error as refused: print(refused.code)"
+    )
+    path = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, text=True, capture_output=True, timeout=60
+    )
+    assert done.stdout.strip() in ("['Unread']", "no-results"), done.stderr
 
 
 def test_a_broken_file_of_a_place_is_named(tmp_path: Path) -> None:

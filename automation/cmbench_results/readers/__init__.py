@@ -101,7 +101,9 @@ def files(place: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterat
 
 
 def text_of(path: Path) -> str:
-    """The text of a file; raises ``OSError``, and ``ValueError`` for one that is too large."""
+    """The text of a file; raises ``OSError``, and ``ValueError`` for a pipe or one too large."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no regular file")
     if path.stat().st_size > BIGGEST:
         raise ValueError(f"it is larger than {BIGGEST >> 20} MiB")
     return path.read_text(encoding="utf-8")
