@@ -54,8 +54,10 @@ _OWN = re.compile(
     r"|\d[\d.]{0,12}( @ [0-9a-f]{7,40})?|[\d:.TZ -]{1,30}"
 )
 """What else LoadGen writes: names of its Python binding and of its sources, versions, times."""
-_LOCAL = ("test_datetime",)
-"""Times that LoadGen writes by the clock on the wall, as if they were by UTC."""
+_DAY = ("test_datetime", "loadgen_build_date_utc")
+"""Times of which only the day goes; LoadGen writes the first by the clock on the wall, as UTC."""
+_CLOCK = ("loadgen_build_date_local",)
+"""Beside the same time by UTC it tells where the machine stands that has built LoadGen."""
 _PROSE = ("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid")
 _PROSE += ("warning_generic_message", "error_generic_message", "error_runtime")
 _WORDS = re.compile(r"[A-Za-z]{1,20}|[a-z]+(?:_[a-z]+)+|\d{1,20}(?:th|e\d+)?")
@@ -116,8 +118,8 @@ class Private:
 
     def _part(self, told: Mapping[str, Any], name: str) -> object:
         part = told[name]
-        if name == "value" and told["key"] in _LOCAL:
-            return _day(part)
+        if name == "value" and told["key"] in (*_DAY, *_CLOCK):
+            return HIDDEN if told["key"] in _CLOCK else _day(part, told["key"] == _DAY[0])
         if name == "metadata" and isinstance(part, dict):
             return {key: self._value(value) for key, value in part.items() if key in _SAID}
         if name == "value" and isinstance(part, str) and told["key"] in _PROSE:
@@ -159,10 +161,11 @@ class Private:
         return line if _ANSWER.fullmatch(line.strip()) and not self._long.search(line) else ""
 
 
-def _day(value: object) -> object:
-    """The day by UTC of a time by the clock on the wall, which tells where the machine stands."""
+def _day(value: object, on_the_wall: bool) -> object:
+    """The day by UTC of a time; one by the clock on the wall tells where the machine stands."""
     try:
-        found = datetime.fromisoformat(str(value).removesuffix("Z")).astimezone(timezone.utc)
+        found = datetime.fromisoformat(str(value).removesuffix("Z"))
+        found = found.astimezone(timezone.utc) if on_the_wall else found
     except (ValueError, OverflowError):
         return HIDDEN
     return f"{found.date().isoformat()}T00:00:00Z"

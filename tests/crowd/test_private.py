@@ -225,5 +225,13 @@ def test_the_clock_on_the_wall_tells_no_place(monkeypatch: pytest.MonkeyPatch) -
         assert changed == 1
     monkeypatch.undo()
     time.tzset()
+    built = "2026-11-23T23:48:02.123456"
+    for key, left in (
+        ("loadgen_build_date_utc", "2026-11-23T00:00:00Z"),
+        ("loadgen_build_date_local", "***"),
+    ):
+        told = ":::MLLOG " + json.dumps({"key": key, "value": built}) + "\n"
+        data, _ = Private([]).log("performance-detail", told.encode())
+        assert json.loads(data[8:])["value"] == left, "beside each other they tell the zone"
     data, _ = Private([]).log("x-detail", line.replace("2026-11-23", "not a day").encode())
     assert json.loads(data[8:])["value"] == "***"
