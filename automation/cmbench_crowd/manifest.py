@@ -44,6 +44,10 @@ ROLES = (
 )
 MEDIA = ("text/plain", "application/json")
 _SCHEME = "ed25519:"
+_PRIME = 2**255 - 19
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK = (0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH)
+"""The heights of the eight points whose order is small: what they sign, anybody signs."""
 _BASE64 = r"[A-Za-z0-9_-]"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
@@ -190,20 +194,36 @@ def verify(data: bytes, signature: str) -> Manifest:
 
     A signature tells that the holder of the key made these bytes, not that they are true.
     """
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     manifest = parse(data)
-    try:
-        public = Ed25519PublicKey.from_public_bytes(_bytes(manifest.key.removeprefix(_SCHEME)))
-        public.verify(_bytes(signature), data)
-    except (InvalidSignature, ValueError, binascii.Error):
+    if not is_signed(data, manifest.key, signature):
         raise Error(
             "bad-signature",
             "the signature does not belong to this manifest and its key",
             hint="send it again as it was signed; a changed manifest is signed anew",
-        ) from None
+        )
     return manifest
+
+
+def is_signed(data: bytes, key: str, signature: str) -> bool:
+    """Whether the holder of a key, as it stands in a manifest, has signed these bytes.
+
+    A key has one text only, and is none for which everybody can sign (RFC 8032, 5.1.7; the points
+    of small order of RFC 7748, 7).
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if not key.startswith(_SCHEME):
+        return False
+    try:
+        public = _bytes(key.removeprefix(_SCHEME))
+        height = int.from_bytes(public, "little") & ~(1 << 255)
+        if height in _WEAK or height >= _PRIME:
+            return False
+        Ed25519PublicKey.from_public_bytes(public).verify(_bytes(signature), data)
+    except (InvalidSignature, ValueError, binascii.Error):
+        return False
+    return True
 
 
 def _bytes(text: str) -> bytes:

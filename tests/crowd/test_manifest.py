@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from crowd_lab import sample, sign
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +41,22 @@ def test_it_is_written_in_one_way_only() -> None:
     assert b": " not in data
     assert refused(json.dumps(json.loads(data)).encode())
     assert "canonical" in refused(data.replace(b'"value":12.5', b'"value":12.50'))
+
+
+def test_a_key_for_which_everybody_can_sign_is_none() -> None:
+    """Of a key of small order this signature fits one of eight messages at least."""
+    everybodys = m.to_text(bytes([1, *[0] * 63]))
+    fits = 0
+    for height in (*m._WEAK, m._PRIME, m._PRIME + 1):
+        for sign_ in (0, 1 << 255):
+            public = (height | sign_).to_bytes(32, "little")
+            for number in range(60):
+                data = str(number).encode()
+                with suppress(InvalidSignature, ValueError):
+                    Ed25519PublicKey.from_public_bytes(public).verify(bytes([1, *[0] * 63]), data)
+                    fits += 1
+                assert not m.is_signed(data, m.key_text(public), everybodys)
+    assert fits > 100, "else this looks at nothing"
 
 
 def test_a_signature_is_of_these_bytes_and_this_key() -> None:

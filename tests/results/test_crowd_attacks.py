@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import string
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -16,9 +18,11 @@ from crowd_lab import (
     DETAIL,
     SUMMARY,
     Http,
+    Logs,
     Served,
     Volunteer,
     checked,
+    figure,
     public_of,
     sign,
     words,
@@ -173,6 +177,40 @@ def test_a_signed_request_serves_for_what_it_was_signed_for_only(
     other = {**told, "do": "return", "work": "0" * 32}
     assert signed(one, f"{lease}/return", other).json()["code"] == "bad-signature"
     assert signed(one, f"{lease}/return", {**other, "work": lease}).status_code == 204
+    key = public_of(one.key)
+    for text in (f"{key}!!", f"{key}=", key.removeprefix("ed25519:"), f"{key[:-1]}{_next(key)}"):
+        assert signed(one, "lease", {**told, "key": text}).json()["code"] == "bad-signature", text
+
+
+def _next(key: str) -> str:
+    """The last sign of a key, with bits that a lax reader drops."""
+    signs = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+    return signs[signs.index(key[-1]) + 1]
+
+
+@pytest.mark.quiet
+def test_a_log_that_was_only_written_otherwise_is_a_copy(
+    crowd: api.Server, volunteer: Make, logs: list[Logs]
+) -> None:
+    """Else one run, six times with another empty line, would be two hosts that agree."""
+    log = logs[0]
+    detail = log[DETAIL]
+    others = (
+        detail + b"\n",
+        detail.replace(b'": ', b'":  '),
+        re.sub(rb'"pid": \d+', b'"pid": 7', detail),
+        detail + b':::MLLOG {"key": "result_of_mine", "value": 1, "time_ms": 9e9}\n',
+    )
+    first = volunteer().send(log)
+    value = figure(detail)
+    runs = [volunteer().send({**log, DETAIL: each}, value=value) for each in others]
+    checked(crowd)
+    one = volunteer()
+    assert one.get(first)["tier"] == "checked"
+    for run in runs:
+        told = one.get(run)
+        assert told["state"] == "refused", told
+        assert any("the same log was sent before" in each for each in words(told)), words(told)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +277,9 @@ def test_who_guesses_tokens_has_to_wait(crowd: api.Server, tmp_path: Path) -> No
     assert codes == ["bad-token"] * 20 + ["too-many"] * 2
     one.headers = {"Authorization": "Bearer a-token-that-is-long-enough"}
     assert one.post(told).status_code == 429, "else the right one would be seen"
+    tokens.write_bytes(b"\xef\xbb\xbfa-token-that-is-long-enough\r\n\xff\xfe\n")
+    crowd.guesses.clear()
+    assert one.post(told).status_code == 201, "of a file from elsewhere the good tokens are good"
 
 
 def test_a_long_list_of_work_is_told_quickly(crowd: api.Server, client: TestClient) -> None:

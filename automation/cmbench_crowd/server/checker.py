@@ -203,7 +203,7 @@ class Checker:
         if found["value"] and found["result"]:
             unit = from_json(found["result"]).unit
             checks.append(check("roofline", *plausible(told, found["value"], unit)))
-        checks.append(self._copied(row, log.sha256))
+        checks.append(self._copied(row, log.sha256, found["measured"]))
         if row["lease"]:
             checks.append(check("work unit", *fits))
             if all(each["passed"] is not False for each in checks):
@@ -211,12 +211,15 @@ class Checker:
         words = "accuracy as reported, not recomputed: the server has no data set; it is not shown"
         return [*checks, check("accuracy", None, words)], found
 
-    def _copied(self, row: Row, log: str) -> dict[str, Any]:
-        """Whether somebody, or the same sender, has sent this log before."""
-        self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=log)
+    def _copied(self, row: Row, log: str, measured: str) -> dict[str, Any]:
+        """Whether somebody, or the same sender, has sent this log before, in whatever form.
+
+        Rows of earlier servers have the digest of the file.
+        """
+        self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=measured)
         # One that was refused is nobody's: a liar must not be able to spoil an honest log.
         others = (crowd_run.c.id != row["id"], crowd_run.c.state != REFUSED)
-        same = self.ledger.rows(crowd_run.c.log_digest == log, *others)
+        same = self.ledger.rows(crowd_run.c.log_digest.in_((log, measured)), *others)
         first = not any((each["at"], each["id"]) < (row["at"], row["id"]) for each in same)
         words = "its log was not sent before" if first else "the same log was sent before"
         return check("copied", first, words)
