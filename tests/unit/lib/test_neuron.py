@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +137,11 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
         how = self.server.how  # type: ignore[attr-defined]
         if how == "drips":
-            for letter in b"HTTP/1.1 200 OK\r\n" + 100 * b"X: y\r\n":
-                self.wfile.write(bytes([letter]))
-                time.sleep(0.05)
+            # Until nobody listens any more.
+            with suppress(OSError):
+                for letter in b"HTTP/1.1 200 OK\r\n" + 100 * b"X: y\r\n":
+                    self.wfile.write(bytes([letter]))
+                    time.sleep(0.05)
             return
         text = {"page": "<html>", "binary": "\u00ff"}.get(how, text)
         self.send_response(403 if how == "refuses" else status)
