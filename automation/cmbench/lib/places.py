@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cmbench.errors import Error
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE, FOLDER, EITHER = "file", "folder", "file-or-folder"
 FOLDER_TO_WRITE, FILE_TO_WRITE = "folder-to-write", "file-to-write"
@@ -22,6 +25,8 @@ def require_place(path: str, option: str, kind: str) -> None:
     Raises ``file-not-found`` and ``file-error`` for what is to be read, ``not-writable`` for what
     is to be written.
     """
+    from pathlib import Path  # Every run imports this module, and few name a place.
+
     # No ``resolve()``: what the user has typed is what the message says.
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if kind == FOLDER_OR_NEW:
