@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,9 @@ class Engine:
     def show(self, line: str) -> None:
         """Show a line of results: on their own file descriptor where there is one."""
         if self._results_fd:
-            os.write(self._results_fd, f"{line}\n".encode())
+            # Whoever reads the results may have seen enough, as ``head`` has.
+            with suppress(BrokenPipeError):
+                os.write(self._results_fd, f"{line}\n".encode())
             print(line, file=sys.stderr)
         else:
             print(line)

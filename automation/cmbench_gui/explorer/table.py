@@ -98,12 +98,12 @@ TRUST = {
     "uploaded": Trust("uploaded", "sent by a volunteer; not verified by MLCommons", "local"),
     "checked": Trust(
         "checked",
-        "recomputed from its logs by the server; not verified by MLCommons",
+        "speed recomputed from its logs, accuracy not; not verified by MLCommons",
         "checked",
     ),
     "reproduced": Trust(
         "reproduced",
-        "several independent volunteers agree; not verified by MLCommons",
+        "several volunteers agree on the speed; not verified by MLCommons",
         "checked",
     ),
 }

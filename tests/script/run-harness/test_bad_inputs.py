@@ -132,3 +132,15 @@ def test_all_that_is_wrong_comes_at_once(folder: Path, monkeypatch: pytest.Monke
     for part in ("gpu.visible", "scratch.space", "audit.left-over"):
         assert part in text
     assert len(hint.split("; ")) >= 3
+
+
+def test_results_that_nobody_reads_any_more_do_not_end_the_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        WORDS.Engine({}, writing).show("bert: VALID")
+    finally:
+        os.close(writing)
+    assert capsys.readouterr().err == "bert: VALID\n"
