@@ -10,6 +10,7 @@ What the machine prints before the mark (a banner, a ``.bashrc``) is not ours. B
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -21,6 +22,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,8 @@ def probe(asked: dict[str, Any]) -> dict[str, Any]:
     """Say what the machine is and has, and reserve a place for a job."""
     base = Path(os.path.expanduser(os.path.expandvars(asked["base"]))).absolute()
     _forget_old(base)
-    (base / "jobs" / asked["job"]).mkdir(parents=True)
+    with _alone(base):
+        (base / "jobs" / asked["job"]).mkdir(parents=True)
     (base / "jobs" / asked["job"] / "written").write_bytes(b"x" * 4096)
     entries = (base / "home" / "cmbench" / "v1" / "entries").glob("*/*.json")
     return {
@@ -48,6 +51,25 @@ def probe(asked: dict[str, Any]) -> dict[str, Any]:
         "parcels": _names(base / "parcels"),
         "entries": [f"{path.parent.name}/{path.stem}" for path in entries],
     }
+
+
+@contextmanager
+def _alone(base: Path) -> Iterator[None]:
+    """Reserve a place while nobody removes all, and the other way round.
+
+    The lock is on the folder above, so that nothing is left behind.
+    """
+    base.parent.mkdir(parents=True, exist_ok=True)
+    handle = -1
+    # Some file systems lock no folders, and some folders may be passed and not read.
+    with suppress(OSError):
+        handle = os.open(base.parent, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if handle >= 0:
+            os.close(handle)
 
 
 def _glibc() -> str:
@@ -232,12 +254,12 @@ def leave(asked: dict[str, Any]) -> dict[str, Any]:
     """Remove a job, and, unless ``stay``, all that was brought once no job is left."""
     base = Path(asked["base"])
     shutil.rmtree(base / "jobs" / asked["job"], ignore_errors=True)
-    try:
+    gone = base.with_name(f".{base.name}.{os.getpid()}.{time.time_ns()}")
+    with suppress(OSError), _alone(base):
         (base / "jobs").rmdir()
-    except OSError:
-        return {}
-    if not asked["stay"]:
-        shutil.rmtree(base, ignore_errors=True)
+        if not asked["stay"]:
+            base.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
     return {}
 
 
