@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from . import plugins
 from .backend import BackendSpec
@@ -16,24 +17,58 @@ from .words import CatalogError
 S = TypeVar("S", BenchmarkSpec, BackendSpec)
 
 
-@cache
-def _shipped(room: str) -> Mapping[str, tuple[Any, Path]]:
-    """The specifications in the modules of a sub-package by name, each with its file."""
-    files = sorted((Path(__file__).parent / room).glob("[!_]*.py"))
-    modules = [
-        (importlib.import_module(f"{__package__}.{room}.{file.stem}"), file) for file in files
-    ]
-    return {spec.name: (spec, file) for module, file in modules for spec in module.SPECS}
+class Shipped(Mapping[str, S]):
+    """The specifications in the modules of a sub-package.
+
+    Asked for one, it imports the modules whose names that of the specification begins with, and
+    the others only where it is in none of these.
+    """
+
+    def __init__(self, room: str) -> None:
+        self._room = f"{__package__}.{room}"
+        self._files = {f.stem: f for f in sorted((Path(__file__).parent / room).glob("[!_]*.py"))}
+        self._found: dict[str, S] = {}
+
+    def __getitem__(self, name: str) -> S:
+        if name not in self._found:
+            stems = list(self._files)
+            likely = [stem for stem in stems if _plain(name).startswith(_plain(stem))]
+            for stem in likely + stems:
+                self._found.update({spec.name: spec for spec in self._specs(stem)})
+                if name in self._found:
+                    break
+        return self._found[name]
+
+    def file(self, name: str) -> Path:
+        """The file that holds a specification; raises KeyError where there is none."""
+        for stem, file in self._files.items():
+            if any(spec.name == name for spec in self._specs(stem)):
+                return file
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (spec.name for stem in self._files for spec in self._specs(stem))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _specs(self, stem: str) -> Sequence[S]:
+        specs: Sequence[S] = importlib.import_module(f"{self._room}.{stem}").SPECS
+        return specs
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
 
 
 @cache
-def _shipped_benchmarks() -> Mapping[str, BenchmarkSpec]:
-    return {name: spec for name, (spec, _) in _shipped("benchmark_specs").items()}
+def _shipped_benchmarks() -> Shipped[BenchmarkSpec]:
+    return Shipped("benchmark_specs")
 
 
 @cache
-def _shipped_backends() -> Mapping[str, BackendSpec]:
-    return {name: spec for name, (spec, _) in _shipped("backend_specs").items()}
+def _shipped_backends() -> Shipped[BackendSpec]:
+    return Shipped("backend_specs")
 
 
 def benchmarks(plugins_folder: str | None = None) -> Mapping[str, BenchmarkSpec]:
@@ -50,8 +85,8 @@ def backends(plugins_folder: str | None = None) -> Mapping[str, BackendSpec]:
 
 
 def _together(shipped: Mapping[str, S], own: Mapping[str, S]) -> Mapping[str, S]:
-    """Both; the user's own comes first where names are one."""
-    return {**shipped, **own}
+    """Both, without asking for what is shipped; the user's own comes first where names are one."""
+    return ChainMap(dict(own), cast(MutableMapping[str, S], shipped)) if own else shipped
 
 
 def names() -> tuple[str, ...]:
@@ -76,7 +111,7 @@ def files_of(name: str, plugins_folder: str | None = None) -> tuple[Path, ...]:
     """The files that say what a benchmark is: its specification, or all of the user's folder."""
     if name in plugins.specs(BenchmarkSpec, plugins_folder):
         return plugins.files(plugins_folder)
-    return (_shipped("benchmark_specs")[benchmark(name, plugins_folder).name][1],)
+    return (_shipped_benchmarks().file(benchmark(name, plugins_folder).name),)
 
 
 def backend(name: str, plugins_folder: str | None = None) -> BackendSpec:
