@@ -27,12 +27,13 @@ def owner() -> dict[str, Any]:
 
 
 def holder(handle: int) -> str:
-    """Who has locked the open record, in words."""
-    try:
-        data = json.loads(_text(handle))
-        return f"process {data['pid']} on {data['host']}"
-    except (OSError, ValueError, KeyError):
-        return "another run"
+    """Who has locked the open record, in words; one that has just done so is given a moment."""
+    for pause in (0.01, 0.1, 0.0):
+        with suppress(OSError, ValueError, KeyError):
+            data = json.loads(_text(handle))
+            return f"process {data['pid']} on {data['host']}"
+        time.sleep(pause)
+    return "another run"
 
 
 def write_over(handle: int, data: Mapping[str, Any]) -> None:
