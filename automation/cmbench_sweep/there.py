@@ -85,9 +85,12 @@ def _names(folder: Path) -> list[str]:
 
 def _forget_old(base: Path) -> None:
     """Remove places that were reserved a day ago for jobs that never came."""
-    for path in base.glob("jobs/*/written"):
-        if time.time() - path.stat().st_mtime > _DAY_S and not (path.parent / "process").exists():
-            shutil.rmtree(path.parent, ignore_errors=True)
+    # Others may leave in this moment.
+    with suppress(OSError):
+        for path in base.glob("jobs/*/written"):
+            old = time.time() - path.stat().st_mtime > _DAY_S
+            if old and not (path.parent / "process").exists():
+                shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def put(asked: dict[str, Any]) -> dict[str, Any]:
