@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -279,7 +279,9 @@ class _Round:
                 self._say(f"ssh {name} does not answer: what it measures is not lost. The same")
                 self._say("  command asks it again; without it in --hosts its points go to others")
                 self._problems[name] = Error("ssh-failed", state.reason)
-                (kept.folder / _UNREACHED).touch()
+                # Another one who waited for it may have forgotten it.
+                with suppress(FileNotFoundError):
+                    (kept.folder / _UNREACHED).touch()
                 continue
             self._jobs.forget(kept)
             self._ended(kept, state)

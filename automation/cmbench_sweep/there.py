@@ -177,6 +177,16 @@ def look(asked: dict[str, Any]) -> dict[str, Any]:
     """How a job goes, what it has printed, and the points that are done and not there yet."""
     base = Path(asked["base"])
     folder = base / "jobs" / asked["job"]
+    try:
+        return _looked(base, folder, asked)
+    except FileNotFoundError:
+        if folder.exists():
+            raise
+        # Another one who waited for it has fetched all of it, and left.
+        return {"status": "lost", "code": 0, "output": 0, "points": 0, "reason": ""}
+
+
+def _looked(base: Path, folder: Path, asked: dict[str, Any]) -> dict[str, Any]:
     status, code = "running", 0
     alive = _process(folder)[1]
     if not alive:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from cmbench_sweep import there
 
 
@@ -30,3 +32,12 @@ def test_who_comes_while_another_leaves_keeps_the_place_that_was_reserved(tmp_pa
         person.join()
     assert problems == []
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_job_that_another_one_has_fetched_is_over(tmp_path: Path, stays: bool) -> None:
+    asked = {"base": str(tmp_path / "place"), "job": "one", "stay": stays, "at": 0, "have": []}
+    there.probe(asked)
+    there.leave(asked)
+    told = there.look(asked)
+    assert (told["status"], told["output"], told["points"]) == ("lost", 0, 0)
