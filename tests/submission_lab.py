@@ -238,10 +238,8 @@ def answered(known: catalog.BenchmarkSpec, name: str, example: Example, at: str)
 
 def token_latencies(known: catalog.BenchmarkSpec) -> dict[str, Any]:
     """What LoadGen logs beside the rest where answers are counted in tokens."""
-    if known.name.startswith("gptj"):
-        # Its configuration says how many tokens a sample has; no token is told of by itself.
-        names = ("tokens_per_second", "completed_tokens_per_second")
-        return {f"result_inferred_{name}": 9000.0 for name in names}
+    if known.inferred_tokens:
+        return dict.fromkeys(catalog.scenario.INFERRED_TOKENS.values(), 9000.0)
     if not known.token_rates:
         return {}
     return {

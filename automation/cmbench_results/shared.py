@@ -44,15 +44,12 @@ def benchmark_of(name: str, model: str = "") -> str:
 
 
 def counts_tokens(benchmark: str, benchmark_round: str) -> bool:
-    """Whether the results of a benchmark are in tokens per second in a round.
-
-    GPT-J's are since round 4.1, with a fixed number of tokens for a sample (official submission
-    checker, the fields of results by benchmark).
-    """
+    """Whether the results of a benchmark are in tokens per second in a round."""
     importable()
     import mlperf_catalog as catalog
 
     spec = catalog.benchmarks("").get(benchmark)
-    if benchmark.startswith("gptj"):
-        return catalog.rounds.since(benchmark_round, "4.1")
-    return bool(spec and spec.token_rates)
+    if spec is None:
+        return False
+    spec = spec.at(benchmark_round)
+    return spec.token_rates or spec.inferred_tokens

@@ -32,10 +32,6 @@ from cmbench_results.values import (
 
 _PUBLISHED = re.compile(r"github\.com[/:]mlcommons/(inference_results_v?\d+\.\d+)")
 _IN_NAME = re.compile(r"v?(\d+\.\d+)")
-_INFERRED_TOKENS = (
-    "result_inferred_completed_tokens_per_second",
-    "result_inferred_tokens_per_second",
-)
 _TOKENS = "requested_use_token_latencies"
 _PERCENTILES = {"50.00": "latency_p50", "90.00": "latency_p90", "99.00": "latency_p99"}
 
@@ -195,7 +191,9 @@ def _figure(run: Any, key: Any, scenario: Any, measured: Any) -> tuple[float | N
     Where a run of one scenario stands for another one, they take other keys of its log; of
     benchmarks with a fixed number of tokens for a sample, LoadGen logs the tokens in a second.
     """
-    for name in _INFERRED_TOKENS:
+    from mlperf_catalog.scenario import INFERRED_TOKENS
+
+    for name in INFERRED_TOKENS.values():
         tokens = run.number(name)
         if tokens is not None:
             return tokens, "tokens/s"

@@ -212,6 +212,7 @@ class BenchmarkSpec:
         equal_issue: Whether every sample must be issued equally often, as samples differ in cost.
         percentiles: Latency percentiles that differ from those of the scenarios.
         token_rates: Whether results are in tokens per second.
+        inferred_tokens: Whether they are, by a fixed number of tokens for a sample.
         module: ``module:class`` of its part of the harness; empty where it cannot be run here,
             which ``unavailable`` explains.
         open_names: Patterns of models that the open division compares with it.
@@ -248,6 +249,7 @@ class BenchmarkSpec:
     equal_issue: bool = False
     percentiles: Mapping[Scenario, float] = field(default_factory=dict)
     token_rates: bool = False
+    inferred_tokens: bool = False
     answers: Answers = Answers.FIXED
     aliases: tuple[Alias, ...] = ()
     open_names: tuple[str, ...] = ()

@@ -176,6 +176,12 @@ TOKEN_RESULTS: Mapping[Scenario, ResultKey] = {
     INTERACTIVE: _TOKENS,
     OFFLINE: ResultKey("result_tokens_per_second", "tokens/s", "throughput"),
 }
+# Where the tokens of an answer are not counted: LoadGen multiplies samples by a number of its
+# configuration.
+INFERRED_TOKENS: Mapping[Scenario, str] = {
+    SERVER: "result_inferred_completed_tokens_per_second",
+    OFFLINE: "result_inferred_tokens_per_second",
+}
 SUMMARY_VERDICT = re.compile(r"^Result is : (\w+)", re.MULTILINE)
 SUMMARY_SCENARIO = re.compile(r"^Scenario : (\w+)", re.MULTILINE)
 

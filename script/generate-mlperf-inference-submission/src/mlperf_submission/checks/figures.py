@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from mlperf_catalog import MULTI_STREAM, OFFLINE, SINGLE_STREAM, Scenario
+from mlperf_catalog.scenario import INFERRED_TOKENS
 
 from .base import CHECKER, Finding, Rule
 from .run import Run
@@ -25,7 +26,7 @@ def figures(run: Run) -> Iterator[Finding]:
     """Those that a log lacks, or has a word or nothing in place of."""
     if run.measured is None or not run.log.validity:
         return
-    results = (run.measured.result.key, run.known.result(run.measured).key)
+    results = tuple(_results(run, run.measured))
     inferred = _inferred(run, run.measured)
     # The estimate of early stopping is zero after too few queries, which another rule tells.
     above_zero = inferred if run.measured.stream else results
@@ -33,6 +34,13 @@ def figures(run: Run) -> Iterator[Finding]:
         if not _possible(run.log.number(key), key in above_zero):
             told = repr(run.log.values[key]) if key in run.log.values else "not there"
             yield FIGURES.broken(run.where, f"{key} is {told}", AGAIN)
+
+
+def _results(run: Run, measured: Scenario) -> Iterator[str]:
+    yield measured.result.key
+    yield run.known.result(measured).key
+    if run.known.inferred_tokens and measured in INFERRED_TOKENS:
+        yield INFERRED_TOKENS[measured]
 
 
 def _possible(value: float | None, above_zero: bool) -> bool:
