@@ -29,7 +29,9 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
             hint="correct these files",
             context=[str(fault) for fault in known.faults],
         )
-    if env.get("CM_NVIDIA_BENCHMARK"):
+    if env.get("CM_NVIDIA_FIELD"):
+        print("\n".join(fields(known, str(env["CM_NVIDIA_FIELD"]))))
+    elif env.get("CM_NVIDIA_BENCHMARK"):
         explain(i, known)
     else:
         print("\n".join(counts(known)))
@@ -47,6 +49,20 @@ def counts(known: Any) -> list[str]:
     lines = [f"{r}: {files[r]} files, {blocks[r]} configurations" for r in sorted(files)]
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(here.items()))
     return [*lines, f"{len(known.systems)} systems", f"{len(known.fields)} fields: {kinds}"]
+
+
+def fields(known: Any, asked: str) -> list[str]:
+    """What a field is and what happens with it; several with commas between them, or all.
+
+    Raises FlowError for one that is not known.
+    """
+    from nvidia_flow.errors import FlowError, nearest
+
+    names = known.fields if asked == "all" else [word.strip() for word in asked.split(",")]
+    wrong = [f"there is no {n}: {nearest(n, known.fields)}" for n in names if n not in known.fields]
+    if wrong:
+        raise FlowError("bad-value", "; ".join(wrong), "--field=all shows all of them")
+    return [known.fields[name].described() for name in names]
 
 
 def explain(i: dict[str, Any], known: Any) -> None:

@@ -200,6 +200,7 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
 
     if not env.get("CM_NVIDIA_FLOW_TARGET"):
         raise Error("needs-input", "no word is given", hint="--target=info shows all")
+    overlooked = flow.unread(os.environ.get("MAKEFLAGS", ""))
     variables = {name: os.environ.get(name, "") for name in flow.VARIABLES}
     for name, key in _GIVEN.items():
         if env.get(key):
@@ -211,4 +212,6 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
         given = {**asdict(settings), "submitter": variables["SUBMITTER"]}
         settings = flow.checked(given, "SUBMITTER")
     engine = Engine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0), home)
+    for note in overlooked:
+        engine.tell(f"note: {note}")
     target.function()(flow.Flow(folder, settings, variables, vendor, engine))

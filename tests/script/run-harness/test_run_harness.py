@@ -677,6 +677,9 @@ def test_words_that_cannot_be_end_in_one_error(home: Home, folder: Path) -> None
     assert "submitter is '../..'" in done.stderr
     done = make(home, folder, "run_harness", "RUN_ARGS=--benchmarks=bert --scenario=offline")
     assert "there is no --scenario: did you mean scenarios?" in done.stderr
+    done = make(home, folder, "download_model", "BENCHMARK=resnet50")
+    assert "no word reads BENCHMARK=" in done.stderr
+    assert "note: NEU_CARDS= has no effect" in make(home, folder, "info", "NEU_CARDS=8").stderr
 
 
 @pytest.mark.quiet

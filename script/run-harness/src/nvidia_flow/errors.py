@@ -31,11 +31,16 @@ class Fault:
         return f"{self.file}:{self.line}: {self.text}" if self.line else f"{self.file}: {self.text}"
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A question that names the nearest known word, or all of a few; empty without one."""
+NOTHING = "nothing here is called like that"
+ALIKE = 0.6
+"""How like a known word must be to be what was meant, from 0 to 1."""
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str = NOTHING) -> str:
+    """A question that names the nearest known word, or all of a few; else what is given."""
     names = sorted(set(known))
     folded = {name.lower(): name for name in names}
-    found = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=ALIKE)
     if found:
         return f"did you mean {folded[found[0]]}?"
-    return f"one of: {', '.join(names)}" if len(names) <= 20 else ""
+    return f"one of: {', '.join(names)}" if len(names) <= 20 else otherwise

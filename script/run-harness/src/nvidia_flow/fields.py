@@ -17,7 +17,8 @@ _TRUE, _FALSE = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 class Field:
     """One field: ``here`` says what happens with it, ``ours`` the setting that it becomes.
 
-    ``benchmarks`` and ``scenarios`` are empty where it applies to all.
+    ``benchmarks`` and ``scenarios`` are empty where it applies to all. ``default`` is NVIDIA's,
+    None where none is documented.
     """
 
     name: str
@@ -31,6 +32,22 @@ class Field:
     max: float | None = None
     benchmarks: tuple[str, ...] = ()
     scenarios: tuple[str, ...] = ()
+    default: Any = None
+
+    def described(self) -> str:
+        """All about it in two lines: what it may be and for what, and what happens with it."""
+        bounds = [f"from {self.min:g}"] if self.min is not None else []
+        bounds += [f"to {self.max:g}"] if self.max is not None else []
+        told = [
+            " ".join(
+                part for part in (self.type, self.unit and f"in {self.unit}", *bounds) if part
+            ),
+            f"one of {', '.join(self.choices)}" if self.choices else "",
+            f"default {self.default}" if self.default is not None else "",
+            f"for {', '.join((*self.benchmarks, *self.scenarios)) or 'all'}",
+        ]
+        what = f"{self.here}{self.ours and f' as {self.ours}'}{self.why and f': {self.why}'}"
+        return f"{self.name}: {'; '.join(part for part in told if part)}\n    {what}"
 
     def misfit(self, value: Any) -> str:
         """Why ``value`` cannot be one of this field; empty when it can."""
@@ -99,7 +116,10 @@ def read(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Field]:
             raise ValueError(f"{name}: {problem}") from None
         if field.type not in _KINDS or field.here not in (USED, RECORD, REFUSED):
             raise ValueError(f"{name}: type {field.type} or here {field.here} is not known")
-        if field.here == REFUSED and not field.why:
-            raise ValueError(f"{name}: it is refused without a reason")
+        if field.here != USED and not field.why:
+            raise ValueError(f"{name}: {field.here} without a reason")
+        misfit = field.misfit(field.default) if field.default is not None else ""
+        if misfit:
+            raise ValueError(f"{name}: its default does not fit: {misfit}")
         fields[name] = field
     return fields

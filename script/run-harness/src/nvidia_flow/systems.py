@@ -167,13 +167,17 @@ def named(word: str, systems: Iterable[System]) -> System:
     """The system of that id; raises FlowError with the nearest one."""
     known = {system.id.lower(): system for system in systems}
     if word.lower() not in known:
-        hint = nearest(word, [system.id for system in known.values()])
+        own = "one of your own: cm run script --tags=add,custom,system,nvidia"
+        hint = nearest(word, [system.id for system in known.values()], own)
         raise FlowError("bad-value", f"there is no system {word}", hint)
     return known[word.lower()]
 
 
 def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:
-    """The system that is most like it: the same GPU, else the same generation and memory."""
+    """The system that is most like it: the same GPU, else the same generation and memory.
+
+    A card is never like a board, whose GPU shares the memory of its processor.
+    """
     with_gpu = [system for system in systems if system.names]
 
     def distance(system: System) -> tuple[float, ...]:
@@ -181,6 +185,7 @@ def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:
         known = bool(machine.compute_capability)
         return (
             not _named(machine, system),
+            system.board != bool(machine.board),
             bool(system.instances) != bool(machine.instances),
             abs(capability) if known else 0.0,
             abs(system.memory - machine.memory) if machine.memory else 0.0,

@@ -16,12 +16,15 @@ _EXACT = "high_accuracy"
 
 
 def benchmark(vendor_round: str, word: str) -> str:
-    """NVIDIA's own word for a benchmark in that round; raises FlowError with the nearest one."""
+    """NVIDIA's own word for a benchmark in that round.
+
+    Raises FlowError with the rounds that have the word, or else with the nearest one.
+    """
     known = rounds(vendor_round)
     if word.lower() not in known:
-        raise FlowError(
-            "bad-value", f"{vendor_round} has no benchmark {word}", nearest(word, known)
-        )
+        others = [each for each in VENDOR_ROUNDS if word.lower() in rounds(each)]
+        hint = f"it is one of {' and '.join(others)}" if others else nearest(word, known)
+        raise FlowError("bad-value", f"{vendor_round} has no benchmark {word}", hint)
     return word.lower()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,10 @@ MODES = {
 """The test modes; AccuracyMode stands in a README of round v2.0, and no program knows it."""
 ALL = "all"
 AUDITS = ("TEST01", "TEST04", "TEST04-A", "TEST04-B", "TEST05", "TEST06")
+_PLACEHOLDER = re.compile(r"<[^<>]*>|\[[^][]*[A-Za-z][^][]*\]|\.{3,}|…")
+"""What guides write where a user has to choose."""
+_LONG_DASH = re.compile(r"(?<!\S)[\u2013\u2014\u2212]{1,2}(?=[A-Za-z])")
+"""What pages make of two hyphens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ FLAGS: Mapping[str, Flag] = {
     "accuracy_target": Flag("str", "used", _VERSION, (".99", ".999", "0.99", "0.999")),
     "power_setting": Flag("str", "used", _VERSION, ("MaxP", "MaxQ")),
     "fast": Flag("bool", "used"),
+    "test_run": Flag("bool", "used", "what fast is called since round v4.0"),
     "audit_test": Flag("str", "used", "", AUDITS),
     "system_name": Flag("str", "used"),
     "log_dir": Flag("str", "used"),
@@ -50,6 +56,9 @@ FLAGS: Mapping[str, Flag] = {
     "gpu_only": Flag("bool", "record", "there is no DLA here"),
     "no_gpu": Flag("bool", REFUSED, "there is no DLA here, so nothing would be left"),
     "no_child_process": Flag("bool", "record", "each LoadGen run has a process of its own"),
+    "no_audit_verify": Flag("bool", "record", "compliance tests are verified where they are made"),
+    "action": Flag("str", REFUSED, "the word after make says what is done"),
+    "help": Flag("bool", REFUSED, "make info shows all words"),
     "profile": Flag("str", REFUSED, "start the profiler around the cm line that is shown"),
     "power": Flag("bool", REFUSED, "power runs are not made here"),
 }
@@ -97,6 +106,8 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
 
     Raises FlowError with all that is wrong: unknown words, values that do not fit, what is refused.
     """
+    text = _LONG_DASH.sub("--", text)
+    _refuse_placeholders(text)
     wrong: list[str] = []
     notes: list[str] = []
     flags: dict[str, Any] = {}
@@ -112,9 +123,23 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
             wrong.append(f"there is no --{name}: {nearest(name, [*FLAGS, *known])}")
     asked = _made(flags, given, vendor_round, benchmarks, wrong, notes)
     if wrong:
-        hint = "what there is: cm run script --tags=explain,nvidia-config; all words: make info"
+        fields = "cm run script --tags=explain,nvidia-config --field=all"
+        hint = f"all fields: {fields}; all words: make info"
         raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
     return replace(asked, notes=tuple(notes))
+
+
+def _refuse_placeholders(text: str) -> None:
+    """Raise FlowError for a line of a guide in which nothing was chosen yet, with all of them."""
+    found = dict.fromkeys(_PLACEHOLDER.findall(text))
+    if found:
+        what = "is a placeholder" if len(found) == 1 else "are placeholders"
+        raise FlowError(
+            "bad-value",
+            f"RUN_ARGS: {', '.join(found)} {what} of the guide",
+            "write what you want in its place, or leave it out: --benchmarks=resnet50 "
+            "--scenarios=offline; all words: make info",
+        )
 
 
 def _twice(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -138,9 +163,6 @@ def _pairs(text: str, known: Mapping[str, Field], wrong: list[str]) -> Iterator[
         return
     while typed:
         word = typed.pop(0)
-        if word.strip(".…") == "":
-            wrong.append(f"{word} is a placeholder: name what you want in its place")
-            continue
         if not word.startswith("--"):
             wrong.append(f"{word} belongs to no --name")
             continue
@@ -159,12 +181,20 @@ def _flag(name: str, text: str, wrong: list[str], notes: list[str]) -> Any:
         wrong.append(f"--{name} is refused: {flag.why}")
     elif flag.here == "record":
         notes.append(f"--{name} has no effect: {flag.why}")
+    if flag.type == "list":
+        return tuple(part for part in text.split(",") if part)
     value = Field(name, flag.type, flag.here).from_text(text) if flag.type == "bool" else text
     if flag.type == "bool" and not isinstance(value, bool):
         wrong.append(f"--{name} is yes or no, and {text!r} is not")
-    if flag.choices and text not in flag.choices:
-        wrong.append(f"--{name} is {text!r}: {nearest(text, flag.choices)}")
-    return tuple(part for part in text.split(",") if part) if flag.type == "list" else value
+    return _choice(name, text, flag.choices, wrong) if flag.choices else value
+
+
+def _choice(name: str, text: str, choices: Sequence[str], wrong: list[str]) -> str:
+    """The choice that is meant, whatever the case of its letters."""
+    folded = {each.lower(): each for each in choices}
+    if text.lower() not in folded:
+        wrong.append(f"--{name} is {text!r}: {nearest(text, choices)}")
+    return folded.get(text.lower(), text)
 
 
 def _field(of: Field, text: str, wrong: list[str], notes: list[str]) -> Any:
@@ -198,7 +228,7 @@ def _made(
         scenarios=_each(flags.get("scenarios", ()), words.scenario, wrong),
         versions=_versions(flags, wrong, notes),
         mode=str(given.get("test_mode", PERFORMANCE)),
-        fast=bool(flags.get("fast")),
+        fast=bool(flags.get("fast") or flags.get("test_run")),
         audit=str(flags.get("audit_test", "")),
         system=str(flags.get("system_name", "")),
         log_dir=str(flags.get("log_dir", given.get("log_dir", ""))),
@@ -227,10 +257,10 @@ def _versions(flags: Mapping[str, Any], wrong: list[str], notes: list[str]) -> t
         parts.append("high_accuracy")
     if flags.get("harness_type") == "triton":
         parts.append("triton")
-    told = tuple(flags.get("config_ver", ()))
+    told = tuple(ver.lower() for ver in flags.get("config_ver", ()))
     if flags.get("harness_type") == "hetero" or any("hetero" in ver for ver in told):
         wrong.append("HeteroMIG is refused: several benchmarks at once are no result of one")
-    if flags.get("power_setting") == "MaxQ" or any("maxq" in ver.lower() for ver in told):
+    if flags.get("power_setting") == "MaxQ" or any("maxq" in ver for ver in told):
         wrong.append("MaxQ is refused: power runs are not made here")
     if parts and told:
         notes.append(f"config_ver={','.join(told)} counts, not harness_type and accuracy_target")

@@ -104,6 +104,4 @@ def run_words(plan: Path, told: Mapping[str, Any]) -> list[str]:
 
 def memory(item: Item, parameters: int) -> int:
     """The bytes of a GPU's memory that an item's weights take; it needs more than that."""
-    size = {"fp32": 4, "fp16": 2}.get(item.value("precision", "int8"), 1)
-    share = item.value("embedding_weights_on_gpu_part", 1)
-    return int(parameters * size * share)
+    return parameters * {"fp32": 4, "fp16": 2}.get(item.value("precision", "int8"), 1)

@@ -35,19 +35,26 @@ class Check:
 # ---- the machine, by the doctor's registry
 
 
-def subject(flow: Flow, work: Work | None = None) -> dict[str, Any]:
-    """What is going to run, as the doctor is told it; without a plan everything of the round."""
+def subject(
+    flow: Flow, work: Work | None = None, builds: Sequence[Item] | None = None
+) -> dict[str, Any]:
+    """What is going to run, as the doctor is told it; without a plan everything of the round.
+
+    ``builds`` are the items whose engines are going to be built for a GPU; without it those that
+    have one count.
+    """
     from nvidia_make.data import benchmarks
 
     items = work.items if work else ()
     named = [item.config.benchmark for item in items] or [word for word, _ in benchmarks(flow)]
+    computed = on_gpu(flow, items) if builds is None else builds
     full, vendor_round = flow.settings.form == "full", flow.settings.vendor_round
     return {
         "vendor_round": vendor_round,
         "folder": str(flow.folder),
         "scratch": flow.variables.get("MLPERF_SCRATCH_PATH", ""),
         "scenarios": sorted({item.config.scenario for item in items}),
-        "needs": [needs(vendor_round, word, on_gpu(flow, items)) for word in dict.fromkeys(named)]
+        "needs": [needs(vendor_round, word, computed) for word in dict.fromkeys(named)]
         if full
         else [],
         "allow_root": flow.settings.allow_root,
@@ -162,6 +169,16 @@ def before_runs(flow: Flow, work: Work) -> None:
     found = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
     flow.tell(str(check) for check in found if check.state in (LOOK, STOP))
     refuse(found)
+
+
+def before_builds(flow: Flow, work: Work, items: Sequence[Item]) -> None:
+    """The checks of driver and GPU that count before engines of ``items`` are built for a GPU.
+
+    Raises FlowError for one that says stop: too little memory, before hours of building.
+    """
+    found = flow.doer.findings(flow.vendor, subject(flow, work, items))
+    told = [Check(one["id"], one["state"], one["text"], one["remedy"]) for one in found]
+    refuse([check for check in told if check.id.partition(".")[0] in ("driver", "gpu")])
 
 
 CODES: Mapping[str, str] = {

@@ -16,7 +16,7 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import builders, neuron
+from nvidia_make import builders, checks, neuron
 from nvidia_make.builders import BUILDERS
 from nvidia_make.files import checksum, link, sidecar
 from nvidia_make.flow import STAND_IN, Flow
@@ -100,6 +100,8 @@ def make(flow: Flow, work: Work) -> None:
     """Make the engines that are not there yet, and say what each is."""
     built: dict[str, Path] = {}
     builder = builders.chosen(flow, work)
+    if builder in BUILDERS and work.machine is not None:
+        checks.before_builds(flow, work, work.items)
     for item in work.items:
         engine = found(flow, item)
         why = misfit(flow, item, engine) if engine else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -46,6 +48,9 @@ VARIABLES = (
     "USE_NIGHTLY",
 )
 """What may stand on a make line, or in the environment."""
+_OF_MAKE = ("CM", "MAKEFLAGS", "SHELL")
+"""What the Makefile itself takes."""
+_MISSPELT = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,21 @@ class Flow:
                 f"cm {' '.join(line[:3])} ended with {status}",
                 "its error stands above; the line can be run by itself",
             )
+
+
+def unread(makeflags: str) -> list[str]:
+    """What a make line sets and nothing reads, as notes; ``makeflags`` is make's own MAKEFLAGS.
+
+    Raises FlowError for a name that is nearly one of ours: what it says would be left out.
+    """
+    _, _, typed = f" {makeflags}".partition(" -- ")
+    names = [word.partition("=")[0].rstrip(":+?") for word in shlex.split(typed) if "=" in word]
+    foreign = [name for name in names if name not in (*VARIABLES, *_OF_MAKE)]
+    for name in foreign:
+        meant = difflib.get_close_matches(name.upper(), VARIABLES, n=1, cutoff=_MISSPELT)
+        if meant:
+            raise FlowError("bad-value", f"no word reads {name}=", f"did you mean {meant[0]}=?")
+    return [f"{name}= has no effect: no word here reads it" for name in foreign]
 
 
 def read(folder: Path) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from nvidia_flow.errors import FlowError, nearest
 
@@ -39,6 +40,7 @@ class Target:
 
 
 _M = "nvidia_make."
+_AUDITS = ("01", "04", "05", "06")
 TARGETS: tuple[Target, ...] = (
     Target("info", f"{_M}info:info", "what this folder is, what the machine is, all words"),
     Target("prebuild", f"{_M}docker:prebuild", "check the machine; a container where it can be"),
@@ -53,7 +55,18 @@ TARGETS: tuple[Target, ...] = (
     Target("attach_docker", f"{_M}docker:attach_docker", "a shell in the container"),
     Target("link_dirs", f"{_M}scratch:link_dirs", "the scratch space, and its links in build/"),
     Target(
-        "build", f"{_M}build:build", "links, sources, and what the harness needs", vendor=NVIDIA
+        "build",
+        f"{_M}build:build",
+        "links, sources, and what the harness needs",
+        (
+            "build_harness",
+            "build_loadgen",
+            "build_plugins",
+            "build_triton",
+            "clone_loadgen",
+            "clone_triton",
+        ),
+        vendor=NVIDIA,
     ),
     Target(
         "generate_engines",
@@ -117,11 +130,19 @@ TARGETS: tuple[Target, ...] = (
         "run_audit_harness",
         f"{_M}results:run_audit_harness",
         "the compliance tests that the round asks for",
-        ("run_audit_test01", "run_audit_test04", "run_audit_test05"),
+        (
+            *(f"run_audit_test{number}" for number in _AUDITS),
+            *(f"run_audit_test{number}_once" for number in _AUDITS),
+        ),
     ),
     Target("truncate_results", f"{_M}results:truncate_results", "shorten accuracy logs"),
     Target("summarize_results", f"{_M}results:summarize_results", "a table of the tree"),
-    Target("check_submission", f"{_M}results:check_submission", "whether it can be submitted"),
+    Target(
+        "check_submission",
+        f"{_M}results:check_submission",
+        "whether it can be submitted",
+        ("check_submission_staging",),
+    ),
     Target("pack_submission", f"{_M}results:pack_submission", "the tree as an archive, its SHA-1"),
     Target("lock_clocks", f"{_M}clocks:lock_clocks", "lock clocks at GPUCLK (shown; APPLY=1)"),
     Target("free_clocks", f"{_M}clocks:free_clocks", "let clocks go (shown; APPLY=1)"),
@@ -143,6 +164,40 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("clean", f"{_M}scratch:clean", "remove build/, not what its links show"),
 )
+
+
+_TREE = (
+    "make update_results makes the tree with all that belongs to it, make pack_submission packs it"
+)
+_POWER = ("power runs are not made here", "leave the power out: make run_harness")
+ABSENT: Mapping[str, tuple[str, str]] = {
+    "run_cpu_harness build_cpu build_*_cpu build_*_cpu_*": (
+        "the path by OpenVINO in a Triton server of rounds v1.0 to v2.1 is not here",
+        "make run_harness computes on the processor where there is no GPU",
+    ),
+    "run_harness_power check_submission_power clone_power_dev power_* bios_*": _POWER,
+    "clean_shallow clean_triton": (
+        "nothing is compiled here, so nothing of it can be removed",
+        "make clean removes build/, engines and logs too",
+    ),
+    "generate_conf_files copy_results_artifacts export_submission": ("it is a part here", _TREE),
+    "push_* pull_* purge_*": ("it is for NVIDIA's own storage", _TREE),
+    "run_audit_verification": (
+        "compliance tests are verified where they are made",
+        "make run_audit_harness",
+    ),
+    "shell": ("the words need no environment of their own", "make attach_docker: a container's"),
+    "docker_sanity": ("it is a part of another word here", "make prebuild"),
+    "run_harness_correlation copy_profiles": (
+        "profiles are not taken here",
+        "start the profiler around the cm line that make run_harness shows",
+    ),
+    "set_virtual_memory_overcommit apply_jetson_oc_limit": (
+        "the harness needs no such setting of the machine",
+        "make prebuild shows what it looks at",
+    ),
+}
+"""Words of NVIDIA's Makefiles, as patterns, that are not here: why, and what to type."""
 
 
 def vendor(variables: Mapping[str, str]) -> str:
@@ -168,5 +223,13 @@ def find(word: str, of: str, targets: Iterable[Target] = TARGETS) -> Target:
         switch = SWITCHES.get(other)
         hint = f"export {switch}=1" if switch else f"unset {SWITCHES.get(of, '')}"
         raise FlowError("not-available", f"make {word} is for systems of {other}", hint)
+    _refuse_absent(word)
     known = [name for target in targets for name in (target.word, *target.aliases)]
-    raise FlowError("bad-value", f"make knows no {word}", nearest(word, known) or "make info")
+    raise FlowError("bad-value", f"make knows no {word}", nearest(word, known, "make info"))
+
+
+def _refuse_absent(word: str) -> None:
+    """Raise FlowError for a word of NVIDIA's that is not here, with its reason."""
+    for patterns, (why, instead) in ABSENT.items():
+        if any(fnmatchcase(word, each) for each in patterns.split()):
+            raise FlowError("not-available", f"there is no make {word}: {why}", instead)

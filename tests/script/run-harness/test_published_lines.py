@@ -1,0 +1,210 @@
+"""Lines of make that guides, repositories of results and other tools have, as people type them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvidia_flow.errors import FlowError
+from nvidia_flow.fields import USED
+from nvidia_flow.systems import Machine
+from nvidia_make import checks, engines, flow, targets, work
+
+from nvidia_flow_lab import KNOWN, Hands, a_flow, read
+
+T4 = Machine("Tesla T4", 1, 15, 70, "7.5")
+
+# ---- RUN_ARGS
+
+TYPED: dict[str, dict[str, Any]] = {
+    # Since v4.0 --fast has this name.
+    "--benchmarks=bert --scenarios=offline --test_run": {"fast": True},
+    "--benchmarks=bert --config_ver=HIGH_ACCURACY,Triton": {
+        "versions": ("high_accuracy", "triton")
+    },
+    "--benchmarks=bert --harness_type=Triton --accuracy_target=0.999": {
+        "versions": ("high_accuracy_triton",)
+    },
+    "--benchmarks=bert --audit_test=test04-a": {"audit": "TEST04-A"},
+    # Two hyphens, as pages of the web show them.
+    "\N{EM DASH}benchmarks=bert \N{EN DASH}\N{EN DASH}scenarios=offline": {
+        "benchmarks": ("bert",),
+        "scenarios": ("Offline",),
+    },
+    # The line that the collections' NVIDIA app makes for a run.
+    " --benchmarks=resnet50 --scenarios=offline  --test_mode=PerformanceOnly "
+    "--offline_expected_qps=1 --user_conf_path=/x/u.conf --mlperf_conf_path=/x/mlperf.conf "
+    "--gpu_batch_size=4 --use_deque_limit --no_audit_verify  ": {
+        "fields": {
+            "offline_expected_qps": 1,
+            "user_conf_path": "/x/u.conf",
+            "mlperf_conf_path": "/x/mlperf.conf",
+            "gpu_batch_size": 4,
+            "use_deque_limit": True,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("text", TYPED)
+def test_what_is_typed_is_understood(text: str, tmp_path: Path) -> None:
+    found = read(text)
+    for name, value in TYPED[text].items():
+        assert getattr(found, name) == value
+    assert work.plan(a_flow(tmp_path, text)).items
+
+
+REFUSED = {
+    (
+        "v0.7",
+        "--benchmarks=<BENCHMARKS> --scenarios=<SCENARIOS> --test_mode=<A/P> [OTHER FLAGS]",
+    ): "<BENCHMARKS>, <SCENARIOS>, <A/P>, [OTHER FLAGS] are placeholders of the guide",
+    ("v2.0", "--benchmarks=... --config_ver=default[,triton]"): "..., [,triton] are placeholders",
+    ("v2.0", "--benchmarks=bert --scenarios=offline [OTHER FLAGS]"): "[OTHER FLAGS] is a placeh",
+    ("v3.1", "--benchmarks=ssd-resnet34,dlrm"): "v3.1 has no benchmark ssd-resnet34: it is one of "
+    "v0.7 and v2.0; v3.1 has no benchmark dlrm: it is one of v0.7 and v2.0",
+    ("v2.0", "--benchmarks=retinanet"): "v2.0 has no benchmark retinanet: it is one of v3.1",
+    ("v2.0", "--benchmarks=llama2-70b"): "v2.0 has no benchmark llama2-70b: one of: 3d-unet, bert",
+    ("v2.0", "--help"): "--help is refused: make info shows all words",
+    ("v2.0", "--action=run_harness"): "--action is refused: the word after make says",
+    ("v2.0", "--q=x"): "there is no --q: nothing here is called like that",
+    ("v2.0", "--harness_type=lwiss"): "--harness_type is 'lwiss': did you mean lwis?",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_cannot_be_meant_is_refused_with_its_reason(line: tuple[str, str]) -> None:
+    with pytest.raises(FlowError) as caught:
+        read(line[1], line[0])
+    assert REFUSED[line] in str(caught.value)
+    assert "make info" in caught.value.hint
+
+
+def test_no_hint_is_empty_or_of_another_kind_of_machine(tmp_path: Path) -> None:
+    with pytest.raises(FlowError) as caught:
+        work.plan(a_flow(tmp_path, "--system_name=SINIAN", vendor_round="v2.0"))
+    assert caught.value.hint == "one of your own: cm run script --tags=add,custom,system,nvidia"
+    hands = Hands(Machine("NVIDIA L4", 1, 22.5, 72, "8.9"))
+    with pytest.raises(FlowError) as caught:
+        work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands, vendor_round="v2.0"))
+    assert "nearest is A10x1" in str(caught.value), "a Jetson is no card"
+
+
+# ---- words
+
+INSTEAD = {
+    "run_cpu_harness": "make run_harness computes on the processor where there is no GPU",
+    "build_triton_cpu_backends": "make run_harness computes on the processor",
+    "run_harness_power": "leave the power out: make run_harness",
+    "power_set_maxq_state": "leave the power out",
+    "clean_shallow": "make clean removes build/, engines and logs too",
+    "export_submission": "make update_results makes the tree",
+    "push_full_results": "make update_results makes the tree",
+    "run_audit_verification": "make run_audit_harness",
+    "shell": "make attach_docker",
+}
+
+
+@pytest.mark.parametrize("word", INSTEAD)
+def test_a_word_of_nvidias_that_is_not_here_says_why(word: str) -> None:
+    with pytest.raises(FlowError, match=f"there is no make {word}: ") as caught:
+        targets.find(word, targets.NVIDIA)
+    assert caught.value.kind == "not-available"
+    assert INSTEAD[word] in caught.value.hint
+
+
+PARTS = {
+    "clone_loadgen": "build",
+    "build_plugins": "build",
+    "build_loadgen": "build",
+    "build_harness": "build",
+    "run_audit_test06": "run_audit_harness",
+    "run_audit_test01_once": "run_audit_harness",
+    "check_submission_staging": "check_submission",
+    "stage_compliance": "update_results",
+}
+
+
+def test_parts_of_a_word_are_that_word() -> None:
+    for part, word in PARTS.items():
+        assert targets.find(part, targets.NVIDIA).word == word
+    for patterns in targets.ABSENT:
+        for target in targets.TARGETS:
+            assert target.word not in patterns.split()
+
+
+# ---- variables
+
+MAKEFLAGS = {
+    "": [],
+    "w": [],
+    "kw -j2 -- RUN_ARGS=--benchmarks=bert\\ --scenarios=offline BENCHMARKS=a\\ b": [],
+    " -- CM=/x/cm": [],
+    " -- NEU_CARDS=8": ["NEU_CARDS= has no effect: no word here reads it"],
+    "-- BUILD_TRTLLM:=1 DOCKER_ARGS=-v\\ a:b": [
+        "BUILD_TRTLLM= has no effect: no word here reads it"
+    ],
+}
+
+
+@pytest.mark.parametrize("makeflags", MAKEFLAGS)
+def test_variables_that_nothing_reads_are_said(makeflags: str) -> None:
+    assert flow.unread(makeflags) == MAKEFLAGS[makeflags]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("BENCHMARK", "BENCHMARKS"), ("RUNARGS", "RUN_ARGS"), ("run_args", "RUN_ARGS")],
+)
+def test_variables_that_are_misspelt_are_refused(name: str, meant: str) -> None:
+    with pytest.raises(FlowError, match=f"no word reads {name}=") as caught:
+        flow.unread(f"w -- {name}=resnet50")
+    assert caught.value.hint == f"did you mean {meant}=?"
+
+
+# ---- before a build
+
+
+@dataclass
+class Small(Hands):
+    """Finds what the doctor finds where weights are larger than the memory of the GPU."""
+
+    subjects: list[dict[str, Any]] = field(default_factory=list)
+
+    def findings(self, vendor: str, subject: Any) -> list[Any]:
+        self.subjects.append(dict(subject))
+        large = [need["name"] for need in subject["needs"] if need["gpu_memory"] > 15 * 2**30]
+        stop = {"id": "gpu.memory", "state": "stop", "text": f"too few for {large}", "remedy": "x"}
+        ram = {"id": "memory.room", "state": "stop", "text": "RAM", "remedy": "y"}
+        return [ram, stop] if large else [ram]
+
+
+def test_too_little_memory_of_a_gpu_is_refused_before_a_build(tmp_path: Path) -> None:
+    hands = Small(T4)
+    flow_ = a_flow(tmp_path, "--benchmarks=dlrm --scenarios=offline", hands=hands, form="full")
+    with pytest.raises(FlowError, match=r"gpu\.memory: too few for \['dlrm'\]") as caught:
+        engines.generate_engines(flow_)
+    assert caught.value.hint == "x", "memory of the processor does not stop a build"
+    assert hands.lines == [], "nothing is built"
+    # 24 thousand million weights of one byte; those of a stand-in are no matter of a GPU.
+    assert hands.subjects[0]["needs"][0]["gpu_memory"] == 24_060 * 10**6
+    alone = replace(flow_, settings=replace(flow_.settings, builder="stand-in"))
+    assert checks.subject(alone, work.plan(alone))["needs"][0]["gpu_memory"] == 0
+
+
+# ---- fields
+
+
+def test_every_field_says_what_it_is_and_what_becomes_of_it() -> None:
+    for told in KNOWN.fields.values():
+        first, second = told.described().splitlines()
+        assert first.startswith(f"{told.name}: {told.type}")
+        assert told.why or told.here == USED
+        assert second.split()[0].rstrip(":") == told.here
+    told = KNOWN.fields["split_threshold"].described()
+    assert told == (
+        "split_threshold: int from 0; default 500; for dlrm\n"
+        "    record: of NVIDIA's harness for DLRM"
+    )
