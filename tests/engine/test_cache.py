@@ -306,6 +306,46 @@ def test_new_and_renew(reader: Lab) -> None:
     assert reader.run("get,x", skip_cache=True).answer["entry"] == ""
 
 
+@pytest.fixture
+def chain(lab: Lab) -> Lab:
+    """``top`` of ``other`` and ``middle``, which stands on ``base`` and, uncached, ``helper``."""
+    needs = {"middle": ("base", "helper"), "top": ("other", "middle")}
+    for name in ("base", "helper", "other", "middle", "top"):
+        deps = [{"tags": f"get,{need}"} for need in needs.get(name, ())]
+        lab.script(f"get-{name}", cache=name != "helper", deps=deps)
+    lab.run("get,top")
+    return lab
+
+
+@pytest.mark.parametrize(
+    ("script", "done"),
+    [
+        ("get-base", {"get-base", "get-helper", "get-middle", "get-top"}),
+        ("get-helper", {"get-helper", "get-middle", "get-top"}),
+        ("get-other,get-base", {"get-other", "get-base", "get-helper", "get-middle", "get-top"}),
+        ("get-top", {"get-top"}),
+    ],
+)
+def test_a_run_goes_on_from_a_script(chain: Lab, script: str, done: set[str]) -> None:
+    assert chain.run("get,top").status == {"get-top": "cached"}
+    entries = len(chain.store.entries())
+    found = chain.run("get,top", renew_from=script).status
+    assert {name for name, status in found.items() if status == "done"} == done
+    assert len(chain.store.entries()) == entries, "what was made before is replaced"
+    assert chain.run("get,top").status == {"get-top": "cached"}
+
+
+def test_a_script_to_go_on_from_is_known_and_met(chain: Lab) -> None:
+    for refused in (chain.run, chain.plan):
+        done = refused("get,top", renew_from="get-bas")
+        assert done.answer["code"] == "script-not-found"
+        assert 'did you mean "get-base"' in done.err
+    assert "get-base is to run again" in chain.plan("get,top", renew_from="get-base", why=True).out
+    assert "get-base is to run again" not in chain.plan("get,other", renew_from="get-base").out
+    said = chain.run("get,other", renew_from="get-base")
+    assert "--renew_from=get-base: no step of this run is that script" in said.out + said.err
+
+
 def test_secrets_stay_out_of_entries_records_and_logs(lab: Lab) -> None:
     secret = "hunter2hunter2"
     lab.script(

@@ -96,6 +96,24 @@ def test_the_stream_tells_steps_and_lines_and_goes_on_where_it_was(
     assert all(kind != "log" for kind, _ in told(site, run, f"{reader.at}-{reader.number}"))
 
 
+def test_a_run_goes_on_from_a_step(
+    site: Site, client: TestClient, ended: Callable[[str], control.Job]
+) -> None:
+    first = control.start(site, ["cm", "run", "script", "--tags=is-fails"])
+    ended(first)
+    assert 'aria-label="Run from quick"' in client.get(f"/jobs/{first}").text
+    at, form = f"/jobs/{first}/again", {"token": site.token}
+    assert client.post(at, data={**form, "step": "--tags=x"}).status_code == 400
+    answer = client.post(at, data={**form, "step": "quick"})
+    assert answer.status_code == 303
+    again = ended(answer.headers["location"].rpartition("/")[2])
+    assert again.command == ("cm", "run", "script", "--renew_from=quick", "--tags=is-fails")
+    # From another step of that one, the first is left out.
+    answer = client.post(f"/jobs/{again.id}/again", data={**form, "step": "fails"})
+    third = ended(answer.headers["location"].rpartition("/")[2])
+    assert third.command == ("cm", "run", "script", "--renew_from=fails", "--tags=is-fails")
+
+
 def test_stopping_ends_all_that_a_run_has_begun_and_may_be_asked_twice(
     site: Site, client: TestClient, ended: Callable[[str], control.Job]
 ) -> None:

@@ -256,11 +256,11 @@ def _reasons(workspace: Workspace, store: Store, entry: Entry, resolver: Resolve
 
 def foresee(request: RunRequest) -> Foreseen:
     """What the cache would answer to ``request``, and how the nearest entries differ."""
-    from cmbench.api.resolving import make_plan, make_resolver, silent_facts
+    from cmbench.api.resolving import make_plan, make_resolver, renewal_of, silent_facts
     from cmbench.plan.explain import Notes
 
     facts = silent_facts(request.workspace)
-    resolver = make_resolver(request.workspace, facts)
+    resolver = make_resolver(request.workspace, facts, renewal=renewal_of(request))
     notes = Notes(resolver)
     root = make_plan(request.workspace, request.request, facts, resolver, notes).root
     return Foreseen(root, list(root.detail.misses))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cmbench.api.resolving import make_plan, make_resolver, open_lock, silent_facts
+from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of, silent_facts
 from cmbench.errors import Error
 from cmbench.plan.resolved_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
@@ -82,7 +82,8 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     script, facts = request.script, silent_facts(request.workspace)
     blocks = script.blocks
     key = key_of(explain, blocks)
-    resolver = make_resolver(request.workspace, facts, open_lock(request))
+    lock = open_lock(request)
+    resolver = make_resolver(request.workspace, facts, lock, renewal_of(request))
     notes = Notes(resolver, key)
     made = make_plan(request.workspace, request.request, facts, resolver, notes)
     if not explain:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from cmbench.api.events import Teller
 from cmbench.errors import Error
-from cmbench.format.model import Request
-from cmbench.plan.resolve import Resolver
+from cmbench.format.model import Request, Tags
+from cmbench.plan.resolve import NOTHING, Renewal, Resolver
 from cmbench.run.scheduler import FactTeller
 from cmbench.run.step import StepRunner
 from cmbench.session.call import RunRequest
@@ -47,14 +48,30 @@ def open_lock(request: RunRequest) -> Lock | None:
     return lock
 
 
-def make_resolver(workspace: Workspace, facts: FactTeller, lock: Lock | None = None) -> Resolver:
+def renewal_of(request: RunRequest) -> Renewal:
+    """What ``--renew_from`` asks for, as of now; raises ``script-not-found``."""
+    names, index = request.options.renew_from, request.workspace.index
+    if not names:
+        return NOTHING
+    from cmbench.index.select import candidates
+
+    found = (candidates(index, Tags(), name) for name in names)
+    return Renewal(frozenset(row.path for rows in found for row in rows), time.time())
+
+
+def make_resolver(
+    workspace: Workspace,
+    facts: FactTeller,
+    lock: Lock | None = None,
+    renewal: Renewal = NOTHING,
+) -> Resolver:
     """A resolver for a plan, of the cache as it is now, that obeys ``lock``, where there is one."""
     store = workspace.store.as_it_is_now()
     if lock is None:
-        return Resolver(workspace.index, store, facts)
+        return Resolver(workspace.index, store, facts, renewal)
     from cmbench.repeat.lockfile import LockedResolver
 
-    return LockedResolver(workspace.index, store, facts, lock)
+    return LockedResolver(workspace.index, store, facts, renewal, lock)
 
 
 def make_plan(

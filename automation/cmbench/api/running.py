@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.events import OnEvent, Teller
-from cmbench.api.resolving import make_plan, make_resolver, open_lock
+from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of
 from cmbench.errors import Error, internal
 from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
@@ -101,6 +101,7 @@ class _Run:
         self._request = request
         self._workspace = request.workspace
         self._lock = lock
+        self._renewal = renewal_of(request)
         self._executor = executor
         self._secrets = _secrets_of(request)
         self._teller = Teller(on_event, self._secrets)
@@ -177,7 +178,7 @@ class _Run:
         check_places(self._request.request, self._request.script)
         runner, crew = self._runner()
         facts = FactTeller(runner, self._directory)
-        facts.resolver = resolver = make_resolver(self._workspace, facts, self._lock)
+        facts.resolver = resolver = make_resolver(self._workspace, facts, self._lock, self._renewal)
         plan = self._foresee(facts, resolver)
         self._teller.begin(plan.steps if plan else 1)
         runner.downloads = self._workspace.store.place("ahead")
@@ -190,7 +191,7 @@ class _Run:
         )
         frame, outcome = scheduler.run(self._request.request, plan)
         self._asked = told_dependencies(frame, resolver.dependencies(frame, "deps"))
-        for text in unused(self._request.request, resolver.names):
+        for text in (*unused(self._request.request, resolver.names), *self._not_met()):
             self._teller.tell("warning", text)
         if self._lock is not None:
             from cmbench.repeat.lockfile import check_result
@@ -219,11 +220,17 @@ class _Run:
         )
         return runner, crew
 
+    def _not_met(self) -> Iterator[str]:
+        met = {step["script_uid"] for step in self._recorder.steps}
+        for name in self._request.options.renew_from:
+            if met.isdisjoint(row.uid for row in self._workspace.index.named(name)):
+                yield f"warning: --renew_from={name}: no step of this run is that script"
+
     def _together(self, crew: Crew, facts: FactTeller, other: Resolver) -> Together:
         from cmbench.run.forecast import Forecaster
         from cmbench.run.parallel import Together
 
-        resolver = make_resolver(self._workspace, facts, self._lock)
+        resolver = make_resolver(self._workspace, facts, self._lock, self._renewal)
         resolver.share(other)
         resolver.begin(self._workspace.store)
         return Together(crew, Forecaster(resolver, facts), self._teller)

@@ -258,6 +258,7 @@ class RunOptions:
     offline: bool = False
     prefetch: bool = True
     jobs: int = 1
+    renew_from: tuple[str, ...] = ()
     out: str = ""
     command: tuple[str, ...] = ()
 

@@ -52,12 +52,24 @@ from cmbench.index.select import (
 )
 from cmbench.plan.names import registered, selected
 from cmbench.plan.resolved_step import Frame, process_value, visible_env
+from cmbench.values import immutable
 
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
 
 Facts = Callable[[str], Outcome]
 """Gives what the ``host_facts`` script at a path says of this machine."""
+
+
+@immutable(frozen=True, slots=True, eq=False, repr=False)
+class Renewal:
+    """Scripts, by their folders, whose work from before a moment is to be done again."""
+
+    scripts: frozenset[str] = frozenset()
+    before: float = 0.0
+
+
+NOTHING = Renewal()
 
 
 class Resolver:
@@ -68,10 +80,12 @@ class Resolver:
         index: Index,
         store: Store,
         facts: Facts,
+        renewal: Renewal = NOTHING,
     ) -> None:
         self.index = index
         self.store = store
         self._facts = facts
+        self._renewal = renewal
         self._choices: dict[tuple[Any, ...], Choice] = {}
         self._blocks: dict[tuple[str, tuple[str, ...], str], tuple[Settings, ...]] = {}
         self._dependencies: dict[tuple[Any, ...], Mapping[str, tuple[Dependency, ...]]] = {}
@@ -310,6 +324,10 @@ class Resolver:
         return f"a newer one is registered as {entry.name}" if newer else ""
 
     def _broken(self, entry: Entry) -> str:
+        if entry.created < self._renewal.before:
+            for made_by in entry.scripts:
+                if self._script_here(entry, made_by) in self._renewal.scripts:
+                    return f"{os.path.basename(made_by)} is to run again"
         why = next(iter(entry.doubts), "") or expiry(entry) or damage(entry)
         return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 

@@ -23,7 +23,7 @@ from cmbench.format.sources import file_digests, own_files, read_content
 from cmbench.index.scripts import Index, Repository
 from cmbench.lib.files import file_checksum
 from cmbench.lib.text_files import listed
-from cmbench.plan.resolve import Facts, Resolver
+from cmbench.plan.resolve import Facts, Renewal, Resolver
 from cmbench.plan.resolved_step import Frame
 from cmbench.record import load_record, revision
 
@@ -80,9 +80,10 @@ class LockedResolver(Resolver):
         index: Index,
         store: Store,
         facts: Facts,
+        renewal: Renewal,
         lock: Lock,
     ) -> None:
-        super().__init__(index, store, facts)
+        super().__init__(index, store, facts, renewal)
         self._lock = lock
         self._unedited: dict[str, list[tuple[str, int, int]]] = {}
 

@@ -38,6 +38,7 @@ FLAGS: Mapping[str, str] = {
     "ad": "--ad.NAME.KEY=value changes this script's own dependencies",
     "new": "make a new cache entry even if one fits",
     "renew": "make the cache entry again",
+    "renew_from": "make again what these scripts have made, and all made with it: --renew_from=a,b",
     "skip_cache": "run without the cache",
     "force_cache": "cache scripts that only do so on request",
     "offline": "never use the network",
@@ -196,6 +197,7 @@ def options_of(flags: Mapping[str, Any], command: Iterable[str]) -> RunOptions:
         offline="offline" in on,
         prefetch="no_prefetch" not in on,
         jobs=jobs_of(flags.get("jobs", 1)),
+        renew_from=tuple(_text(flags, "renew_from").replace(",", " ").split()),
         out=str(flags.get("out") or ""),
         command=tuple(str(word) for word in command),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
@@ -12,9 +13,11 @@ from cmbench.errors import Error
 from cmbench_gui import command as commands
 from cmbench_gui.guard import form_field
 from cmbench_gui.jobs import control
-from cmbench_gui.jobs.watch import events, tree
+from cmbench_gui.jobs.watch import Branch, events, tree
 from cmbench_gui.pages import environment, page
-from cmbench_gui.site import site_of
+from cmbench_gui.site import Site, site_of
+
+_FROM = "--renew_from="
 
 
 def runs(request: Request) -> Response:
@@ -51,8 +54,18 @@ def job(request: Request) -> Response:
     found = control.job(site_of(request), request.path_params["run"])
     command = shown(found.command)
     return page(
-        request, "jobs/job.html", job=found, command=command, steps=tree(found), output=_tail(found)
+        request,
+        "jobs/job.html",
+        job=found,
+        command=command,
+        steps=tree(found),
+        output=_tail(found),
+        from_here=_may_repeat(site_of(request), found),
     )
+
+
+def _may_repeat(site: Site, job: control.Job) -> bool:
+    return site.may_run and not job.running and bool(job.command)
 
 
 def _tail(job: control.Job, most: int = 4000) -> str:
@@ -65,10 +78,10 @@ def _tail(job: control.Job, most: int = 4000) -> str:
         return ""
 
 
-def drawn(job: control.Job) -> str:
-    """The tree of its steps as HTML."""
+def drawn(job: control.Job, from_here: bool = False) -> str:
+    """The tree of its steps as HTML; ``from_here`` is whether a run may start from each."""
     template = environment().get_template("jobs/steps.html")
-    return str(template.render(steps=tree(job), job=job))
+    return str(template.render(steps=tree(job), job=job, from_here=from_here))
 
 
 async def stream(request: Request) -> Response:
@@ -79,8 +92,11 @@ async def stream(request: Request) -> Response:
     def look() -> control.Job:
         return control.job(site, run)
 
+    def draw(found: control.Job) -> str:
+        return drawn(found, _may_repeat(site, found))
+
     look()
-    return StreamingResponse(events(look, drawn, mark), media_type="text/event-stream")
+    return StreamingResponse(events(look, draw, mark), media_type="text/event-stream")
 
 
 def log(request: Request) -> Response:
@@ -100,14 +116,34 @@ def stop(request: Request) -> Response:
     return RedirectResponse(f"/jobs/{run}", 303)
 
 
-def again(request: Request) -> Response:
+async def again(request: Request) -> Response:
     """Run the same command once more; what was finished is not done again.
 
-    Raises ``bad-value`` where it was no command.
+    With ``step``, the alias of a script, its steps are, and all that was made with them. Raises
+    ``bad-value`` where it was no command, and what a wrong command raises.
     """
+    from anyio.to_thread import run_sync
+
+    step = form_field(request.headers, await request.body(), "step")
+    return RedirectResponse(f"/jobs/{await run_sync(_again, request, step)}", 303)
+
+
+def _again(request: Request, step: str) -> str:
     site = site_of(request)
     found = control.job(site, request.path_params["run"])
     words = list(found.command)
     if words[:1] != ["cm"] or words[2:3] != ["script"] or words[1] not in commands.VERBS:
         raise Error("bad-value", "this run was started by a program, and has no command to repeat")
-    return RedirectResponse(f"/jobs/{control.start(site, words)}", 303)
+    if step:
+        if step not in _scripts(tree(found)):
+            raise Error("bad-value", f"this run has no step {step}")
+        words = [word for word in words if not word.startswith(_FROM)]
+        words.insert(3, _FROM + step)
+    return control.start(site, words)
+
+
+def _scripts(branches: Iterable[Branch]) -> set[str]:
+    found = set()
+    for each in branches:
+        found |= {each.script, *_scripts(each.below)}
+    return found

@@ -37,6 +37,11 @@ class Branch:
     below: tuple[Branch, ...]
 
     @property
+    def script(self) -> str:
+        """The alias of its script."""
+        return self.label.partition(",")[0]
+
+    @property
     def open(self) -> bool:
         """Whether something in it is worth to be seen at once: it runs, or has failed."""
         return self.status in ("", "failed", "ended") or any(each.open for each in self.below)
