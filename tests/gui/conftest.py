@@ -21,6 +21,11 @@ echo begun
 sleep {LONG_S}
 sleep {LONG_S}
 """
+FAR = """
+echo '{"label": "fetching", "done": 30, "total": 120, "unit": "B"}' > "$CM_PROGRESS_FILE.new"
+mv "$CM_PROGRESS_FILE.new" "$CM_PROGRESS_FILE"
+until [ -e "$CM_HOLD" ]; do sleep 0.05; done
+"""
 PICKS = """input_mapping: {speed: SPEED}
 input_description: {speed: {desc: how fast, choices: [slow, fast]}}
 variations:
@@ -31,6 +36,7 @@ SCRIPTS = {
     "quick": ("", QUICK),
     "fails": ("deps: [{tags: is-quick}]\n", "echo broken >&2; exit 3"),
     "long": ("", LONG),
+    "far": ("input_mapping: {hold: CM_HOLD}\n", FAR),
     "picks": (PICKS, "echo picked"),
 }
 """What a meta has beside its names, and the native script."""

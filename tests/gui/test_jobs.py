@@ -21,7 +21,7 @@ from cmbench.errors import Error
 from cmbench.record import NAMED, new_run_directory, new_run_id
 from cmbench_gui.jobs import control
 from cmbench_gui.jobs.views import drawn
-from cmbench_gui.jobs.watch import LogReader, events, tree
+from cmbench_gui.jobs.watch import LogReader, events, progress, tree
 from cmbench_gui.site import Site
 from support import HANG_S, LONG_S, Home, wait_for
 
@@ -94,6 +94,26 @@ def test_the_stream_tells_steps_and_lines_and_goes_on_where_it_was(
     reader.lines()
     # A browser that comes back says how far it was.
     assert all(kind != "log" for kind, _ in told(site, run, f"{reader.at}-{reader.number}"))
+
+
+def test_the_stream_tells_how_far_a_run_is(
+    site: Site, ended: Callable[[str], control.Job], tmp_path: Path
+) -> None:
+    hold = tmp_path / "hold"
+    run = control.start(site, ["cm", "run", "script", "--tags=is-far", f"--hold={hold}"])
+    found = []
+
+    async def read() -> None:
+        async for text in events(lambda: control.job(site, run), drawn):
+            if text.startswith("event: progress"):
+                found.append(json.loads(text.partition("data: ")[2]))
+                hold.touch()
+
+    asyncio.run(read())
+    assert found[0] == {"text": "fetching 30 B of 120 B (25%)", "share": 0.25}
+    job = ended(run)
+    assert progress(job) == {"text": ""}
+    assert not os.path.exists(os.path.join(job.run.folder, "progress.json"))
 
 
 def test_a_run_goes_on_from_a_step(

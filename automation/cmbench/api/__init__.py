@@ -45,6 +45,7 @@ __all__ = [
     "log",
     "one_run",
     "plan",
+    "progress",
     "recall",
     "record",
     "replay",
@@ -58,7 +59,7 @@ __all__ = [
 
 _PLACES = {
     "api.events": ("Event", "OnEvent", "Step"),
-    "api.history": ("KnownRun", "SeenStep", "one_run", "runs", "steps"),
+    "api.history": ("KnownRun", "SeenStep", "one_run", "progress", "runs", "steps"),
     "api.planning": ("Explanation", "Planned", "explain", "plan"),
     "api.repeating": ("diff", "log", "recall", "record", "replay"),
     "api.running": ("Ran", "run"),

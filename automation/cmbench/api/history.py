@@ -12,7 +12,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.record import RUN_ID, load_record
-from cmbench.run.recorder import EVENTS
+from cmbench.run.recorder import EVENTS, PROGRESS
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
 
@@ -99,6 +99,19 @@ def _without_record(folder: str, alive: bool) -> KnownRun:
         command=tuple(map(str, head.get("command", ()))),
         pid=int(head.get("pid", 0)),
     )
+
+
+def progress(run: KnownRun) -> Mapping[str, Any]:
+    """How far the work of a run is that tells of it: ``label``, ``done``, ``total``, ``unit``.
+
+    Empty where none does.
+    """
+    try:
+        with open(os.path.join(run.folder, PROGRESS), encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def steps(run: KnownRun) -> list[SeenStep]:

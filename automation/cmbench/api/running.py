@@ -218,6 +218,7 @@ class _Run:
             self._executor,
             self._secrets,
         )
+        runner.progress.kept_by = self._recorder
         return runner, crew
 
     def _not_met(self) -> Iterator[str]:

@@ -18,6 +18,7 @@ from cmbench.run.log import RunLog
 from cmbench.run.step import StepEnd
 
 EVENTS = "steps.jsonl"
+PROGRESS = "progress.json"
 """A line when a run begins, when a step starts and when it ends: see ``cmbench.api.history``."""
 
 
@@ -46,7 +47,7 @@ class Recorder:
         # The record is there at the end. This file tells of a run that goes on, or was killed.
         self._events = RunLog(os.path.join(directory, EVENTS), secrets) if log else None
         self._tell(pid=os.getpid(), command=self._words, started=self._started)
-        self._open: list[dict[str, Any]] = []
+        self._progress_at = 0.0
 
     @property
     def command(self) -> str:
@@ -69,7 +70,11 @@ class Recorder:
         self._write(f"== {' > '.join(frame.chain())}")
 
     def left(self, frame: Frame) -> None:
-        """Only what counts is kept."""
+        """What was under way is over."""
+        if self._progress_at:
+            self._progress_at = 0.0
+            with suppress(OSError):
+                os.unlink(os.path.join(self.directory, PROGRESS))
 
     def finished(self, frame: Frame, depth: int, end: StepEnd) -> None:
         """Keep the step."""
@@ -101,7 +106,16 @@ class Recorder:
         self._write(f"== {frame.label}: {end.status} in {end.seconds:.2f} s")
 
     def progress(self, data: Mapping[str, Any]) -> None:
-        """Progress is for the moment only."""
+        """Keep the newest, at most one in a second, for whoever looks at the run from outside."""
+        now = time.monotonic()
+        if self._events is None or now - self._progress_at < 1:
+            return
+        self._progress_at = now
+        path = os.path.join(self.directory, PROGRESS)
+        with suppress(OSError):
+            with open(f"{path}.new", "w", encoding="utf-8") as stream:
+                stream.write(json.dumps(self._secrets.data(data)))
+            os.replace(f"{path}.new", path)
 
     def output(self, line: str) -> None:
         """The step runner itself writes output into the log."""

@@ -118,7 +118,7 @@ class StepRunner:
         self._verbose = verbose
         self._offline = offline
         self._modules: dict[str, ModuleType | None] = {}
-        self._progress = Progress(reporter)
+        self.progress = Progress(reporter)
         self._offered: Mapping[str, ModuleType] | None = None
         self._actions: Actions | None = None
         self._asking: list[tuple[Frame, str]] = []
@@ -231,7 +231,7 @@ class StepRunner:
             values["TMP_DOWNLOADS"] = self.downloads
         frame.env.update({prefix + key: value for key, value in values.items()})
         self._learn(frame)
-        self._progress.watch(values["PROGRESS_FILE"])
+        self.progress.watch(values["PROGRESS_FILE"])
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
@@ -424,7 +424,12 @@ class StepRunner:
 
 
 class Progress:
-    """Passes on what a step writes into its progress file, while anybody wants to see it."""
+    """Passes on what a step writes into its progress file, while anybody wants to see it.
+
+    ``kept_by`` is told too, and is no reason to look.
+    """
+
+    kept_by: Reporter | None = None
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -452,7 +457,10 @@ class Progress:
                 if stamp != self._seen.get(path):
                     self._seen[path] = stamp
                     with open(path, encoding="utf-8") as stream:
-                        self._reporter.progress(json.load(stream))
+                        told = json.load(stream)
+                    self._reporter.progress(told)
+                    if self.kept_by is not None:
+                        self.kept_by.progress(told)
 
 
 def _look(watched: weakref.ref[Progress]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from cmbench import api
 from cmbench.api import SeenStep
 from cmbench.api.repeating import is_trouble
+from cmbench.render.progress import progress_text
 from cmbench_gui.jobs.control import Job
 
 LOOK_S = 0.5
@@ -59,6 +60,17 @@ def tree(job: Job) -> list[Branch]:
         return Branch(step.chain[-1], status, step.seconds, step.version, step.started, children)
 
     return [branch(step) for step in below.get(-1, ())]
+
+
+def progress(job: Job) -> dict[str, Any]:
+    """How far a run is: ``text``, empty where nothing tells, and ``share`` of 1, where known."""
+    told = api.progress(job.run) if job.running else {}
+    if not told:
+        return {"text": ""}
+    done, total = told.get("done"), told.get("total")
+    known = isinstance(done, int | float) and isinstance(total, int | float) and total > 0
+    share = {"share": min(max(done / total, 0.0), 1.0)} if known else {}
+    return {"text": progress_text(told), **share}
 
 
 class LogReader:
@@ -106,14 +118,14 @@ def message(event: str, data: Any, mark: str = "") -> str:
 async def events(
     look: Callable[[], Job], drawn: Callable[[Job], str], mark: str = ""
 ) -> AsyncIterator[str]:
-    """The stream of a run: ``state`` and ``steps`` where they change, ``log``, and ``end``.
+    """The stream of a run: ``steps`` and ``progress`` where they change, ``log``, and ``end``.
 
     ``look`` finds the run as it is now, ``drawn`` makes the tree as HTML.
     """
     job = await asyncio.to_thread(look)
     at, _, number = mark.partition("-")
     reader = LogReader(os.path.join(job.run.folder, "log.txt"), _whole(at), _whole(number))
-    shown = ""
+    shown, far = "", {"text": ""}
     while True:
         job = await asyncio.to_thread(look)
         lines = await asyncio.to_thread(reader.lines)
@@ -121,6 +133,10 @@ async def events(
         if text != shown:
             shown = text
             yield message("steps", {"html": text, "status": job.status, "now": time.time()})
+        now = await asyncio.to_thread(progress, job)
+        if now != far:
+            far = now
+            yield message("progress", far)
         if lines:
             yield message("log", lines, f"{reader.at}-{reader.number}")
         elif not job.running:

@@ -3,6 +3,7 @@
 import { clock, tick } from "./times.js";
 
 const job = document.getElementById("job");
+const progress = document.getElementById("progress");
 const steps = document.getElementById("steps");
 const lines = document.getElementById("lines");
 const search = document.getElementById("search");
@@ -64,6 +65,14 @@ function draw({ html, status, now }) {
   tick();
 }
 
+function advance({ text, share }) {
+  const [bar, words] = progress.children;
+  progress.hidden = !text;
+  words.textContent = text;
+  if (share === undefined) bar.removeAttribute("value");
+  else bar.value = share;
+}
+
 steps.addEventListener("click", (event) => {
   const summary = event.target.closest("summary");
   if (summary) summary.parentElement.dataset.touched = "";
@@ -73,9 +82,11 @@ errors.addEventListener("change", filter);
 
 const stream = new EventSource(`/jobs/${job.dataset.run}/events`);
 stream.addEventListener("steps", (event) => draw(JSON.parse(event.data)));
+stream.addEventListener("progress", (event) => advance(JSON.parse(event.data)));
 stream.addEventListener("log", (event) => add(JSON.parse(event.data)));
 stream.addEventListener("end", () => {
   stream.close();
+  advance({ text: "" });
   job.dataset.ended = "";
   // The page of an ended run has its result, and other buttons.
   if (wasRunning) location.reload();
