@@ -97,6 +97,9 @@ class OnCluster:
         """All: the cluster looks for nodes with the labels."""
         return list(points)
 
+    def tidy(self, opened: Opened) -> None:
+        """Nothing: who asks next what runs forgets what has ended."""
+
     def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
         """Submit the points that no job has yet, one job for those with the same labels; wait.
 

@@ -35,6 +35,9 @@ class Place(Protocol):
     def choose(self, points: Sequence[Point], say: Say) -> list[Point]:
         """The points that can be measured there."""
 
+    def tidy(self, opened: Opened) -> None:
+        """Remove what calls have left there that were killed, of points that are all known."""
+
     def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
         """Measure ``points``; those that are not done in the end are still to do."""
 
@@ -106,6 +109,9 @@ class Here:
             say(f"  --labels={','.join(sorted(self.labels | set(lacking)))}")
         return chosen
 
+    def tidy(self, opened: Opened) -> None:
+        """Nothing is left."""
+
     def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
         """Measure ``points``; raises ``sweep-stopped`` and what a worker raises."""
         folder = Jobs(opened.store).new_folder()
@@ -130,6 +136,7 @@ def run_sweep(
     if opened.sweep.search.method == "optuna":
         return _searched(opened, place, say, on_event)
     keep_name(opened)
+    place.tidy(opened)
     left = place.choose(opened.left(), say)
     if left:
         _prepare(opened, place, say, on_event)

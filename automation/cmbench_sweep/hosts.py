@@ -16,19 +16,18 @@ import threading
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
 from cmbench import api
 from cmbench.api import cache
 from cmbench.api.cache import Machine as Hardware
 from cmbench.errors import Error, did_you_mean
-from cmbench.lib import locks
 from cmbench.lib.text_files import counted
 from cmbench_sweep import parcels
-from cmbench_sweep.jobs import Jobs, Kept, attend
+from cmbench_sweep.jobs import ARRIVING, Jobs, Kept, attend
 from cmbench_sweep.preparing import at_hand, samples
 from cmbench_sweep.ssh import PYTHON, Host, SshExecutor, There, Wanted, host_of, reach, unpacked
 from cmbench_sweep.store import PointStore
@@ -43,7 +42,7 @@ _WHEELS = (
     "if it has no package index: pip download -d wheels PACKAGE here, then --wheels=wheels;\n"
     "or make the environment here first (cm prepare script …), as far as it fits there"
 )
-_SUBMITTING, _UNREACHED = "submitting", "unreached"
+_UNREACHED = "unreached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,18 @@ class OnHosts:
                 raise self._without(labels)
         return list(points)
 
+    def tidy(self, opened: Opened) -> None:
+        """Remove from the machines what was left there of jobs whose points are all known."""
+        jobs = Jobs(opened.store)
+        hosts = {machine.host.name: machine.host for machine in self.machines}
+        for kept in jobs.of(SshExecutor.name):
+            host = hosts.get(host_of(kept.handle))
+            over = all(opened.store.outcome(key).done for key in kept.keys)
+            if host is not None and over and _has_begun(jobs, kept):
+                executor = SshExecutor(host, Wanted(list, _nothing), self.stay)
+                executor.cancel(kept.handle)
+                _forget(jobs, kept, executor)
+
     def _without(self, labels: Sequence[str]) -> Error:
         known = sorted({label for machine in self.machines for label in machine.labels})
         lacking = [name for name in labels if name not in known]
@@ -95,11 +106,12 @@ class OnHosts:
         left = list(points)
         luggage = Luggage(opened, self.wheels)
         while left and machines:
-            done = _Round(self, opened, luggage, teller, say).go(machines, left)
+            share = _Round(self, opened, luggage, teller, say)
+            done = share.go(machines, left)
             machines = [machine for machine in machines if machine.host.name in done]
             before, known = len(left), opened.store.outcomes(left)
             left = [point for point in left if not known[point.key].done]
-            if len(left) == before:
+            if len(left) == before and not share.found_again:
                 break
 
 
@@ -113,23 +125,27 @@ class _Round:
         self._luggage = luggage
         self._jobs = Jobs(opened.store)
         self._problems: dict[str, Error] = {}
+        self.found_again = False
 
     def go(self, machines: Sequence[Machine], points: Sequence[Point]) -> set[str]:
         """Names of the machines that have done all they were given."""
-        there = self._reached(machines, self._jobs.new_folder().name)
-        known = self._found_again(machines, {point.key for point in points})
-        if not there and not known:
-            raise next(iter(self._problems.values()))
-        with ExitStack() as submitting:
-            shares = self._assigned(there, points, submitting)
+        with self._jobs.submitting() as (job, others):
+            there = self._reached(machines, job, others)
+            known = self._found_again(machines, {point.key for point in points})
+            self.found_again = bool(known)
+            if not there and not known:
+                raise next(iter(self._problems.values()))
+            shares = self._assigned(there, points)
             try:
                 started = self._started(shares)
             except BaseException:
                 self._give_up(shares)
                 raise
-        self._release(there, shares)
+            self._release(there, shares)
         ended = self._attended({**known, **started})
-        lazy = {host_of(k.handle) for k, s in ended.items() if s.exit_code or s.status == "lost"}
+        # How jobs of killed calls have ended says nothing of their machines.
+        mine = {host_of(kept.handle): ended[kept] for kept in started}
+        lazy = {name for name, s in mine.items() if s.exit_code or s.status == "lost"}
         return {machine.host.name for machine, _ in there} - lazy - self._problems.keys()
 
     def _executor(self, host: Host, keys: Iterable[str]) -> SshExecutor:
@@ -149,7 +165,7 @@ class _Round:
         found = {}
         for kept in self._taken(hosts):
             name = host_of(kept.handle)
-            if kept.keys & wanted and name not in self._problems and _has_begun(kept):
+            if kept.keys & wanted and name not in self._problems and _has_begun(self._jobs, kept):
                 self._say(f"ssh {name}: {counted(len(kept.keys), 'point')}, found again")
                 found[kept] = self._executor(hosts.get(name) or Host(name), kept.keys)
         return found
@@ -166,12 +182,14 @@ class _Round:
             if host_of(kept.handle) in hosts or not (kept.folder / _UNREACHED).exists()
         ]
 
-    def _reached(self, machines: Sequence[Machine], job: str) -> list[tuple[Machine, There]]:
+    def _reached(
+        self, machines: Sequence[Machine], job: str, others: Sequence[str]
+    ) -> list[tuple[Machine, There]]:
         """The machines that answer and can be used; the others are told of."""
 
         def ask(machine: Machine) -> There | Error:
             try:
-                return reach(machine.host, self._folder(), job)
+                return reach(machine.host, self._folder(), job, others)
             except Error as problem:
                 return problem
 
@@ -197,7 +215,6 @@ class _Round:
         self,
         there: Sequence[tuple[Machine, There]],
         points: Sequence[Point],
-        submitting: ExitStack,
     ) -> dict[Kept, tuple[There, list[Point]]]:
         """Give each point that no job has to a machine; the jobs, not started yet."""
         found = {}
@@ -207,16 +224,13 @@ class _Round:
             free = [p for p in points if p.key not in taken and not self._done(p)]
             places = dict(there)
             for machine, share in shared_out(list(places), free).items():
-                kept = self._keep(places[machine], share, submitting)
+                kept = self._keep(places[machine], share)
                 found[kept] = (places[machine], share)
         return found
 
-    def _keep(self, place: There, share: Sequence[Point], submitting: ExitStack) -> Kept:
-        """Let others know of a job that will be started while ``submitting`` is open."""
+    def _keep(self, place: There, share: Sequence[Point]) -> Kept:
+        """Let others know of a job that will be started."""
         folder = self._jobs.folder(f"{place.job}-{place.host.name.replace('/', '-')}")
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / _SUBMITTING
-        submitting.callback(locks.release, path, locks.acquire(path))
         return self._jobs.keep(folder, place.handle, share)
 
     def _done(self, point: Point) -> bool:
@@ -250,8 +264,9 @@ class _Round:
     def _give_up(self, shares: Mapping[Kept, tuple[There, list[Point]]]) -> None:
         """End what was just begun."""
         for kept, (place, _) in shares.items():
-            self._executor(place.host, ()).cancel(kept.handle)
-            self._jobs.forget(kept)
+            executor = self._executor(place.host, ())
+            executor.cancel(kept.handle)
+            _forget(self._jobs, kept, executor)
 
     def _release(
         self,
@@ -271,7 +286,7 @@ class _Round:
         except KeyboardInterrupt:
             for kept, executor in executors.items():
                 executor.cancel(kept.handle)
-                self._jobs.forget(kept)
+                _forget(self._jobs, kept, executor)
             raise
         for kept, state in ended.items():
             name = host_of(kept.handle)
@@ -283,7 +298,7 @@ class _Round:
                 with suppress(FileNotFoundError):
                     (kept.folder / _UNREACHED).touch()
                 continue
-            self._jobs.forget(kept)
+            _forget(self._jobs, kept, executors[kept])
             self._ended(kept, state)
         return ended
 
@@ -303,11 +318,23 @@ class _Round:
             self._teller.note(state)
 
 
-def _has_begun(kept: Kept) -> bool:
+def _has_begun(jobs: Jobs, kept: Kept) -> bool:
     """Wait for another process that is bringing a job to its machine; whether that was done."""
-    while locks.is_held(kept.folder / _SUBMITTING):
+    while jobs.is_submitting(PurePosixPath(kept.handle.id).name):
         time.sleep(0.2)
     return (kept.folder / "job.json").exists()
+
+
+def _forget(jobs: Jobs, kept: Kept, executor: SshExecutor) -> None:
+    """Remove what was kept of a job; where its machine may still have it, all but its handle."""
+    if kept.handle.id in executor.not_left:
+        jobs.keep(kept.folder, kept.handle, ())
+    else:
+        jobs.forget(kept)
+
+
+def _nothing(packed: bytes) -> None:
+    """Take no results: all of them are known."""
 
 
 def shared_out(machines: Sequence[Machine], points: Sequence[Point]) -> dict[Machine, list[Point]]:
@@ -327,7 +354,7 @@ def bring(store: PointStore, packed: bytes, keys: set[str]) -> None:
     Raises ``archive-unsafe``, ``no-space`` and others.
     """
     store.root.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".arriving-", dir=store.root))
+    draft = Path(tempfile.mkdtemp(prefix=ARRIVING, dir=store.root))
     try:
         names = unpacked(packed, draft, lambda kind, name: kind == "runs" or name in keys)
         for name in sorted(os.listdir(draft / "runs")) if (draft / "runs").is_dir() else ():

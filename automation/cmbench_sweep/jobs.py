@@ -23,6 +23,8 @@ from cmbench_sweep.store import PointStore, for_its_group, lock_error, write
 from cmbench_sweep.values import Point
 
 _DAY_S = 86400.0
+_SUBMITTING = ".submitting"
+ARRIVING = ".arriving-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +60,57 @@ class Jobs:
     def new_folder(self) -> Path:
         """A folder for a job; its name sorts by time and is like no other.
 
-        What was left a day ago by one that nobody has kept goes. Raises ``not-writable``.
+        What was left a day ago by one that nobody has kept goes, as what was arriving then.
+        Raises ``not-writable``.
         """
         try:
             with for_its_group(self._folder.parent):
                 self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise file_error(problem, self._folder) from None
-        for path in self._folder.glob("*/batch.json"):
-            kept = path.with_name("job.json").exists()
+        left = [path.parent for path in self._folder.glob("*/batch.json")]
+        for path in [*left, *self._folder.parent.glob(f"{ARRIVING}*")]:
+            kept = (path / "job.json").exists()
             with suppress(OSError):
                 if not kept and time.time() - path.stat().st_mtime > _DAY_S:
-                    shutil.rmtree(path.parent, ignore_errors=True)
+                    shutil.rmtree(path, ignore_errors=True)
         return self.folder(f"{time.time_ns()}-{os.getpid()}")
+
+    @contextmanager
+    def submitting(self) -> Iterator[tuple[str, list[str]]]:
+        """The name of a job that is being submitted, and those of others that are just so.
+
+        A later call has a later name. Raises ``no-locks``, ``no-space`` and others.
+        """
+        with self.assigning():
+            name = self.new_folder().name
+            others = self._submitting()
+            path = self._mark(name)
+            try:
+                handle = locks.acquire(path)
+            except OSError as problem:
+                raise lock_error(problem, path) from None
+        try:
+            yield name, others
+        finally:
+            locks.release(path, handle)
+
+    def is_submitting(self, name: str) -> bool:
+        """Whether a process is submitting the job that is called so."""
+        return locks.is_held(self._mark(name))
+
+    def _mark(self, name: str) -> Path:
+        return self._folder / f"{name}{_SUBMITTING}"
+
+    def _submitting(self) -> list[str]:
+        """The jobs that processes are submitting; what others have left who were killed goes."""
+        names = [
+            path.name.removesuffix(_SUBMITTING) for path in self._folder.glob(f"*{_SUBMITTING}")
+        ]
+        found = [name for name in names if self.is_submitting(name)]
+        for name in set(names) - set(found):
+            self._mark(name).unlink(missing_ok=True)
+        return found
 
     def folder(self, name: str) -> Path:
         """The folder of a job that is called so."""

@@ -15,7 +15,6 @@ import shlex
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -154,10 +153,14 @@ class There:
         return self.path("jobs", self.job, name)
 
 
-def reach(host: Host, folder: str, job: str) -> There:
-    """Ask a machine what it is and has, and reserve a place for a job below ``folder`` there."""
+def reach(host: Host, folder: str, job: str, submitting: Sequence[str] = ()) -> There:
+    """Ask a machine what it is and has, and reserve a place for a job below ``folder`` there.
+
+    Earlier places there that were not used go, but for those of the jobs ``submitting``.
+    """
     before = time.time()
-    told, _ = host.ask("probe", {"base": folder, "job": job})
+    asked = {"base": folder, "job": job, "submitting": list(submitting)}
+    told, _ = host.ask("probe", asked)
     skew = told["time"] - (before + time.time()) / 2
     return There(
         host=host,
@@ -198,7 +201,8 @@ class SshExecutor:
     """Runs workers on the machine ``host``; ``wanted`` takes what they find out.
 
     A machine that does not answer for ``patience`` seconds counts as lost, and is in ``unreached``.
-    What was brought goes with its last job, unless ``stay``.
+    What was brought goes with its last job, unless ``stay``; jobs whose machine did not answer then
+    are in ``not_left``.
     """
 
     name = "ssh"
@@ -210,6 +214,7 @@ class SshExecutor:
         self._stay, self._patience = stay, patience
         self._seen: dict[str, _Seen] = {}
         self.unreached: set[str] = set()
+        self.not_left: set[str] = set()
 
     def submit(self, job: api.Job) -> api.JobHandle:
         """Start ``job``, whose paths are those there; the word ``PYTHON`` is the Python there."""
@@ -281,9 +286,16 @@ class SshExecutor:
             self._leave("leave", handle)
 
     def _leave(self, verb: str, handle: api.JobHandle) -> None:
-        with suppress(Error):
-            self._host.ask(verb, {"stay": self._stay, **_place(handle)})
+        for again in (True, False):
+            try:
+                self._host.ask(verb, {"stay": self._stay, **_place(handle)})
+            except Error:
+                # The connection may have been lost, and nothing but that.
+                if not again:
+                    self.not_left.add(handle.id)
+                continue
             ssh.close(self._host.name, self._host.options)
+            return
 
 
 def _place(handle: api.JobHandle) -> dict[str, str]:

@@ -26,17 +26,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-_DAY_S = 86400.0
 _GRACE_S = 5.0
-_RUN = '"$@"; echo $? > end.new && mv end.new end'
+_RUN = 'read go || exit; "$@" < /dev/null; echo $? > end.new && mv end.new end'
+"""It waits until its number is kept: what nobody knows of must not run."""
 
 
 def probe(asked: dict[str, Any]) -> dict[str, Any]:
     """Say what the machine is and has, and reserve a place for a job."""
     base = Path(os.path.expanduser(os.path.expandvars(asked["base"]))).absolute()
-    _forget_old(base)
     with _alone(base):
         (base / "jobs" / asked["job"]).mkdir(parents=True)
+        _forget(base, asked["job"], asked["submitting"])
     (base / "jobs" / asked["job"] / "written").write_bytes(b"x" * 4096)
     entries = (base / "home" / "cmbench" / "v1" / "entries").glob("*/*.json")
     return {
@@ -83,14 +83,12 @@ def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.glob("[!.]*")]
 
 
-def _forget_old(base: Path) -> None:
-    """Remove places that were reserved a day ago for jobs that never came."""
-    # Others may leave in this moment.
-    with suppress(OSError):
-        for path in base.glob("jobs/*/written"):
-            old = time.time() - path.stat().st_mtime > _DAY_S
-            if old and not (path.parent / "process").exists():
-                shutil.rmtree(path.parent, ignore_errors=True)
+def _forget(base: Path, job: str, submitting: list[str]) -> None:
+    """Remove the places of jobs before ``job`` that were not started, and that nobody starts."""
+    for path in base.glob("jobs/*"):
+        waited_for = path.name >= job or path.name in submitting
+        if not waited_for and not (path / "process").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def put(asked: dict[str, Any]) -> dict[str, Any]:
@@ -134,13 +132,16 @@ def start(asked: dict[str, Any]) -> dict[str, Any]:
             + [sys.executable if word == "{python}" else word for word in asked["command"]],
             cwd=folder,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
     told = {"pid": process.pid, "since": _since(process.pid)}
     (folder / "process").write_text(json.dumps(told), encoding="utf-8")
+    assert process.stdin is not None
+    with process.stdin as go:
+        go.write(b"go\n")
     return told
 
 
@@ -272,7 +273,9 @@ def leave(asked: dict[str, Any]) -> dict[str, Any]:
         (base / "jobs").rmdir()
         if not asked["stay"]:
             base.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    # Beside ours there may be what one was at who was killed.
+    for each in base.parent.glob(f".{base.name}.*"):
+        shutil.rmtree(each, ignore_errors=True)
     return {}
 
 

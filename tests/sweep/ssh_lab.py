@@ -206,9 +206,9 @@ class Ssh:
     def stop(self, name: str) -> None:
         """End a server with all its connections: the machine does not answer any more."""
         server = self._servers.pop(name)
-        for pid in _children(server.pid):
-            for number in (pid, *_children(pid)):
-                _kill(number)
+        for pid in children(server.pid):
+            for number in (pid, *children(pid)):
+                kill(number)
         server.kill()
         server.wait(timeout=HANG_S)
 
@@ -250,7 +250,7 @@ def machines(**environment: str) -> Iterator[Ssh]:
         yield ssh
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """Processes that a process has started, where the system says so."""
     found = []
     for path in Path("/proc").glob(f"{pid}/task/*/children"):
@@ -258,7 +258,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from lab import Lab
 from support import Finished, Home
 
 SWEEP = """\
@@ -17,7 +19,47 @@ axes:
 labels: {big: size > 8, fast: size > 10}
 record: {rate: env.CM_RATE}
 """
+MEASURE = """
+import json, os, time
+def preprocess(i):
+    env = i["env"]
+    with open(os.environ["SWEEP_COUNT"], "a") as stream:
+        stream.write(env["CM_SIZE"] + "," + env["CM_THREADS"] + "\\n")
+    time.sleep(float(env.get("CM_SLEEP", 0)))
+    if env["CM_SIZE"] == env.get("CM_BAD"):
+        return {"return": 1, "error": "size " + env["CM_SIZE"] + " does not fit"}
+    if env["CM_SIZE"] == env.get("CM_CRASH"):
+        os.kill(os.getpid(), 9)
+    env["CM_RATE"] = str(100 * int(env["CM_THREADS"]) - int(env["CM_SIZE"]))
+    env["CM_DELAY"] = str(float(env["CM_SIZE"]) / 10)
+    return {"return": 0}
+"""
+MODEL = """
+import os
+def preprocess(i):
+    with open(os.environ["SWEEP_COUNT"], "a") as stream:
+        stream.write("prepared\\n")
+    i["env"]["CM_MODEL"] = "made"
+    return {"return": 0}
+"""
+INPUTS = ("size", "threads", "sleep", "bad", "crash")
 RUN = ("run", "experiment", "--sweep=sweep.yaml")
+
+
+def write_scripts(folder: Path) -> None:
+    """A repository with a script that measures nothing, and one that it needs, below ``folder``."""
+    lab = Lab(folder)
+    lab.script("get-model", cache=True, customize=MODEL, new_env_keys=["CM_MODEL"])
+    lab.script(
+        "measure-nothing",
+        customize=MEASURE,
+        deps=[{"tags": "get,model"}],
+        new_env_keys=["CM_RATE", "CM_DELAY"],
+        input_mapping={name: f"CM_{name.upper()}" for name in INPUTS},
+        input_description={name: {"desc": name} for name in INPUTS},
+    )
+    lab.script("run-nothing", deps=[{"tags": "measure,nothing"}], new_env_keys=["CM_*"])
+    (lab.repo / "cmr.yaml").write_text("alias: world\nuid: 1111111111111a11\n", encoding="utf-8")
 
 
 def points(done: Finished) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import ssh_lab
 import sweep_lab
+from kills import Ordeal
 from ssh_lab import NAMES, Ssh, missing
 from sweep_lab import SWEEP, every, points, runs_of, start
 
@@ -209,7 +210,7 @@ def test_two_people_start_the_same_sweep(
 def test_a_machine_that_is_gone_in_mid_run(
     there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
 ) -> None:
-    small(world, 1, sizes=3)
+    small(world, 1, sizes=2)
     running = start(there, "--on=ssh", "--hosts=one,two", "--patience=1")
     wait_for(lambda: len(runs_of(counted())) >= 2 or running.poll() is not None)
     machines.stop("two")
@@ -220,14 +221,14 @@ def test_a_machine_that_is_gone_in_mid_run(
     # The machine was not off, only out of reach: what it has measured meanwhile counts.
     machines.start("two")
     assert "found again" in there.cm(*RUN, "--hosts=one,two", cwd=world).ok().stdout
-    assert runs_of(counted()) == every(3)
+    assert runs_of(counted()) == every(2)
     assert left_behind(machines) == []
 
 
 def test_a_machine_that_was_started_anew_leaves_its_points_to_others(
     there: Home, machines: Ssh, counted: Callable[[], list[str]], world: Path
 ) -> None:
-    small(world, 1, sizes=3)
+    small(world, 1, sizes=2)
     running = start(there, "--on=ssh", "--hosts=one,two")
     jobs = ".cache/cmbench-ssh/*/jobs/*/process"
     wait_for(lambda: len(runs_of(counted())) >= 2 or running.poll() is not None)
@@ -237,9 +238,15 @@ def test_a_machine_that_was_started_anew_leaves_its_points_to_others(
     assert running.returncode == 0, said
     assert "two: the worker has died" in said
     found = points(there.cm("show", "experiment", "sweep", "--json", cwd=world).ok())
-    assert [len(point["runs"]) for point in found] == [1] * 6
-    assert set(runs_of(counted())) == set(every(3))
+    assert [len(point["runs"]) for point in found] == [1] * 4
+    assert set(runs_of(counted())) == set(every(2))
     assert left_behind(machines) == []
+
+
+def test_a_sweep_is_ended_by_the_same_command_whatever_was_killed(
+    there: Home, machines: Ssh, world: Path
+) -> None:
+    assert Ordeal(there, machines, world, sizes=1).go(times=3, seed=16) == []
 
 
 def test_what_was_brought_may_stay(there: Home, machines: Ssh, world: Path) -> None:
