@@ -189,7 +189,8 @@ class _Round:
 
         def ask(machine: Machine) -> There | Error:
             try:
-                return reach(machine.host, self._folder(), job, others)
+                name = f"{job}-{machine.host.name}"
+                return reach(machine.host, self._folder(), name, [job, *others])
             except Error as problem:
                 return problem
 
@@ -207,7 +208,8 @@ class _Round:
 
     def _refused(self, name: str, problem: Error) -> None:
         self._problems[name] = problem
-        self._say(f"ssh {problem.message}" if name in problem.message else f"ssh {name}: {problem}")
+        named = problem.message.startswith(name)
+        self._say(f"ssh {problem.message}" if named else f"ssh {name}: {problem}")
         for line in problem.hint.splitlines():
             self._say(f"  {line}")
 
@@ -230,7 +232,7 @@ class _Round:
 
     def _keep(self, place: There, share: Sequence[Point]) -> Kept:
         """Let others know of a job that will be started."""
-        folder = self._jobs.folder(f"{place.job}-{place.host.name.replace('/', '-')}")
+        folder = self._jobs.folder(place.job)
         return self._jobs.keep(folder, place.handle, share)
 
     def _done(self, point: Point) -> bool:
@@ -320,7 +322,8 @@ class _Round:
 
 def _has_begun(jobs: Jobs, kept: Kept) -> bool:
     """Wait for another process that is bringing a job to its machine; whether that was done."""
-    while jobs.is_submitting(PurePosixPath(kept.handle.id).name):
+    name = "-".join(PurePosixPath(kept.handle.id).name.split("-")[:2])
+    while jobs.is_submitting(name):
         time.sleep(0.2)
     return (kept.folder / "job.json").exists()
 

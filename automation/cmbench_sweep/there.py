@@ -37,7 +37,11 @@ def probe(asked: dict[str, Any]) -> dict[str, Any]:
     with _alone(base):
         (base / "jobs" / asked["job"]).mkdir(parents=True)
         _forget(base, asked["job"], asked["submitting"])
-    (base / "jobs" / asked["job"] / "written").write_bytes(b"x" * 4096)
+    try:
+        _require(base / "jobs" / asked["job"] / "written")
+    except OSError:
+        leave({**asked, "base": str(base), "stay": False})
+        raise
     entries = (base / "home" / "cmbench" / "v1" / "entries").glob("*/*.json")
     return {
         "base": str(base),
@@ -51,6 +55,18 @@ def probe(asked: dict[str, Any]) -> dict[str, Any]:
         "parcels": _names(base / "parcels"),
         "entries": [f"{path.parent.name}/{path.stem}" for path in entries],
     }
+
+
+def _require(path: Path) -> None:
+    """Raise ``OSError`` where there is no room for a file, or no lock for it."""
+    with open(path, "wb") as stream:
+        stream.write(b"x" * 4096)
+        stream.flush()
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        except OSError as problem:
+            told = f"its file system has no locks ({problem.strerror})"
+            raise OSError(problem.errno, told, str(path.parents[2])) from None
 
 
 @contextmanager
@@ -86,7 +102,8 @@ def _names(folder: Path) -> list[str]:
 def _forget(base: Path, job: str, submitting: list[str]) -> None:
     """Remove the places of jobs before ``job`` that were not started, and that nobody starts."""
     for path in base.glob("jobs/*"):
-        waited_for = path.name >= job or path.name in submitting
+        # Several machines can have one home, and places in it side by side.
+        waited_for = path.name >= job or path.name.startswith(tuple(f"{n}-" for n in submitting))
         if not waited_for and not (path / "process").exists():
             shutil.rmtree(path, ignore_errors=True)
 

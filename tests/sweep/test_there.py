@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from cmbench_sweep import there
+from cmbench_sweep.hosts import Machine, OnHosts, _Round
+from cmbench_sweep.ssh import Host
+from cmbench_sweep.store import PointStore
 
 
 def test_who_comes_while_another_leaves_keeps_the_place_that_was_reserved(tmp_path: Path) -> None:
     base = tmp_path / "cache" / "place"
     problems: list[str] = []
-    names = [f"{name}-{turn}" for name in ("one", "two") for turn in range(150)]
 
     def come_and_go(name: str) -> None:
         for turn in range(150):
-            asked = {"base": str(base), "job": f"{name}-{turn}", "stay": False, "submitting": names}
+            asked = {
+                "base": str(base),
+                "job": f"{name}-{turn}",
+                "stay": False,
+                "submitting": ["one", "two"],
+            }
             try:
                 there.probe(asked)
                 if not (base / "jobs" / asked["job"] / "written").exists():
@@ -33,6 +44,53 @@ def test_who_comes_while_another_leaves_keeps_the_place_that_was_reserved(tmp_pa
         person.join()
     assert problems == []
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_place_without_locks_is_refused_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(there.fcntl, "flock", refuse)
+    asked = {"base": str(tmp_path / "cache" / "place"), "job": "1-one", "submitting": []}
+    with pytest.raises(OSError, match="its file system has no locks"):
+        there.probe(asked)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_places_of_calls_that_are_dead_go_with_the_next_one(tmp_path: Path) -> None:
+    base = tmp_path / "place"
+    for job in ("1-one", "2-one", "3-two"):
+        there.probe({"base": str(base), "job": job, "submitting": ["1", "2", "3"]})
+    (base / "jobs" / "2-one" / "process").touch()
+    there.probe({"base": str(base), "job": "4-one", "submitting": ["3", "4"]})
+    left = sorted(path.name for path in (base / "jobs").iterdir())
+    assert left == ["2-one", "3-two", "4-one"]
+
+
+class Near(Host):
+    """A machine whose requests are answered here."""
+
+    def ask(
+        self, verb: str, asked: Mapping[str, Any], *rest: object, **more: object
+    ) -> tuple[dict[str, Any], bytes]:
+        return there.VERBS[verb](dict(asked)), b""
+
+
+def test_machines_with_one_home_have_places_of_their_own(tmp_path: Path) -> None:
+    machines = tuple(Machine(Near(name)) for name in ("one", "me@two:22"))
+    opened = SimpleNamespace(
+        store=PointStore(tmp_path), workspace=SimpleNamespace(root=str(tmp_path))
+    )
+    said: list[str] = []
+    place = OnHosts(machines, folder=str(tmp_path / "cache"))
+    share = _Round(place, cast(Any, opened), cast(Any, None), cast(Any, None), said.append)
+    found = share._reached(machines, "1-2", [])
+    assert said == []
+    jobs = [Path(each.base, "jobs", each.job) for _, each in found]
+    assert len({*jobs}) == 2
+    assert all(job.is_dir() for job in jobs)
 
 
 @pytest.mark.parametrize("stays", [True, False])

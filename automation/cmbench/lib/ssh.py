@@ -165,6 +165,10 @@ _CAUSES: Mapping[str, tuple[str, str]] = {
     ),
     "Could not resolve hostname": ("the name is not known", "correct it, or add it to ssh_config"),
     "Connection refused": ("no SSH server answers", "is it up? Try: ssh {name} true"),
+    "kex_exchange_identification": (
+        "the connection was closed before it began",
+        "a jump host on the way may be down, or the server full: ssh -v {name} true",
+    ),
     "timed out": ("it does not answer", "is it up? Try: ssh {name} true"),
 }
 
