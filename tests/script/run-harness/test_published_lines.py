@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvidia_flow.errors import FlowError
+from nvidia_flow.errors import FlowError, nearest
 from nvidia_flow.fields import USED
 from nvidia_flow.systems import Machine
-from nvidia_make import checks, engines, flow, targets, work
+from nvidia_make import asked, checks, engines, flow, targets, work
 
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
 
@@ -195,6 +195,31 @@ def test_too_little_memory_of_a_gpu_is_refused_before_a_build(tmp_path: Path) ->
 
 
 # ---- fields
+
+OF_OTHERS = """
+performance_sample_count_override run_infer_on_copy sparsity multi_stream_target_latency_ns
+server_coalesce_queries server_target_qps_adj_factor gpu_engine_batch_size openvino_version
+verbose_glog vboost_slider disable_beta1_smallk energy_aware_kernels use_nmsopt
+slice_overlap_patch_kernel_cg_impl compress_categorical_inputs qsl_numa_override
+interaction_op_precision pipeline_parallelism gpu_rank_map use_inflight_batching
+trtllm_batching_mode trtllm_batch_sched_policy kvcache_free_gpu_mem_frac max_num_tokens
+llm_gen_config_path use_token_latencies soc_pva_freq xavier_gpu_freq engine_file configs
+num_samples
+"""
+"""Names that configurations of other rounds and submitters have, or the programs that read them."""
+
+
+def test_names_of_other_rounds_and_submitters_are_known() -> None:
+    known = {**asked.FLAGS, **KNOWN.fields}
+    for name in OF_OTHERS.split():
+        assert known[name].why, f"{name}: why it has no effect, or is refused"
+
+
+def test_one_wrong_letter_is_told_with_the_name_that_was_meant() -> None:
+    names = [*asked.FLAGS, *KNOWN.fields]
+    for name in names:
+        for wrong in (f"{name[:2]}q{name[3:]}", name[:1] + name[2:], name + "s"):
+            assert wrong in names or nearest(wrong, names) == f"did you mean {name}?"
 
 
 def test_every_field_says_what_it_is_and_what_becomes_of_it() -> None:
