@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -42,6 +44,9 @@ _GIVEN = {
     "APPLY": "CM_NVIDIA_FLOW_APPLY",
 }
 """Variables that are inputs too."""
+_PATIENCE_S = 30.0
+"""How long a line may take to end what it has started, once it is interrupted."""
+_ECHO_S = 1.0
 
 
 class Engine:
@@ -57,27 +62,25 @@ class Engine:
     def cm(self, line: Sequence[str]) -> int:
         """Run a line; what it prints goes to stderr."""
         self.tell(f"cm {shlex.join(line)}")
-        words = [*line, *self._more]
-        done = subprocess.run(_command(words), env=self._env, stdout=sys.__stderr__, check=False)
-        return done.returncode
+        status, _ = _run(_command([*line, *self._more]), self._env, sys.__stderr__)
+        return status
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         """Run a line; its answer. Raises Error with that of the line."""
         self.tell(f"cm {shlex.join(line)}")
         words = [*line] if "--json" in line else [*line, "--out=json"]
-        done = subprocess.run(
-            _command(words), env=self._env, stdout=subprocess.PIPE, text=True, check=False
-        )
+        status, printed = _run(_command(words), self._env, subprocess.PIPE)
         try:
-            answer: dict[str, Any] = json.loads(done.stdout)
+            answer: dict[str, Any] = json.loads(printed)
         except ValueError:
             answer = {}
-        if done.returncode or not answer:
-            told = answer.get("error", f"cm {line[1]} ended with {done.returncode}")
-            hint = "its error stands above; the line can be run by itself"
+        if status or not answer:
+            from nvidia_make.flow import ended
+
+            how, hint = ended(status)
             raise Error(
                 "script-failed",
-                str(told),
+                str(answer.get("error", f"cm {' '.join(line[:3])} {how}")),
                 hint=str(answer.get("hint", hint)),
                 context=answer.get("context", ()),
             )
@@ -170,6 +173,42 @@ class Engine:
 
 def _number(text: str) -> int:
     return int(text) if text.isdigit() else 0
+
+
+def _run(command: Sequence[str], env: Mapping[str, str], stdout: Any) -> tuple[int, str]:
+    """Run a ``cm`` line to its end; its exit status, and what it printed into a pipe.
+
+    It has a session of its own: Ctrl-C reaches it once, from here, and then it has the time to end
+    what it has started and to remove what is half made.
+    """
+    child = subprocess.Popen(command, env=env, stdout=stdout, text=True, start_new_session=True)
+    try:
+        printed, _ = child.communicate()
+    except KeyboardInterrupt:
+        _end(child)
+        raise
+    return child.returncode, printed or ""
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """Interrupt a child and wait for its end; kill it after a while or a second Ctrl-C."""
+    child.send_signal(signal.SIGINT)
+    asked = time.monotonic()
+    while child.poll() is None:
+        if not _may_go_on(child, asked):
+            child.kill()
+
+
+def _may_go_on(child: subprocess.Popen[str], asked: float) -> bool:
+    """Wait for a child that was asked to end; false where nobody wants to wait any longer."""
+    try:
+        child.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return False
+    except KeyboardInterrupt:
+        # make hands on what the terminal, or who ends the whole group, tells us too.
+        return time.monotonic() - asked < _ECHO_S
+    return True
 
 
 def _command(line: Sequence[str]) -> list[str]:

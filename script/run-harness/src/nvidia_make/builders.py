@@ -13,7 +13,8 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make.files import link, sidecar
+from nvidia_make import files
+from nvidia_make.files import sidecar
 from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.work import Item, Work, read_registry
 
@@ -72,14 +73,11 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
     parts = [part["file"] for part in facts.get("parts", ())]
     for name, target in ((source.name, place), *((p, place.with_name(p)) for p in parts)):
         for ending in ("", ".json"):
-            draft = place.with_name(f".{place.name}.new")
-            link(source.with_name(f"{name}{ending}"), draft)
-            draft.replace(target.with_name(f"{target.name}{ending}"))
-    draft.write_text(
-        json.dumps({**facts, "file": place.name, "fields_sha256": fields_sha256}, indent=2) + "\n",
-        encoding="utf-8",
-    )
-    draft.replace(described)
+            files.put(
+                source.with_name(f"{name}{ending}"), target.with_name(f"{target.name}{ending}")
+            )
+    told = {**facts, "file": place.name, "fields_sha256": fields_sha256}
+    files.write(described, json.dumps(told, indent=2) + "\n")
 
 
 def model_of(plan: Path) -> dict[str, Any]:

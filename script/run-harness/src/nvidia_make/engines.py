@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +15,9 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import builders, checks, neuron
+from nvidia_make import builders, checks, files, neuron
 from nvidia_make.builders import BUILDERS
-from nvidia_make.files import checksum, link, sidecar
+from nvidia_make.files import checksum, sidecar
 from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.work import Item, Work, plan
 
@@ -235,13 +234,10 @@ def put(flow: Flow, item: Item, source: Path) -> Path:
         "fields_sha256": digest(fields),
     }
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.{os.getpid()}.new")
-    link(source, draft)
     text = place.with_name(f"{place.name}.json")
     text.unlink(missing_ok=True)
-    draft.replace(place)
-    draft.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    draft.replace(text)
+    files.put(source, place)
+    files.write(text, json.dumps(told, indent=2) + "\n")
     return place
 
 

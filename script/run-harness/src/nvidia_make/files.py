@@ -19,13 +19,29 @@ def sidecar(engine: Path) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def link(source: Path, target: Path) -> None:
-    """The same file under another name, or a copy of it on another disk."""
-    target.unlink(missing_ok=True)
+def put(source: Path, target: Path) -> None:
+    """The same file under another name, or a copy of it on another disk; whole, or not there."""
+    draft = _draft(target)
     try:
-        os.link(source, target)
+        os.link(source, draft)
     except OSError:
-        shutil.copyfile(source, target)
+        shutil.copyfile(source, draft)
+    draft.replace(target)
+    # Where both are names of one file already, nothing is renamed.
+    draft.unlink(missing_ok=True)
+
+
+def write(target: Path, text: str) -> None:
+    """A text as a file of its own; whole, or not there."""
+    draft = _draft(target)
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(target)
+
+
+def _draft(target: Path) -> Path:
+    draft = target.with_name(f".{target.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    return draft
 
 
 def checksum(file: Path) -> str:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
@@ -173,11 +174,16 @@ class Flow:
         """Run a ``cm`` line; raises FlowError where it fails."""
         status = self.doer.cm(line)
         if status:
-            raise FlowError(
-                "script-failed",
-                f"cm {' '.join(line[:3])} ended with {status}",
-                "its error stands above; the line can be run by itself",
-            )
+            how, hint = ended(status)
+            raise FlowError("script-failed", f"cm {' '.join(line[:3])} {how}", hint)
+
+
+def ended(status: int) -> tuple[str, str]:
+    """How a ``cm`` line that failed has ended, and what to look at; below 0 where it was killed."""
+    if status >= 0:
+        return f"ended with {status}", "its error stands above; the line can be run by itself"
+    hint = "where nobody did that, memory ran out: free -h, and dmesg tells who was killed for it"
+    return f"was killed ({Signals(-status).name})", hint
 
 
 def unread(makeflags: str) -> list[str]:

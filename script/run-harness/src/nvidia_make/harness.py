@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from nvidia_flow.errors import FlowError
 from nvidia_make import advice, checks, clocks, data, engines, neuron, options
 from nvidia_make.asked import ACCURACY, PERFORMANCE
 from nvidia_make.files import sidecar
-from nvidia_make.flow import STAND_IN, Flow
+from nvidia_make.flow import STAND_IN, Flow, ended
 from nvidia_make.logs import Book
 from nvidia_make.work import Item, Work, plan
 
@@ -45,37 +47,74 @@ def run(flow: Flow) -> None:
 def measure(flow: Flow, work: Work) -> None:
     """Make the runs one after the other; what is INVALID is told at the end.
 
-    Raises FlowError when a run leaves no result, and at the end when one is not as it must be.
+    Raises FlowError when a run leaves no result, when the user stops them, and at the end when one
+    is not as it must be.
     """
     require(flow, work)
     checks.before_runs(flow, work)
     book = Book(log_folder(flow, work), system_name(flow, work))
     flow.tell(advice.run_times(flow, work))
     flow.tell([f"logs: {book.folder}"])
-    wrong = []
-    for item in work.items:
-        started = time.time()
-        with clocks.locked(flow):
-            status = flow.doer.cm(line(flow, work, item))
-        found = newest(flow, work, item, started)
-        if found is None:
-            raise FlowError(
-                "script-failed",
-                f"{item.name} has no result: cm ended with {status}",
-                "its error stands above; what was measured before is kept",
-            )
-        result = told_of(found, item)
-        check_model(flow, item, found)
-        book_lines = book.add(item, folder_of(found, item), result)
-        for told in book_lines:
-            flow.doer.show(told)
-        problems = list(advice.problems(flow, item, result, folder_of(found, item)))
-        wrong += problems if status else excused(flow, problems)
+    wrong: list[str] = []
+    done = 0
+    try:
+        for item in work.items:
+            wrong += one(flow, work, item, book)
+            done += 1
+    except (FlowError, KeyboardInterrupt) as problem:
+        with suppress(OSError):
+            # Nothing was measured where it is empty.
+            book.folder.rmdir()
+        raise stopped(problem, flow, work, done, book) from None
     flow.tell(wrong)
     if wrong:
         raise FlowError(
             "result-not-accepted", f"{len(wrong)} runs are not as they must be", wrong[0]
         )
+
+
+def one(flow: Flow, work: Work, item: Item, book: Book) -> list[str]:
+    """Measure one item and show its results; what is not as it must be.
+
+    Raises FlowError when the run leaves no result.
+    """
+    started = time.time()
+    with clocks.locked(flow):
+        status = flow.doer.cm(line(flow, work, item))
+    found = newest(flow, work, item, started)
+    if found is None:
+        how, hint = ended(status)
+        raise FlowError("script-failed", f"{item.name} has no result: cm {how}", hint)
+    result = told_of(found, item)
+    check_model(flow, item, found)
+    for told in book.add(item, folder_of(found, item), result):
+        flow.doer.show(told)
+    problems = list(advice.problems(flow, item, result, folder_of(found, item)))
+    return problems if status else excused(flow, problems)
+
+
+def stopped(problem: BaseException, flow: Flow, work: Work, done: int, book: Book) -> FlowError:
+    """The error of a call that did not come to its end: what is kept, and how to go on."""
+    kept = f"{done} of {len(work.items)} runs are measured"
+    kept += f" and kept in {book.folder}" if done else ""
+    hint = f"go on with: {rest_line(flow, work.items[done:])}"
+    if isinstance(problem, FlowError):
+        hint = "\n".join(filter(None, (problem.hint, hint)))
+        return FlowError(problem.kind, f"{problem}; {kept}", hint)
+    return FlowError("interrupted", f"stopped by the user; {kept}", hint)
+
+
+def rest_line(flow: Flow, items: Sequence[Item]) -> str:
+    """The make line for the benchmarks of these items, with all else that was asked for."""
+    typed = shlex.split(flow.variables.get("RUN_ARGS", ""))
+    kept = [
+        word
+        for before, word in zip(["", *typed], typed, strict=False)
+        if not word.startswith("--benchmarks") and before != "--benchmarks"
+    ]
+    names = ",".join(dict.fromkeys(item.config.benchmark for item in items))
+    run_args = " ".join([f"--benchmarks={names}", *map(shlex.quote, kept)])
+    return f"make run_harness RUN_ARGS={shlex.quote(run_args)}"
 
 
 def excused(flow: Flow, problems: Iterable[str]) -> list[str]:

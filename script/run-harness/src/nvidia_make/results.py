@@ -11,7 +11,7 @@ from pathlib import Path
 from nvidia_flow.errors import FlowError
 
 from nvidia_make import harness, neuron
-from nvidia_make.flow import STAND_IN, Flow
+from nvidia_make.flow import STAND_IN, Flow, ended
 from nvidia_make.scratch import link
 from nvidia_make.work import plan
 
@@ -58,9 +58,8 @@ def update_results(flow: Flow) -> None:
     )
     own = folder / settings.division / settings.submitter
     if not (own / "results").is_dir():
-        raise FlowError(
-            "no-results", f"no tree was made: cm ended with {status}", "its error stands above"
-        )
+        how, hint = ended(status)
+        raise FlowError("no-results", f"no tree was made: cm {how}", hint)
     # A folder may be moved with all that is in it.
     link(flow.folder / "results", (own / "results").relative_to(flow.folder))
     if status:
