@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import sweep_lab
 from slurm_lab import Slurm, missing
-from sweep_lab import SWEEP, every, points, runs_of, start
+from sweep_lab import SWEEP, every, points, runs_of, start, write_scripts
 
 from support import HANG_S, ROOT, Home, wait_for
 
@@ -45,8 +45,38 @@ def slurm() -> Iterator[Slurm]:
 
 @pytest.fixture
 def cluster_home(home: Home, slurm: Slurm, world: Path) -> Home:
-    (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    # A point takes a second of Slurm's, however short it is.
+    (world / "sweep.yaml").write_text(SWEEP.replace("0.2", "0.02"), encoding="utf-8")
     return replace(home, extra_env={**slurm.environment(), **OF_THE_USER})
+
+
+@pytest.fixture(scope="module")
+def late(
+    slurm: Slurm, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Home, subprocess.Popen[str]]]:
+    """A sweep whose one task is out of time: Slurm looks for such only every half minute.
+
+    Its node is one of three; tests that need no more than two go on meanwhile.
+    """
+    world = tmp_path_factory.mktemp("late")
+    write_scripts(world)
+    count = world / "count"
+    own = {"SWEEP_COUNT": str(count), "TMPDIR": str(world), **slurm.environment()}
+    home = Home(world, extra_env=own)
+    home.register(ROOT, world / "repo")
+    text = SWEEP.replace("to: 12", "to: 1").replace("[1, 2]", "[1]").replace("0.2", "600")
+    (world / "sweep.yaml").write_text(text, encoding="utf-8")
+    running = start(home, "--on=slurm", "--time=20")
+    try:
+        wait_for(
+            lambda: (count.exists() and "1,1" in count.read_text()) or running.poll() is not None
+        )
+        (task,) = slurm.asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
+        slurm.asked("scontrol", "update", f"jobid={task}", "endtime=now+1second")
+        yield home, running
+    finally:
+        running.kill()
+        running.communicate(timeout=HANG_S)
 
 
 def figures(found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -63,7 +93,7 @@ def test_a_sweep_outlives_who_submitted_it_and_the_controller(
     slurm.stop("controller", signal.SIGTERM)
     again = start(cluster_home, "--on=slurm")
     # A cluster that does not answer is waited for.
-    time.sleep(5)
+    time.sleep(2)
     slurm.start_controller()
     said = again.communicate(timeout=HANG_S)[0]
     assert again.returncode == 0, said
@@ -103,7 +133,7 @@ def test_tasks_that_are_requeued_preempted_or_die_with_their_node(
     slurm.kill_node("two")
     # A controller that is there and answers nothing, for a while.
     slurm.send("controller", signal.SIGSTOP)
-    time.sleep(3)
+    time.sleep(2)
     slurm.send("controller", signal.SIGCONT)
     done = len(runs_of(counted()))
     wait_for(lambda: len(runs_of(counted())) > done or running.poll() is not None)
@@ -112,7 +142,7 @@ def test_tasks_that_are_requeued_preempted_or_die_with_their_node(
     assert urgent, "what was more urgent has run"
     while running.poll() is None:
         slurm.hurry()
-        time.sleep(0.5)
+        time.sleep(0.2)
     said = running.communicate(timeout=HANG_S)[0]
     slurm.start_node("two")
     slurm.asked("scontrol", "update", "nodename=two", "state=resume")
@@ -123,7 +153,7 @@ def test_tasks_that_are_requeued_preempted_or_die_with_their_node(
 
 
 def test_a_task_whose_worker_is_interrupted_is_submitted_again(
-    cluster_home: Home, counted: Callable[[], list[str]], world: Path
+    late: object, cluster_home: Home, counted: Callable[[], list[str]], world: Path
 ) -> None:
     text = SWEEP.replace("to: 12", "to: 1").replace("[1, 2]", "[1]").replace("0.2", "3")
     (world / "sweep.yaml").write_text(text, encoding="utf-8")
@@ -135,23 +165,6 @@ def test_a_task_whose_worker_is_interrupted_is_submitted_again(
     assert running.returncode == 0, said
     assert "interrupted: 1 point, submitted again" in said
     assert len(runs_of(counted())) == 2
-
-
-@pytest.mark.slow
-def test_a_task_that_is_out_of_time_leaves_its_point_to_do(
-    cluster_home: Home, slurm: Slurm, counted: Callable[[], list[str]], world: Path
-) -> None:
-    text = SWEEP.replace("to: 12", "to: 1").replace("[1, 2]", "[1]").replace("0.2", "600")
-    (world / "sweep.yaml").write_text(text, encoding="utf-8")
-    running = start(cluster_home, "--on=slurm", "--time=20")
-    wait_for(lambda: runs_of(counted()) or running.poll() is not None)
-    (task,) = slurm.asked("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
-    slurm.asked("scontrol", "update", f"jobid={task}", "endtime=now+1second")
-    said = running.communicate(timeout=HANG_S)[0]
-    assert running.returncode == 1, said
-    assert "1 TIMEOUT (--time=MINUTES asks for more)" in said
-    assert "1 of 1 points are still to do" in said
-    assert list((cluster_home.cm_repos / "cmbench" / "sweeps" / "jobs").glob("*/job.json")) == []
 
 
 def test_two_people_and_labels_that_nobody_has(
@@ -267,6 +280,17 @@ def test_runs_write_on_their_node_and_have_a_time_limit(
     assert list(near.iterdir()) == []
     limits = slurm.asked("squeue", "-h", "-t", "all", "-o", "%l %F").split()
     assert "15:00" in limits
+
+
+def test_a_task_that_is_out_of_time_leaves_its_point_to_do(
+    late: tuple[Home, subprocess.Popen[str]],
+) -> None:
+    home, running = late
+    said = running.communicate(timeout=HANG_S)[0]
+    assert running.returncode == 1, said
+    assert "1 TIMEOUT (--time=MINUTES asks for more)" in said
+    assert "1 of 1 points are still to do" in said
+    assert list((home.cm_repos / "cmbench" / "sweeps" / "jobs").glob("*/job.json")) == []
 
 
 @pytest.mark.parametrize(
