@@ -21,7 +21,7 @@ export CM_REPOS ?= $(CURDIR)/.cm
 INSTALLED := $(VENV)/.installed
 INSTALLED_FOR_TEST := $(VENV)/.installed-for-test
 # A file of tests stays in one process: what it makes once is made once. `PARALLEL=` is serial.
-PARALLEL ?= -n auto --dist loadfile
+PARALLEL ?= -n auto --dist loadfile --no-loadscope-reorder
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: help benchmark bench docs quick test format check lint types unit pytest coverage register clean

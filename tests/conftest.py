@@ -33,10 +33,15 @@ QUIET = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what measures, so that ``make test`` runs it alone."""
+    """Mark what measures, so that ``make test`` runs it alone.
+
+    Files with slow tests go first, so that no process is left with one while the others are idle.
+    """
     for item in items:
         if any(item.path.is_relative_to(ROOT / folder) for folder in QUIET):
             item.add_marker(pytest.mark.quiet)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture

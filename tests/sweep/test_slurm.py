@@ -20,7 +20,7 @@ from sweep_lab import SWEEP, every, points, runs_of, start, write_scripts
 
 from support import HANG_S, ROOT, Home, wait_for
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 RUN = (*sweep_lab.RUN, "--on=slurm")
 # What people set for the commands that they type themselves; it must not hide our jobs from us.
