@@ -26,7 +26,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [
-    str(ROOT / "script" / owner / "src") for owner in ("run-harness", "compile-neuron-model")
+    str(ROOT / "script" / owner / "src")
+    for owner in ("run-harness", "compile-neuron-model", "app-mlperf-inference")
 ]
 HARNESS = ROOT / "script/app-mlperf-inference/src"
 BATCH, LEAST_RATE, LANE_LIMIT_S = 128, 1_000_000, 100e-6

@@ -167,3 +167,7 @@ def test_cpu_seconds_are_those_of_the_program(flow: ModuleType) -> None:
     assert 0.25 < flow.cpu_of([sys.executable, "-c", code]) < 30
     with pytest.raises(subprocess.CalledProcessError):
         flow.cpu_of([sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_what_a_flow_costs_is_measured_in_a_process_that_finds_its_code(flow: ModuleType) -> None:
+    assert 0 < flow.seconds(flow.IN_PROCESS["plan"]) < 60
