@@ -10,7 +10,7 @@ import pytest
 from nvidia_flow.errors import FlowError, nearest
 from nvidia_flow.fields import USED
 from nvidia_flow.systems import Machine
-from nvidia_make import asked, checks, engines, flow, targets, work
+from nvidia_make import asked, checks, engines, flow, info, targets, work
 
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
 
@@ -133,6 +133,14 @@ def test_parts_of_a_word_are_that_word() -> None:
     for patterns in targets.ABSENT:
         for target in targets.TARGETS:
             assert target.word not in patterns.split()
+
+
+def test_the_list_of_words_fits_into_a_terminal(tmp_path: Path) -> None:
+    hands = Hands()
+    info.info(a_flow(tmp_path, "", hands=hands))
+    told = [line for line in hands.shown if line.startswith("  ")]
+    assert max(map(len, told)) <= 80
+    assert "run_audit_test06_once" in "".join(told)
 
 
 # ---- variables

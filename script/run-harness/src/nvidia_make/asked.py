@@ -127,7 +127,7 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
     asked = _made(flags, given, vendor_round, benchmarks, wrong, notes)
     if wrong:
         fields = "cm run script --tags=explain,nvidia-config --field=all"
-        hint = f"all fields: {fields}; all words: make info"
+        hint = f"all fields: {fields}\nall words: make info"
         raise FlowError("bad-value", f"RUN_ARGS: {'; '.join(wrong)}", hint)
     return replace(asked, notes=tuple(notes))
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from textwrap import wrap
 
 from nvidia_make import neuron
 from nvidia_make.flow import VARIABLES, Flow
+from nvidia_make.targets import TARGETS, Target
+
+WIDTH = 80
 
 
 def _machine(flow: Flow) -> str:
@@ -16,15 +20,26 @@ def _machine(flow: Flow) -> str:
 
 def info(flow: Flow) -> None:
     """Show settings, machine, scratch space, and the words of this vendor's systems."""
-    from nvidia_make import targets
-
     for name, value in asdict(flow.settings).items():
         flow.doer.show(f"{name + ':':16}{value}")
     flow.doer.show(f"{'machine:':16}{_machine(flow)}")
     given = {name: flow.variables[name] for name in VARIABLES if flow.variables.get(name)}
     flow.doer.show(f"{'variables:':16}{' '.join(f'{k}={v}' for k, v in given.items()) or 'none'}")
     flow.doer.show("")
-    for target in targets.TARGETS:
+    for target in TARGETS:
         if target.vendor in ("", flow.vendor):
-            also = f" (also: {', '.join(target.aliases)})" if target.aliases else ""
-            flow.doer.show(f"  make {target.word:24}{target.help}{also}")
+            for line in _lines(target):
+                flow.doer.show(line)
+
+
+def _lines(target: Target) -> list[str]:
+    """A word and what it is for, in lines that fit into a terminal."""
+    also = f" (also: {', '.join(target.aliases)})" if target.aliases else ""
+    head = f"  make {target.word:24}"
+    return wrap(
+        target.help + also,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_on_hyphens=False,
+    )
