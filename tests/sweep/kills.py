@@ -144,7 +144,7 @@ class Ordeal:
                 words = path.read_bytes().decode("utf-8", "replace")
             except OSError:
                 continue
-            if "cmbench_sweep.worker" in words and (sign in words or not host):
+            if "cmbench_sweep.worker" in words and sign in words:
                 found.append(int(path.parent.name))
         return found
 
