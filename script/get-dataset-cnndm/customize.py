@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cmbench.errors import Error
@@ -30,6 +30,15 @@ CALIBRATION_FILE = "cnn_dailymail_calibration.json"
 LISTED, ID = 998, re.compile(r"[0-9a-f]{40}")
 
 
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse the real articles, where the user has not said where they are."""
+    env = i["env"]
+    key, option, _ = TRAINING if calibrates(env) else JUDGED
+    if not env.get("CM_DATASET_FORM") and not env.get(key):
+        raise needed(env, [option])
+    return {"return": 0}
+
+
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the program's arguments together."""
     env = i["env"]
@@ -50,21 +59,14 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
 
     Raises Error for what is not given or no file.
     """
-    key, option, how = JUDGED
-    if calibrates(env):
-        key, option, how = TRAINING
+    key, option, _ = TRAINING if calibrates(env) else JUDGED
     given = {
         option: env.get(key),
         "--tokenizer": env.get("CM_CNNDM_TOKENIZER") or env.get("CM_ML_MODEL_TOKENIZER_PATH"),
     }
     lacking = [name for name, path in given.items() if not path]
     if lacking:
-        raise Error(
-            "data-needed",
-            f"CNN/DailyMail needs {' and '.join(f'{name}=FILE' for name in lacking)}",
-            hint=f"{how}, take tokenizer.json from the model, or use the tiny form: "
-            "--tags=get,dataset,cnndm,_tiny",
-        )
+        raise needed(env, lacking)
     paths = {name: os.path.abspath(os.path.expanduser(str(path))) for name, path in given.items()}
     paths["--articles"] = paths.pop(option)
     paths["--tokenizer"], vocabulary = tokenizer_files(paths["--tokenizer"])
@@ -76,6 +78,17 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
         if not os.path.isfile(path):
             raise Error("data-needed", f"{path} is no file", hint="give the path of a file")
     return [word for pair in paths.items() for word in pair], files
+
+
+def needed(env: Mapping[str, Any], names: Sequence[str]) -> Error:
+    """What is lacking of CNN/DailyMail, and how to come by it."""
+    _, _, how = TRAINING if calibrates(env) else JUDGED
+    return Error(
+        "data-needed",
+        f"CNN/DailyMail needs {' and '.join(f'{name}=FILE' for name in names)}",
+        hint=f"{how}, take tokenizer.json from the model, or use the tiny form: "
+        "--tags=get,dataset,cnndm,_tiny",
+    )
 
 
 def tokenizer_files(path: str) -> tuple[str, list[str]]:

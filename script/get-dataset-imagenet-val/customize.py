@@ -24,20 +24,27 @@ SOURCES = (
 )
 
 
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse more images than are published, where the user has not said where they are."""
+    env = i["env"]
+    if not env.get("IMAGENET_PATH") and wanted(env) > SAMPLE:
+        raise Error(
+            "data-needed",
+            "ImageNet may be used after a registration, and has to be fetched by you",
+            context=SOURCES,
+            hint="say where it is: --imagenet_path=FOLDER (or the archive); or add _tiny for "
+            "data that is here",
+        )
+    return {"return": 0}
+
+
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Say whether an archive has to be unpacked, or the published sample fetched."""
+    refuse(i)
     env = i["env"]
     env["CM_DAE_ONLY_EXTRACT"] = env["CM_DATASET_IMAGENET_VAL_REQUIRE_DAE"] = "no"
-    given, count = env.get("IMAGENET_PATH"), wanted(env)
+    given = env.get("IMAGENET_PATH")
     if not given:
-        if count > SAMPLE:
-            raise Error(
-                "data-needed",
-                "ImageNet may be used after a registration, and has to be fetched by you",
-                context=SOURCES,
-                hint="say where it is: --imagenet_path=FOLDER (or the archive); or add _tiny for "
-                "data that is here",
-            )
         env["CM_DATASET_IMAGENET_VAL_REQUIRE_DAE"] = "yes"
         return {"return": 0}
     path = os.path.abspath(os.path.expanduser(given))

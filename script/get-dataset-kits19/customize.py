@@ -25,17 +25,24 @@ HOW = (
 )
 
 
-def preprocess(i: dict[str, Any]) -> dict[str, Any]:
-    """Look at the user's folder; the tiny form is made by a program."""
+def refuse(i: dict[str, Any]) -> dict[str, Any]:
+    """Refuse the real cases, where the user has not said where they are."""
     env = i["env"]
-    if env.get("CM_DATASET_FORM") == "tiny":
-        return run_program(i, "make")
-    if not env.get("CM_KITS19_PATH"):
+    if env.get("CM_DATASET_FORM") != "tiny" and not env.get("CM_KITS19_PATH"):
         raise Error(
             "data-needed",
             "KiTS19 is free for non-commercial use (CC BY-NC-SA 4.0) and has to be fetched by you",
             hint=HOW,
         )
+    return {"return": 0}
+
+
+def preprocess(i: dict[str, Any]) -> dict[str, Any]:
+    """Look at the user's folder; the tiny form is made by a program."""
+    refuse(i)
+    env = i["env"]
+    if env.get("CM_DATASET_FORM") == "tiny":
+        return run_program(i, "make")
     folder = cases_folder(env["CM_KITS19_PATH"])
     files = check(folder, wanted(env), shared.USES[env["CM_DATASET_TYPE"]])
     return {"return": 0, "relies_on": files}

@@ -112,6 +112,32 @@ def test_a_plan_refuses_what_the_script_says_that_a_run_refuses(lab: Lab) -> Non
     assert lab.plan("paint", colour="odd").answer["code"] == "customize-crashed"
 
 
+def test_a_run_refuses_what_a_later_step_is_sure_to_refuse_before_it_begins(lab: Lab) -> None:
+    lab.script("install", run="echo installed")
+    lab.script("paint", input_mapping={"colour": "CM_COLOUR"}, customize=REFUSES, cache=True)
+    # Whether it is asked for at all, or with what, is known once others have run.
+    skipped = {"tags": "paint", "enable_if_env": {"CM_LATER": ["yes"]}}
+    later = {"tags": "paint", "env": {"CM_COLOUR": "<<<CM_LATER>>>"}}
+    lab.script(
+        "decide", new_env_keys=["CM_LATER"], customize="def preprocess(i): return {'return': 0}"
+    )
+    lab.script("house", deps=[{"tags": "install"}, {"tags": "paint"}])
+    lab.script("shed", deps=[{"tags": "decide"}, skipped])
+    lab.script("hut", deps=[{"tags": "decide"}, later])
+    env = {"CM_COLOUR": "red"}
+    made = lab.run("house", env=env)
+    assert made.answer["code"] == "not-available"
+    assert "house > paint" in made.err
+    assert [step["script"] for step in made.record["steps"]] == []
+    planned = lab.plan("house", env=env)
+    assert planned.answer["return"] == 0
+    told = "a run stops here: there is no red; take blue"
+    assert told in " ".join((planned.out + planned.err).split())
+    assert lab.run("shed", env=env).answer["return"] == 0
+    assert lab.run("hut").answer["return"] == 0
+    assert lab.run("house").answer["return"] == 0
+
+
 def test_text_of_a_plan(tree: Lab) -> None:
     text = tree.plan("build,app").out
     assert max(map(len, text.splitlines())) <= 80

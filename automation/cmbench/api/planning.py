@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,7 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
     from cmbench.plan.explain import Notes, key_of
     from cmbench.plan.names import unused
     from cmbench.plan.requirements import total
-    from cmbench.run.customize import refuse
+    from cmbench.run.customize import refuse, refuse_each
 
     script, facts = request.script, silent_facts(request.workspace)
     blocks = script.blocks
@@ -97,17 +97,18 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
         made,
         total(found, certain, request.workspace.root),
         (
-            *_refused_places(request),
+            *_told(lambda: check_places(request.request, request.script)),
+            *_told(lambda: refuse_each(made.root)),
             *(unused(request.request, resolver.names) if decided else ()),
         ),
         Explanation(key, notes.found(), notes.readers, notes.inputs) if key else None,
     )
 
 
-def _refused_places(request: RunRequest) -> Iterator[str]:
+def _told(check: Callable[[], None]) -> Iterator[str]:
     """Why a run would be refused at once on this machine."""
     try:
-        check_places(request.request, request.script)
+        check()
     except Error as error:
         yield "; ".join((f"a run stops here: {error.message}", *error.context, error.hint))
 

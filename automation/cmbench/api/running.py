@@ -17,6 +17,7 @@ from cmbench.plan.asking import told_dependencies
 from cmbench.plan.names import unused
 from cmbench.plan.resolve import Resolver
 from cmbench.record import new_run_directory
+from cmbench.run.customize import refuse_each
 from cmbench.run.log import RunLog
 from cmbench.run.recorder import Recorder
 from cmbench.run.scheduler import FactTeller, Scheduler
@@ -244,6 +245,7 @@ class _Run:
         if not any(block.deps for block in script.blocks):
             return None
         plan = make_plan(self._workspace, self._request.request, facts, resolver)
+        refuse_each(plan.root)
         from cmbench.run.room import require_room
 
         ahead = self._workspace.store.place("ahead")

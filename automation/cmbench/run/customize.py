@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error
 from cmbench.format.dialect import CM
 from cmbench.format.env import MISSING, Pending, as_text
-from cmbench.plan.resolved_step import Frame
+from cmbench.plan.resolved_step import Frame, Node, sure
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -78,6 +78,17 @@ def refuse(frame: Frame) -> None:
         raise
     except Exception as problem:
         raise crash(problem, frame, "customize.py refuse") from problem
+
+
+def refuse_each(root: Node) -> None:
+    """Raise what the first step of a plan would end with that is sure to work and refuses to."""
+    for node in sure(root):
+        if node.frame is not None:
+            try:
+                refuse(node.frame)
+            except Error as error:
+                error.chain = error.chain or node.frame.chain()
+                raise
 
 
 def _nobody(_question: str) -> str:
