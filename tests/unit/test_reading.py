@@ -163,3 +163,126 @@ def test_a_program_that_env_starts_is_not_a_look_at_everything() -> None:
 def test_programs_that_a_source_starts(name: str, text: str, expected: str) -> None:
     found = {word[5:] for word in words(name, text) if word.startswith("PATH/")}
     assert found == set(expected.split())
+
+
+ANY_WAY = {
+    "index": ("run.sh", "declare -a a=(x y z)\na[num]=q\necho ${a[1]}\n"),
+    "sum in a test": ("run.sh", "if [[ num+1 -eq 2 ]]; then echo a; fi\n"),
+    "sum in a test 2": ("run.sh", "if [[ 2 -lt num*2 ]]; then echo a; fi\n"),
+    "if env": ("run.sh", "if env | grep -q ^num=1; then echo a; fi\n"),
+    "not env": ("run.sh", "! env | grep -q ^num=1 && echo\n"),
+    "while env": ("run.sh", "while env | grep -q ^num=1; do echo; done\n"),
+    "timeout env": ("run.sh", "timeout 5 env | grep ^num=1\n"),
+    "nice env": ("run.sh", "nice -n 5 env | grep ^num=1\n"),
+    "time env": ("run.sh", "time env | grep ^num=1\n"),
+    "brace env": ("run.sh", "{ env; } | grep ^num=1\n"),
+    "quoted env": ("run.sh", '"env" | grep ^num\n'),
+    "backslash env": ("run.sh", "\\env | grep ^num\n"),
+    "named env": ("run.sh", "e=env; $e | grep ^num\n"),
+    "env 2>": ("run.sh", "env 2>/dev/null | grep ^num\n"),
+    "env with a setting": ("run.sh", "env A=1 | grep ^num\n"),
+    "set -a env": ("run.sh", "LC_ALL=C env | grep ^num\n"),
+    "LC set": ("run.sh", "LC_ALL=C sort <(env) | grep ^num\n"),
+    "usr bin sh": ("run.sh", "base64 -d f | /usr/bin/sh\n"),
+    "env bash": ("run.sh", "base64 -d f | env bash\n"),
+    "pipe python": ("run.sh", "base64 -d f | python3\n"),
+    "pipe perl": ("run.sh", "base64 -d f | perl\n"),
+    "python -c": ("run.sh", 'python3 -c "$(base64 -d f)"\n'),
+    "source fd": ("run.sh", "source <(rev f)\n"),
+    "source stdin": ("run.sh", "rev f | source /dev/stdin\n"),
+    "declare -p": ("run.sh", "declare -p num\n"),
+    "popen env": ("t.py", "import os\nprint(os.popen('env').read())\n"),
+    "check env": ("t.py", "import subprocess\nprint(subprocess.check_output('env'))\n"),
+    "tuple env": ("t.py", "import subprocess\nprint(subprocess.check_output(('env',)))\n"),
+    "env -0": ("t.py", "import subprocess\nprint(subprocess.check_output(['env', '-0']))\n"),
+    "getoutput set": ("t.py", "import subprocess\nprint(subprocess.getoutput('set'))\n"),
+    "spawnlp": ("t.py", "import os\nos.execlp('env', 'env')\n"),
+    "node destruct": ("t.js", "const {num} = process.env; console.log(num)\n"),
+    "node bracket": ("t.js", "console.log(process['env'].num)\n"),
+    "node alias": ("t.js", "const p = process; console.log(p.env.num)\n"),
+    "node require": ("t.js", "console.log(require('process').env.num)\n"),
+    "node import": ("t.mjs", "import {env} from 'node:process'; console.log(env.num)\n"),
+    "node import2": ("t.mjs", "import * as p from 'node:process'; console.log(p.env['num'])\n"),
+    "tcl var": ("t.tcl", "set n nu\nputs $env(${n}m)\n"),
+    "tcl ::": ("t.tcl", "puts $::env(num)\n"),
+    "tcl array": ("t.tcl", "array get env\n"),
+    "tcl parray": ("t.tcl", "parray env\n"),
+    "tcl set": ("t.tcl", "puts [set ::env(num)]\n"),
+    "gdb": ("t.gdb", "show environment\n"),
+    "perl Env": ("t.pl", "use Env;\nprint ${'num'};\n"),
+    "perl POSIX": ("t.pl", "use POSIX; my $n='nu'.'m'; print POSIX::getenv($n);\n"),
+    "perl each": ("t.pl", "while (my ($k,$v) = each %ENV) { print $v }\n"),
+    "perl sh": ("t.pl", "print `env`;\n"),
+    "perl system": ("t.pl", "system('env');\n"),
+    "perl qx": ("t.pl", "print qx(printenv num);\n"),
+    "node exec": ("t.js", "console.log(require('child_process').execSync('env')+'')\n"),
+    "julia": ("t.jl", "for (k,v) in ENV println(v) end\n"),
+    "julia2": ("t.jl", 'get(ENV, "num", 1)\n'),
+    "R": ("t.R", "Sys.getenv('num')\n"),
+    "R all": ("t.R", "x <- Sys.getenv()\n"),
+    "lua": ("t.lua", "print(os.getenv('num'))\n"),
+    "java": (
+        "T.java",
+        'class T{static String f(){return System.getenv().get("num");}}\n',
+    ),
+    "java2": (
+        "T.java",
+        'class T{ static String f(){ return new ProcessBuilder().environment().get("num");}}\n',
+    ),
+    "go": ("t.go", "for _, e := range os.Environ() { }\n"),
+    "go expand": ("t.go", 'os.ExpandEnv("$" + n)\n'),
+    "rust": ("t.rs", "for (k, v) in std::env::vars() { }\n"),
+    "rust option": ("t.rs", 'option_env!("num")\n'),
+    "c secure": ("t.c", 'int main(){puts(secure_getenv("num"));}\n'),
+    "c environ": ("t.c", "extern char **environ; int main(){puts(environ[0]);}\n"),
+    "c envp": ("t.c", "int main(int c, char **v, char **e){puts(e[0]);}\n"),
+    "ninja": ("build.ninja", "rule r\n  command = env > out\n"),
+    "make shell": ("Makefile", "all:\n\tenv | grep ^num\n"),
+    "make shell2": ("Makefile", "X := $(shell env)\n"),
+    "make foreach": ("Makefile", "$(foreach v,$(filter nu%,$(.VARIABLES)),$(info $($(v))))\n"),
+    "make export": ("Makefile", "all:\n\t@printenv num\n"),
+    "make origin": ("Makefile", "$(info $(origin num) $(flavor num))\n"),
+    "make ifdef": ("Makefile", "ifdef num\nX=1\nendif\n"),
+    "just": ("justfile", "a:\n  echo {{env_var('num')}}\n"),
+    "jinja": ("t.j2", "{{ env.num }} {{ environ('num') }}\n"),
+    "php": ("t.php", "<?php foreach ($_ENV as $k) echo $k; echo $_SERVER['num'];\n"),
+    "php2": ("t.php", "<?php print_r(getenv());\n"),
+    "ruby each": ("t.rb", "ENV.each { |k, v| puts v }\n"),
+    "ruby val": ("t.rb", "puts ENV.values_at('num')\n"),
+    "ruby sh": ("t.rb", "puts `env`\n"),
+    "ruby dig": ("t.rb", "e = ENV\nputs e['num']\n"),
+    "scons": ("SConstruct", "import os\nprint(os.environ[k])\n"),
+    "awk split": ("p.awk", 'BEGIN{e = "env"; while ((e | getline l) > 0) print l}\n'),
+    "awk cmd": ("p.awk", 'BEGIN{"env" | getline l}\n'),
+    "cmake exec": ("CMakeLists.txt", "execute_process(COMMAND env OUTPUT_VARIABLE x)\n"),
+    "cmake name": ("CMakeLists.txt", "message($ENV{${n}})\n"),
+    "cmake -E": ("run.sh", "cmake -E environment | grep num\n"),
+    "ipynb": ("t.ipynb", '{"cells":[{"source":["!env"]}]}\n'),
+}
+"""Files that depend on ``num``: by a list of all, by another name, by one made at run time."""
+
+
+@pytest.mark.parametrize("name", ANY_WAY)
+def test_a_variable_that_is_read_in_any_way_counts(name: str) -> None:
+    reads = Reads()
+    reads.add(ANY_WAY[name][0], ANY_WAY[name][1].encode())
+    assert {"*", "num"} & set(reads.words())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "set CUR_DIR=%cd%",
+        "export A=${CM_A}:$PATH\n\nB=$PWD",
+        "env A=1 python3 t.py",
+        "set -e",
+        "/usr/bin/env bash t.sh",
+        "cat f | python3 -m json.tool",
+        ". env/bin/activate",
+    ],
+)
+def test_what_looks_like_a_list_of_all_variables_is_none(line: str) -> None:
+    for name in ("run.sh", "run.bat"):
+        reads = Reads()
+        reads.add(name, line.encode())
+        assert "*" not in reads.words()

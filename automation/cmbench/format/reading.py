@@ -32,7 +32,8 @@ _CMAKE = "CMakeLists.txt"
 _SHELL_WORD = rb"(?:\$\{?[#!]?|\bprintenv\s+|-v\s+)([A-Za-z_][A-Za-z0-9_]*)"
 _ARITHMETIC = (
     rb"\(\(((?s:.*?))\)\)|\$\{([^}]*)\}|\$\[([^\]\n]*)\]|\blet\s([^\n]*)"
-    rb"|(\w+\s+-(?:eq|ne|[lg][te])\s+\w+)"
+    rb"|(\w+\s+-(?:eq|ne|[lg][te])\s+\w+)|\[\[([^\]\n]*\s-(?:eq|ne|[lg][te])\s[^\]\n]*)\]\]"
+    rb"|\b\w+\[([^\]\n]+)\]\+?="
 )
 _IDENTIFIER = rb"\b[A-Za-z_]\w*"
 _OS_WORD = (
@@ -46,8 +47,9 @@ _SHELL_OTHER_WORD = _ANY_WORD + rb"(?!=)"
 """In a shell, one that is given a value is not asked for by that."""
 _QUOTED_WORD = rb"['\"]([A-Z][A-Z0-9_]+)['\"]"
 _OTHER_WORD = (
-    rb"(?:\$[({]|\$ENV\{\s*['\"]?|ENVIRON\[\s*['\"\\]+|\b(?:ENV|_ENV|_SERVER|process\.env)\[\s*['\"]"
+    rb"(?:\$[({](?:(?:origin|flavor)\s+)?|\$ENV\{\s*['\"]?|ENVIRON\[\s*['\"\\]+|\b(?:ENV|_ENV|_SERVER|process\.env)\[\s*['\"]"
     rb"|\bENV\.fetch\(\s*['\"]|\bprocess\.env\.|\benv\(|\$ENV\.|\bstrenv\("
+    rb"|\bifn?def\s+|\benv_var\w*\(\s*['\"]"
     rb"|(?:[gG]etenv|LookupEnv|env::var(?:_os)?|env!|get_environment_variable|EnvironmentVariable)"
     rb"\(\s*['\"])(\w+)"
 )
@@ -66,17 +68,30 @@ _COPY = (
     rb"(?m)^\s*(\w+)\s*=\s*(?:(?:os\.)?environ(?:\.copy\(\))?|dict\((?:os\.)?environ[^)]*\)"
     rb"|\{\s*\*\*(?:os\.)?environ\b[^}]*\})\s*$"
 )
+_LISTS_ALL = (
+    rb"(?m:(?:^|[;|&(`{!\\]|\b(?:command|builtin|exec|xargs|then|do|else|if|elif|while|until|time"
+    rb"|coproc|nohup|sudo|nice|timeout[ \t]+\S+)\b(?:[ \t]+-\S+(?:[ \t]+\d+)?)*[ \t]"
+    rb"|\b\w+=[^\s;|&]*[ \t])[ \t]*[\"']?(?:/usr)?(?:/bin/)?"
+    rb"(?:(?:env|printenv)[\"']?(?:[ \t]+(?:-0|--null|\w+=[^\s;|&]*))*"
+    rb"|set|declare|typeset|export|readonly)[ \t]*(?:$|\d?[|>;&)`}]))"
+)
+"""A command of a shell that lists all variables, with what may stand before and after it."""
 _OPEN_SHELL = (
     rb"\$\{!|\benvsubst\b|\bprintenv\s+[^\w\s]*\$|\bxargs\b.*\bprintenv\b|\b(?:declare|local|typeset)\s+-\w*[ni]|\b(?:export|declare)\s+-[px]"
     rb"|\bcompgen\b|\beval\b[^\n]*\\\$"
-    rb"|(?m:(?:^|[;|&(`]|\b(?:command|builtin|exec|xargs|then|do|else))\s*(?:/usr)?(?:/bin/)?"
-    rb"(?:env|printenv|set|declare|typeset|export|readonly)(?:\s+(?:-0|--null))?\s*(?:$|[|>;&)`]))"
+    rb"|" + _LISTS_ALL + rb"|(?m:=[\"']?(?:env|printenv)[\"']?\s*(?:$|[;&]))"
     rb"|/environ\b|/proc/(?:self|thread-self|\$\$|\$\{?\w+\}?)/(?![a-df-z])"
     rb"|\bps\s[^|;&\n]*\be(?:ww?)?\b|\bbusybox\s+(?:env|printenv)\b|-c\s+[\"']?(?:env|set|export)\b\s*[\"'|]"
-    rb"|\benv\s+-u|\beval\s+[\"']?(?:\$\(|`)|\|\s*(?:sudo\s+)?(?:/bin/)?(?:ba|da|k|z)?sh\b|<\(\s*base64"
+    rb"|\benv\s+-u|\beval\s+[\"']?(?:\$\(|`)|<\(\s*base64"
+    rb"|\|\s*(?:sudo\s+)?(?:(?:/usr)?/bin/)?(?:env\s+)?(?:ba|da|k|z)?sh\b"
+    rb"|(?m:\|\s*(?:python[\d.]*|perl|ruby|node|tclsh)\s*-?\s*(?:$|[|>;&)]))"
+    rb"|\s-[ce]\s+[\"']?(?:\$\(|`)|(?:\bsource|(?m:^|[;&|])\s*\.)\s+(?:<\(|/dev/)|\bcmake\s+-E\s+env\w*\s*(?:$|[|>;&)])"
 )
 _LISTS_OF_PYTHON = (
-    rb"(?<![\w\])])\[\s*['\"](?:/usr/bin/)?(?:env|printenv)['\"]\s*\]"
+    rb"(?<![\w\])])[\[(]\s*['\"](?:/usr/bin/)?(?:env|printenv)['\"](?:\s*,\s*['\"](?:-0|--null)['\"])*"
+    rb"\s*,?\s*[\])]"
+    rb"|(?:run|call|[pP]open|system|output|exec[lv]\w*|spawn[lv]\w*)\(\s*['\"](?:/usr/bin/)?"
+    rb"(?:env|printenv|set|export -p|declare -[px])['\"]"
     rb"|['\"]\s*(?:/usr/bin/)?(?:env|printenv|set|export -p|declare -[px])\s*\|"
 )
 _PRINTS_OF_PYTHON = rb"['\"](?:/usr)?(?:/bin/)?printenv['\"]\s*,\s*['\"](\w+)['\"]"
@@ -85,7 +100,17 @@ _OPEN_INLINE = (
     rb"|\bgetenv\(\s*[^'\"\s]|\bmain\s*\([^(){}]*,[^(){}]*,"
 )
 """What a program in awk, Perl or C cannot be followed by, in a file of its own or in a shell's."""
-_OPEN_OTHER = _OPEN_INLINE + rb"|\benviron\b|\bENV\.|\$[({]\w*\$[({]|\$\(\.VARIABLES\)"
+_OPEN_OTHER = (
+    _LISTS_ALL + rb"|" + _OPEN_INLINE + rb"|\benviron\b|\bENV\.|\$[({]\w*\$[({]|\$\(\.VARIABLES\)"
+)
+_OPEN_OTHER += (
+    rb"|[\"'`!]\s*(?:/usr/bin/)?(?:env|printenv)\s*[\"'`|]|\b(?:shell|exec|COMMAND)\s+\S*\b(?:env|set)\b"
+    rb"|=\s*process\s*(?:[;,\n]|$)|\bprocess\[|['\"](?:node:)?process['\"]|\benv\([^)'\"]*\$"
+    rb"|\bp?array\s+(?:\w+\s+)?(?:::)?env\b|\bshow\s+environment\b|\buse\s+Env\b"
+    rb"|(?:\bin|[=(,])\s*ENV\b(?!\s*[\[{])|\.environment\(|\bos\.Environ\b|\bExpandEnv\b"
+    rb"|\benv::vars|\bgetenv\b(?!\s*\()|=\s*env\s*[|>]"
+)
+"""The same in other languages: a list of all, another name for it, a name that is put together."""
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
 _MAKEFILE = r"(?i)(?:^|/)(?:gnu)?makefile(?:\.\w+)?$|\.mk$"
 _OF_OTHERS = ("-macos.sh", "-windows.sh")
