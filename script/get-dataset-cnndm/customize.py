@@ -31,7 +31,7 @@ LISTED, ID = 998, re.compile(r"[0-9a-f]{40}")
 
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
-    """Refuse the real articles, where the user has not said where they are."""
+    """Raise Error for the real articles, where the user has not said where they are."""
     env = i["env"]
     key, option, _ = TRAINING if calibrates(env) else JUDGED
     if not env.get("CM_DATASET_FORM") and not env.get(key):

@@ -25,7 +25,7 @@ SOURCES = (
 
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
-    """Refuse more images than are published, where the user has not said where they are."""
+    """Raise Error for more images than are published, where the user has not named any."""
     env = i["env"]
     if not env.get("IMAGENET_PATH") and wanted(env) > SAMPLE:
         raise Error(

@@ -26,7 +26,7 @@ HOW = (
 
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
-    """Refuse the real cases, where the user has not said where they are."""
+    """Raise Error for the real cases, where the user has not said where they are."""
     env = i["env"]
     if env.get("CM_DATASET_FORM") != "tiny" and not env.get("CM_KITS19_PATH"):
         raise Error(
