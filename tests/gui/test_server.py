@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,12 @@ def test_a_port_that_is_taken_is_told_or_passed_over() -> None:
 def test_the_printed_address_of_all_interfaces_is_one_that_works_here(site: Site) -> None:
     assert entrance(site).startswith("http://127.0.0.1:8501/enter/")
     assert entrance(site, "/results").endswith("?next=/results")
+
+
+def test_pages_start_without_what_only_an_older_database_needs() -> None:
+    code = (
+        "import sys, cmbench_gui.server, cmbench_gui.explorer.pages\n"
+        "print({'alembic', 'mako', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
