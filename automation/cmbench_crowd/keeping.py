@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,9 @@ def publish(path: Path, data: bytes, replace: bool = True) -> None:
     except OSError as problem:
         raise file_error(problem, path) from None
     finally:
-        draft.unlink(missing_ok=True)
+        # On a disk that only reads this fails too, and would hide why.
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _place(draft: Path, path: Path, replace: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,12 @@ def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft,
     result = result_of(root, word)
     level = level_of(keeping, wish)
     made = making.draft(result, level, keeping.key(), work_unit=wish.work_unit)
-    return making.without(made, wish.without), keeping.outbox / f"{result.uid}.zip"
+    made = making.without(made, wish.without)
+    place = keeping.outbox / f"{result.uid}.zip"
+    known = _kept(place)
+    if known is not None and _content(known.manifest) == _content(made.manifest):
+        made = replace(made, manifest=known.manifest)
+    return made, place
 
 
 def shown(draft: Draft) -> str:

@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,19 +51,16 @@ _LOADGEN = frozenset(
 """Values by which logs are read: they stay, though a machine may be called so."""
 _OWN = re.compile(
     r"Py[A-Za-z]{0,8}(SUT|QSL)|[a-z_]{1,40}\.(cc|h)|[0-9a-f]{40}"
-    r"|\d[\d.]{0,12}( @ [0-9a-f]{7,40})?|[\d:.TZ -]{1,30}"
+    r"|\d[\d.]{0,12}( @ [0-9a-f]{7,40})?"
 )
-"""What else LoadGen writes: names of its Python binding and of its sources, versions, times."""
-_DAY = ("test_datetime", "loadgen_build_date_utc")
-"""Times of which only the day goes; LoadGen writes the first by the clock on the wall, as UTC."""
-_CLOCK = ("loadgen_build_date_local",)
-"""Beside the same time by UTC it tells where the machine stands that has built LoadGen."""
+"""What else LoadGen writes: names of its Python binding and of its sources, and versions."""
+_POWER = "%m-%d-%Y %H:%M:%S.%f"
 _PROSE = ("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid")
 _PROSE += ("warning_generic_message", "error_generic_message", "error_runtime")
 _WORDS = re.compile(r"[A-Za-z]{1,20}|[a-z]+(?:_[a-z]+)+|\d{1,20}(?:th|e\d+)?")
 _MARK = ":::MLLOG "
 _KEYS = ("key", "value", "time_ms", "namespace", "event_type", "metadata")
-_SAID = ("is_error", "is_warning", "file", "line_no", "pid", "tid")
+_SAID = ("is_error", "is_warning", "file", "line_no")
 _KEY = re.compile(r"[a-z][a-z0-9_.]*")
 _SOURCE = re.compile(r"/?[\w.-]+(?:/[\w.-]+){0,4}", re.ASCII)
 _ANSWER = re.compile(
@@ -118,8 +115,8 @@ class Private:
 
     def _part(self, told: Mapping[str, Any], name: str) -> object:
         part = told[name]
-        if name == "value" and told["key"] in (*_DAY, *_CLOCK):
-            return HIDDEN if told["key"] in _CLOCK else _day(part, told["key"] == _DAY[0])
+        if name == "value" and told["key"] in _TIMES:
+            return _TIMES[told["key"]](part)
         if name == "metadata" and isinstance(part, dict):
             return {key: self._value(value) for key, value in part.items() if key in _SAID}
         if name == "value" and isinstance(part, str) and told["key"] in _PROSE:
@@ -161,14 +158,52 @@ class Private:
         return line if _ANSWER.fullmatch(line.strip()) and not self._long.search(line) else ""
 
 
-def _day(value: object, on_the_wall: bool) -> object:
-    """The day by UTC of a time; one by the clock on the wall tells where the machine stands."""
+def _day(value: object) -> str:
+    """The day of a time by UTC."""
     try:
-        found = datetime.fromisoformat(str(value).removesuffix("Z"))
-        found = found.astimezone(timezone.utc) if on_the_wall else found
+        return f"{datetime.fromisoformat(str(value).removesuffix('Z')).date()}T00:00:00Z"
+    except ValueError:
+        return HIDDEN
+
+
+def _day_of_wall(value: object) -> str:
+    """The day by UTC of a time by the clock on the wall, which LoadGen takes for UTC.
+
+    Beside that of the upload it would tell where the machine stands.
+    """
+    try:
+        return _day(_by_utc(datetime.fromisoformat(str(value).removesuffix("Z"))))
     except (ValueError, OverflowError):
         return HIDDEN
-    return f"{found.date().isoformat()}T00:00:00Z"
+
+
+def _day_of_power(value: object) -> str:
+    """As ``_day_of_wall``, in the form that is compared with a power meter's log."""
+    try:
+        day = _by_utc(datetime.strptime(str(value), _POWER)).date()
+    except (ValueError, OverflowError):
+        return HIDDEN
+    return f"{day:%m-%d-%Y} 00:00:00.000"
+
+
+def _by_utc(found: datetime) -> datetime:
+    return found.astimezone(timezone.utc).replace(tzinfo=None)
+
+
+def _hidden(_: object) -> str:
+    return HIDDEN
+
+
+_TIMES: Mapping[str, Callable[[object], str]] = {
+    "test_datetime": _day_of_wall,
+    "power_begin": _day_of_power,
+    "power_end": _day_of_power,
+    "loadgen_build_date_utc": _day,
+    # Beside the same time by UTC it tells where the machine stands that has built LoadGen.
+    "loadgen_build_date_local": _hidden,
+    "loadgen_git_commit_date": _day,
+}
+"""Values that are times: no other may look like one."""
 
 
 def _is_digest(value: object) -> bool:

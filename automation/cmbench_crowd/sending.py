@@ -134,6 +134,8 @@ class Server:
         session = requests.Session()
         # Else ~/.netrc would be sent, and the version of Python told.
         session.auth = _no_login
+        # A proxy of the environment is for other machines: it would read what goes to this one.
+        session.trust_env = not _is_loopback(urlsplit(self.base).hostname or "")
         session.headers.clear()
         session.headers["User-Agent"] = "cmbench"
         if self.token:
@@ -306,7 +308,8 @@ class Server:
             "server-unreachable",
             f"{self.base} cannot be reached: {why}",
             hint="nothing is lost: the same command goes on from there\n"
-            "without a network: cm bundle crowd ID --out=FILE, and cm upload crowd FILE elsewhere",
+            "without a network: cm bundle crowd ID --output=FILE, then elsewhere "
+            "cm upload crowd FILE",
         )
 
 

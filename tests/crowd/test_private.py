@@ -187,7 +187,8 @@ def test_logs_without_anything_private_stay_as_they_are(root: Path) -> None:
     for path in Path(result.folder).rglob("mlperf_log_*"):
         role = {"mlperf_log_detail": "x-detail", "mlperf_log_summary": "x-summary"}
         data = path.read_bytes()
-        assert Private(["elsewhere"]).log(role.get(path.stem, "x-log"), data) == (data, 0)
+        once, _ = Private([]).log(role.get(path.stem, "x-log"), data)
+        assert Private(["elsewhere"]).log(role.get(path.stem, "x-log"), once) == (once, 0)
 
 
 @given(st.text(min_size=5, max_size=12), st.text(max_size=20), st.text(max_size=20))
@@ -235,3 +236,46 @@ def test_the_clock_on_the_wall_tells_no_place(monkeypatch: pytest.MonkeyPatch) -
         assert json.loads(data[8:])["value"] == left, "beside each other they tell the zone"
     data, _ = Private([]).log("x-detail", line.replace("2026-11-23", "not a day").encode())
     assert json.loads(data[8:])["value"] == "***"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "left"),
+    [
+        ("power_begin", "11-23-2026 12:48:02.123", "11-23-2026 00:00:00.000"),
+        ("power_end", "11-23-2026 12:58:02.123", "11-23-2026 00:00:00.000"),
+        ("power_begin", "at a quarter past ten", "***"),
+        ("loadgen_git_commit_date", "2025-04-24T11:48:13-05:00", "2025-04-24T00:00:00Z"),
+        ("anything_else", "2026-11-23 02:48:02", "***"),
+        ("anything_else", "02:48", "***"),
+        ("loadgen_version", "5.0.1 @ 1a2b3c4d5e", "5.0.1 @ 1a2b3c4d5e"),
+    ],
+)
+def test_of_times_only_the_day_leaves(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str, left: str
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    line = f":::MLLOG {json.dumps({'key': key, 'value': value})}\n"
+    data, _ = Private([]).log("performance-detail", line.encode())
+    assert json.loads(data[8:]) == {"key": key, "value": left}
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_summary_tells_no_time() -> None:
+    line = b"Test time : 2026-11-23 02:48:02\n"
+    assert Private([]).log("performance-summary", line)[0] == b"Test time : ***\n"
+
+
+def test_lines_of_a_log_hold_what_is_listed_and_no_more(root: Path) -> None:
+    _, draft = packed(root)
+    texts = {each.role: draft.files[each.sha256].decode() for each in draft.manifest.files}
+    lines = texts["performance-detail"].splitlines() + texts["accuracy-detail"].splitlines()
+    told = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
+    assert len(told) > 10
+    assert set().union(*told) <= {
+        *("key", "value", "time_ms", "namespace", "event_type", "metadata")
+    }
+    assert set().union(*(each["metadata"] for each in told)) <= {
+        *("is_error", "is_warning", "file", "line_no")
+    }

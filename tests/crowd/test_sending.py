@@ -61,6 +61,8 @@ def test_a_result_arrives_whole_and_is_withdrawn(root: Path) -> None:
         first = set(lab.runs)
         send(root, lab.url)
         assert set(lab.runs) == first, "sent again, it is the same one"
+        shown, _ = offering.drafted(root, "last", YES)
+        assert {shown.manifest.id} == first, "what is shown is what would be sent"
         assert offering.withdrawn(root, "last") == list(first)
         assert lab.runs == {}
         send(root, lab.url)

@@ -30,6 +30,7 @@ from crowd_lab import (
     sign,
     words,
 )
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from cmbench.errors import Error
@@ -292,6 +293,26 @@ def test_a_network_is_counted_without_its_address(crowd: api.Server, limits: Lim
     ledger.receive(m.encode(told[0]), told[0], near[0])
     with pytest.raises(Error, match="one network"):
         ledger.receive(m.encode(told[1]), told[1], near[1])
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("header", ["", "X-Forwarded-For", "Forwarded", "Via"])
+def test_what_a_proxy_hands_on_is_of_one_network(
+    crowd: api.Server, header: str, proxied: bool
+) -> None:
+    """Where it does not say for whom, or is not believed, all would count as independent."""
+    headers = [(header.lower().encode(), b"203.0.113.7")] if header else []
+    scope = {"type": "http", "client": ("127.0.0.1", 7), "headers": headers}
+    found = replace(crowd, proxied=proxied).network(Request(scope))
+    assert bool(found) == bool(header or proxied)
+    assert found == crowd.ledger.network("::1", bool(header or proxied))
+
+
+def test_an_address_is_the_same_by_both_versions(crowd: api.Server) -> None:
+    networks = [crowd.ledger.network(f"::ffff:{each}") for each in ("203.0.113.7", "8.8.8.8")]
+    assert networks == [crowd.ledger.network(each) for each in ("203.0.113.9", "8.8.8.1")]
+    assert networks[0] != networks[1]
+    assert crowd.ledger.network("::ffff:127.0.0.1") == ""
 
 
 def test_a_token_that_left_the_file_is_stale(

@@ -66,6 +66,9 @@ STATUS = {
     "wrong-state": 409,
 }
 
+_BY_PROXIES = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip"))
+"""Headers of requests that a proxy has handed on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -75,8 +78,18 @@ class Server:
     files: Files
     checker: Checker
     tokens: Path | None = None
+    proxied: bool = False
     guesses: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=10_000))
     """When which network has named a wrong token."""
+
+    def network(self, request: Request) -> str:
+        """The network of whoever asks; empty where that is somebody on this machine, to try.
+
+        What a proxy has handed on without saying for whom, or without being believed, is of one.
+        """
+        address = request.client.host if request.client else ""
+        proxied = self.proxied or not _BY_PROXIES.isdisjoint(request.headers)
+        return self.ledger.network(address, proxied)
 
     def check_token(self, request: Request) -> None:
         """Let in who has a token that is in the file now.
@@ -88,7 +101,7 @@ class Server:
         word, _, given = request.headers.get("authorization", "").partition(" ")
         if word.lower() != "bearer" or not given.strip():
             raise Error("needs-token", "this server wants a token", hint="ask who runs it")
-        network = self.ledger.network(request.client.host if request.client else "")
+        network = self.network(request)
         since = time.monotonic() - _MINUTE_S
         if sum(at > since and who == network for at, who in self.guesses) >= _GUESSES:
             raise Error("too-many", "too many wrong tokens came from here", hint="wait a minute")
@@ -135,7 +148,7 @@ async def post_run(request: Request) -> Response:
             "Idempotency-Key is not the SHA-256 of the manifest",
             hint="leave it out, or correct it",
         )
-    network = server.ledger.network(request.client.host if request.client else "")
+    network = server.network(request)
     server.files.check_room(sum(each.bytes for each in told.files))
     _check_day(told)
     new = await work_of(lambda: server.ledger.receive(data, told, network))

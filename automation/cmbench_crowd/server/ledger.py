@@ -62,14 +62,19 @@ class Ledger:
         self.limits = limits or Limits()
         self._secret = secret
 
-    def network(self, address: str) -> str:
-        """A word for the /24 or /48 of an address, that tells nobody which; empty for our own."""
+    def network(self, address: str, proxied: bool = False) -> str:
+        """A word for the /24 or /48 of an address, that tells nobody which; empty for our own.
+
+        ``proxied`` says that somebody else stands behind our own: all of these are one network.
+        """
         try:
             found = ipaddress.ip_address(address)
         except ValueError:
             return ""
+        # What a socket for both versions calls an address of IPv4.
+        found = getattr(found, "ipv4_mapped", None) or found
         if found.is_loopback:
-            return ""
+            return self._derived("network proxy")[:16] if proxied else ""
         wide = ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False)
         return self._derived(f"network {wide}")[:16]
 

@@ -60,7 +60,7 @@ def _serve(command: Command, server: Server, listener: Any) -> None:
     site = Site(home=home, key=kept_key(home), title=title, db=db, may_run=False)
     stop = server.checker.start()
     try:
-        serve(create_app(site, server), listener, is_true(command.flags.get("proxied", False)))
+        serve(create_app(site, server), listener, server.proxied)
     finally:
         stop()
         server.ledger.store.close()
@@ -107,7 +107,7 @@ def _opened(command: Command, tokens: Path | None = None) -> Server:
     files = Files(root / "crowd" / "files")
     trusting = str(flags.get("publish", "")) == "checked"
     checker = Checker(ledger, files, root / "crowd" / "published", trusting)
-    return Server(ledger, files, checker, tokens)
+    return Server(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
 
 
 def review_results(command: Command) -> Reply:
