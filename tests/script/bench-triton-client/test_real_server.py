@@ -19,6 +19,7 @@ from triton_server import server
 from triton_server.server import Server
 from triton_server.wanted import Wanted
 
+import tls_lab
 import triton_lab
 from support import Finished, run
 
@@ -311,6 +312,26 @@ def test_grpc_gives_the_same(served: Server, tmp_path: Path, memory: str) -> Non
     assert point["requests"] == point["server"]["requests"] > 10
     assert point["server"]["samples"] == 4 * point["requests"]
     assert not point["failures"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_tls_by_an_authority_of_ones_own(served: Server, tmp_path: Path, protocol: str) -> None:
+    known, out = tls_lab.authority(tmp_path), tmp_path / "out.json"
+    plain = served.url if protocol == "http" else served.grpc_url
+    with tls_lab.relay(int(plain.rpartition(":")[2]), known) as port:
+        words = ["--tags=bench,triton-client", f"--protocol={protocol}", "--model_name=echo"]
+        words += [f"--url=https://localhost:{port}", "--shape=INPUT__0:1000", "--duration=0.5"]
+        home = triton_lab.installed().home
+        home.cm("run", "script", *words, f"--tls_ca={known.ca}", f"--json={out}").ok()
+        (point,) = json.loads(out.read_text())["points"]
+        assert point["requests"] > 5
+        assert not point["failures"]
+        strange = home.cm("run", "script", *words)
+        assert strange.status != 0
+        assert "certificate" in strange.stderr.lower()
+        missing = home.cm("run", "script", *words, "--tls_ca=nowhere.pem")
+        assert missing.status != 0
+        assert "nowhere.pem" in missing.stderr
 
 
 def test_one_command_from_a_model_to_a_page(tmp_path: Path) -> None:

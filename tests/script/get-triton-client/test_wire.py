@@ -153,6 +153,12 @@ def test_addresses_are_read(url: str, host: str, port: int, tls: bool, path: str
     assert (address.host, address.port, address.tls, address.path) == (host, port, tls, path)
 
 
+@pytest.mark.parametrize("scheme", ["https", "grpcs"])
+def test_grpc_over_tls_is_written_either_way(scheme: str) -> None:
+    address = read_address(f"{scheme}://host:9001", "grpc")
+    assert (address.host, address.port, address.tls) == ("host", 9001, True)
+
+
 @pytest.mark.parametrize(
     "url",
     [

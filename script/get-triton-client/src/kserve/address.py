@@ -9,12 +9,8 @@ from urllib.parse import urlsplit
 from .errors import KserveError
 
 PORTS = {"http": 8000, "grpc": 8001}
-_SCHEMES = {
-    "http": ("http", False),
-    "https": ("http", True),
-    "grpc": ("grpc", False),
-    "grpcs": ("grpc", True),
-}
+_TLS = {"http": False, "https": True, "grpc": False, "grpcs": True}
+"""Schemes, and whether they ask for TLS; http and https do so for gRPC too, as others write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +40,10 @@ def read_address(url: str, protocol: str) -> Address:
     scheme, mark, rest = url.strip().partition("://")
     if not mark:
         scheme, rest = protocol, url.strip()
-    known = _SCHEMES.get(scheme.lower())
-    if known is None or known[0] != protocol:
-        raise KserveError("input", f'"{url}" is no address for {protocol}')
+    scheme = scheme.lower()
+    if scheme not in _TLS or (protocol == "http" and scheme.startswith("grpc")):
+        hint = "say --protocol=grpc" if scheme in _TLS else f"schemes are {', '.join(_TLS)}"
+        raise KserveError("input", f'"{url}" is no address for {protocol}', hint=hint)
     try:
         parts = urlsplit(f"//{rest}")
         host, port = parts.hostname, parts.port
@@ -59,5 +56,5 @@ def read_address(url: str, protocol: str) -> Address:
         raise KserveError(
             "input", "a name and a password in an address are not sent", hint="give a header"
         )
-    default = PORTS[protocol] if not known[1] else 443
-    return Address(host, port or default, known[1], parts.path.rstrip("/"))
+    default = 443 if _TLS[scheme] else PORTS[protocol]
+    return Address(host, port or default, _TLS[scheme], parts.path.rstrip("/"))
