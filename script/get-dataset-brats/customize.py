@@ -51,14 +51,9 @@ class Survey:
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Raise Error for the real cases, where the user has not said where they are."""
-    env = i["env"]
-    if env.get("CM_DATASET_FORM") != "tiny" and not env.get("CM_BRATS_PATH"):
-        raise Error(
-            "data-needed",
-            "BraTS 2019 is given to who registers for it, and has to be fetched by you",
-            hint=HOW,
-        )
-    return {"return": 0}
+    why = "BraTS 2019 is given to who registers for it, and has to be fetched by you"
+    found: dict[str, Any] = shared.require(i["env"], "CM_BRATS_PATH", why, HOW)
+    return found
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

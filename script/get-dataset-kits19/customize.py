@@ -27,14 +27,9 @@ HOW = (
 
 def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Raise Error for the real cases, where the user has not said where they are."""
-    env = i["env"]
-    if env.get("CM_DATASET_FORM") != "tiny" and not env.get("CM_KITS19_PATH"):
-        raise Error(
-            "data-needed",
-            "KiTS19 is free for non-commercial use (CC BY-NC-SA 4.0) and has to be fetched by you",
-            hint=HOW,
-        )
-    return {"return": 0}
+    why = "KiTS19 is free for non-commercial use (CC BY-NC-SA 4.0) and has to be fetched by you"
+    found: dict[str, Any] = shared.require(i["env"], "CM_KITS19_PATH", why, HOW)
+    return found
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

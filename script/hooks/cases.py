@@ -7,11 +7,20 @@ import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
+from cmbench.errors import Error
+
 from . import calibration_lists
 
 LIST = "cases.txt"
 # What the cases of a part are for.
 USES = {"validation": "the benchmark", "calibration": "calibration"}
+
+
+def require(env: Mapping[str, Any], key: str, why: str, how: str) -> dict[str, Any]:
+    """Raise Error ``data-needed`` for the real cases where ``key`` does not say where they are."""
+    if env.get("CM_DATASET_FORM") != "tiny" and not env.get(key):
+        raise Error("data-needed", why, hint=how)
+    return {"return": 0}
 
 
 def wanted(env: Mapping[str, str], count: int, case: re.Pattern[str]) -> list[str]:
