@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -556,15 +557,138 @@ def test_a_file_outside_that_a_hook_names_counts(lab: Lab, settings: tuple[Path,
 
 @pytest.mark.parametrize(
     ("run", "name"),
-    [("make -s", "CFLAGS"), ("cmake --build .", "CXX"), ("gcc -c x.c", "CPATH")],
+    [
+        ("make -s", "CFLAGS"),
+        ("cmake --build .", "CXX"),
+        ("gcc -c x.c", "CPATH"),
+        ("python3 -V", "PYTHONPATH"),
+        ("pip install x", "PIP_CONSTRAINT"),
+        ("nvcc x.cu", "NVCC_APPEND_FLAGS"),
+        ("date -d @0", "TZ"),
+    ],
 )
 def test_what_a_compiler_looks_at_by_itself_counts(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, run: str, name: str
 ) -> None:
-    run = f"true || {run}\npython3 $CM_TMP_CURRENT_SCRIPT_PATH/t.json > tmp-run-env.out\n"
+    run = f"true || {run}\npython3 $CM_TMP_CURRENT_SCRIPT_PATH/t.csv > tmp-run-env.out\n"
     code = f"import os\nprint('CM_OUT=' + os.environ['{name}'])\n"  # what no source shows
-    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files={"t.json": code})
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files={"t.csv": code})
     for content in ("-O1", "-O3"):
         monkeypatch.setenv(name, content)
         assert lab.run("get,x").env["CM_OUT"] == content
     assert lab.run("get,x").status["get-x"] == "cached"
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("pathlib.Path.home()", "HOME"),
+        ("os.path.expanduser('~')", "HOME"),
+        ("getpass.getuser()", "LOGNAME"),
+        ("os.get_exec_path()[-1]", "PATH"),
+    ],
+)
+@pytest.mark.parametrize("native", [False, True])
+def test_what_a_function_of_python_looks_at_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, name: str, native: bool
+) -> None:
+    head = "import getpass, os, pathlib\n"
+    if native:
+        run = "python3 $CM_TMP_CURRENT_SCRIPT_PATH/p.py > tmp-run-env.out\n"
+        files = {"p.py": f"{head}print(f'CM_OUT={{{code}}}')\n".replace("'~'", '"~"')}
+        lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files=files)
+    else:
+        hook = f"{head}\n\ndef preprocess(i):\n    i['env']['CM_OUT'] = str({code})\n"
+        hook += "    return {'return': 0}\n"
+        lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=hook)
+    path = os.environ["PATH"]
+    for word in ("one", "two"):
+        (tmp_path / word).mkdir()
+        place = str(tmp_path / word)
+        value = {"LOGNAME": word, "PATH": f"{path}:{place}"}.get(name, place)
+        monkeypatch.setenv(name, value)
+        assert lab.run("get,x").env["CM_OUT"] == value.rpartition(":")[2]
+    assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def _both(folder: Path) -> Path:
+    """A link to the first of two programs of one size and time, which tell their names."""
+    for name in ("one", "two"):
+        place = folder / name
+        place.mkdir()
+        (place / TOOL).write_text(f"#!/bin/sh\necho CM_OUT={name}\n")
+        (place / TOOL).chmod(0o755)
+        os.utime(place / TOOL, (10**9, 10**9))
+    (folder / "here").symlink_to("one")
+    return folder / "here"
+
+
+LINKED = {
+    "a program in PATH": {"run": f"{TOOL} > tmp-run-env.out\n"},
+    "a file that an input names": {
+        "run": "$CM_IN > tmp-run-env.out\n",
+        "input_mapping": {"in": "CM_IN"},
+        "input_description": {"in": {"desc": "it", "type": "path", "must_be": "file"}},
+    },
+    "a file that a hook relies on": {
+        "input_mapping": {"at": "CM_AT"},
+        "customize": "def preprocess(i):\n    path = i['env']['CM_AT']\n"
+        "    text = open(path).read()\n    i['env']['CM_OUT'] = text.strip().partition('=')[2]\n"
+        "    return {'return': 0, 'relies_on': [path]}\n",
+    },
+}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_where_a_link_leads_counts(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "tools").mkdir()
+    here = _both(tmp_path / "tools")
+    monkeypatch.setenv("PATH", f"{here}:{os.environ['PATH']}")
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], **LINKED[name])
+    flags = {"in": str(here / TOOL)} if "file" in name else {}
+    if "relies" in name:
+        flags = {"at": str(here / TOOL)}
+    assert lab.run("get,x", **flags).env["CM_OUT"] == "one"
+    assert lab.run("get,x", **flags).status["get-x"] == "cached"
+    here.unlink()
+    here.symlink_to("two")
+    assert lab.run("get,x", **flags).env["CM_OUT"] == "two"
+
+
+WRITTEN: dict[str, dict[str, Any]] = {
+    "run.sh": {"run": "echo CM_OUT=one > tmp-run-env.out\n"},
+    "lib/h.sh": {
+        "run": ". $CM_TMP_CURRENT_SCRIPT_PATH/lib/h.sh\n",
+        "files": {"lib/h.sh": "echo CM_OUT=one > tmp-run-env.out\n"},
+    },
+    "customize.py": {
+        "customize": "def preprocess(i):\n    i['env']['CM_OUT'] = 'one'\n"
+        "    return {'return': 0}\n"
+    },
+    "helper.py": {
+        "customize": "import helper\ndef preprocess(i):\n    i['env']['CM_OUT'] = helper.OUT\n"
+        "    return {'return': 0}\n",
+        "files": {"helper.py": "OUT = 'one'\n"},
+    },
+    "the meta": {"env": {"CM_OUT": "one"}},
+}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_edit_that_keeps_size_and_time_is_noticed(
+    lab: Lab, name: str, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who writes no compiled form has no old one.
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    folder = lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], **WRITTEN[name])
+    path = folder / name if "." in name else next(folder.glob("*.yaml"))
+    assert lab.run("get,x").env["CM_OUT"] == "one"
+    before = path.stat()
+    place = path if in_place else path.with_name("other")
+    place.write_text(path.read_text().replace("one", "two"))
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+    place.replace(path)
+    assert lab.run("get,x").env["CM_OUT"] == "two"

@@ -23,11 +23,15 @@ _ENCODER = json.JSONEncoder(sort_keys=True, default=repr)
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class Reliance:
-    """A file outside the entry that must still be there and unchanged."""
+    """A file outside the entry that must still be there and unchanged.
+
+    ``real`` is where links lead from ``path``, where they lead anywhere else.
+    """
 
     path: str
     size: int
     mtime_ns: int
+    real: str = ""
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
@@ -83,8 +87,8 @@ def make_identity(*parts: Any) -> str:
 
 def reliance(path: str) -> Reliance:
     """The present state of a file that an entry relies on; raises ``OSError``."""
-    info = os.stat(path)
-    return Reliance(path, info.st_size, info.st_mtime_ns)
+    info, real = os.stat(path), os.path.realpath(path)
+    return Reliance(path, info.st_size, info.st_mtime_ns, "" if real == path else real)
 
 
 def relied_on_change(item: Reliance) -> str:

@@ -52,11 +52,29 @@ _NO_PLACE = re.compile(rb"/(?:proc|sys|dev|tmp|run|var/tmp|var/run)(?:/|$)")
 """Where a file is another one each time, or shows the machine's state."""
 _COMPILERS = b"CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH LIBRARY_PATH MAKEFLAGS"
 _GENERATORS = b"CMAKE_ARGS CMAKE_GENERATOR CMAKE_PREFIX_PATH CMAKE_BUILD_PARALLEL_LEVEL"
+_CALLS = {
+    rb"\bPath\.home\(\)|\bexpanduser\(\s*['\"]~": (b"HOME",),
+    rb"\bgetuser\(": (b"LOGNAME", b"USER", b"LNAME", b"USERNAME"),
+    rb"\bget_exec_path\(": (b"PATH",),
+}
+_OF_PIP = b"PIP_CONSTRAINT PIP_NO_BINARY PIP_ONLY_BINARY PIP_PRE PIP_NO_DEPS PYTHONPATH"
 _READ_BY = {
     **dict.fromkeys((b"make", b"gmake", b"ninja", b"configure", b"gcc", b"g++"), _COMPILERS),
     **dict.fromkeys((b"cc", b"c++", b"clang", b"clang++", b"bazel", b"meson"), _COMPILERS),
-    **dict.fromkeys((b"cmake", b"pip", b"pip3"), _COMPILERS + b" " + _GENERATORS),
+    b"cmake": _COMPILERS + b" " + _GENERATORS,
+    **dict.fromkeys((b"pip", b"pip3"), _COMPILERS + b" " + _GENERATORS + b" " + _OF_PIP),
     b"git": b"GIT_CONFIG_GLOBAL GIT_SSH_COMMAND GIT_DIR GIT_WORK_TREE",
+    **dict.fromkeys((b"python", b"python3"), b"PYTHONPATH PYTHONHOME"),
+    **dict.fromkeys((b"df", b"du", b"ls"), b"BLOCK_SIZE POSIXLY_CORRECT"),
+    **dict.fromkeys((b"java", b"javac", b"mvn"), b"CLASSPATH JAVA_TOOL_OPTIONS"),
+    b"bash": b"BASH_ENV",
+    b"cargo": b"RUSTFLAGS CARGO_BUILD_TARGET",
+    b"date": b"TZ",
+    b"go": b"GOFLAGS GOOS GOARCH CGO_ENABLED",
+    b"node": b"NODE_PATH NODE_OPTIONS",
+    b"nvcc": b"NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS",
+    b"perl": b"PERL5LIB PERL5OPT",
+    b"ruby": b"RUBYLIB RUBYOPT",
 }
 """What decides the work of a program though no source names it."""
 
@@ -95,6 +113,14 @@ def read_by(programs: set[bytes]) -> set[bytes]:
     return {word for name in programs for word in _READ_BY.get(name, b"").split()}
 
 
+def read_by_calls(code: bytes) -> set[bytes]:
+    """The variables that functions of Python which ``code`` calls look at.
+
+    A place for temporary files is none: it differs from job to job, and nothing there stays.
+    """
+    return {word for call, words in _CALLS.items() if re.search(call, code) for word in words}
+
+
 def named_files(code: bytes) -> set[bytes]:
     """Absolute paths in ``code``, and those in the user's home folder, which begin with ``~``."""
     code = re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE)
@@ -123,7 +149,8 @@ def program_now(name: str) -> str:
 
     A program of the system is its path without links: what an update of the system changes in it
     does not count, or each update would make all native steps anew. Any other one is its path as
-    it was found (each virtual environment has a Python of its own), size and time.
+    it was found (each virtual environment has a Python of its own) and where links lead from there,
+    size and time.
     """
     if "/" in name:
         return _file_now(os.path.expanduser(name))
@@ -143,4 +170,6 @@ def _file_now(place: str) -> str:
         return os.path.realpath(place)
     if stat.S_ISDIR(info.st_mode):
         return f"{place}/"
-    return f"{place} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f})"
+    real = os.path.realpath(place)
+    behind = "" if real == place else f" -> {real}"
+    return f"{place}{behind} ({info.st_size} bytes of {info.st_mtime_ns / 1e9:.6f})"

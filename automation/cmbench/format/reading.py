@@ -18,6 +18,7 @@ from cmbench.format.called import (
     called_by_shell,
     named_files,
     read_by,
+    read_by_calls,
 )
 from cmbench.format.meta import META_FILES
 
@@ -217,7 +218,7 @@ def _python(code: bytes) -> set[bytes]:
         code = re.sub(_COPY.replace(rb"(\w+)", name), b"", code)
         code = re.sub(rb"(?<!['\"\w])" + name + rb"(?!['\"\w])", b"environ", code)
     open_ = {ALL.encode()} if re.search(_OPEN_PYTHON, code) else set()
-    return _groups(_OS_WORD, code) | open_
+    return _groups(_OS_WORD, code) | read_by_calls(code) | open_
 
 
 def _program(code: bytes) -> set[bytes]:

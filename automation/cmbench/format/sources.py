@@ -63,7 +63,10 @@ class Content:
 
 
 def own_files(path: str) -> list[tuple[str, int, int]]:
-    """Name, size and time (ns) of each file of the script directory ``path`` that counts."""
+    """Name, size and time (ns) of each file of the script directory ``path`` that counts.
+
+    The time is that of the last change of any kind: who writes a file can put back the other one.
+    """
     found: list[tuple[str, int, int]] = []
     linked: set[str] = set()
     pending = [""]
@@ -97,7 +100,7 @@ def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
     with suppress(OSError):
         if entry.is_file():
             info = entry.stat()
-            return [(name, info.st_size, info.st_mtime_ns)]
+            return [(name, info.st_size, info.st_ctime_ns)]
     return []
 
 
@@ -111,7 +114,7 @@ def shared_files(path: str, shared: Iterable[str]) -> list[tuple[str, int, int]]
                 files = [(f"/{name}", size, time) for name, size, time in own_files(place)]
             else:
                 info = os.stat(place)
-                files = [("", info.st_size, info.st_mtime_ns)]
+                files = [("", info.st_size, info.st_ctime_ns)]
             found += [(f"../{each}{name}", size, time) for name, size, time in files]
     return found
 

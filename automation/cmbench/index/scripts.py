@@ -417,5 +417,5 @@ def _stamp(root: int, name: str, known: str) -> str:
             info = os.stat(f"{name}/{file}", dir_fd=root)
         except OSError:
             continue
-        found.append(f"{file}:{info.st_size}:{info.st_mtime_ns}")
+        found.append(f"{file}:{info.st_size}:{info.st_ctime_ns}")
     return " ".join(found) if len(found) > 1 else ""

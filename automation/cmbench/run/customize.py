@@ -32,9 +32,10 @@ def load(path: str, frame: Frame, ask: Ask, offered: Mapping[str, ModuleType]) -
     """
     import importlib.util
 
+    from cmbench.run.fresh_source import spec_of
+
     name = f"cm_customize_{frame.script.uid or frame.script.alias}".replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
+    spec = spec_of(name, path)
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     names: dict[str, Any] = {**vars(builtins), "input": ask}
@@ -142,7 +143,8 @@ class _Imports:
 
     def _spec(self, name: str) -> ModuleSpec | None:
         from importlib.machinery import PathFinder
-        from importlib.util import spec_from_file_location
+
+        from cmbench.run.fresh_source import spec_of
 
         found = PathFinder.find_spec(name, [self._folder])
         others = [p for p in sys.path if not os.path.isfile(os.path.join(p, "customize.py"))]
@@ -151,8 +153,7 @@ class _Imports:
         if PathFinder.find_spec(name, others) is not None:
             return None
         places = found.submodule_search_locations
-        own = f"{self._name}_{name}"
-        return spec_from_file_location(own, found.origin, submodule_search_locations=places)
+        return spec_of(f"{self._name}_{name}", found.origin, places)
 
     def _load(self, name: str, spec: ModuleSpec) -> ModuleType:
         from importlib.util import module_from_spec
