@@ -295,3 +295,44 @@ def test_a_place_that_is_not_there_is_a_warning_of_a_plan_and_refuses_a_run(lab:
     assert "check the path given as --data" in ran.err
     assert ran.record["steps"] == []
     assert lab.run("get,thing", data=str(lab.home)).answer["return"] == 0
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"adr": {"thing": {"data": "/none/there"}}},
+        {"adr": {"thing": {"env": {"CM_DATA": "/none/there"}}}},
+        {"ad": {"thing": {"data": "/none/there"}}},
+    ],
+)
+def test_a_place_for_a_dependency_is_looked_at_before_a_run(
+    typed: dict[str, Any], lab: Lab
+) -> None:
+    lab.script("first-step", run="touch ran\n", cache=True)
+    lab.script(
+        "get-thing",
+        input_mapping={"data": "CM_DATA"},
+        input_description={"data": {"desc": "it", "type": "path", "must_be": "folder"}},
+    )
+    sets = "def preprocess(i):\n    i['env']['CM_NEED'] = 'yes'\n"
+    lab.script("may-need", customize=sets, new_env_keys=["CM_NEED"])
+    maybe = {"tags": "get,thing", "names": ["thing"], "enable_if_env": {"CM_NEED": ["yes"]}}
+    lab.script("use-thing", deps=[{"tags": "first,step"}, {"tags": "may,need"}, maybe])
+    assert "a run stops here: there is no folder /none/there" in lab.plan("use,thing", **typed).err
+    ran = lab.run("use,thing", **typed)
+    assert ran.answer["code"] == "file-not-found"
+    assert "thing." in ran.err
+    assert ran.record["steps"] == []
+
+
+def test_what_a_step_hands_down_need_not_be_there_yet(lab: Lab) -> None:
+    place = lab.home / "made"
+    lab.script("make-place", run=f"mkdir '{place}'\n")
+    lab.script(
+        "get-thing",
+        input_mapping={"data": "CM_DATA"},
+        input_description={"data": {"desc": "it", "type": "path", "must_be": "folder"}},
+    )
+    entry = {"tags": "get,thing", "env": {"CM_DATA": str(place)}}
+    lab.script("use-thing", deps=[{"tags": "make,place"}, entry])
+    assert lab.run("use,thing").answer["return"] == 0

@@ -23,7 +23,7 @@ from cmbench.run.recorder import Recorder
 from cmbench.run.scheduler import FactTeller, Scheduler
 from cmbench.run.step import Reporter, StepRunner
 from cmbench.session.call import RunRequest
-from cmbench.session.request import check_places
+from cmbench.session.request import check_places, check_places_below
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -245,6 +245,7 @@ class _Run:
         if not any(block.deps for block in script.blocks):
             return None
         plan = make_plan(self._workspace, self._request.request, facts, resolver)
+        check_places_below(plan.root)
         refuse_each(plan.root)
         from cmbench.run.room import require_room
 

@@ -16,6 +16,7 @@ from cmbench.format.meta import is_true, updates, version_range
 from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Script, Tags, Typed
 from cmbench.index.select import parse_tags
 from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.resolved_step import Node, walk
 
 FLAGS: Mapping[str, str] = {
     "tags": "tags of the script, with variations as _name: --tags=get,python3,_x",
@@ -493,13 +494,45 @@ def check_places(request: Request, script: Script) -> None:
             check_place(name, request.inputs.get(name) or request.env.get(spec.env), script)
 
 
-def check_place(name: str, value: Any, script: Script) -> None:
-    """Refuse a path that is not what the input ``name`` needs; raises as ``check_places``."""
+def check_place(name: str, value: Any, script: Script, option: str = "") -> None:
+    """Refuse a path that is not what the input ``name`` needs; raises as ``check_places``.
+
+    ``option`` is how it was typed, where that is another word than the name.
+    """
     kind = script.inputs[name].must_be
     if kind and isinstance(value, str) and value:
         from cmbench.lib.places import require_place
 
-        require_place(value, name, kind)
+        require_place(value, option or name, kind)
+
+
+def check_places_below(root: Node) -> None:
+    """Refuse a run whose ``--adr.NAME.KEY`` names such a place; raises as ``check_places``.
+
+    Looked at are the steps below the plan's ``root``, those that may not work too, and only what
+    the user has typed: what a step hands to another need not be there yet.
+    """
+    typed = _typed_for_dependencies(root.frame.request) if root.frame else {}
+    for node in walk(root) if typed else ():
+        if node.frame is None or node is root:
+            continue
+        request, script = node.frame.request, node.frame.script
+        for name, spec in script.inputs.items():
+            value = request.inputs.get(name) or request.env.get(spec.env)
+            if str(value) in typed:
+                check_place(name, value, script, typed[str(value)])
+
+
+def _typed_for_dependencies(request: Request) -> dict[str, str]:
+    """The words that the user has typed for dependencies, and after which flag."""
+    found = {}
+    for group, told in (("ad", request.ad), ("adr", request.adr)):
+        for name, update in told.items():
+            flag = f"{group}.{name.removeprefix(USER)}"
+            found.update({str(word): f"{flag}.env.{key}" for key, word in update.env.items()})
+            for key, word in update.inputs.items():
+                found[word.full if isinstance(word, Typed) else str(word)] = f"{flag}.{key}"
+    return found
 
 
 _BOOLEANS = ("yes", "no", "true", "false", "on", "off", "1", "0", "")
