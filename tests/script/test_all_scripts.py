@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from cmbench.api.author import plan_problems, run_call
+from cmbench.api.resolving import make_plan, make_resolver, silent_facts
 from cmbench.author import docs
 from cmbench.author.author_session import Workbench
 from cmbench.author.detection import read_cases, run_case
@@ -25,6 +26,8 @@ from cmbench.cli.commands import verb_of, verbs
 from cmbench.cli.completion import complete
 from cmbench.cli.dispatch import handle
 from cmbench.format.schema import KEY_ORDER, META_SCHEMA, meta_schema, meta_schema_text
+from cmbench.plan.requirements import declared_room
+from cmbench.session import request as requests
 from cmbench.session.workspace import Workspace
 from support import ROOT, project_files
 
@@ -70,6 +73,63 @@ def test_its_meta_fits_the_published_schema(path: Path) -> None:
 @each_case
 def test_its_detection_tests_hold(path: Path, case: dict[str, Any]) -> None:
     assert run_case(str(path), case, run_call).problems == ()
+
+
+AS_LARGE_AS_A_MODEL_OF_THE_USER = {
+    "generate-nvidia-engine",
+    "get-ml-model-own",
+    "get-preprocessed-dataset-criteo",
+    "quantize-ml-model",
+}
+
+
+def test_a_script_that_keeps_something_says_how_much_room_it_takes() -> None:
+    silent = set()
+    for path in SCRIPTS:
+        text = (path / "meta.yaml").read_text(encoding="utf-8")
+        says = "required_disk_space: " in text or "CM_DOWNLOAD_SIZE" in text
+        if yaml.safe_load(text).get("cache") and not says:
+            silent.add(path.name)
+    assert silent == AS_LARGE_AS_A_MODEL_OF_THE_USER
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "megabytes"),
+    [
+        ("get-preprocessed-dataset-imagenet", "", 30_000),
+        ("get-preprocessed-dataset-imagenet", "_tiny,_training", 0),
+        ("get-preprocessed-dataset-coco", "_for.ssd-resnet34,_calibration", 130),
+        ("get-ml-model-resnet50", "", 102),
+        ("get-ml-model-resnet50", "_synthetic", 102),
+        ("get-ml-model-resnet50", "_tiny", 0),
+        ("get-generic-python-lib", "_package.torch", 700),
+        ("get-generic-python-lib", "_package.pyyaml", 0),
+    ],
+)
+def test_the_room_is_that_of_the_form(
+    name: str, asked: str, megabytes: int, bench: Workbench
+) -> None:
+    assert room(bench, name, {"tags": asked}) == megabytes * 10**6
+
+
+def test_what_is_named_takes_no_room_and_what_it_is_made_of_does(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    source, store = {"imagenet_path": str(tmp_path)}, {"store": str(tmp_path)}
+    assert room(bench, "get-preprocessed-dataset-imagenet", source) == 30 * 10**9
+    assert room(bench, "get-preprocessed-dataset-imagenet", {**source, **store}) is None
+    assert room(bench, "get-dataset-coco", {"coco_path": str(tmp_path)}) is None
+
+
+def room(bench: Workbench, name: str, flags: dict[str, str]) -> int | None:
+    """Bytes that a plan of the script says its entry takes."""
+    script = bench.index.script(str(ROOT / "script" / name))
+    tags, _ = requests.tags_of(flags)
+    request = requests.request_of(flags, tags, script.uid, script)
+    facts = silent_facts(bench.as_written)
+    node = make_plan(bench.as_written, request, facts, make_resolver(bench.as_written, facts)).root
+    assert node.frame is not None
+    return declared_room(node, node.frame)
 
 
 @each_script

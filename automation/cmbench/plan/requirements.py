@@ -58,7 +58,7 @@ class Estimator:
             return UNKNOWN
         if node.cached in ("hit", "above", "fact"):
             return NOTHING
-        disk, source = self._disk(frame)
+        disk, source = self._disk(node, frame)
         return Needs(
             downloads=tuple(downloads_of(node, frame) if node.fetches else self._own(frame)),
             disk=disk,
@@ -78,11 +78,11 @@ class Estimator:
         same = [e for e in self._made_by(frame.script) if set(e.variations) == wanted]
         return max(same, key=lambda entry: entry.created, default=None)
 
-    def _disk(self, frame: Frame) -> tuple[int, str]:
+    def _disk(self, node: Node, frame: Frame) -> tuple[int, str]:
         if not frame.cacheable:
             return 0, "keeps nothing"
-        declared = declared_room(frame)
-        if declared:
+        declared = declared_room(node, frame)
+        if declared is not None:
             return declared, "declared"
         before = self._made_before(frame)
         return (before.size, "as last time") if before else (-1, "")
@@ -101,10 +101,55 @@ class Estimator:
             yield Download(what, "addresses not known yet")
 
 
-def declared_room(frame: Frame) -> int:
-    """Bytes of disk that the script says its entry takes; 0 where it says nothing."""
-    declared = [int(v) for v in _declared(frame, "required_disk_space") if v.isdigit()]
-    return max(declared, default=0) * _MEGABYTE
+def declared_room(node: Node, frame: Frame) -> int | None:
+    """Bytes of disk that the entry of a step takes at least, as its script says; None: not said.
+
+    What variations say stands in place of what the script says. Of several the smallest counts, as
+    ``_tiny`` does beside a default of the full size; in the format of the first engines they add
+    up. A script that names the size of its download has said enough. Nothing is said where the user
+    names a place: what is there already needs no room, and what goes there none of the cache's.
+    ``node`` is the step of the plan that ``frame`` stands for.
+    """
+    own, *more = (_megabytes(block) for block in _active_blocks(frame))
+    said = [size for size in more if size is not None]
+    if said:
+        found: int | None = min(said) if frame.script.dialect.inputs_bind else sum(said)
+    else:
+        found = _size_of_own_download(frame) if own is None else own
+    return None if found and _names_a_place(node, frame) else found
+
+
+def installs_packages(frame: Frame) -> bool:
+    """Whether all that a step makes lies beside a Python, where it may be already."""
+    said = frame.script.settings.fetches
+    return bool(said) and all(map(_is_package, said))
+
+
+def _megabytes(block: Mapping[str, Any]) -> int | None:
+    text = str(block.get("required_disk_space", ""))
+    return int(text) * _MEGABYTE if text.isdecimal() else None
+
+
+def _names_a_place(node: Node, frame: Frame) -> bool:
+    """Whether one of the script's paths is given, as an input or by its env key.
+
+    A path that a dependency takes too is what the entry is made of, and not in its place.
+    """
+    below = [child.frame.script for child in node.children if child.frame is not None]
+    sources = {spec.env for script in below for spec in script.inputs.values()}
+    paths = {spec.env for spec in frame.script.inputs.values() if spec.type == "path"}
+    keys = paths - sources - {""}
+    return bool(frame.request.path) or any(frame.env.peek(key, "") for key in keys)
+
+
+def _size_of_own_download(frame: Frame) -> int | None:
+    """What the script's own env says of the size of what it fetches; a caller's is another file."""
+    prefix = frame.script.dialect.prefix
+    for key in (prefix + "DOWNLOAD_SIZE", prefix + "DOWNLOAD_SIZE_ABOUT"):
+        if any(key in block.env or key in block.default_env for block in frame.blocks):
+            size = _known(frame, key)
+            return int(size) if size.isdecimal() else None
+    return None
 
 
 def _kind(uid: str, variations: Iterable[str]) -> tuple[str, tuple[str, ...]]:

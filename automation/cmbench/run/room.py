@@ -10,7 +10,7 @@ from cmbench.lib import capacity
 from cmbench.lib.part import Part
 from cmbench.lib.secrecy import mask
 from cmbench.plan.needs import Download
-from cmbench.plan.requirements import declared_room, downloads_of
+from cmbench.plan.requirements import declared_room, downloads_of, installs_packages
 from cmbench.plan.resolved_step import Frame, Node, sure
 
 _TOLD = 3
@@ -24,7 +24,7 @@ def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) ->
     what has come already of earlier downloads. Sizes of which nobody knows count for nothing.
     """
     frames = [(node, node.frame) for node in sure(root) if node.frame is not None]
-    kept = {frame.script.alias: declared_room(frame) for _, frame in frames if _is_own(frame)}
+    kept = {frame.label: _promised(node, frame) for node, frame in frames}
     coming: dict[str, int] = {}
     for node, frame in frames:
         for each in _into_the_cache(node, frame):
@@ -35,9 +35,13 @@ def require_room(root: Node, env: Mapping[str, Any], folder: str, ahead: str) ->
         capacity.check_disk(env, _largest(most), sum(most.values()), folder)
 
 
-def _is_own(frame: Frame) -> bool:
-    """Whether the figure is a promise: in other collections it is a rough one, for a print-out."""
-    return frame.script.dialect.inputs_bind
+def _promised(node: Node, frame: Frame) -> int:
+    """Bytes that its entry is sure to take; in other collections the figure is a rough one.
+
+    What ``pip`` installs may be there already, and lies beside its Python.
+    """
+    promises = frame.script.dialect.inputs_bind and frame.cacheable
+    return (declared_room(node, frame) or 0) if promises and not installs_packages(frame) else 0
 
 
 def _into_the_cache(node: Node, frame: Frame) -> Iterator[Download]:

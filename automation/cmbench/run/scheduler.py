@@ -238,7 +238,7 @@ class Scheduler:
     @contextmanager
     def _making(self, frame: Frame) -> Iterator[None]:
         """Hold the lock of what ``frame`` is, so that no one else makes it too."""
-        lock = self._store.lock(frame.identity, lambda who: self._waiting(frame.label, who))
+        lock = self._store.lock(frame.identity, partial(self._waiting, f"works on {frame.label}"))
         if self._together is None:
             with lock:
                 yield
@@ -247,9 +247,9 @@ class Scheduler:
             self._together.crew.made(frame.identity)
             yield
 
-    def _waiting(self, what: str, who: str) -> None:
+    def _waiting(self, does: str, who: str) -> None:
         for reporter in self._reporters:
-            reporter.waiting(f"waiting for {who}, which works on {what}")
+            reporter.waiting(f"waiting for {who}, which {does}")
 
     def _note(self, text: str) -> None:
         for reporter in self._reporters:
@@ -559,11 +559,8 @@ class Scheduler:
             if self._prefetcher is not None and ALONE in names:
                 stack.enter_context(self._prefetcher.paused())
             for name in names:
-                lock = self._store.lock(
-                    f"exclusive {name}",
-                    lambda who, name=name: self._waiting(name, who),  # type: ignore[misc]
-                )
-                stack.enter_context(lock)
+                waiting = partial(self._waiting, f'has "{name}" to itself')
+                stack.enter_context(self._store.lock(f"exclusive {name}", waiting))
             yield
 
     @contextmanager
