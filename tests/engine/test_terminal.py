@@ -133,6 +133,17 @@ def test_a_text_that_changes_takes_one_line_of_the_screen(
     assert max(ups, default=0) <= 2 * len("\x1b[1A\x1b[2K"), "one row a step, one of progress"
 
 
+def test_a_narrow_line_loses_what_matters_least() -> None:
+    more = "1200 samples/s, all runs end in 70 min"
+    told = {"label": "Server performance", "done": 9.1, "total": 602, "unit": "s", "more": more}
+    text = progress.progress_text(told)
+    assert text == f"Server performance 9.1 s of 602 s (2%), {more}"
+    assert progress.shortened(text, 60).startswith("Server performance 9.1 s of 602 s (2%), 1200")
+    assert progress.progress_text(told, bar=True).endswith(f"   2% {text}".replace(" (2%)", ""))
+    long = progress.progress_text({"label": "x" * 60, "done": 2, "unit": "samples"})
+    assert long == f"{'x' * 37}... 2 samples"
+
+
 def test_quiet_says_what_runs_and_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,7 +216,7 @@ class Live(Silent):
         below = [f"            {text}" for text in (self._progress, self._note) if text]
         # The innermost steps are those that work; what is above the screen could not be taken back.
         room = max(self._console.height - len(below) - 1, 1)
-        return Group(*(Text(line[:width]) for line in lines[-room:] + below))
+        return Group(*(Text(shortened(line, width)) for line in lines[-room:] + below))
 
 
 def _as_tree(rows: Collection[tuple[Step, float]], below: int = 0) -> Iterator[tuple[Step, float]]:
@@ -257,31 +257,37 @@ def step_line(step: Step, width: int = _WIDTH) -> str:
     line = f"{word:<7}{seconds:>8}  {'  ' * step.depth}{step.label}"
     if step.version and step.version not in step.label:
         line += f" ({step.version})"
-    return line if len(line) <= width else line[: width - 3] + "..."
+    return shortened(line, width)
 
 
 def fitting(label: str, progress: str, room: int) -> str:
     """What runs and how far it is, in ``room`` characters: the name of the step gives way."""
     left = room - len(progress) - len(": ")
     if label and progress and len(label) > left:
-        label = f"{label[: left - 3]}..." if left > 12 else ""
-    text = ": ".join(part for part in (label, progress) if part)
+        label = shortened(label, left) if left > 12 else ""
+    return shortened(": ".join(part for part in (label, progress) if part), room)
+
+
+def shortened(text: str, room: int) -> str:
+    """``text`` in ``room`` characters, with dots where something is left out."""
     return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
 def progress_text(data: Mapping[str, Any], bar: bool = False) -> str:
-    """``Offline performance 12 of 60 s`` with a bar where there is room for one."""
+    """``Offline performance 12 s of 60 s (20%), 9 samples/s``; a bar has the share before it."""
     done, total = _number(data.get("done")), _number(data.get("total"))
     unit = visible(str(data.get("unit", "")), lines=False)
-    label = visible(str(data.get("label", "")), lines=False)[:40]
+    label = shortened(visible(str(data.get("label", "")), lines=False), 40)
+    more = visible(str(data.get("more", "")), lines=False)[:80]
+    tail = f", {more}" if more else ""
     if not total:
-        return f"{label} {_amount(done, unit)}".strip()
+        return f"{label} {_amount(done, unit)}{tail}".strip()
     share = min(max(done / total, 0.0), 1.0)
     text = f"{label} {_amount(done, unit)} of {_amount(total, unit)}"
     if bar:
         filled = round(share * 20)
-        return f"[{'#' * filled}{'.' * (20 - filled)}] {share:4.0%} {text}"
-    return f"{text} ({share:.0%})"
+        return f"[{'#' * filled}{'.' * (20 - filled)}] {share:4.0%} {text}{tail}"
+    return f"{text} ({share:.0%}){tail}"
 
 
 def _number(value: Any) -> float:

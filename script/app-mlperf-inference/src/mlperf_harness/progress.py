@@ -16,8 +16,13 @@ class Progress:
         name = os.environ.get("CM_PROGRESS_FILE", "") if path is None else path
         self._path = Path(name) if name else None
 
-    def report(self, label: str, done: float, total: float, unit: str = "s") -> None:
-        """Say that ``done`` of about ``total`` (seconds, or of ``unit``) of ``label`` are over."""
+    def report(
+        self, label: str, done: float, total: float, unit: str = "s", more: str = ""
+    ) -> None:
+        """Say that ``done`` of about ``total`` (seconds, or of ``unit``) of ``label`` are over.
+
+        ``more`` is what else there is to tell; a narrow display leaves it out first.
+        """
         if self._path is None:
             return
         # The whole may take longer than thought, and progress must not run past its end.
@@ -26,6 +31,7 @@ class Progress:
             "done": round(min(done, total), 1),
             "total": round(total, 1),
             "unit": unit,
+            "more": more,
         }
         with contextlib.suppress(OSError):  # a measurement does not fail for want of a display
             records.write(self._path, record)

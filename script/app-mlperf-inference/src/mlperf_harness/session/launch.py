@@ -71,7 +71,7 @@ class Launcher:
                 raise process.Interrupted(signal.SIGTERM)
             passed = time.monotonic() - began
             total_s = max(expected_s, self.schedule.run_s, foretold(folder))
-            self.progress.report(self._label(label, folder, passed), passed, total_s)
+            self.progress.report(label, passed, total_s, more=self._more(folder, passed))
             if self.monitor is not None:
                 self.monitor.sample(pid)
 
@@ -85,14 +85,14 @@ class Launcher:
         if status != 0:
             raise HarnessError(reason(status, folder, console), advice(console))
 
-    def _label(self, label: str, folder: Path, passed: float) -> str:
-        parts = [label]
+    def _more(self, folder: Path, passed: float) -> str:
+        parts = []
         rate = live_rate(folder)
         if rate is not None:
             parts.append(f"{rate:.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s")
         left = self.schedule.left(passed)
         if left > 1:
-            parts.append(f"{duration(left)} to the end of all runs")
+            parts.append(f"all runs end in {duration(left)}")
         return ", ".join(parts)
 
 
