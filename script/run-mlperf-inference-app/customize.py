@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import textwrap
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia, siblings
@@ -127,7 +130,6 @@ def check_length(env: dict[str, Any], tags: Sequence[str]) -> None:
 
 
 SERVERS = "CM_NETWORK_LOADGEN_SUT_SERVERS"
-HERE = ("127.", "localhost", "[::1]", "http://127.", "http://localhost")
 
 
 def take_network(env: dict[str, Any]) -> None:
@@ -147,7 +149,7 @@ def take_network(env: dict[str, Any]) -> None:
     if not env[SERVERS]:
         hint = "add --sut_servers=HOST:PORT,HOST:PORT"
         raise Error("needs-input", "no node is named that LoadGen could ask", hint=hint)
-    if any(place.startswith(HERE) for place in env[SERVERS].split(",")):
+    if any(is_here(place) for place in env[SERVERS].split(",")):
         # The node has this machine to itself, and must not be waited for.
         env["CM_MLPERF_LOCK"] = "loadgen of a network"
     if env["CM_MLPERF_SUBMISSION_DIVISION"] == "closed":
@@ -155,6 +157,18 @@ def take_network(env: dict[str, Any]) -> None:
         env["CM_MLPERF_SUBMISSION_DIVISION"] = "network"
     if env["CM_MLPERF_SUBMISSION_DIVISION"] == "network":
         ask_for_datacenter(env)
+
+
+def is_here(place: str) -> bool:
+    """Whether ``place``, HOST:PORT or a URL, is an address of this machine."""
+    with suppress(OSError, ValueError):
+        host = urlsplit("//" + place.strip().rpartition("://")[2]).hostname
+        for family, kind, _, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
+            # Only an address of one's own can be bound, whatever card or bridge has it.
+            with socket.socket(family, kind) as probe, suppress(OSError):
+                probe.bind(address)
+                return True
+    return False
 
 
 def ask_for_datacenter(env: dict[str, Any]) -> None:
@@ -247,13 +261,13 @@ def check_tree(env: dict[str, Any]) -> None:
         raise Error(
             "bad-value",
             "--device=cpu with what is compiled for Neuron stands in for a device (rule "
-            "result.stand-in): such runs cannot be handed in",
+            "result.stand-in): such runs cannot be submitted",
             hint="measure on the device, such as --device=inf2, or choose another --backend",
         )
     if not env.get("CM_MLPERF_SUBMITTER"):
         raise Error(
             "needs-input",
-            "nobody is named who hands in",
+            "no submitter is named",
             hint="add --submitter=NAME to the command",
         )
     build.check_name(env["CM_MLPERF_SUBMITTER"], "--submitter")

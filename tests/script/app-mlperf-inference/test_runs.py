@@ -147,6 +147,9 @@ def test_finished_runs_are_kept_when_asked_and_only_then(
     again = measure(tmp_path, **wanted, reuse=True)
     assert again.results == first.results
     assert "Offline performance: kept" in capsys.readouterr().out
+    given = {**lab.settings(tmp_path)["overrides"], "server_target_qps": 10.0}
+    aimed = measure(tmp_path, **wanted, reuse=True, overrides=given)
+    assert aimed.results == first.results, "a target of another scenario changes nothing"
     other = measure(tmp_path, **wanted, reuse=True, overrides={"min_duration": 310})
     assert of(other, "Offline").performance_run != of(first, "Offline").performance_run
     renewed = measure(tmp_path, **wanted)

@@ -307,7 +307,7 @@ def test_a_submission_asks_for_all_that_its_round_wants(tmp_path: Path) -> None:
 
 
 def test_what_the_tree_would_be_refused_for_is_said_before_the_runs(tmp_path: Path) -> None:
-    with pytest.raises(customize.Error, match="nobody is named") as caught:
+    with pytest.raises(customize.Error, match="no submitter is named") as caught:
         asked(tmp_path, CM_MLPERF_SUBMITTER="")
     assert "--submitter=NAME" in caught.value.hint
     with pytest.raises(customize.Error, match="must be the name of a folder"):

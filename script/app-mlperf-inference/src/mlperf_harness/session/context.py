@@ -165,7 +165,7 @@ class Context:
             "scenario": scenario,
             "mode": mode,
             "style": settings.style,
-            "overrides": _overrides(settings, mode),
+            "overrides": _overrides(settings, scenario, mode),
             "versions": self.probe.versions,
             **_given("device_facts", self.probe.device_facts),
             **_given("backend_options", settings.backend_options),
@@ -183,6 +183,13 @@ def _given(name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 ANSWERING = ("batch_size", "threads", "num_workers")
 
 
-def _overrides(settings: SessionSettings, mode: str) -> dict[str, Any]:
+def _overrides(settings: SessionSettings, scenario: Scenario, mode: str) -> dict[str, Any]:
     given: dict[str, Any] = records.encode(settings.overrides)
-    return {key: given[key] for key in ANSWERING} if mode == ACCURACY else given
+    if mode == ACCURACY:
+        return {key: given[key] for key in ANSWERING}
+    # A target of another scenario changes nothing here.
+    own = Scenario(scenario).target_option
+    others = {
+        each.target_option.removeprefix("--") for each in Scenario if each.target_option != own
+    }
+    return {key: None if key in others else value for key, value in given.items()}
