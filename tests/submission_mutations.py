@@ -249,6 +249,32 @@ def appended(path: Callable[[Place], Path], content: bytes) -> Callable[[Place],
     return apply
 
 
+def prepended(path: Callable[[Place], Path], content: bytes) -> Callable[[Place], None]:
+    """Bytes before those of a file."""
+
+    def apply(p: Place) -> None:
+        path(p).write_bytes(content + path(p).read_bytes())
+
+    return apply
+
+
+def repeated(key: str, new: object, first: bool = True) -> Callable[[Place], None]:
+    """A key of the Offline log told once more, otherwise, before or after the rest."""
+
+    def apply(p: Place) -> None:
+        path = p.offline.run / DETAIL
+        added = line(key, new) + "\n"
+        old = path.read_text(encoding="utf-8")
+        path.write_text(added + old if first else old + added, encoding="utf-8")
+
+    return apply
+
+
+def told(p: Place) -> str:
+    """The accuracy.txt of Offline."""
+    return (p.offline.accuracy / "accuracy.txt").read_text(encoding="utf-8")
+
+
 def server(p: Place) -> None:
     """A scenario that the category does not have."""
     shutil.copytree(p.stream.results, p.stream.results.with_name("Server"))
@@ -469,6 +495,38 @@ MUTATIONS = (
         appended(lambda p: p.offline.run / DETAIL, b"\xff\xfe\n"),
         "log.lines",
     ),
+    Mutation(
+        "a verdict before that of LoadGen", repeated("result_validity", "INVALID"), "log.lines"
+    ),
+    Mutation(
+        "a second throughput", repeated("result_samples_per_second", 5000.0, False), "log.lines"
+    ),
+    Mutation("a second seed", repeated("effective_qsl_rng_seed", 1), "log.lines"),
+    Mutation(
+        "detailed log that begins with a mark of its encoding",
+        prepended(lambda p: p.offline.run / DETAIL, b"\xef\xbb\xbf"),
+        "log.lines",
+    ),
+    Mutation(
+        "detailed log with a line of another program",
+        prepended(lambda p: p.offline.accuracy / DETAIL, b"starting\n"),
+        "log.lines",
+    ),
+    Mutation(
+        "line of a detailed log without metadata",
+        appended(lambda p: p.offline.run / DETAIL, b':::MLLOG {"key": "x", "value": 1}\n'),
+        "log.lines",
+    ),
+    Mutation(
+        "line of a detailed log nested without end",
+        appended(lambda p: p.offline.run / DETAIL, b":::MLLOG " + b"[" * 100_000 + b"\n"),
+        "log.lines",
+    ),
+    Mutation(
+        "a throughput of 400 digits",
+        perf("result_samples_per_second", 10**400),
+        "performance.figures",
+    ),
     # Accuracy runs
     Mutation(
         "accuracy below its target",
@@ -656,6 +714,13 @@ MUTATIONS = (
         lambda p: put(p.system, '{"division": '),
         "system.unreadable",
     ),
+    Mutation(
+        "description of the system nested without end",
+        lambda p: put(p.system, "[" * 100_000),
+        "system.unreadable",
+    ),
+    Mutation("nodes of 400 digits", system("number_of_nodes", "9" * 400), "system.field-number"),
+    Mutation("division in capitals", system("division", "Closed"), "system.owner"),
     Mutation("key of the system missing", system("cooling", None), "system.field-missing"),
     Mutation(
         "field of the system empty", system("host_processor_model_name", ""), "system.field-empty"
@@ -754,5 +819,16 @@ ALLOWED = (
     Mutation("status in capitals", system("status", "Available")),
     Mutation("more samples issued than asked for", perf("effective_samples_per_query", 600_000)),
     Mutation("longer runs", perf("effective_min_duration_ms", 1_200_000, "SingleStream")),
+    Mutation(
+        "hash in capitals",
+        lambda p: put(
+            p.offline.accuracy / "accuracy.txt",
+            re.sub("(?<=hash=).*", lambda found: found[0].upper(), told(p)),
+        ),
+    ),
+    Mutation(
+        "accuracy without its percent sign",
+        lambda p: put(p.offline.accuracy / "accuracy.txt", told(p).replace("%", "")),
+    ),
     Mutation("more notes in the code", write(lambda p: coded(p) / "notes.md", "x")),
 )  # fmt: skip

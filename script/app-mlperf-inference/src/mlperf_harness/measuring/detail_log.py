@@ -13,6 +13,7 @@ from mlperf_catalog.scenario import NS_PER_MS
 from mlperf_catalog.values import dataclass
 
 PREFIX = ":::MLLOG "
+GREATEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,10 @@ class DetailLog:
     def number(self, key: str) -> float | None:
         """A numeric value in the unit that its key names, or None when the log does not hold it."""
         value = self.values.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        # An integer of hundreds of digits is no figure of LoadGen's.
+        return float(value) if abs(value) < GREATEST or isinstance(value, float) else None
 
     def milliseconds(self, key: str) -> float | None:
         """A value that LoadGen logs in nanoseconds, in milliseconds."""
@@ -90,7 +92,7 @@ def record(line: str) -> tuple[str, Any, Mapping[str, Any]] | None:
     try:
         told = json.loads(line[len(PREFIX) :])
         return str(told["key"]), told["value"], told.get("metadata") or {}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

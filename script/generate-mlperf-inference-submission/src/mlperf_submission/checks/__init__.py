@@ -56,7 +56,7 @@ def rules() -> list[Rule]:
 
 
 def check(tree: Tree, submitter: str = "") -> list[Finding]:
-    """Everything that is wrong with a tree, or with what one submitter hands in."""
+    """Everything that is wrong with a tree, or with what one submitter submits."""
     found = list(structure.top(tree))
     everybody = [Site(tree, division, name, root) for division, name, root in tree.submitters()]
     sites = [site for site in everybody if submitter in ("", site.submitter)]

@@ -139,7 +139,7 @@ def _figures(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Itera
             yield FIGURE.broken(where, f"{name} is {value:g} %", RERUN)
         elif site.strict and not bound.holds(value):
             told = f"{name} is {value:g}, the target is {bound.text}"
-            found = TARGET.broken(where, told, "hand it in to the open division")
+            found = TARGET.broken(where, told, "submit it to the open division")
             # A tiny or synthetic form has targets of its own, which its runs were judged by.
             yield replace(found, severity=NATURE) if form(cell) else found
 

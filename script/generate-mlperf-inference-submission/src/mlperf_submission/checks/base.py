@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +71,13 @@ class Rule:
 # From here on the checker asks for two more fields and the meter's settings, and for no empty ones.
 FIRST_FILLED = "3.1"
 LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
+LINE = detail_log.PREFIX.strip()
+# Of some 6,500 published logs none has one of these twice with other values.
+SAID_ONCE = ("effective_", "result_", "early_stopping_", "qsl_reported_")
 
 
 class Site:
-    """What one submitter hands in to one division."""
+    """What one submitter submits to one division."""
 
     def __init__(self, tree: Tree, division: str, submitter: str, root: Path) -> None:
         self.tree = tree
@@ -168,7 +173,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
     """A JSON object from a file, or None when there is none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -193,10 +198,39 @@ def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
     except UnicodeDecodeError:
         yield LINES.broken(site.where(path), "it is not UTF-8", again)
         return
-    for number_, line in enumerate(told.splitlines(), 1):
-        if line.startswith(detail_log.PREFIX.strip()) and detail_log.record(line) is None:
-            yield LINES.broken(site.where(path), f"line {number_} is no record of LoadGen", again)
-            return
+    # Only the checkers of rounds from 6.0 on end with a traceback at what is strange.
+    strange = LINES.at(WARNING, not site.tree.layout.joined)
+    for rule, faults in ((strange, _strange(told)), (LINES, _faults(told))):
+        for fault in islice(faults, 1):
+            yield rule.broken(site.where(path), fault, again)
+
+
+def _strange(whole: str) -> Iterator[str]:
+    """What LoadGen writes in no log."""
+    if whole and not whole.startswith(LINE):
+        yield "line 1 is no record of LoadGen"
+    for at, line in _logged(whole):
+        if '"metadata"' not in line:
+            yield f"line {at} has no metadata"
+
+
+def _faults(whole: str) -> Iterator[str]:
+    """Lines that are no records, and settings and results that are told twice, differently.
+
+    The checkers take the first of two, what shows a log the last.
+    """
+    said: dict[str, object] = {}
+    for at, line in _logged(whole):
+        record = detail_log.record(line)
+        if record is None:
+            yield f"line {at} is no record of LoadGen"
+        elif record[0].startswith(SAID_ONCE) and said.setdefault(record[0], record[1]) != record[1]:
+            yield f"line {at} says {record[0]} again, and not the same"
+
+
+def _logged(whole: str) -> Iterator[tuple[int, str]]:
+    """The lines that the parsers look at, with their numbers."""
+    return ((at, line) for at, line in enumerate(whole.splitlines(), 1) if line.startswith(LINE))
 
 
 def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
@@ -213,4 +247,5 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*", str(value))
-    return float(match.group(1)) if match else None
+    found = float(match.group(1)) if match else math.inf
+    return found if math.isfinite(found) else None

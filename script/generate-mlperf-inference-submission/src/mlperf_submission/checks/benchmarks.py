@@ -150,7 +150,7 @@ def descriptions(site: Site) -> Iterator[Finding]:
         if said := _of_cell(site, cell):
             place = next(iter(said.values()))
             found = f"a stand-in took the place of {place}"
-            mend = f"hand in what computed itself, or run with {place}; said by: {', '.join(said)}"
+            mend = f"submit what computed itself, or run with {place}; said by: {', '.join(said)}"
             yield STAND_IN.broken(site.where(cell.results), found, mend)
 
 

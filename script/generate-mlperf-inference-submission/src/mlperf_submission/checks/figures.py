@@ -13,7 +13,7 @@ from .run import Run
 
 FIGURES = Rule("performance.figures", "the figures that the checker calculates with", CHECKER)
 
-AGAIN = "run it again, and hand in the log as LoadGen wrote it"
+AGAIN = "run it again, and submit the log as LoadGen wrote it"
 # What a result is made of that is inferred from a run of another scenario.
 INFERRED: Mapping[tuple[Scenario, Scenario], tuple[str, ...]] = {
     (SINGLE_STREAM, MULTI_STREAM): ("early_stopping_latency_ms",),

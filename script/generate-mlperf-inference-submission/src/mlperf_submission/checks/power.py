@@ -6,15 +6,14 @@ program, which is a part of the official checker.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 from mlperf_catalog import rounds
 
 from .. import truncate
 from ..build import LOGS, METER_FILES, SAMPLES
+from ..counted import during, lasted
 from ..layouts import POWER, RANGING, SYSTEMS, Cell
 from .base import CHECKER, RULES, WARNING, Finding, Rule, Site, log, missing, text
 
@@ -28,8 +27,6 @@ FOLDERS = {
     RANGING: (*LOGS, SAMPLES),
 }
 AGAIN = "measure again with the power meter"
-TIME = "%m-%d-%Y %H:%M:%S.%f"
-READING = re.compile(r"^Time,([^,]+),Watts,(-?[\d.]+)", re.MULTILINE)
 # From here on the checker asks for the capacity of the power supplies.
 FIRST_WITH_NAMEPLATE = "6.1"
 CAPACITY = "system_power_capacity"
@@ -69,26 +66,14 @@ def _readings(site: Site, folder: Path) -> Iterator[Finding]:
     readings = text(folder / SAMPLES)
     if not readings:
         return
-    begin, end = (_time(log(folder).values.get(f"power_{word}")) for word in ("begin", "end"))
-    if begin is None or end is None:
+    span = lasted(log(folder))
+    if span is None:
         where = site.where(folder / LOGS[0])
         yield FIGURE.broken(where, "it does not hold power_begin and power_end", AGAIN)
         return
-    during = [
-        float(watts)
-        for stamp, watts in READING.findall(readings)
-        if (at := _time(stamp)) is not None and begin < at < end
-    ]
-    if not any(watts > 0 for watts in during):
-        found = f"no reading above 0 W between {begin:%H:%M:%S} and {end:%H:%M:%S}"
+    if not any(watts > 0 for watts in during(readings, span)):
+        found = f"no reading above 0 W between {span[0]:%H:%M:%S} and {span[1]:%H:%M:%S}"
         yield FIGURE.broken(site.where(folder / SAMPLES), found, AGAIN)
-
-
-def _time(stamp: object) -> datetime | None:
-    try:
-        return datetime.strptime(str(stamp), TIME)
-    except ValueError:
-        return None
 
 
 def _meter(site: Site, cell: Cell) -> Iterator[Finding]:

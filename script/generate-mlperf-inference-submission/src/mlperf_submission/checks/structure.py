@@ -48,7 +48,7 @@ def top(tree: Tree) -> Iterator[Finding]:
 
 
 def files(site: Site) -> Iterator[Finding]:
-    """Names, sizes and links of everything that a submitter hands in."""
+    """Names, sizes and links of everything that a submitter submits."""
     for parent, folder_names, file_names in os.walk(site.root):
         folder_names.sort()
         if not folder_names and not file_names:

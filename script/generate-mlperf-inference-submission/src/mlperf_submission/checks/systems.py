@@ -107,10 +107,12 @@ def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
     if kind not in TYPES:
         yield TYPE.broken(where, f"system_type is {kind!r}", "generate again with --category")
     for name, folder in (("submitter", site.submitter), ("division", site.division)):
-        if str(document.get(name, "")).lower() != folder.lower():
+        said = str(document.get(name, ""))
+        # The checkers compare divisions to the letter.
+        if (said if name == "division" else said.lower()) != folder.lower():
             found = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
             yield OWNER.broken(where, found, f"make them the same: generate again with --{name}")
     networked = str(document.get("is_network", "")).lower() == "true"
     if site.division in ("closed", "network") and networked != (site.division == "network"):
         found = f"is_network is {networked} in the {site.division} division"
-        yield NETWORK.broken(where, found, "hand it in to the other division")
+        yield NETWORK.broken(where, found, "submit it to the other division")
