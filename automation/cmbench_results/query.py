@@ -177,11 +177,15 @@ def uids_by(store: Store, sort: str) -> Iterator[str]:
         yield str(row[0])
 
 
+# To put it together costs more than to ask.
+_OF_UIDS = sa.select(*SHOWN).where(run.uid.in_(sa.bindparam("uids", expanding=True)))
+
+
 def of_uids(store: Store, uids: Sequence[str]) -> list[Row]:
     """The results with these ids, in their order; one that is gone is left out."""
     with store.reading() as connection:
         names = [column.name for column in SHOWN]
-        found = connection.execute(sa.select(*SHOWN).where(run.uid.in_(uids))).all()
+        found = connection.execute(_OF_UIDS, {"uids": uids}).all()
         rows = (dict(zip(names, row, strict=True)) for row in found)
         known = {row["uid"]: row for row in rows}
     return [known[uid] for uid in uids if uid in known]

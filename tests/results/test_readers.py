@@ -19,7 +19,16 @@ from cmbench.errors import Error
 from cmbench_results import export, readers
 from cmbench_results.places import Places
 from cmbench_results.readers import Unread, published
-from cmbench_results.values import LOG_SUMMARY, LOGS, OFFICIAL, OWN_RECORD, Result
+from cmbench_results.values import (
+    CERTIFIED,
+    ENERGY,
+    LOG_SUMMARY,
+    LOGS,
+    OFFICIAL,
+    OWN_RECORD,
+    POWER,
+    Result,
+)
 
 
 def read(path: Path, benchmark_round: str = "") -> tuple[list[Result], list[Unread]]:
@@ -108,6 +117,23 @@ def test_figures_of_a_tree_come_from_its_logs(tmp_path: Path) -> None:
     assert "mlperf_log_detail.txt" in faults[0].why
 
 
+@pytest.mark.parametrize(("of_round", "value"), [("4.0", 41.0), ("4.1", 40.5)])
+def test_the_rate_of_server_is_that_which_its_round_published(
+    tmp_path: Path, of_round: str, value: float
+) -> None:
+    run = tmp_path / "closed/Maker/results/box/resnet50/Server/performance/run_1"
+    rates = {"scheduled": 41.0, "completed": 40.5}
+    log(run, "Server", **{f"result_{name}_samples_per_sec": rate for name, rate in rates.items()})
+    (found,), _ = read(tmp_path, of_round)
+    assert found.value == value
+    (run / "mlperf_log_detail.txt").unlink()
+    lines = (f"{name.title()} samples per second : {rate}" for name, rate in rates.items())
+    text = "\n".join([*lines, "Result is : VALID", ""])
+    (run / "mlperf_log_summary.txt").write_text(text, encoding="utf-8")
+    (found,), _ = read(tmp_path, of_round)
+    assert found.value == value
+
+
 def test_an_inferred_figure_is_computed_as_the_checkers_do(tmp_path: Path) -> None:
     site = tmp_path / "open" / "Maker" / "results" / "box" / "resnet50"
     keys = {
@@ -121,6 +147,49 @@ def test_an_inferred_figure_is_computed_as_the_checkers_do(tmp_path: Path) -> No
     assert (found["MultiStream"].value, found["MultiStream"].unit) == (24.0, "ms")
     assert (found["Offline"].value, found["Offline"].unit) == (500.0, "samples/s")
     assert [each.inferred for each in found.values()].count(True) == 2
+
+
+READINGS = """\
+Time,07-26-2024 09:00:04.000,Watts,900.000000,Volts,230.0,Amps,1.0,PF,0.9,Mark,x_testing
+Time,07-26-2024 09:00:05.000,Watts,20.000000,Volts,230.0,Amps,1.0,PF,0.9,Mark,x_testing
+Time,07-26-2024 09:00:06.000,Watts,-1.000000,Volts,230.0,Amps,1.0,PF,0.9,Mark,x_testing
+Time,07-26-2024 09:00:07.000,Watts,40.000000,Volts,230.0,Amps,1.0,PF,0.9,Mark,x_testing
+Time,07-26-2024 09:00:20.000,Watts,900.000000,Volts,230.0,Amps,1.0,PF,0.9,Mark,x_testing
+"""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "measured", "joules"),
+    [
+        ("offline", "Offline", 30 / 600),
+        ("server", "Server", 30 / 300),
+        ("singlestream", "SingleStream", 30 * 10 / 200),
+        ("multistream", "MultiStream", 30 * 10 / 200 / 8),
+        ("multistream", "SingleStream", 30 * 10 / 200),
+        ("offline", "SingleStream", 30 / 500),
+    ],
+)
+def test_power_is_read_from_the_meter(
+    tmp_path: Path, scenario: str, measured: str, joules: float
+) -> None:
+    run = tmp_path / "open" / "Maker" / "results" / "box" / "resnet50" / scenario
+    run = run / "performance" / "run_1"
+    log(
+        run,
+        measured,
+        power_end="07-26-2024 09:00:14.123",
+        result_query_count=200,
+        result_samples_per_second=600.0,
+        result_completed_samples_per_sec=300.0,
+        result_qps_without_loadgen_overhead=500.0,
+    )
+    (run / "spl.txt").write_text(READINGS, encoding="utf-8")
+    (found,), _ = read(tmp_path)
+    power, energy = found.figure(POWER), found.figure(ENERGY)
+    assert power is not None
+    assert energy is not None
+    assert (power.value, power.unit, power.tier) == (30.0, "W", CERTIFIED)
+    assert (energy.value, energy.tier) == (pytest.approx(joules), CERTIFIED)
 
 
 def test_our_own_run(tmp_path: Path) -> None:

@@ -13,12 +13,15 @@ from cmbench_results import shared
 from cmbench_results.readers import Found, Unread
 from cmbench_results.readers.published import natural_key
 from cmbench_results.values import (
+    CERTIFIED,
+    ENERGY,
     HIGHER,
     LOCAL,
     LOG_SUMMARY,
     LOGS,
     LOWER,
     OFFICIAL,
+    POWER,
     THROUGHPUT,
     Metric,
     Result,
@@ -32,7 +35,6 @@ from cmbench_results.values import (
 
 _PUBLISHED = re.compile(r"github\.com[/:]mlcommons/(inference_results_v?\d+\.\d+)")
 _IN_NAME = re.compile(r"v?(\d+\.\d+)")
-_TOKENS = "requested_use_token_latencies"
 _PERCENTILES = {"50.00": "latency_p50", "90.00": "latency_p90", "99.00": "latency_p99"}
 
 
@@ -101,23 +103,22 @@ def _origin(place: Path) -> str:
 
 def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
     from mlperf_submission.checks.base import log
+    from mlperf_submission.counted import counted, key_of
 
     run = log(cell.run)
     spec, scenario = site.rules(cell.benchmark), _scenario(cell)
     if scenario is None:
         return Unread(str(cell.results), f"{cell.scenario} is no scenario")
-    measured = _measured(run) or scenario
-    key = spec.result(scenario) if spec else scenario.result
-    value, unit = _figure(run, key, scenario, measured)
-    validity, source = text(run.validity), LOGS
+    found = counted(run, spec, scenario, site.layout.round)
+    value, validity, source = found.value, text(run.validity), LOGS
     if not run.values:
-        value, validity = _summarized(cell, key)
+        value, validity = _summarized(cell, key_of(spec, scenario, site.layout.round))
         source = LOG_SUMMARY
     if value is None and not run.values:
         return Unread(str(cell.run), "neither mlperf_log_detail.txt nor its summary can be read")
     told = site.systems.get(cell.system, {})
     place = site.where(cell.results)
-    metrics = _metrics(run, value, unit)
+    metrics = (*_metrics(run, value, found.unit), *_energy(cell, run, scenario, found))
     return Result(
         key=natural_key(
             site.layout.round,
@@ -138,18 +139,18 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
         ),
         system=_system(told, cell.system),
         software=_software(told, site, cell),
-        metric=key.meaning,
+        metric=found.metric,
         value=value,
-        unit=unit,
-        direction=LOWER if unit == "ms" else HIGHER,
+        unit=found.unit,
+        direction=HIGHER if found.higher_is_better else LOWER,
         organization=text(site.submitter),
         validity=validity,
         reasons=tuple(text(each) for each in run.errors[:5]),
         **_accuracy(cell, spec),
-        metrics=tuple(metrics),
+        metrics=metrics,
         measured_at=_started(run),
         duration_s=_seconds(run),
-        inferred=measured is not scenario,
+        inferred=found.measured is not scenario,
         availability=text(told.get("status")),
         tier=OFFICIAL if origin else LOCAL,
         figures_from=source,
@@ -175,52 +176,6 @@ def _scenario(cell: Any) -> Any:
     import mlperf_catalog as catalog
 
     return catalog.Scenario.of_folder(cell.scenario)
-
-
-def _measured(run: Any) -> Any:
-    """The scenario of the log; Interactive runs say Server, and are what their folder says."""
-    from mlperf_catalog.scenario import SERVER, of_log
-
-    found = of_log(run.values.get("effective_scenario"))
-    return None if found is SERVER else found
-
-
-def _figure(run: Any, key: Any, scenario: Any, measured: Any) -> tuple[float | None, str]:
-    """The figure that counts, with its unit, as the official checkers compute it.
-
-    Where a run of one scenario stands for another one, they take other keys of its log; of
-    benchmarks with a fixed number of tokens for a sample, LoadGen logs the tokens in a second.
-    """
-    from mlperf_catalog.scenario import INFERRED_TOKENS
-
-    for name in INFERRED_TOKENS.values():
-        tokens = run.number(name)
-        if tokens is not None:
-            return tokens, "tokens/s"
-    if measured is scenario and scenario.stream and run.values.get(_TOKENS):
-        # LoadGen's own estimate is of first tokens then.
-        return run.milliseconds(key.otherwise), key.unit
-    if measured is scenario:
-        return run.figure(key), key.unit
-    return _inferred(run, scenario, measured), scenario.result.unit
-
-
-def _inferred(run: Any, scenario: Any, measured: Any) -> float | None:
-    """The figure of ``scenario`` out of a run of ``measured``.
-
-    Source: ``get_inferred_result`` of the official submission checker.
-    """
-    per_query = 8
-    if measured.samples_per_query == 1 and not scenario.batched:
-        latency = run.milliseconds("early_stopping_latency_ms") or run.milliseconds(
-            "result_99.00_percentile_latency_ns"
-        )
-        return None if latency is None else latency * per_query
-    if measured.samples_per_query == 1:
-        rate: float | None = run.number("result_qps_without_loadgen_overhead")
-        return rate
-    mean = run.milliseconds("result_mean_query_latency_ns")
-    return per_query * 1000 / mean if mean else None
 
 
 def _form(cell: Any) -> str:
@@ -283,6 +238,17 @@ def _metrics(run: Any, value: float | None, unit: str) -> Iterator[Metric]:
     for name, metric in _PERCENTILES.items():
         if name in known:
             yield Metric(metric, known[name], "ms", LOWER)
+
+
+def _energy(cell: Any, run: Any, scenario: Any, result: Any) -> Iterator[Metric]:
+    from mlperf_submission.counted import power
+
+    used = power(cell.run, run)
+    if used is not None:
+        yield Metric(POWER, used.watts, "W", LOWER, CERTIFIED)
+        joules = used.per_sample(run, scenario, result)
+        if joules is not None:
+            yield Metric(ENERGY, joules, "J", LOWER, CERTIFIED)
 
 
 def _started(run: Any) -> str:

@@ -114,7 +114,7 @@ def test_names_that_no_tree_can_hold(request_: steps.Request, submitter: str) ->
 
 
 def test_what_is_missing_is_said(request_: steps.Request, tmp_path: Path) -> None:
-    with pytest.raises(SubmissionError, match="nobody is named"):
+    with pytest.raises(SubmissionError, match="no submitter is named"):
         steps.generate(replace(request_, submitter=""))
     with pytest.raises(SubmissionError, match="there is no folder"):
         steps.generate(replace(request_, results_dir=tmp_path / "none"))

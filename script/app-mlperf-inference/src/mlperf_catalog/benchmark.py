@@ -146,7 +146,7 @@ class Assets:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Samples whose output is handed in, by round.
+    """Samples whose output is submitted, by round.
 
     They are files ``SAMPLE.*`` in ``folder`` of the accuracy run.
     """
@@ -325,11 +325,11 @@ class BenchmarkSpec:
         """Whether the open division compares a model of this name with the benchmark."""
         return any(fnmatch(name, pattern) for pattern in self.open_names)
 
-    def result(self, scenario: Scenario) -> ResultKey:
-        """The figure that counts in a scenario."""
+    def result(self, scenario: Scenario, benchmark_round: str = rounds.LATEST) -> ResultKey:
+        """The figure that counts in a scenario; raises CatalogError for an unknown round."""
         if self.token_rates and scenario in TOKEN_RESULTS:
             return TOKEN_RESULTS[scenario]
-        return scenario.result
+        return scenario.result_in(benchmark_round)
 
     def all_scenarios(self, category: str = "") -> tuple[Scenario, ...]:
         """Every scenario of a category, or of all of them; raises CatalogError if it has none."""

@@ -31,7 +31,7 @@ def _quoted(name: str, key: str, checker_name: str, unit: str = "") -> Metric:
     return Metric(name, checker_name, unit, rf"'{key}':\s*{NUMBER}")
 
 
-TOP1 = Metric("top-1", "acc", "%", r"^accuracy=(-?[\d.]+)%")
+TOP1 = Metric("top-1", "acc", "%", r"^accuracy=(-?[\d.]+)%?")
 NODE_ACCURACY = Metric("accuracy", "acc", "", r"^(?:\{\"accuracy|accuracy)[\": ]*=?\s*([\d.]+)")
 # No more and no less than the two figures.
 _SQUAD = r"^\{[\"']exact_match[\"']:\s*[\d.]+,\s*[\"']f1[\"']:\s*([\d.]+)\}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from . import rounds
 from .values import dataclass
 from .words import Word
 
@@ -115,6 +116,11 @@ class Scenario(Word):
         """The figure that counts where answers are not counted in tokens."""
         return RESULTS[self]
 
+    def result_in(self, benchmark_round: str) -> ResultKey:
+        """The same by the rules of a round; raises CatalogError for an unknown one."""
+        scheduled = self is SERVER and not rounds.since(benchmark_round, FIRST_COMPLETED)
+        return _SCHEDULED if scheduled else self.result
+
     @property
     def stands_for(self) -> tuple[Scenario, ...]:
         """The scenarios whose result may be inferred from a run of this one, in ``edge``."""
@@ -139,6 +145,15 @@ _RATE = ResultKey(
     "p99 within limit",
     summary=r"^Completed samples per second *: *([\d.]+(?:e\+?\d+)?)",
     summary_key="result_completed_samples_per_sec",
+)
+# Source: ``RESULT_FIELD_NEW`` of the official submission checkers.
+FIRST_COMPLETED = "4.1"
+_SCHEDULED = ResultKey(
+    "result_scheduled_samples_per_sec",
+    "samples/s",
+    "p99 within limit",
+    summary=r"^Scheduled samples per second *: *([\d.]+(?:e\+?\d+)?)",
+    summary_key="result_scheduled_samples_per_sec",
 )
 RESULTS: Mapping[Scenario, ResultKey] = {
     SINGLE_STREAM: ResultKey(

@@ -161,7 +161,7 @@ def _code(target: Path, source: Document) -> None:
 
 
 def _documents(root: Path, parts: Sequence[Part], order: Order) -> None:
-    """The files about all that a submitter hands in; logs are cut last."""
+    """The files about all that a submitter submits; logs are cut last."""
     if order.division == "open":
         here = {each.name: names.official(each.name) for each in _benchmarks(root)}
         told = {name: to for part in parts for name, to in part.run.mapping.items()}

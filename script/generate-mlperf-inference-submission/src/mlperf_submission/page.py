@@ -19,7 +19,7 @@ from .system import Description
 from .verdict import Verdict
 
 TEMPLATE = Path(__file__).with_name("page.html")
-HIGHER = "samples/s"
+LATENCY = "ms"
 CHECK = "cm run script --tags=run,mlperf,inference,submission,checker --submission_dir="
 SUMMARIZE = "cm run script --tags=summarize,mlperf,inference,submission --submission_dir="
 MOST_COMPARED = 4
@@ -101,7 +101,7 @@ def _speed(row: Row, value: float, known: Sequence[Row]) -> tuple[str, str, char
     bars += [
         charts.Bar(f"{name} ms", at, f"{name}: {at:.4g} ms")
         for name, at in (("p50", row.p50_ms), ("p99", row.p99_ms))
-        if at is not None and row.unit == "ms"
+        if at is not None and row.unit == LATENCY
     ]
     same = (row.benchmark, row.scenario.lower(), row.unit)
     others = [
@@ -112,10 +112,10 @@ def _speed(row: Row, value: float, known: Sequence[Row]) -> tuple[str, str, char
     for other, at in others[:MOST_COMPARED]:
         label = f"{other.submitter} {other.system}: {figures(at)} {other.unit}"
         bars.append(charts.Bar(other.submitter[:10], at, label, other=True))
-    note = f"{row.metric}, {'higher' if row.unit == HIGHER else 'lower'} is better"
+    note = f"{row.metric}, {'lower' if row.unit == LATENCY else 'higher'} is better"
     if others and value and others[0][1]:
         ratio = value / others[0][1]
-        speed = ratio if row.unit == HIGHER else 1 / ratio
+        speed = 1 / ratio if row.unit == LATENCY else ratio
         note += f"; {speed:.2f} times as fast as {others[0][0].submitter}"
     return f"{row.benchmark} {row.scenario}", note, charts.bars(bars, row.unit)
 

@@ -83,9 +83,7 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
     Raises SubmissionError without results.
     """
     if not request.submitter:
-        raise SubmissionError(
-            "nobody is named who hands in", "give --submitter=NAME", "needs-input"
-        )
+        raise SubmissionError("no submitter is named", "give --submitter=NAME", "needs-input")
     handed = replace(request.handed, division=request.division, round=request.round)
     found = runs.collect(request.results_dir, handed)
     chosen: Sequence[BenchmarkRun] = _chosen(found, request)
@@ -139,7 +137,7 @@ def _one_division(chosen: Sequence[BenchmarkRun], request: Request) -> str:
     if len(divisions) > 1:
         raise SubmissionError(
             "the results are of several divisions: " + ", ".join(sorted(divisions)),
-            "say which one to hand in: --division=closed or open",
+            "say which one to submit: --division=closed or open",
         )
     return divisions.pop()
 
@@ -162,7 +160,7 @@ def _one_round(chosen: Sequence[BenchmarkRun]) -> str:
     if len(asked) > 1:
         raise SubmissionError(
             f"the results are of several rounds: {', '.join(asked)}",
-            f"say which one to hand in: --round={asked[-1]}",
+            f"say which one to submit: --round={asked[-1]}",
         )
     return asked[0]
 

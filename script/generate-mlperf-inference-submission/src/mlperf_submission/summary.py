@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from mlperf_catalog import ResultKey
+from mlperf_catalog import Scenario
 from mlperf_catalog.scenario import of_log
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verify import PASS
@@ -20,6 +20,7 @@ from mlperf_harness.wording import figures
 from .checks.accuracy import figure
 from .checks.base import Site, log, read_object, text
 from .checks.benchmarks import form
+from .counted import counted, power
 from .layouts import Cell, Tree
 
 
@@ -41,6 +42,8 @@ class Row:
     metric: str
     value: float | None
     unit: str
+    power_w: float | None
+    joules_per_sample: float | None
     validity: str
     accuracy_metric: str
     accuracy: float | None
@@ -75,7 +78,7 @@ def _row(site: Site, cell: Cell) -> Row:
         form=form(cell),
         scenario=cell.scenario,
         inferred_from=_source(cell, str(scenario or "")),
-        **_result(run, scenario.result if scenario else None),
+        **_result(site, cell, run),
         validity=run.validity,
         **_accuracy(site, cell),
         weights=str(_described(cell).get("weight_data_types", "")),
@@ -99,10 +102,19 @@ def _source(cell: Cell, measured: str) -> str:
     return "" if measured.lower() == cell.scenario.lower() else measured
 
 
-def _result(run: DetailLog, result: ResultKey | None) -> dict[str, Any]:
-    if result is None:
-        return {"metric": "", "value": None, "unit": ""}
-    return {"metric": result.meaning, "value": run.figure(result), "unit": result.unit}
+def _result(site: Site, cell: Cell, run: DetailLog) -> dict[str, Any]:
+    scenario = Scenario.of_folder(cell.scenario)
+    if scenario is None or not run.values:
+        return {"metric": "", "value": None, "unit": "", "power_w": None, "joules_per_sample": None}
+    found = counted(run, site.rules(cell.benchmark), scenario, site.layout.round)
+    used = power(cell.run, run)
+    return {
+        "metric": found.metric,
+        "value": found.value,
+        "unit": found.unit,
+        "power_w": used.watts if used else None,
+        "joules_per_sample": used.per_sample(run, scenario, found) if used else None,
+    }
 
 
 def _accuracy(site: Site, cell: Cell) -> dict[str, Any]:
@@ -160,6 +172,8 @@ HEADING = ("benchmark", "scenario", "result", "validity", "accuracy", "target", 
 def cells_of(row: Row) -> tuple[str, ...]:
     """What people read of a row, in the order of ``HEADING``."""
     value = "-" if row.value is None else f"{figures(row.value)} {row.unit} ({row.metric})"
+    if row.power_w is not None:
+        value += f", {figures(row.power_w)} W"
     if row.inferred_from:
         value = f"inferred from {row.inferred_from}: {value}"
     tests = [*(f"{name} passed" for name in row.tests_passed.split())]
@@ -200,7 +214,7 @@ def _system_lines(row: Row) -> list[str]:
     lines = [", ".join(word for word in told if word) + ".", ""]
     if row.form:
         what = f"These are runs of a {row.form} form: no result of the real benchmark"
-        lines += [f"{what}, and nothing to hand in.", ""]
+        lines += [f"{what}, and cannot be submitted.", ""]
     return lines
 
 

@@ -21,7 +21,7 @@ GAP = b"\n\n...\n\n"
 FOUND_GAP = re.compile(rb"(?:\r?\n){1,2}\.\.\.(?:\r?\n){1,2}")
 LOG = "mlperf_log_accuracy.json"
 TEXT = "accuracy.txt"
-HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
+HASH = re.compile(r"^hash=([0-9a-fA-F]{64})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def stated_hash(folder: Path) -> str:
         found = HASH.findall((folder / TEXT).read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return ""
-    return str(found[-1]) if found else ""
+    return str(found[-1]).lower() if found else ""
 
 
 def truncate(folder: Path) -> Truncated | None:

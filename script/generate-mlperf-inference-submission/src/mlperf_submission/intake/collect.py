@@ -231,7 +231,7 @@ def beside_logs(folders: Iterable[Path], name: str) -> Path | None:
 
 def readme(parts: Parts) -> str:
     """What is known of runs that came without a README."""
-    lines = ["# Logs of LoadGen, handed in as they were written", ""]
+    lines = ["# Logs of LoadGen, as they were written", ""]
     for name, place in parts.items():
         values = place.log.values
         version, at = values.get("loadgen_version", "?"), values.get("test_datetime", "?")

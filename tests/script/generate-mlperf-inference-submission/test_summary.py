@@ -1,0 +1,51 @@
+"""The rows of a tree tell what the official summary of the same tree tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import power_lab as power
+import submission_lab as lab
+
+from mlperf_submission import page, summary  # isort: skip
+
+
+def cells(tree: lab.Tree) -> tuple[lab.Cell, ...]:
+    (_, _, root), *_ = tree.submitters()
+    return tuple(lab.layouts.cells(root, tree.layout))
+
+
+def rows(tree: lab.Tree, scenario: str = "Offline") -> list[summary.Row]:
+    return [row for row in summary.rows(tree) if row.scenario == scenario]
+
+
+def test_a_language_model_is_told_in_tokens(tmp_path: Path) -> None:
+    example = lab.Example("5.1", "closed", ("llama2-70b-99",), ("Server", "Offline"), "datacenter")
+    (row,) = rows(lab.make(tmp_path / "tree", example))
+    assert row.unit == "tokens/s"
+    slower = replace(row, submitter="Other", value=row.value and row.value / 2)
+    _, note, _ = page._speed(row, row.value or 0.0, [slower])
+    assert note == f"{row.metric}, higher is better; 2.00 times as fast as Other"
+
+
+def test_an_inferred_result_is_the_one_that_is_published(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("SingleStream",)))
+    for cell in cells(tree):
+        cell.results.rename(cell.results.parent / "offline")
+    (row,) = rows(tree, "offline")
+    assert (row.value, row.unit) == (950.0, "samples/s")
+    assert summary.cells_of(row)[2].startswith("inferred from SingleStream: 950 samples/s")
+
+
+def test_power_is_told_beside_the_result(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("Offline",)))
+    (row,) = rows(tree)
+    assert (row.power_w, row.joules_per_sample) == (None, None)
+    power.measure(tree, *cells(tree))
+    (row,) = rows(tree)
+    assert row.power_w == pytest.approx(45.5)
+    assert row.joules_per_sample == pytest.approx(45.5 / 1000)
+    assert ", 45.5" in summary.cells_of(row)[2]
