@@ -12,7 +12,7 @@ import re
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from cmbench_results import query, schema
@@ -25,7 +25,10 @@ _ANYWHERE = ("benchmark", "model", "scenario", "system", "organization", "cpu")
 _ANYWHERE += ("accelerator", "framework", "round")
 _COUNTED = 400
 """Values of a facet, the most frequent ones, that are counted."""
-_KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS, _FEW = 600, 60, 8, 3000
+_KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS = 600, 60, 8
+_BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
+_SORTING = 4
+"""To sort a row takes so many times what it takes to look whether a row is chosen."""
 
 
 class Columns:
@@ -54,7 +57,7 @@ class Columns:
         """What ``query.find`` answers."""
         mask = self._mask(wanted)
         order, ranks = self._order(sort)
-        chosen = islice(_inside(mask, order, ranks), offset, offset + limit)
+        chosen = _inside(mask, order, ranks, slice(offset, offset + limit))
         uids = [f"{self._uids[number]:016x}" for number in chosen]
         return Page(tuple(query.of_uids(self._store, uids)), mask.bit_count())
 
@@ -147,7 +150,8 @@ class Columns:
             number = bisect_left(self._uids, int(uid, 16))
             if number < len(self._uids) and self._uids[number] == int(uid, 16):
                 order.append(number)
-        ranks = array("I", bytes(4 * len(self._uids)))
+        # A row that is gone meanwhile comes after all others.
+        ranks = array("I", [len(order)]) * len(self._uids)
         for place, number in enumerate(order):
             ranks[number] = place
         return order, ranks
@@ -162,14 +166,15 @@ def _number(rows: int, many: Iterable[array[int]]) -> int:
     return int.from_bytes(bits, "little")
 
 
-def _inside(mask: int, order: array[int], ranks: array[int]) -> Iterator[int]:
-    """The rows of a mask in an order."""
-    many = mask.bit_count()
-    if many == len(ranks):
-        return iter(order)
-    bits = mask.to_bytes(len(ranks) // 8 + 1, "little")
-    if many > _FEW:
-        return (row for row in order if bits[row >> 3] >> (row & 7) & 1)
+def _inside(mask: int, order: array[int], ranks: array[int], part: slice) -> Sequence[int]:
+    """A part of the rows of a mask in an order."""
+    rows, many = len(ranks), mask.bit_count()
+    if many == rows:
+        return order[part]
+    bits = mask.to_bytes(rows // 8 + 1, "little")
+    if min(part.stop, many) * rows < _SORTING * many * many:
+        chosen = (row for row in order if bits[row >> 3] >> (row & 7) & 1)
+        return list(islice(chosen, part.start, part.stop))
     some = (found.start() for found in re.finditer(rb"[^\0]", bits))
-    rows = [8 * place + bit for place in some for bit in range(8) if bits[place] >> bit & 1]
-    return iter(sorted(rows, key=ranks.__getitem__))
+    places = sorted(ranks[8 * at + bit] for at in some for bit in _BITS[bits[at]])
+    return [order[place] for place in places[part] if place < len(order)]

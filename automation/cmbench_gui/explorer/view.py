@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from urllib.parse import quote_plus, urlencode
 
 from cmbench.errors import Error, did_you_mean
@@ -117,9 +118,12 @@ class View:
 _USUAL = View()
 
 
+_quoted = lru_cache(maxsize=4096)(quote_plus)
+
+
 def _more(address: str, name: str, values: Sequence[str]) -> str:
     """The address with these values of a parameter more; a page has hundreds of them."""
-    told = "&".join(f"{name}={quote_plus(value)}" for value in values)
+    told = "&".join(f"{name}={_quoted(value)}" for value in values)
     return f"{address}{'&' if '?' in address else '?'}{told}" if told else address
 
 

@@ -110,7 +110,7 @@ class LogReader:
 
 
 def message(event: str, data: Any, mark: str = "") -> str:
-    """One server-sent event; ``mark`` is handed in again when the browser comes back."""
+    """One server-sent event; ``mark`` is sent again when the browser comes back."""
     head = f"id: {mark}\n" if mark else ""
     return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n"
 
