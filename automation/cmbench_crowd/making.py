@@ -112,7 +112,7 @@ def _own(result: Result) -> None:
     name = result.workload.benchmark
     why = ""
     if result.tier != LOCAL or result.organization or not result.key.startswith("run:"):
-        why = "it was published, or handed in, by somebody"
+        why = "somebody else has published or submitted it"
     elif name not in catalog.benchmarks("") or name.startswith("own"):
         why = f"{name} is a benchmark of your own, which nobody else could compare"
     elif result.value is None and result.accuracy is None:
@@ -277,7 +277,7 @@ def _drop(data: dict[str, Any], name: str) -> None:
 
 
 def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
-    """Each field by its name and what stands in it, in the order of the bytes."""
+    """Each field by its name and what stands in it, if anything, in the order of the bytes."""
     for name, value in json.loads(m.encode(manifest)).items():
         if name == "metrics":
             yield from ((f"metrics.{e['name']}", f"{e['value']:g} {e['unit']}") for e in value)
@@ -285,13 +285,17 @@ def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
             yield from ((f"files.{e['role']}", f"{e['bytes']:,} bytes") for e in value)
         elif isinstance(value, dict):
             yield from _inner(name, value)
-        elif value is not None:
-            yield name, str(value)
+        else:
+            yield name, _text(value)
 
 
 def _inner(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in told.items():
-        if isinstance(value, dict):
-            yield from ((f"{name}.{key}.{k}", v) for k, v in value.items())
-        elif value not in ("", 0):
-            yield f"{name}.{key}", str(value)
+        if isinstance(value, dict) and value:
+            yield from ((f"{name}.{key}.{k}", _text(v)) for k, v in value.items())
+        else:
+            yield f"{name}.{key}", _text(value)
+
+
+def _text(value: Any) -> str:
+    return str(value) if value else ""

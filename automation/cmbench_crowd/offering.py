@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -127,10 +128,13 @@ def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft,
 
 def shown(draft: Draft) -> str:
     """Every field that would leave, and how many bytes that are."""
-    told = list(making.lines(draft.manifest))
+    every = list(making.lines(draft.manifest))
+    told = [each for each in every if each[1]]
+    empty = ", ".join(name for name, value in every if not value)
     wide = max(len(name) for name, _ in told)
     size = len(m.encode(draft.manifest)) + sum(map(len, draft.files.values()))
     lines = [f"  {name:<{wide}}  {value}" for name, value in told]
+    lines += textwrap.wrap(f"empty: {empty}", 78, initial_indent="  ", subsequent_indent="    ")
     lines += [f"note: {note}" for note in draft.notes]
     return "\n".join(
         [

@@ -12,7 +12,9 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from requests import Response, Session
 
 CHUNK = 1 << 20
-_API, _WORK = "/api/v1/runs", "/api/v1/work"
+_API, _WORK, _READY = "/api/v1/runs", "/api/v1/work", "/api/v1/ready"
+_DAY_S = 86_400
 _LONGEST = 1 << 20
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -58,6 +61,26 @@ class Server:
         if why:
             raise Error("bad-value", f"--server: {why}", hint="write --server=https://HOST")
         return cls(url.strip().rstrip("/"), token, patience or Patience())
+
+    def ready(self) -> None:
+        """Ask once whether an upload would be taken now; nothing of this machine is told.
+
+        Raises ``wrong-clock`` for one that is a day off the server's, and as ``withdraw``.
+        """
+        once = replace(self, patience=replace(self.patience, attempts=1))
+        with once._session() as session:
+            answer = once._ask(session, "GET", _READY)
+        with suppress(TypeError, ValueError):
+            there = parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
+            ahead = time.time() - there
+            if abs(ahead) > _DAY_S:
+                way = "ahead of" if ahead > 0 else "behind"
+                raise Error(
+                    "wrong-clock",
+                    f"the clock of this machine is {abs(ahead) / _DAY_S:,.0f} days {way} that of "
+                    f"{self.base}, and a result tells its day",
+                    hint="set it, for example: sudo timedatectl set-ntp true",
+                )
 
     def send(
         self,

@@ -31,7 +31,19 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if server:
         needs_cryptography()
         level_of(Keeping(root(i)), wish)
+        ask_first(server)
     return {"return": 0}
+
+
+def ask_first(server: Any) -> None:
+    """Learn what an upload would be refused for; a server that is away may be back at the end."""
+    try:
+        server.ready()
+    except Error as problem:
+        if problem.code != "server-unreachable":
+            raise
+        print(f"note: {problem.message}; it is measured all the same, and sent later with")
+        print(f"  cm upload crowd last --server={server.base}")
 
 
 def postprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -281,6 +281,9 @@ class Request(BaseHTTPRequestHandler):
         self.answer(204, None, Upload_Offset=str(len(kept)))
 
     def on_get(self, parts: list[str]) -> None:
+        if not parts:
+            self.answer(204)
+            return
         self.answer(200, {"id": parts[0], "state": "quarantine", "tier": "uploaded", "checks": []})
 
     def on_delete(self, parts: list[str]) -> None:

@@ -203,7 +203,7 @@ def test_fields_are_the_ones_that_are_listed_and_no_more(root: Path) -> None:
     names = {name for name, _ in making.lines(draft.manifest)}
     assert {name.split(".")[0] for name in names} <= {
         *("format", "id", "created", "consent", "key", "system", "software", "workload"),
-        *("config", "metrics", "files"),
+        *("config", "metrics", "files", "work_unit"),
     }
     assert draft.manifest.config.command == COMMAND
     assert draft.manifest.system.cpu == "Some CPU @ 2.60GHz"

@@ -24,6 +24,7 @@ from cmbench.errors import Error
 from cmbench_crowd import bundle, keeping, leases, making, offering, sending
 from cmbench_crowd import manifest as m
 from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.making import Draft
 from cmbench_crowd.offering import Wish
 from cmbench_crowd.sending import Patience, Server
 
@@ -251,6 +252,7 @@ import sys
 from pathlib import Path
 from cmbench_crowd import manifest as m, offering, sending
 from cmbench_crowd.keeping import Keeping
+from cmbench_crowd.making import Draft
 from cmbench_crowd.sending import Patience, Server
 root, url = Path(sys.argv[1]), sys.argv[2]
 sending.CHUNK = 64
@@ -391,17 +393,34 @@ def test_nothing_is_sent_without_a_yes(root: Path) -> None:
     assert code_of(lambda: offering.confirmed(draft, wish, "x")) == "not-confirmed"
 
 
+def told(draft: Draft) -> dict[str, str]:
+    """The fields that are not empty."""
+    return {name: value for name, value in making.lines(draft.manifest) if value}
+
+
+def test_every_key_that_leaves_is_shown(root: Path) -> None:
+    draft, _ = offering.drafted(root, "last", YES)
+    shown = offering.shown(making.without(draft, ["system.cpu", "config.settings"]))
+    document = json.loads(m.encode(draft.manifest))
+    for name, value in document.items():
+        inner = [f"{name}.{key}" for key in value] if isinstance(value, dict) else [name]
+        assert all(key in shown for key in inner), name
+    _, _, empty = shown.partition("  empty: ")
+    assert "system.cpu" in empty
+    assert max(map(len, empty.splitlines())) <= 80
+
+
 def test_every_field_but_the_needed_ones_can_be_switched_off(root: Path) -> None:
     draft, _ = offering.drafted(root, "last", YES)
-    names = dict(making.lines(draft.manifest))
+    names = told(draft)
     for name in names:
         if name in making._FIXED:
             assert code_of(lambda n=name: making.without(draft, [n])) == "bad-value"
             continue
         left = making.without(draft, [name])
-        assert name not in dict(making.lines(left.manifest))
+        assert name not in told(left)
     rest = making.without(draft, [n for n in names if n not in making._FIXED])
-    assert set(dict(making.lines(rest.manifest))) <= set(making._FIXED)
+    assert set(told(rest)) <= set(making._FIXED)
     assert rest.files == {}
     assert code_of(lambda: making.without(draft, ["system.hostname"])) == "bad-value"
 

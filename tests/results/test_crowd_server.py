@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -326,8 +327,11 @@ def test_a_token_that_left_the_file_is_stale(
     assert one.post(told).status_code == 401
     one.headers = {"Authorization": "Bearer second-token-of-many"}
     assert one.post(told).status_code == 201
+    asked = partial(one.client.get, "/api/v1/ready", headers=one.headers)
+    assert asked().status_code == 204
     tokens.write_text("first-token-of-many\n")
     assert one.post(told).json()["code"] == "bad-token"
+    assert asked().json()["code"] == "bad-token"
 
 
 def test_pages_of_others_cannot_write_and_names_cannot_be_rebound(client: TestClient) -> None:

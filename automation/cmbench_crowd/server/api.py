@@ -277,6 +277,14 @@ async def delete_run(request: Request) -> Response:
     return Response(status_code=204)
 
 
+async def ready(request: Request) -> Response:
+    """Whether an upload would be taken now, of whoever asks."""
+    server = server_of(request)
+    server.check_token(request)
+    await work_of(lambda: server.files.check_room(0))
+    return Response(status_code=204)
+
+
 async def get_work(request: Request) -> Response:
     """What is wanted."""
     ledger = server_of(request).ledger
@@ -350,6 +358,7 @@ class Operation:
 _RUN, _FILE = f"{BASE}/runs/{{id}}", f"{BASE}/runs/{{id}}/files/{{sha256}}"
 _WORK = f"{BASE}/work"
 OPERATIONS = (
+    Operation("GET", f"{BASE}/ready", ready, {204: "it would"}, True),
     Operation("POST", f"{BASE}/runs", post_run, {201: "new", 200: "known already"}, True),
     Operation("HEAD", _FILE, head_file, {204: "Upload-Offset"}),
     Operation("PUT", _FILE, put_file, {204: "Upload-Offset"}, True),

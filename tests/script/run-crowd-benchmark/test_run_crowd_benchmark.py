@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from email.utils import formatdate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from crowd_lab import Faulty, measured
+from crowd_lab import Faulty, Request, measured
 
 from benchmark_lab import SCRIPT, module_of
 from cmbench.errors import Error
@@ -59,7 +61,7 @@ def test_without_a_server_nothing_is_sent_and_it_says_how(
     customize.postprocess(i)
     told = capsys.readouterr().out
     assert "metrics.result" in told
-    assert "software" not in told
+    assert "software" not in told.partition("  empty: ")[0]
     assert "Nothing was sent" in told
 
 
@@ -69,12 +71,14 @@ def test_with_a_yes_it_is_shown_and_sent(
     with Faulty() as lab:
         i = hook(tmp_path, SERVER=lab.url, UPLOAD="yes", CONSENT="3", WITHOUT="system.cpu")
         customize.preprocess(i)
-        assert lab.seen == 0, "nothing goes before there is a result"
+        assert (lab.seen, lab.runs) == (1, {}), "only whether it would be taken is asked before"
         customize.postprocess(i)
         assert len(lab.runs) == 1
     told = capsys.readouterr()
     assert "What would leave this machine" in told.err
-    assert "system.cpu" not in told.err
+    filled, _, empty = told.err.partition("  empty: ")
+    assert "system.cpu" not in filled
+    assert "system.cpu" in empty
     assert "quarantine" in told.out
 
 
@@ -85,3 +89,37 @@ def test_a_server_without_a_yes_gets_nothing(tmp_path: Path) -> None:
             customize.postprocess(i)
         assert caught.value.code == "not-confirmed"
         assert lab.seen == 0
+
+
+def refuses(request: Request, number: int) -> bool:
+    request.answer(403, {"code": "bad-token", "detail": "this token is not valid"})
+    return True
+
+
+def is_a_year_behind(request: Request, number: int) -> bool:
+    request.date_time_string = lambda timestamp=None: formatdate(time.time() - 365 * 86_400)  # type: ignore[method-assign]
+    return False
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"),
+    [
+        (refuses, "server-refused", "bad-token: this token is not valid"),
+        (is_a_year_behind, "wrong-clock", "365 days ahead of that of http://127.0.0.1"),
+    ],
+)
+def test_what_a_server_would_refuse_in_the_end_is_told_before_the_runs(
+    tmp_path: Path, fault: Any, code: str, words: str
+) -> None:
+    with Faulty(fault) as lab, pytest.raises(Error, match=words) as caught:
+        customize.preprocess(hook(tmp_path, SERVER=lab.url, CONSENT="3"))
+    assert caught.value.code == code
+
+
+def test_a_server_that_is_away_does_not_stop_the_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Faulty() as lab:
+        pass
+    customize.preprocess(hook(tmp_path, SERVER=lab.url, CONSENT="3"))
+    assert f"cm upload crowd last --server={lab.url}" in capsys.readouterr().out
