@@ -79,7 +79,7 @@ def _concrete(shape: Sequence[int], feeds: Feeds) -> tuple[int, ...]:
 
 
 def batches_of(benchmark: Benchmark, model: ModelSpec, count: int, size: int) -> list[Feeds]:
-    """The first ``count`` samples as batches, the dearest first where samples differ."""
+    """The first ``count`` samples as batches, the longest first where samples differ."""
     listener = Listener(model.graphs()[0], benchmark.outputs[MAIN])
     solver = benchmark.solver({MAIN: listener}, size)
     order = np.arange(count)

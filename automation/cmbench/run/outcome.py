@@ -101,7 +101,7 @@ def exports(frame: Frame) -> dict[str, Any]:
     env = frame.env
     own = {*env.written, *env.laid, *env.facts}
     if not frame.script.dialect.inputs_bind:
-        # As with the first engines: what the caller handed in too. It counts as read, below.
+        # As with the first engines: what the caller passed too. It counts as read, below.
         own |= {*dict.keys(env)}
     named = select_keys(dict.keys(env), patterns)
     keys = [key for key in named if key in own and not key.startswith(of_the_engine)]
