@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from samples import NEWER_ROW, ROW, experiments, own_run
 from starlette.testclient import TestClient
 
-from cmbench_gui.explorer import source, table, view
+from cmbench_gui.explorer import columns, source, table, view
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
 from cmbench_results.places import Places
@@ -436,10 +436,12 @@ def test_a_recording_that_is_none_only_lacks(
     assert "During the run" not in answer.text
 
 
+@pytest.mark.parametrize("selective", [0, columns.SELECTIVE])
 @pytest.mark.parametrize("query", QUERIES)
 def test_columns_in_memory_answer_what_the_database_does(
-    site: Site, tmp_path: Path, query: str
+    site: Site, tmp_path: Path, query: str, selective: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(columns, "SELECTIVE", selective)
     places = Places(site.workspace().root)
     with Store(places) as store:
         odd = {**ROW, "Platform": "odd", "SystemName": "100%_Odd [a-z]\\"}
@@ -447,6 +449,7 @@ def test_columns_in_memory_answer_what_the_database_does(
             place = places.add(path)
             store.add(place, places.results(place))
         known = Columns(store)
+        known.prepare(tuple(table.FACETS), ("", "-value"))
         seen = view.read(parse_qsl(query))
         assert known.knows(seen.wanted)
         assert table.table(store, seen, known) == table.table(store, seen)

@@ -29,6 +29,8 @@ _KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS = 600, 60, 8
 _BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
 _SORTING = 4
 """To sort a row takes so many times what it takes to look whether a row is chosen."""
+SELECTIVE = 16
+"""A filter that leaves less than this part of all rows has few enough to sort."""
 
 
 class Columns:
@@ -42,12 +44,20 @@ class Columns:
         self._words: dict[str, int] = {}
         self._orders: dict[str, tuple[array[int], array[int]]] = {}
         self._lock = threading.Lock()
+        self._sorting: dict[str, threading.Lock] = {}
         for number, (uid, *values) in enumerate(query.columns_by_uid(store, KNOWN)):
             self._uids.append(int(uid, 16))
             for name, value in zip(KNOWN, values, strict=True):
                 if value:
                     self._rows[name].setdefault(value, array("I")).append(number)
         self._all = (1 << len(self._uids)) - 1
+
+    def prepare(self, facets: Sequence[str], sorts: Sequence[str]) -> None:
+        """Make now what the first pages would wait for: these orders, and the bits of facets."""
+        for sort in sorts:
+            self._order(sort)
+        for name in facets:
+            self._facet(self._all >> 1, name)
 
     def knows(self, wanted: Filter) -> bool:
         """Whether a filter is one of these columns alone."""
@@ -138,11 +148,14 @@ class Columns:
     def _order(self, sort: str) -> tuple[array[int], array[int]]:
         """The rows in an order, and the place of each row in it."""
         with self._lock:
-            if sort not in self._orders:
-                if len(self._orders) >= _KEPT_ORDERS:
-                    self._orders.pop(next(iter(self._orders)))
-                self._orders[sort] = self._sorted(sort)
-            return self._orders[sort]
+            mine = self._sorting.setdefault(sort, threading.Lock())
+        # Who asks for another order does not wait for this one.
+        with mine:
+            found = self._orders.get(sort) or self._sorted(sort)
+        with self._lock:
+            if sort not in self._orders and len(self._orders) >= _KEPT_ORDERS:
+                self._orders.pop(next(iter(self._orders)))
+            return self._orders.setdefault(sort, found)
 
     def _sorted(self, sort: str) -> tuple[array[int], array[int]]:
         order = array("I")
@@ -172,7 +185,8 @@ def _inside(mask: int, order: array[int], ranks: array[int], part: slice) -> Seq
     if many == rows:
         return order[part]
     bits = mask.to_bytes(rows // 8 + 1, "little")
-    if min(part.stop, many) * rows < _SORTING * many * many:
+    # The rows of a filter may lie together at the end of an order, so that all is looked through.
+    if many * SELECTIVE > rows and min(part.stop, many) * rows < _SORTING * many * many:
         chosen = (row for row in order if bits[row >> 3] >> (row & 7) & 1)
         return list(islice(chosen, part.start, part.stop))
     some = (found.start() for found in re.finditer(rb"[^\0]", bits))

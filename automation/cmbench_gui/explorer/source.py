@@ -21,6 +21,7 @@ from starlette.requests import Request
 
 from cmbench.errors import Error
 from cmbench_gui.explorer.columns import Columns
+from cmbench_gui.explorer.table import FACETS
 from cmbench_gui.site import Site, site_of
 from cmbench_results.places import Places
 from cmbench_results.store import Store
@@ -30,6 +31,8 @@ T = TypeVar("T")
 KEPT = 24 << 20
 """Bytes of pages that are kept."""
 AT_ONCE = 3
+FIRST_SORTS = ("", "-value")
+"""The usual order, and that of the first heading."""
 FRESH_S = 1.0
 """So old may a page be."""
 
@@ -83,7 +86,9 @@ class Source:
     def _read(self, store: Store, version: str) -> None:
         # Where the database fails, the page that asks it tells so.
         with self._read_lock, contextlib.suppress(Error):
-            self._columns = (version, Columns(store))
+            made = Columns(store)
+            made.prepare(tuple(FACETS), FIRST_SORTS)
+            self._columns = (version, made)
 
     async def work(self, make: Callable[[], T]) -> T:
         """What ``make`` gives, in a thread; so many at once and no more."""
