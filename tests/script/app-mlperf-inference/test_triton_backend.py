@@ -33,6 +33,7 @@ from triton_server import remains
 import benchmark_forms as forms
 import benchmark_lab as lab
 import network_lab
+import tls_lab
 import triton_lab
 from support import HANG_S, wait_for
 
@@ -287,6 +288,12 @@ def test_a_server_of_somebody_else_is_asked_and_left_alone(
         assert told.value.advice == "use --triton_backend=onnxruntime"
         other = replace(graph, sha256="0" * 64)
         assert over.open(other, [graph.outputs[0].name], 1, 1), "the only model there is"
+        known, port = tls_lab.authority(tmp_path), int(options["url"].rpartition(":")[2])
+        monkeypatch.setenv("SSL_CERT_FILE", str(known.ca))
+        with tls_lab.relay(port, known) as behind:
+            secure = {"url": f"https://localhost:{behind}"}
+            safe = backends.create("triton", "cpu", "float32", secure)
+            assert safe.open(graph, [graph.outputs[0].name], 1, 1)
 
 
 FAULTY = """

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -326,6 +327,7 @@ def test_tls_by_an_authority_of_ones_own(served: Server, tmp_path: Path, protoco
         (point,) = json.loads(out.read_text())["points"]
         assert point["requests"] > 5
         assert not point["failures"]
+        replace(home, extra_env={"SSL_CERT_FILE": str(known.ca)}).cm("run", "script", *words).ok()
         strange = home.cm("run", "script", *words)
         assert strange.status != 0
         assert "certificate" in strange.stderr.lower()

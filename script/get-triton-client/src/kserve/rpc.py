@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ FIELDS = {
     "RepositoryIndex": "models",
     "SystemSharedMemoryStatus": "regions",
 }
-RECONNECT = (("initial", 100), ("min", 100), ("max", 1000))
+# Of these "min" is how long an attempt may take: a handshake of TLS over a long way needs a second.
+RECONNECT = (("initial", 100), ("min", 10_000), ("max", 1000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,12 @@ class GrpcConnection(Connection):
         if not self.address.tls:
             place = str(self.address)
             return self._grpc.insecure_channel(place, options=options, compression=compression)
-        trusted = None
-        if self.options.tls_ca:
-            try:
-                trusted = Path(self.options.tls_ca).read_bytes()
-            except OSError as error:
-                raise KserveError("input", f"{self.options.tls_ca}: {error.strerror}") from error
+        # gRPC has a list of its own; what is trusted over HTTP, SSL_CERT_FILE too, is trusted here.
+        roots = self.options.tls_ca or ssl.get_default_verify_paths().cafile
+        try:
+            trusted = Path(roots).read_bytes() if roots else None
+        except OSError as error:
+            raise KserveError("input", f"{roots}: {error.strerror}") from error
         credentials = self._grpc.ssl_channel_credentials(root_certificates=trusted)
         return self._grpc.secure_channel(
             str(self.address), credentials, options=options, compression=compression
