@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as immutable
 else:
     from dataclasses import MISSING, Field, dataclass
+    from operator import attrgetter
 
     def immutable(*, frozen, slots, eq, repr):  # noqa: A002
         """``dataclass`` without the guards that a type checker has already checked.
@@ -25,14 +26,16 @@ else:
             defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
             left_out = {*names, "__dict__", "__weakref__"}
             body = {key: value for key, value in vars(cls).items() if key not in left_out}
-            body |= _methods(cls.__name__, names, defaults, eq, repr)
+            body["__init__"] = _init(names, defaults)
+            body |= _compared(names) if eq else {}
+            body |= {"__repr__": _repr} if repr else {}
             body["__dataclass_fields__"] = _Fields(cls)
             return type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": names})
 
         return decorate
 
-    def _methods(title, names, defaults, eq, repr_too):
-        """The methods of a class whose fields are ``names``."""
+    def _init(names, defaults):
+        """``__init__`` of a class whose fields are ``names``."""
         scope = {"MISSING": MISSING}
         arguments, lines = [], []
         for name in names:
@@ -45,20 +48,23 @@ else:
                 scope[f"default_{name}"] = default
             arguments.append(name if default is MISSING else f"{name}=default_{name}")
             lines.append(f" self.{name} = {value}\n")
-        source = f"def __init__(self, {', '.join(arguments)}):\n{''.join(lines) or ' pass'}\n"
-        if eq:
-            mine, other = (
-                f"({''.join(f'{who}.{n}, ' for n in names)})" for who in ("self", "other")
-            )
-            source += f"def __hash__(self): return hash({mine})\n"
-            source += "def __eq__(self, other):\n if self.__class__ is not other.__class__:\n"
-            source += f"  return NotImplemented\n return {mine} == {other}\n"
-        if repr_too:
-            shown = ", ".join(f"{name}={{self.{name}!r}}" for name in names)
-            source += f"def __repr__(self): return f'{title}({shown})'\n"
-        made = {}
-        exec(source, scope, made)
-        return made
+        exec(f"def __init__(self, {', '.join(arguments)}):\n{''.join(lines) or ' pass'}", scope)
+        return scope["__init__"]
+
+    def _compared(names):
+        """What compares all fields; it is called often, so that it takes them in one go."""
+        values = attrgetter(*names)
+
+        def same(self, other):
+            if self.__class__ is not other.__class__:
+                return NotImplemented
+            return values(self) == values(other)
+
+        return {"__eq__": same, "__hash__": lambda self: hash(values(self))}
+
+    def _repr(self):
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{self.__class__.__qualname__}({shown})"
 
     class _Fields:
         """``__dataclass_fields__`` of a class, made when ``replace`` or ``asdict`` asks for it."""
