@@ -340,3 +340,43 @@ def answers(port: int) -> bool:
         return bool(Http().get(f"http://127.0.0.1:{port}/api/v1/work").status_code == 200)
     except OSError:
         return False
+
+
+ODD = {
+    "nul": "a\x00b",
+    "surrogate": "\ud800",
+    "turned round": "\x1b[31m\u202e\u2028VALID",
+    "long": "A" * (4 << 20),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+@pytest.mark.quiet
+def test_what_a_log_says_is_told_plainly_and_in_short(
+    crowd: api.Server, volunteer: Make, logs: list[Logs], what: str
+) -> None:
+    """Else PostgreSQL refuses it, and the server checks the same upload for ever."""
+    said = json.dumps(ODD[what]).encode()
+    detail = logs[0][DETAIL]
+    for key in (b"effective_scenario", b"result_validity", b"effective_qsl_rng_seed"):
+        detail = re.sub(rb'("key": "%s", "value": )[^,]+' % key, lambda m: m[1] + said, detail)
+    lines = (
+        b':::MLLOG {"key": "error_%d", "value": %s, "time_ms": 9e6, "namespace": "x", '
+        b'"event_type": "POINT_IN_TIME", "metadata": {"is_error": true}}\n' % (number, said[:99])
+        for number in range(300)
+    )
+    one, other = volunteer(), volunteer()
+    run = one.send({**logs[0], DETAIL: detail + b"".join(lines)}, value=1.0)
+    late = other.send(logs[1])
+    for _ in range(2):
+        crowd.checker.step()
+    answer = one.client.get(f"/api/v1/runs/{run}")
+    told = answer.json()
+    assert told["state"] == "refused"
+    assert "internal" not in answer.text
+    assert any("this is a log of" in each for each in words(told)), words(told)
+    assert len(answer.content) < 100_000
+    assert all(each["words"].isprintable() for each in told["checks"])
+    assert other.get(late)["state"] == "published"
+    assert one.client.get(f"/uploads/{run}").status_code == 200
+    assert all(each["told"].isprintable() for each in crowd.ledger.events(run))

@@ -33,6 +33,8 @@ HOUR_S = 3600.0
 AUDITS = 10
 """Of so much work one is audited."""
 SERVER = "server"
+LONGEST = 400
+"""Characters of what a check says."""
 
 Row = Mapping[str, Any]
 
@@ -250,7 +252,7 @@ class Ledger:
             self._tell(connection, who, what, about, told)
 
     def _tell(self, c: sa.Connection, who: str, what: str, about: str, told: str = "") -> None:
-        row = {"at": time.time(), "who": who, "what": what, "about": about, "told": told[:2000]}
+        row = {"at": time.time(), "who": who, "what": what, "about": about, "told": plain(told, 2000)}
         c.execute(crowd_event.insert(), row)
 
 
@@ -295,7 +297,16 @@ def public(row: Row) -> dict[str, Any]:
 
 def check(name: str, passed: bool | None, words: str) -> dict[str, Any]:
     """One check of a result, in words; ``None`` where it could not be made."""
-    return {"check": name, "passed": passed, "words": words}
+    return {"check": name, "passed": passed, "words": plain(words)}
+
+
+def plain(text: str, most: int = LONGEST) -> str:
+    """``text``, which a log may have said, as pages, terminals and databases take it."""
+    cut = text if len(text) <= most else f"{text[: most - 3]}..."
+    if cut.isprintable():
+        return cut
+    # PostgreSQL has no NUL, no database a surrogate, and a sign may turn a line round.
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
 def _new(data: bytes, told: m.Manifest, sender: str, network: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
+from cmbench_crowd.server.ledger import plain
 from cmbench_results import shared
 from cmbench_results.values import Result, to_json
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 Finding = tuple[str, str, str]
 """A rule, how severe it is that it is broken, and how it is."""
 CPU_S, WALL_S, MEMORY = 60, 120, 2 << 30
+MOST = 100
+"""Findings that are told of one log."""
 PLACES: Mapping[str, str] = {
     "performance-summary": "performance/run_1/mlperf_log_summary.txt",
     "performance-detail": "performance/run_1/mlperf_log_detail.txt",
@@ -97,8 +100,9 @@ def main(folder: Path) -> dict[str, Any]:
     findings, rules = _judged(site, folder)
     broken = {rule for rule, severity, _ in findings if severity in ("error", "nature")}
     result = _result(tree.root, told.workload.round)
+    told_of = [(rule, severity, plain(words)) for rule, severity, words in findings[:MOST]]
     return {
-        "findings": findings,
+        "findings": told_of,
         "kept": [title for rule, title in sorted(rules.items()) if rule not in broken],
         "known": bool(site.known),
         "result": to_json(result) if result else "",
