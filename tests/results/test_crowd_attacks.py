@@ -29,8 +29,9 @@ from crowd_lab import (
 )
 from starlette.testclient import TestClient
 
+from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import api, work
+from cmbench_crowd.server import api, recompute, work
 from cmbench_crowd.server.app import SLOWEST, _Pace, create_app
 from cmbench_crowd.server.ledger import HOUR_S, Limits
 from cmbench_gui.site import Site
@@ -380,3 +381,45 @@ def test_what_a_log_says_is_told_plainly_and_in_short(
     assert other.get(late)["state"] == "published"
     assert one.client.get(f"/uploads/{run}").status_code == 200
     assert all(each["told"].isprintable() for each in crowd.ledger.events(run))
+
+
+def test_a_server_without_means_refuses_nobody(
+    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk for what is temporary, or no process more, says nothing of a log."""
+    one = volunteer()
+    run = one.send(JUNK, value=1.0)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for module, name in ((recompute.tempfile, "mkdtemp"), (recompute.subprocess, "run")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, full)
+            with pytest.raises(Error):
+                crowd.checker.step()
+        assert one.get(run)["state"] == "checking"
+        crowd.ledger.requeue()
+    checked(crowd)
+    assert one.get(run)["state"] == "refused", "now by what its log says"
+    assert not any("2 GiB" in each for each in words(one.get(run)))
+
+
+def test_an_upload_that_the_database_refuses_does_not_stop_others(
+    crowd: api.Server, volunteer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = volunteer(), volunteer()
+    poison, late = one.send(JUNK, value=1.0), other.send(JUNK, value=1.0)
+    real = crowd.checker._checked
+
+    def breaks(row: Any, told: Any) -> Any:
+        if row["id"] == poison:
+            raise Error("no-database", "it does not take this text")
+        return real(row, told)
+
+    monkeypatch.setattr(crowd.checker, "_checked", breaks)
+    with pytest.raises(Error):
+        crowd.checker.step()
+    crowd.ledger.requeue()
+    crowd.checker.step()
+    assert other.get(late)["state"] == "refused"

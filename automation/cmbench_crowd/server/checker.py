@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -16,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from cmbench.errors import Error, internal
+from cmbench.errors import Error, internal, visible
 from cmbench.lib.files import file_error
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import judge, work
@@ -70,6 +72,7 @@ class Checker:
         self._publishing = threading.Lock()
         self._spent: Counter[str] = Counter()
         self._swept = 0.0
+        self._told = ""
 
     def start(self) -> Callable[[], None]:
         """Check in a thread of its own from now on; returns what ends it."""
@@ -93,14 +96,26 @@ class Checker:
             self._tidy()
         while not self._end.is_set():
             # A database that is away for a while comes back; the queue is in it.
-            with contextlib.suppress(Error):
-                self.ledger.requeue()
-                while not self._end.is_set() and self.step():
-                    pass
-                if time.monotonic() - self._swept > HOUR_S:
-                    self._sweep()
+            try:
+                self._work()
+                self._told = ""
+            except Error as problem:
+                self._tell(problem)
             self._wake.wait(_PAUSE_S)
             self._wake.clear()
+
+    def _work(self) -> None:
+        self.ledger.requeue()
+        while not self._end.is_set() and self.step():
+            pass
+        if time.monotonic() - self._swept > HOUR_S:
+            self._sweep()
+
+    def _tell(self, problem: Error) -> None:
+        """Say once, to who runs the server, why nothing is checked."""
+        if problem.message != self._told:
+            print(visible(problem.render()), file=sys.stderr, flush=True)
+            self._told = problem.message
 
     def _tidy(self) -> None:
         """Do what a server that was killed has said in the database and not done on the disk."""
@@ -123,7 +138,8 @@ class Checker:
         """Check one upload; whether there was one.
 
         Of those whose networks have cost least time so far it is the one that has waited longest:
-        who sends many that take long waits for them alone.
+        who sends many that take long waits for them alone. Raises ``no-database``, and
+        ``no-space`` and the like where this machine has no means to check anything now.
         """
         rows = self.ledger.rows(crowd_run.c.state == QUEUED)
         rows.sort(key=lambda each: self._spent[_origin(each)])
@@ -133,13 +149,18 @@ class Checker:
         began = time.monotonic()
         try:
             self._check(row)
-        except Error:
-            raise
+        except (Error, OSError) as problem:
+            # It is checked again, after those of others: it may be at fault.
+            self._spent[_origin(row)] += _PAUSE_S
+            if isinstance(problem, Error):
+                raise
+            raise file_error(problem, Path(tempfile.gettempdir())) from None
         except Exception as problem:
             # Else it would be the first again, for ever, and all others behind it.
             checks = [*row["checks"], check("logs", False, internal(problem).message)]
             self.ledger.move(row["id"], (CHECKING,), REFUSED, why=_why(checks), checks=checks)
-        self._spent[_origin(row)] += time.monotonic() - began
+        finally:
+            self._spent[_origin(row)] += time.monotonic() - began
         return True
 
     def _check(self, row: Row) -> None:

@@ -252,7 +252,13 @@ class Ledger:
             self._tell(connection, who, what, about, told)
 
     def _tell(self, c: sa.Connection, who: str, what: str, about: str, told: str = "") -> None:
-        row = {"at": time.time(), "who": who, "what": what, "about": about, "told": plain(told, 2000)}
+        row = {
+            "at": time.time(),
+            "who": who,
+            "what": what,
+            "about": about,
+            "told": plain(told, 2000),
+        }
         c.execute(crowd_event.insert(), row)
 
 
