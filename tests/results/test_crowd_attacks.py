@@ -423,3 +423,75 @@ def test_an_upload_that_the_database_refuses_does_not_stop_others(
     crowd.ledger.requeue()
     crowd.checker.step()
     assert other.get(late)["state"] == "refused"
+
+
+@pytest.mark.parametrize("limits", [Limits(of_network=3)])
+def test_who_withdraws_does_not_send_more_than_others(crowd: api.Server, limits: Limits) -> None:
+    near = crowd.ledger.network("203.0.113.7")
+    runs = []
+
+    def send() -> None:
+        one = Volunteer(None)
+        told = one.manifest({}, 1.0, files=())
+        crowd.ledger.receive(m.encode(told), told, near)
+        crowd.ledger.remove(told.id, crowd.ledger.delete_token(told.id))
+        runs.append(told.id)
+
+    for _ in range(3):
+        send()
+    with pytest.raises(api.Error, match="of one network"):
+        send()
+    crowd.ledger.expire()
+    assert crowd.ledger.trace(runs[0])["network"]
+    old = schema.crowd_run.update().values(at=time.time() - 2 * HOUR_S)
+    with crowd.ledger.store.writing() as connection:
+        connection.execute(old)
+    crowd.ledger.expire()
+    assert {crowd.ledger.trace(run)["network"] for run in runs} == {""}, "of it only the id stays"
+
+
+def wanted(crowd: api.Server, many: int) -> None:
+    for number in range(many):
+        work.want(crowd.ledger, {"benchmark": f"b{number}", "scenario": "Offline"})
+
+
+@pytest.mark.parametrize("limits", [Limits(leases_of_key=4)])
+def test_work_is_not_leased_and_given_back_without_end(
+    crowd: api.Server, volunteer: Make, limits: Limits
+) -> None:
+    """Each lease has a seed: who could ask for as many as he likes would choose one."""
+    wanted(crowd, 1)
+    one = volunteer()
+    ask = {"key": public_of(one.key), "do": "lease", "work": ""}
+    codes = []
+    for _ in range(6):
+        answer = signed(one, "lease", ask)
+        codes.append(answer.status_code)
+        if answer.status_code == 201:
+            again = signed(one, "lease", ask)
+            assert again.json() == answer.json(), "asked again it is the same lease"
+            back = {**ask, "do": "return", "work": answer.json()["id"]}
+            assert signed(one, f"{answer.json()['id']}/return", back).status_code == 204
+    assert codes == [201] * 4 + [429] * 2
+    other = volunteer()
+    assert signed(other, "lease", {**ask, "key": public_of(other.key)}).status_code == 201
+
+
+@pytest.mark.parametrize("limits", [Limits(leases_of_network=3)])
+def test_many_keys_of_one_network_do_not_take_all_work(crowd: api.Server, limits: Limits) -> None:
+    wanted(crowd, 9)
+    near, far = (crowd.ledger.network(each) for each in ("203.0.113.7", "198.51.100.1"))
+    taken = [work.lease(crowd.ledger, f"key-{number}", network=near) for number in range(3)]
+    with pytest.raises(api.Error, match="of one network"):
+        work.lease(crowd.ledger, "key-3", network=near)
+    assert work.lease(crowd.ledger, "key-0", network=near) == taken[0]
+    assert work.lease(crowd.ledger, "key-4", network=far)["id"]
+
+
+def test_a_blocked_key_gets_no_work(crowd: api.Server, volunteer: Make) -> None:
+    wanted(crowd, 1)
+    one = volunteer()
+    one.send(JUNK, value=1.0)
+    crowd.ledger.block(one.name, "me")
+    answer = signed(one, "lease", {"key": public_of(one.key), "do": "lease", "work": ""})
+    assert (answer.status_code, answer.json()["code"]) == (403, "bad-token")

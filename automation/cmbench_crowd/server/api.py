@@ -297,7 +297,9 @@ async def lease_work(request: Request) -> Response:
     server = server_of(request)
     server.check_token(request)
     sender, wanted = await _signed(request, "lease")
-    return JSONResponse(await work_of(lambda: work.lease(server.ledger, sender, wanted)), 201)
+    network = server.network(request)
+    told = await work_of(lambda: work.lease(server.ledger, sender, wanted, network))
+    return JSONResponse(told, 201)
 
 
 async def return_work(request: Request) -> Response:

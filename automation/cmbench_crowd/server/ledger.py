@@ -13,6 +13,7 @@ import hmac
 import ipaddress
 import json
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,7 +30,7 @@ QUARANTINE, PUBLISHED, REJECTED, REMOVED = "quarantine", "published", "rejected"
 COUNTED = (QUARANTINE, PUBLISHED)
 """States in which a run is compared with those of others."""
 PROVEN = (CHECKED, REPRODUCED)
-HOUR_S = 3600.0
+HOUR_S, DAY_S = 3600.0, 86_400.0
 AUDITS = 10
 """Of so much work one is audited."""
 SERVER = "server"
@@ -43,8 +44,9 @@ Row = Mapping[str, Any]
 class Limits:
     """How much is taken of one key and of one network.
 
-    That is in an hour, begun and not ended at a time, and not yet seen by a person. What was begun
-    and not ended in ``unfinished_s`` seconds is forgotten.
+    That is in an hour, begun and not ended at a time, and not yet seen by a person; work that is
+    leased anew, to a key in an hour, to a network in a day. What was begun and not ended in
+    ``unfinished_s`` seconds is forgotten.
     """
 
     of_key: int = 60
@@ -53,7 +55,9 @@ class Limits:
     open_of_network: int = 40
     waiting_of_network: int = 1_000
     waiting: int = 10_000
-    unfinished_s: float = 86_400.0
+    leases_of_key: int = 20
+    leases_of_network: int = 100
+    unfinished_s: float = DAY_S
 
 
 class Ledger:
@@ -63,6 +67,7 @@ class Ledger:
         self.store = store
         self.limits = limits or Limits()
         self._secret = secret
+        self._leased: deque[tuple[float, str]] = deque(maxlen=100_000)
 
     def network(self, address: str, proxied: bool = False) -> str:
         """A word for the /24 or /48 of an address, that tells nobody which; empty for our own.
@@ -115,15 +120,30 @@ class Ledger:
         return True
 
     def _admit(self, connection: sa.Connection, sender: str, key: str, network: str) -> None:
-        who = connection.execute(sa.select(crowd_sender).where(crowd_sender.c.id == sender)).first()
-        if who is None:
+        if not self.admits(connection, sender):
             row = {"id": sender, "key": key, "since": time.time(), "blocked": False}
             connection.execute(crowd_sender.insert(), row)
-        elif who.blocked:
-            raise Error("bad-token", "this key was blocked", hint="ask who runs the server")
         for most, conditions, words, hint in self._bounds(sender, network):
             if _count(connection, *conditions) >= most:
                 raise Error("too-many", words.format(most), hint=hint)
+
+    def admits(self, connection: sa.Connection, sender: str) -> bool:
+        """Whether a key has sent something before; raises ``bad-token`` for a blocked one."""
+        who = connection.execute(sa.select(crowd_sender).where(crowd_sender.c.id == sender)).first()
+        if who is not None and who.blocked:
+            raise Error("bad-token", "this key was blocked", hint="ask who runs the server")
+        return who is not None
+
+    def lease_to(self, network: str) -> None:
+        """Count a new lease of a network; raises ``too-many``.
+
+        Keys cost nothing: with many of them one network could take all work.
+        """
+        since, most = time.monotonic() - DAY_S, self.limits.leases_of_network
+        if network and sum(at > since and who == network for at, who in self._leased) >= most:
+            words = f"{most} leases in a day are the most of one network"
+            raise Error("too-many", words, hint="try again tomorrow")
+        self._leased.append((time.monotonic(), network))
 
     def _bounds(self, sender: str, network: str) -> Iterator[tuple[int, Sequence[Any], str, str]]:
         """Each limit, the uploads that count for it, and what is said where it is reached."""
@@ -194,6 +214,10 @@ class Ledger:
             for run in connection.execute(chosen).scalars().all():
                 connection.execute(crowd_run.delete().where(crowd_run.c.id == run))
                 self._tell(connection, SERVER, "expired", run)
+            # So long it counts for the limit of its network.
+            removed = (crowd_run.c.state == REMOVED, crowd_run.c.network != "")
+            lately = crowd_run.c.at >= time.time() - HOUR_S
+            connection.execute(crowd_run.update().where(*removed, ~lately).values(network=""))
 
     def kept(self) -> set[str]:
         """The ids of uploads whose files are still looked at."""
@@ -226,7 +250,6 @@ class Ledger:
             "result": "",
             "value": None,
             "tier": "",
-            "network": "",
         }
         every = (RECEIVING, QUEUED, CHECKING, REFUSED, QUARANTINE, PUBLISHED, REJECTED)
         self.move(run, every, REMOVED, "sender", seconds=0.0, log_digest="", **empty)

@@ -14,13 +14,21 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server.ledger import COUNTED, PROVEN, REFUSED, REJECTED, Ledger, Row
+from cmbench_crowd.server.ledger import (
+    COUNTED,
+    DAY_S,
+    HOUR_S,
+    PROVEN,
+    REFUSED,
+    REJECTED,
+    Ledger,
+    Row,
+)
 from cmbench_results.schema import crowd_lease, crowd_run, crowd_work
 from cmbench_results.sql import sa
 from cmbench_results.values import REPRODUCED, digest
 
 LEASED, DONE, RETURNED = "leased", "done", "returned"
-DAY_S = 86_400.0
 MOST_LEASES = 3
 """Work that one key has leased at a time."""
 TWICE = 2
@@ -138,13 +146,14 @@ def _leased(connection: sa.Connection) -> dict[str, int]:
     return {work: int(count) for work, count in connection.execute(chosen)}
 
 
-def lease(ledger: Ledger, sender: str, work: str = "") -> dict[str, Any]:
+def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dict[str, Any]:
     """Lease work to a contributor: the one that is asked for, or what needs hosts most.
 
-    Raises ``no-work``, ``too-many``.
+    Raises ``no-work``, ``too-many``, ``bad-token`` for a key that was blocked.
     """
     found = open_work(ledger)
     with ledger.store.writing() as connection:
+        ledger.admits(connection, sender)
         mine = _mine(connection, sender)
         for each in found:
             if work in ("", each["id"]) and each["id"] in mine:
@@ -153,16 +162,26 @@ def lease(ledger: Ledger, sender: str, work: str = "") -> dict[str, Any]:
         chosen = next(free, None)
         if chosen is None:
             raise Error("no-work", "nothing is wanted of this key now", hint="try again tomorrow")
-        if len(mine) >= MOST_LEASES:
-            raise Error(
-                "too-many",
-                f"a key leases at most {MOST_LEASES} at a time",
-                hint="finish one or give it back",
-            )
+        _bounded(connection, ledger, sender, len(mine))
+        ledger.lease_to(network)
         row = _new(chosen["id"], sender)
         connection.execute(crowd_lease.insert(), row)
     ledger.tell(sender, "leased", row["id"], chosen["id"])
     return _told(row, chosen)
+
+
+def _bounded(connection: sa.Connection, ledger: Ledger, sender: str, mine: int) -> None:
+    """Raise ``too-many`` for a key that has leased so much, or has asked so often."""
+    if mine >= MOST_LEASES:
+        words = f"a key leases at most {MOST_LEASES} at a time"
+        raise Error("too-many", words, hint="finish one or give it back")
+    told, most = crowd_lease.c, ledger.limits.leases_of_key
+    lately = (told.sender == sender, told.deadline > time.time() + DAY_S - HOUR_S)
+    counted = sa.select(sa.func.count()).select_from(crowd_lease).where(*lately)
+    if int(connection.execute(counted).scalar() or 0) >= most:
+        # Of many seeds one could choose.
+        words = f"{most} leases in an hour are the most of one key"
+        raise Error("too-many", words, hint="try again an hour later")
 
 
 def _new(work: str, sender: str) -> dict[str, Any]:
