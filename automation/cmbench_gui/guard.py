@@ -106,7 +106,7 @@ def _write_refusal(request: Request, site: Site, body: bytes) -> Response | None
         return _refused(request, "the request is too long", 413)
     headers = request.headers
     origin = headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != headers["host"]
+    foreign = origin is not None and origin.partition("://")[2] != headers["host"]
     if foreign or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return _refused(request, "the request came from a page of somebody else", 403)
     given = headers.get("x-token") or form_field(headers, body, "token")

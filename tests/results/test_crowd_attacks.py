@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import string
@@ -29,6 +30,7 @@ from crowd_lab import (
 )
 from starlette.testclient import TestClient
 
+from cmbench.error_codes import CODES
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import api, recompute, work
@@ -495,3 +497,58 @@ def test_a_blocked_key_gets_no_work(crowd: api.Server, volunteer: Make) -> None:
     crowd.ledger.block(one.name, "me")
     answer = signed(one, "lease", {"key": public_of(one.key), "do": "lease", "work": ""})
     assert (answer.status_code, answer.json()["code"]) == (403, "bad-token")
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "]", "a]b[", "a b", "\u00ff", "x:y", "@", "/"])
+@pytest.mark.parametrize("base", ["http://127.0.0.1:8502", "http://results.example"])
+def test_a_host_that_is_none_is_refused_in_words(
+    crowd: api.Server, tmp_path: Path, host: str, base: str
+) -> None:
+    tokens = tmp_path / "tokens" if "example" in base else None
+    app = create_app(Site(home=str(tmp_path), key=b"k" * 32), replace(crowd, tokens=tokens))
+    client = TestClient(app, base_url=base)
+    for path in ("/api/v1/work", "/wanted", "/nothing", "/api/nothing", "/api/v1/runs/%00"):
+        answer = client.get(path, headers={"Host": host.encode("latin-1")})
+        assert answer.status_code in (400, 403, 404)
+        assert "fault of cmbench" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_fault_of_the_server_is_told_as_one(
+    crowd: api.Server, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a client takes it for its own, and gives up."""
+    monkeypatch.setattr(work, "open_work", lambda ledger: 1 / 0)
+    answer = client.get("/api/v1/work")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_all_errors_that_have_a_status_are_known() -> None:
+    assert api.STATUS.keys() <= CODES.keys()
+
+
+@pytest.mark.parametrize("url", [""])
+def test_an_error_of_the_server_does_not_tell_where_its_files_are(
+    crowd: api.Server, volunteer: Make, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = volunteer()
+    told = one.manifest(JUNK, value=1.0)
+    assert one.post(told).status_code == 201
+    for number, code in ((28, "no-space"), (13, "not-writable"), (5, "file-error")):
+
+        def fails(*_: object, number: int = number, **__: object) -> int:
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch:
+            patch.setattr("cmbench_crowd.server.files.os.open", fails)
+            answer = one.put(told.id, JUNK[DETAIL])
+        assert (answer.status_code, answer.json()["code"]) == (507 if number == 28 else 500, code)
+        assert str(crowd.files.root) not in answer.text
+        assert answer.json()["hint"]
+    with crowd.ledger.store.writing() as connection:
+        connection.execute(sa.text("DROP TABLE crowd_lease"))
+    for path in ("/api/v1/work", "/wanted"):
+        answer = client.get(path)
+        assert answer.status_code == 503
+        assert "index.sqlite" not in answer.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cmbench.errors import Error
+from cmbench.errors import Error, visible
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import work
 from cmbench_crowd.server.checker import Checker
@@ -51,12 +52,15 @@ STATUS = {
     "bad-signature": 422,
     "bad-token": 403,
     "bad-value": 400,
-    "internal-error": 500,
+    "file-error": 500,
+    "file-not-found": 500,
+    "internal": 500,
     "lease-not-found": 404,
     "needs-token": 401,
     "no-database": 503,
     "no-space": 507,
     "no-work": 404,
+    "not-writable": 500,
     "too-large": 413,
     "too-many": 429,
     "too-slow": 408,
@@ -65,6 +69,16 @@ STATUS = {
     "wrong-offset": 409,
     "wrong-state": 409,
 }
+
+_OWN = {
+    "file-error": "the server cannot read or write its files",
+    "file-not-found": "the server does not find its files",
+    "internal": "the server has met a fault of its own",
+    "no-database": "the server's database does not answer as it should",
+    "no-space": "the server's disk has no room for this",
+    "not-writable": "the server may not write its files",
+}
+"""What is not the asker's fault, in words that do not tell of the server's folders."""
 
 _BY_PROXIES = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip"))
 """Headers of requests that a proxy has handed on."""
@@ -127,8 +141,17 @@ async def work_of(make: Callable[[], T]) -> T:
     return await to_thread.run_sync(make)
 
 
+def told_outside(error: Error) -> Error:
+    """An error as others may see it; what is the server's own is said on its terminal."""
+    if error.code not in _OWN:
+        return error
+    print(visible(error.render()), file=sys.stderr, flush=True)
+    return Error(error.code, _OWN[error.code], hint="try again later; what has come so far stays")
+
+
 def problem(error: Error) -> Response:
     """An error as a problem."""
+    error = told_outside(error)
     status = STATUS.get(error.code, 400)
     told: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status}
     told |= {"code": error.code, "detail": error.message, "hint": error.hint}

@@ -7,6 +7,7 @@ Without one only this machine's own programs may write: not a page of somebody e
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 from contextlib import suppress
@@ -33,6 +34,7 @@ IDLE_S = 20.0
 """So long a request may send nothing."""
 SLOWEST = 4096
 """Bytes in a second that a request sends at least, in the mean; a modem does."""
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
 def create_app(site: Site, server: api.Server) -> Starlette:
@@ -85,17 +87,15 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        if not scope["path"].isprintable() or b"%00" in scope["query_string"]:
-            # PostgreSQL has no such texts, and no name of anything here is one.
-            problem = Error("upload-not-found", "no address is called so", hint="see /api")
-            await api.problem(problem)(scope, receive, send)
-            return
 
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = with_headers(message["headers"])
             await send(message)
 
+        if problem := _impossible(scope, request.headers.get("host", "")):
+            await api.problem(problem)(scope, receive, sealed)
+            return
         pace = _Pace()
 
         async def patient() -> Message:
@@ -113,8 +113,7 @@ class Gate:
     def _foreign(self, request: Request, writes: bool) -> str:
         """Why a browser should not have sent this; empty where it may."""
         host = request.headers.get("host", "")
-        name = urlsplit(f"//{host}").hostname if "/" not in host and "@" not in host else None
-        if self._local and not is_loopback(name or ""):
+        if self._local and not is_loopback(urlsplit(f"//{host}").hostname or ""):
             return "this server does not go by that name"
         site = request.headers.get("sec-fetch-site", "none")
         if writes and ("origin" in request.headers or site != "none"):
@@ -122,11 +121,21 @@ class Gate:
         return ""
 
 
+def _impossible(scope: Scope, host: str) -> Error | None:
+    """Why no address is as this request says: then none can be made of it anywhere."""
+    if not scope["path"].isprintable() or b"%00" in scope["query_string"]:
+        # PostgreSQL has no such texts, and no name of anything here is one.
+        return Error("upload-not-found", "no address is called so", hint="see /api")
+    if host and not _HOST.fullmatch(host):
+        return Error("bad-value", "the Host header names no host", hint="use cm, or a browser")
+    return None
+
+
 async def _known(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Error)
     if request.url.path.startswith("/api/"):
         return api.problem(problem)
-    return failure(request, problem, api.STATUS.get(problem.code, 0))
+    return failure(request, api.told_outside(problem), api.STATUS.get(problem.code, 0))
 
 
 async def _http(request: Request, problem: Exception) -> Response:
@@ -148,7 +157,10 @@ async def _gone(request: Request, problem: Exception) -> Response:
 
 
 async def _unknown(request: Request, problem: Exception) -> Response:
-    return await _known(request, internal(problem))
+    answer = await _known(request, internal(problem))
+    # This one does not come past the gate.
+    answer.raw_headers = with_headers(answer.raw_headers)
+    return answer
 
 
 def serve(app: Starlette, listener: socket.socket, proxied: bool) -> None:
