@@ -552,3 +552,60 @@ def test_an_error_of_the_server_does_not_tell_where_its_files_are(
         answer = client.get(path)
         assert answer.status_code == 503
         assert "index.sqlite" not in answer.text
+
+
+class Asked:
+    """A request that names a token."""
+
+    client = None
+
+    def __init__(self, token: str) -> None:
+        self.headers = {"authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("url", [""])
+def test_the_file_of_tokens_is_read_when_it_has_changed(
+    crowd: api.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens"
+    server = replace(crowd, tokens=path)
+    reads: list[Path] = []
+    real = Path.read_text
+
+    def read_text(self: Path, *told: Any, **more: Any) -> str:
+        reads.append(self)
+        return real(self, *told, **more)
+
+    def is_let_in(token: str) -> bool:
+        try:
+            server.check_token(Asked(token))  # type: ignore[arg-type]
+        except Error as problem:
+            assert problem.code == "bad-token"  # noqa: PT017
+            return False
+        return True
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    path.write_text("a" * 20)
+    long_ago = [time.time() + 3600]
+    monkeypatch.setattr(api.time, "time", lambda: long_ago[0])
+    assert all(is_let_in("a" * 20) for _ in range(50))
+    assert len(reads) == 1
+    # Of the same size and with the same time, in place and as another file.
+    kept = path.stat().st_mtime_ns
+    path.write_text("b" * 20)
+    os.utime(path, ns=(kept, kept))
+    assert not is_let_in("a" * 20)
+    assert is_let_in("b" * 20)
+    other = tmp_path / "other"
+    other.write_text("c" * 20)
+    os.utime(other, ns=(kept, kept))
+    other.replace(path)
+    assert [is_let_in(each * 20) for each in "bc"] == [False, True]
+    path.unlink()
+    assert not is_let_in("c" * 20)
+    # Who writes twice within one tick of the clock of files is seen too.
+    long_ago[0] = time.time()
+    for each in "defghijk":
+        path.write_text(each * 20)
+        assert is_let_in(each * 20)
+        assert not is_let_in("a" * 20)

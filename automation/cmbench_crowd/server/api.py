@@ -45,6 +45,7 @@ _RANGE = re.compile(r"bytes (\d{1,12})-(\d{1,12})/(\d{1,12})")
 _LONGEST_ASKED = 4096
 _OLDEST = "2020-01-01"
 _GUESSES, _MINUTE_S = 20, 60.0
+_TICK_S = 3.0
 
 STATUS = {
     "bad-file": 422,
@@ -84,6 +85,35 @@ _BY_PROXIES = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-pro
 """Headers of requests that a proxy has handed on."""
 
 
+class Words:
+    """The words of a file, which is read again when it is another one."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[int, ...] = ()
+        self._words: tuple[bytes, ...] = ()
+
+    def of(self, path: Path) -> tuple[bytes, ...]:
+        """The words that are in the file now; none where it cannot be read."""
+        try:
+            seen, changed = _identity(path)
+            # Clocks of files tick slowly: one that has just changed may change again unseen.
+            if seen != self._seen or time.time() - changed < _TICK_S:
+                # A byte that is no text spoils its own token, not those of all others.
+                text = path.read_text(encoding="utf-8-sig", errors="replace")
+                self._words = tuple(each.encode() for each in text.split())
+                self._seen = seen
+        except OSError:
+            self._seen, self._words = (), ()
+        return self._words
+
+
+def _identity(path: Path) -> tuple[tuple[int, ...], float]:
+    """What is another with another file or content, and when that was made, in s since 1970."""
+    found = path.stat()
+    names = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return names, max(found.st_mtime, found.st_ctime)
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """What the handlers work with; without ``tokens``, a file, nobody needs one to write."""
@@ -95,6 +125,7 @@ class Server:
     proxied: bool = False
     guesses: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=10_000))
     """When which network has named a wrong token."""
+    words: Words = field(default_factory=Words)
 
     def network(self, request: Request) -> str:
         """The network of whoever asks; empty where that is somebody on this machine, to try.
@@ -119,13 +150,8 @@ class Server:
         since = time.monotonic() - _MINUTE_S
         if sum(at > since and who == network for at, who in self.guesses) >= _GUESSES:
             raise Error("too-many", "too many wrong tokens came from here", hint="wait a minute")
-        try:
-            # A byte that is no text spoils its own token, not those of all others.
-            known = self.tokens.read_text(encoding="utf-8-sig", errors="replace").split()
-        except OSError:
-            known = []
-        given = given.strip()
-        if not any(hmac.compare_digest(given.encode(), each.encode()) for each in known):
+        known = self.words.of(self.tokens)
+        if not any(hmac.compare_digest(given.strip().encode(), each) for each in known):
             self.guesses.append((time.monotonic(), network))
             raise Error("bad-token", "this token is not valid, or not any more", hint="ask anew")
 
