@@ -97,5 +97,5 @@ def _bad(path: Path, why: str) -> Error:
     return Error(
         "bad-bundle",
         f"{path} is no whole bundle: {why}",
-        hint="make it again where the result is: cm bundle crowd ID --out=FILE",
+        hint="make it again where the result is: cm bundle crowd ID --output=FILE",
     )

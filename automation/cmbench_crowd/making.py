@@ -253,7 +253,7 @@ def without(told: Draft, names: Collection[str]) -> Draft:
     known = dict(lines(told.manifest))
     for name in names:
         if name in _FIXED or name not in {*known, "software", "files", "config.settings"}:
-            hint = did_you_mean(name, known) or "cm show crowd names the fields"
+            hint = did_you_mean(name, known) or "cm show crowd last names the fields"
             word = "is needed" if name in known else "is no field"
             raise Error("bad-value", f"{name} {word} and cannot be left out", hint=hint)
         _drop(data, name)

@@ -146,7 +146,11 @@ class Server:
     def give_back(self, unit: str, data: bytes, signature: str) -> None:
         """Give leased work back; raises as ``withdraw``, and ``bad-value``."""
         if not _ID.fullmatch(unit):
-            raise Error("bad-value", f"{unit!r:.80} is no id of work", hint="see cm lease crowd")
+            raise Error(
+                "bad-value",
+                f"{unit!r:.80} is no id of work",
+                hint="cm lease crowd --server=URL tells what this device has leased",
+            )
         headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
         with self._session() as session:
             self._ask(session, "POST", f"{_WORK}/{unit}/return", data=data, headers=headers)
@@ -332,7 +336,7 @@ class Server:
             f"{self.base} cannot be reached: {why}",
             hint="nothing is lost: the same command goes on from there\n"
             "without a network: cm bundle crowd ID --output=FILE, then elsewhere "
-            "cm upload crowd FILE",
+            "cm upload crowd FILE --server=URL",
         )
 
 

@@ -105,8 +105,11 @@ def _opened(command: Command, tokens: Path | None = None) -> Server:
     store = Store(Places(root), str(flags.get("db") or ""))
     ledger = Ledger(store, kept_key(home))
     files = Files(root / "crowd" / "files")
-    trusting = str(flags.get("publish", "")) == "checked"
-    checker = Checker(ledger, files, root / "crowd" / "published", trusting)
+    publish = str(flags.get("publish") or "")
+    if publish not in ("", "checked"):
+        hint = "write --publish=checked, or leave it out: then people look first"
+        raise Error("bad-value", f"--publish={publish} is not possible", hint=hint)
+    checker = Checker(ledger, files, root / "crowd" / "published", trusting=bool(publish))
     return Server(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
 
 
