@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ MANIFEST, SIGNATURE, FILES = "manifest.json", "signature", "files/"
 _FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError, RuntimeError)
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LARGEST = m.LARGEST_RUN + (8 << 20)
+_END = struct.Struct("<4s16x4s6xHI4xH")
+_MOST, _LONGEST = 2 + len(m.ROLES), 500
+"""Members of a bundle, and bytes of what its directory says of one at most."""
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
@@ -60,10 +64,22 @@ def read(path: Path) -> Parcel:
         # What is in it is listed as a whole before any of it is looked at.
         raise _bad(path, f"it is larger than {_LARGEST >> 20} MiB")
     try:
+        _few(path)
         with zipfile.ZipFile(path) as archive:
             return _parcel(archive)
     except _FAULTS as problem:
         raise _bad(path, str(problem)) from None
+
+
+def _few(path: Path) -> None:
+    """Raise ``ValueError`` for more names than a bundle has: all of them would be taken in."""
+    with open(path, "rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _END.size))
+        large, mark, count, size, comment = _END.unpack(stream.read().ljust(_END.size))
+    if mark != b"PK\5\6" or comment or large == b"PK\6\7":
+        raise ValueError("it ends as no bundle does")
+    if count > _MOST or size > _MOST * _LONGEST:
+        raise ValueError(f"it has {count} members")
 
 
 def _parcel(archive: zipfile.ZipFile) -> Parcel:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -395,7 +396,8 @@ def test_nothing_is_sent_without_a_yes(root: Path) -> None:
 
 def told(draft: Draft) -> dict[str, str]:
     """The fields that are not empty."""
-    return {name: value for name, value in making.lines(draft.manifest) if value}
+    every = making.lines(draft.manifest)
+    return {name: value for name, value in every if value}
 
 
 def test_every_key_that_leaves_is_shown(root: Path) -> None:
@@ -520,3 +522,32 @@ def test_what_a_server_says_is_told_with_what_failed_first() -> None:
     assert [line.split()[0] for line in lines[1:]] == ["failed", "open", "passed"]
     assert "\x1b" not in "".join(lines)
     assert offering.told_of({"checks": 7}, Server("https://x"))
+
+
+def test_a_bundle_with_millions_of_names_is_refused_at_once(root: Path, tmp_path: Path) -> None:
+    kept = Keeping(root)
+    draft, place = offering.drafted(root, "last", YES)
+    data = bundle.pack(offering.packed(kept, draft, place))
+    bad = tmp_path / "bad.zip"
+    with zipfile.ZipFile(bad, "w") as archive:
+        for number in range(200):
+            archive.writestr(str(number), b"")
+    assert "200" in message_of(bad)
+    end = data.rindex(b"PK\5\6")
+    of_large = b"PK\6\6" + bytes(52) + b"PK\6\7" + bytes(16)
+    others = (
+        data[: end + 12] + (1 << 20).to_bytes(4, "little") + data[end + 16 :],
+        data[:end] + of_large + data[end:],
+        data + b"more",
+        data[:-22],
+    )
+    for each in others:
+        bad.write_bytes(each)
+        assert "ends as no bundle" in message_of(bad) or "members" in message_of(bad)
+
+
+def message_of(path: Path) -> str:
+    with pytest.raises(Error) as caught:
+        bundle.read(path)
+    assert caught.value.code == "bad-bundle"
+    return caught.value.message
