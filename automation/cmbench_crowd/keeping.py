@@ -46,6 +46,10 @@ class Keeping:
             text = made.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
             publish(path, text, replace=False)
         try:
+            if path.stat().st_mode & 0o077:
+                # A home that was copied, or unpacked: others could sign with it.
+                with suppress(OSError):
+                    path.chmod(0o600)
             found = s.load_pem_private_key(path.read_bytes(), None)
         except OSError as problem:
             raise file_error(problem, path) from None
@@ -62,7 +66,7 @@ class Keeping:
     def consent(self) -> int:
         """The level that the user has agreed to; 0 where nobody has been asked."""
         told = self._json(self.root / "consent.json").get("level")
-        return told if isinstance(told, int) and m.METRICS <= told <= m.LOGS else 0
+        return told if type(told) is int and m.METRICS <= told <= m.LOGS else 0
 
     def agree(self, level: int) -> None:
         """Keep the level that the user agrees to; 0 takes all of it back."""

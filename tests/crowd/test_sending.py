@@ -524,6 +524,23 @@ def test_what_a_server_says_is_told_with_what_failed_first() -> None:
     assert offering.told_of({"checks": 7}, Server("https://x"))
 
 
+def test_a_key_that_others_may_read_is_closed(tmp_path: Path) -> None:
+    kept = Keeping(tmp_path)
+    kept.key()
+    path = kept.root / "key.pem"
+    path.chmod(0o644)
+    kept.key()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_consent_that_is_no_number_is_none(tmp_path: Path) -> None:
+    kept = Keeping(tmp_path)
+    kept.agree(1)
+    for level in (True, 2.0, "3", 0, 9, None):
+        (kept.root / "consent.json").write_text(json.dumps({"level": level}))
+        assert kept.consent() == 0
+
+
 def test_a_bundle_with_millions_of_names_is_refused_at_once(root: Path, tmp_path: Path) -> None:
     kept = Keeping(root)
     draft, place = offering.drafted(root, "last", YES)
