@@ -54,16 +54,21 @@ _FIXED = (
 """Fields without which nobody could tell what was measured, or who may withdraw it."""
 
 
+_NEVER_NONE = frozenset(f"system.{name}" for name in ("sockets", "cores", "memory_gb", "nodes"))
+"""Numbers that are never 0: there it says that nothing is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """What would leave: a manifest and the bytes of its files by their digest.
 
-    ``notes`` say what was left out of logs, and why.
+    ``notes`` say what was left out of logs, and why; ``off`` are the fields that were switched off.
     """
 
     manifest: m.Manifest
     files: Mapping[str, bytes]
     notes: tuple[str, ...] = ()
+    off: frozenset[str] = frozenset()
 
 
 def draft(
@@ -259,7 +264,8 @@ def without(told: Draft, names: Collection[str]) -> Draft:
         _drop(data, name)
     manifest = m.parse(m.canonical(data))
     kept = {each.sha256 for each in manifest.files}
-    return replace(told, manifest=manifest, files={k: told.files[k] for k in kept})
+    files = {k: told.files[k] for k in kept}
+    return replace(told, manifest=manifest, files=files, off=told.off.union(names))
 
 
 def _drop(data: dict[str, Any], name: str) -> None:
@@ -293,9 +299,11 @@ def _inner(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in told.items():
         if isinstance(value, dict) and value:
             yield from ((f"{name}.{key}.{k}", _text(v)) for k, v in value.items())
+        elif value == 0 and f"{name}.{key}" in _NEVER_NONE:
+            yield f"{name}.{key}", ""
         else:
             yield f"{name}.{key}", _text(value)
 
 
 def _text(value: Any) -> str:
-    return str(value) if value else ""
+    return "" if value in (None, "", [], {}) else str(value)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error, visible
+from cmbench.lib.files import file_error
 from cmbench_crowd import bundle, leases, making
 from cmbench_crowd import manifest as m
 from cmbench_crowd.bundle import Parcel
@@ -37,6 +38,7 @@ class Wish:
     """What somebody wants to be sent: fields switched off, a level of consent, a work unit.
 
     ``may_ask``: a person is at a terminal. ``yes``: it was said beforehand that it is sent.
+    ``look``: it is only shown, which is no consent.
     """
 
     without: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class Wish:
     work_unit: str | None = None
     yes: bool = False
     may_ask: bool = False
+    look: bool = False
 
 
 def level_of(keeping: Keeping, wish: Wish) -> int:
@@ -56,12 +59,12 @@ def level_of(keeping: Keeping, wish: Wish) -> int:
         raise Error(
             "needs-input",
             "nobody has agreed yet that results of this machine may be sent",
-            hint="add --consent=N, which is kept:\n"
+            hint=f"add --consent=N{'' if wish.look else ', which is kept'}:\n"
             + "\n".join(f"{number}: {what}" for number, what in LEVELS.items()),
         )
     if not level:
         level = _asked_level()
-    if level != keeping.consent():
+    if level != keeping.consent() and not (wish.look and wish.consent):
         keeping.agree(level)
     return level
 
@@ -128,14 +131,16 @@ def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft,
 
 def shown(draft: Draft) -> str:
     """Every field that would leave, and how many bytes that are."""
-    every = list(making.lines(draft.manifest))
+    every = [
+        (name, "" if name in draft.off else value) for name, value in making.lines(draft.manifest)
+    ]
     told = [each for each in every if each[1]]
     empty = ", ".join(name for name, value in every if not value)
     wide = max(len(name) for name, _ in told)
     size = len(m.encode(draft.manifest)) + sum(map(len, draft.files.values()))
-    lines = [f"  {name:<{wide}}  {value}" for name, value in told]
-    lines += textwrap.wrap(f"empty: {empty}", 78, initial_indent="  ", subsequent_indent="    ")
-    lines += [f"note: {note}" for note in draft.notes]
+    lines = [line for name, value in told for line in _wrapped(f"  {name:<{wide}}  ", value)]
+    lines += _wrapped("  empty: ", empty, 4)
+    lines += [line for note in draft.notes for line in _wrapped("note: ", note)]
     return "\n".join(
         [
             f"What would leave this machine ({size:,} bytes), field by field:",
@@ -143,6 +148,18 @@ def shown(draft: Draft) -> str:
             "Not verified by MLCommons. To leave a field out: --without=NAME,NAME",
         ]
     )
+
+
+def _wrapped(head: str, text: str, indent: int = 0) -> list[str]:
+    """Lines for a terminal, those after the first below its text, or ``indent`` wide."""
+    return textwrap.wrap(
+        text,
+        80,
+        initial_indent=head,
+        subsequent_indent=" " * (indent or len(head)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [head.rstrip()]
 
 
 def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
@@ -232,7 +249,12 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     for path, told in found:
         server = Server.at(str(told["server"]), patience=patience)
         server.withdraw(str(told["id"]), str(told.get("delete_token", "")))
-        keeping.forget(path)
+        try:
+            keeping.forget(path)
+        except OSError as problem:
+            error = file_error(problem, path)
+            words = f"{server.base} has removed {told['id']}, which cannot be noted here: "
+            raise Error(error.code, words + error.message, hint=error.hint) from None
     return [str(told["id"]) for _, told in found]
 
 
@@ -297,10 +319,12 @@ def told_of(told: Mapping[str, Any], server: Server) -> str:
     known = [each for each in checks if isinstance(each, dict)] if isinstance(checks, list) else []
     known.sort(key=lambda each: _VERDICTS.get(str(each.get("passed")), _OPEN))
     state, tier = (str(told.get(name, ""))[:60] for name in ("state", "tier"))
-    head = f"sent to {server.base} as {str(told.get('id', ''))[:64]}: {state}, {tier}"
-    return visible("\n".join([head, *map(_check, known[:100])]))
+    run = str(told.get("id", ""))[:64]
+    lines = [f"sent to {server.base} as {run}: {state}, {tier}"]
+    lines += [line for each in known[:100] for line in _check(each)]
+    return visible("\n".join([*lines, f"what becomes of it: {server.base}/uploads/{run}"]))
 
 
-def _check(told: Mapping[str, Any]) -> str:
+def _check(told: Mapping[str, Any]) -> list[str]:
     verdict = _VERDICTS.get(str(told.get("passed")), _OPEN)[1]
-    return f"  {verdict:<6}  {str(told.get('words', ''))[:200]}"
+    return _wrapped(f"  {verdict:<6}  ", str(told.get("words", ""))[:200])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import ipaddress
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cmbench.errors import Error
+from cmbench.lib.secrecy import mask
 from cmbench_crowd import manifest as m
 from cmbench_crowd.bundle import Parcel
 
@@ -375,8 +377,24 @@ def _is_loopback(host: str) -> bool:
 
 
 def _told(problem: Exception) -> str:
-    reason = getattr(problem, "args", ("",))[:1] or ("",)
-    return str(getattr(reason[0], "reason", "") or problem)[:300]
+    """Why a request has failed, in the words of whatever was first to fail."""
+    seen: list[BaseException] = [problem]
+    while found := _inner(seen[-1]):
+        seen.append(found)
+    words = re.sub(r"^\w+\([^()]*\): ", "", str(seen[-1]))[:300]
+    if any(type(each).__name__ in _OF_PROXIES for each in seen):
+        name = next(filter(os.environ.get, _PROXIES), _PROXIES[0])
+        words = f"the proxy of the environment ({name}) does not work: {words}"
+    return mask(words)
+
+
+def _inner(problem: BaseException) -> BaseException | None:
+    within = (getattr(problem, "reason", None), *problem.args)
+    return next((each for each in within if isinstance(each, Exception)), None)
+
+
+_OF_PROXIES = ("ProxyError", "InvalidProxyURL", "ProxySchemeUnknown")
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
 def _name(parcel: Parcel, sha256: str) -> str:

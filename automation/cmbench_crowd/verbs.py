@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def show_crowd(command: Command) -> Reply:
         parcel = bundle.read(Path(word))
         draft = Draft(parcel.manifest, parcel.files)
     else:
-        draft, _ = offering.drafted(command.workspace.root, word, _wish(command))
+        wish = replace(_wish(command), look=True)
+        draft, _ = offering.drafted(command.workspace.root, word, wish)
     data = m.encode(draft.manifest)
     if command.flags.get("raw"):
         return Reply({}, data.decode(), data.decode())
@@ -89,6 +91,7 @@ def bundle_crowd(command: Command) -> Reply:
     word, wish = _result(command), _wish(command)
     out = command.flags.get("output")
     path = Path(f"{word}.crowd.zip" if out in (None, True) else str(out)).expanduser()
+    path = path / f"{word}.crowd.zip" if path.is_dir() else path
     keeping = Keeping(command.workspace.root)
     draft, place = offering.drafted(command.workspace.root, word, wish)
     if not wish.yes and wish.may_ask:
@@ -156,7 +159,8 @@ def lease_crowd(command: Command) -> Reply:
     lines = [f"work {told['id']}, until {_when(told.get('deadline'))}"]
     lines += [f"  {name:<12} {value!s:.80}" for name, value in (spec or {}).items()]
     run = f"cm run script --tags=crowd,benchmark --work_unit={told['id']}"
-    lines += [f"measure it: {run} --server={server.base}", _BACK.format(told["id"])]
+    lines += [f"measure it: {run} --server={server.base}"]
+    lines += [f"cannot do it: cm return crowd {told['id']} --server={server.base}"]
     return Reply(told, "\n".join(lines), told)
 
 
@@ -165,9 +169,6 @@ def _when(deadline: object) -> str:
     if not isinstance(deadline, int | float) or not 0 <= deadline < 1e11:
         return "an unknown time"
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(deadline))
-
-
-_BACK = "cannot do it: cm return crowd {} --server=URL"
 
 
 def return_crowd(command: Command) -> Reply:

@@ -397,7 +397,7 @@ def test_nothing_is_sent_without_a_yes(root: Path) -> None:
 def told(draft: Draft) -> dict[str, str]:
     """The fields that are not empty."""
     every = making.lines(draft.manifest)
-    return {name: value for name, value in every if value}
+    return {name: value for name, value in every if value and name not in draft.off}
 
 
 def test_every_key_that_leaves_is_shown(root: Path) -> None:
@@ -519,9 +519,91 @@ def test_what_a_server_says_is_told_with_what_failed_first() -> None:
     ]
     told = {"id": "i", "state": "quarantine", "tier": "uploaded", "checks": checks}
     lines = offering.told_of(told, Server("https://x")).splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["failed", "open", "passed"]
+    assert [line.split()[0] for line in lines[1:-1]] == ["failed", "open", "passed"]
     assert "\x1b" not in "".join(lines)
     assert offering.told_of({"checks": 7}, Server("https://x"))
+
+
+def test_looking_is_not_agreeing(root: Path) -> None:
+    """``cm show crowd ID --consent=3``, which a run tells to type, only shows."""
+    kept = Keeping(root)
+    draft, _ = offering.drafted(root, "last", Wish(consent=m.LOGS, look=True))
+    assert draft.manifest.consent == m.LOGS
+    assert kept.consent() == 0
+    kept.agree(m.METRICS)
+    offering.drafted(root, "last", Wish(consent=m.LOGS, look=True))
+    assert kept.consent() == m.METRICS
+    offering.drafted(root, "last", YES)
+    assert kept.consent() == m.LOGS
+
+
+def test_a_real_zero_is_not_empty(root: Path) -> None:
+    draft, _ = offering.drafted(root, "last", YES)
+    metrics = tuple(
+        replace(each, value=0.0, unit="") if each.name == "accuracy" else each
+        for each in draft.manifest.metrics
+    )
+    manifest = replace(draft.manifest, metrics=metrics)
+    text, _, empty = offering.shown(replace(draft, manifest=manifest)).partition("  empty: ")
+    values = dict(line.split(None, 1) for line in text.splitlines()[1:] if " " in line.strip())
+    assert values["system.accelerators"] == "0"
+    assert values["metrics.accuracy"] == "0"
+    assert "accelerators" not in empty
+    # Nothing has 0 sockets: that is a number which is not known.
+    assert "system.sockets" in empty
+    # What was switched off is not told as a figure.
+    off = offering.shown(making.without(draft, ["system.accelerators", "system.cores"]))
+    _, _, empty = off.partition("  empty: ")
+    assert "system.accelerators," in empty
+    assert "system.cores," in empty
+
+
+def test_what_is_shown_fits_a_terminal(root: Path) -> None:
+    draft, _ = offering.drafted(root, "last", YES)
+    long = replace(draft.manifest, config=replace(draft.manifest.config, command="cm run " * 30))
+    lines = offering.shown(replace(draft, manifest=long, notes=("a note " * 30,))).splitlines()
+    keys = [line for line in lines if "ed25519:" not in line]
+    assert max(map(len, keys)) <= 80
+    assert "".join("".join(lines).split()).count("cmrun") == 30
+    checks = [{"passed": True, "words": "word " * 40}]
+    told = {"id": "i", "state": "queued", "tier": "uploaded", "checks": checks}
+    text = offering.told_of(told, Server("https://x"))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "https://x/uploads/i" in text
+    done = offering.told_of({**told, "state": "published"}, Server("https://x"))
+    assert "/uploads/i" in done
+
+
+def test_a_withdrawal_that_cannot_be_noted_is_told_as_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Faulty() as lab:
+        send(root, lab.url)
+
+        def fails(*_: object, **__: object) -> None:
+            raise OSError(30, "Read-only file system")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", fails)
+            with pytest.raises(Error, match="has removed") as caught:
+                offering.withdrawn(root, "all", QUICK)
+        assert caught.value.code == "not-writable"
+        assert "CM_REPOS" not in caught.value.render()
+        assert lab.runs == {}
+        assert len(offering.withdrawn(root, "all", QUICK)) == 1, "told again, and noted"
+
+
+def test_a_proxy_that_does_not_work_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://ann:secret@127.0.0.1:9")
+    with pytest.raises(Error) as caught:
+        send(root, "https://results.example")
+    text = caught.value.render()
+    assert caught.value.code == "server-unreachable"
+    assert "proxy of the environment (HTTPS_PROXY)" in text
+    for odd in ("secret", "HTTPSConnection", "Error(", "object at"):
+        assert odd not in text
 
 
 def test_a_key_that_others_may_read_is_closed(tmp_path: Path) -> None:
