@@ -238,24 +238,43 @@ def sent(
 def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> list[str]:
     """Let servers remove a result, or ``all``; the ids of those removed.
 
-    Raises ``result-not-found`` and what ``Server.withdraw`` does.
+    One that cannot be reached does not keep others from it. Raises ``result-not-found``,
+    ``ambiguous``, and what ``Server.withdraw`` does.
     """
     keeping = Keeping(root)
     word = result_of(root, word).uid if word == "last" else word
-    found = [(p, told) for p, told in keeping.states() if _named(p, told, word)]
+    found = [(p, told) for p, told in keeping.states() if word and _named(p, told, word)]
     if not found:
         hint = "cm show crowd lists what was sent"
         raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
-    for path, told in found:
+    if word != "all" and len({path.name.partition(".")[0] for path, _ in found}) > 1:
+        hint = "write more of it: " + ", ".join(str(told.get("id", "")) for _, told in found[:5])
+        words = f"{len(found)} results that were sent begin with {word}"
+        raise Error("ambiguous", words, hint=hint)
+    ends = [(told, _withdraw(keeping, path, told, patience)) for path, told in found]
+    done = [str(told["id"]) for told, problem in ends if problem is None]
+    failed = [problem for _, problem in ends if problem is not None]
+    if failed:
+        first, many = failed[0], f" ({len(done)} of {len(found)} were removed)"
+        again = "nothing is lost: the same command asks again"
+        hint = again if first.code == "server-unreachable" else first.hint
+        raise Error(first.code, first.message + many * (len(found) > 1), hint=hint)
+    return done
+
+
+def _withdraw(keeping: Keeping, path: Path, told: Mapping[str, Any], patience: Any) -> Error | None:
+    """Let one server remove a result; why that has failed, if it has."""
+    try:
         server = Server.at(str(told["server"]), patience=patience)
         server.withdraw(str(told["id"]), str(told.get("delete_token", "")))
-        try:
-            keeping.forget(path)
-        except OSError as problem:
-            error = file_error(problem, path)
-            words = f"{server.base} has removed {told['id']}, which cannot be noted here: "
-            raise Error(error.code, words + error.message, hint=error.hint) from None
-    return [str(told["id"]) for _, told in found]
+        keeping.forget(path)
+    except Error as problem:
+        return problem
+    except OSError as problem:
+        error = file_error(problem, path)
+        words = f"{server.base} has removed {told['id']}, which cannot be noted here: "
+        return Error(error.code, words + error.message, hint=error.hint)
+    return None
 
 
 def _named(path: Path, told: Mapping[str, Any], word: str) -> bool:

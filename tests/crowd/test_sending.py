@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowd_lab import Faulty, Request
+from crowd_lab import Faulty, Request, measured
 
 from cmbench.errors import Error
 from cmbench_crowd import bundle, keeping, leases, making, offering, sending
@@ -28,6 +28,7 @@ from cmbench_crowd.keeping import Keeping
 from cmbench_crowd.making import Draft
 from cmbench_crowd.offering import Wish
 from cmbench_crowd.sending import Patience, Server
+from cmbench_results.places import Places
 
 QUICK = Patience(attempts=3, pause=0.01, connect=2, read=0.5)
 YES = Wish(consent=m.LOGS, yes=True)
@@ -650,3 +651,52 @@ def message_of(path: Path) -> str:
         bundle.read(path)
     assert caught.value.code == "bad-bundle"
     return caught.value.message
+
+
+def twice_sent(root: Path, tmp_path: Path) -> None:
+    """A second result, measured a minute later, in another folder."""
+    folder = measured(tmp_path / "second")
+    path = folder / "results.json"
+    path.write_text(path.read_text().replace("15:26:34", "15:27:34"))
+    Places(root).add(folder)
+
+
+def test_a_server_that_is_gone_does_not_keep_others_from_removing(
+    root: Path, tmp_path: Path
+) -> None:
+    twice_sent(root, tmp_path)
+    with Faulty() as gone:
+        send(root, gone.url)
+    with Faulty() as lab:
+        for place in Places(root).all():
+            for each in Places(root).results(place):
+                kept = Keeping(root)
+                draft, zipped = offering.drafted(root, each.uid, YES)
+                parcel = offering.packed(kept, draft, zipped)
+                where = Server.at(lab.url, "", QUICK)
+                offering.sent(kept, parcel, zipped, where, lambda text: None)
+        assert len(lab.runs) == 2
+        with pytest.raises(Error) as caught:
+            offering.withdrawn(root, "all", QUICK)
+        assert caught.value.code == "server-unreachable"
+        assert gone.url in caught.value.render()
+        assert lab.runs == {}
+        left = [told["server"] for _, told in Keeping(root).states()]
+        assert left == [gone.url], "it is asked again"
+        assert "2 of 3" in caught.value.render()
+
+
+def test_a_few_letters_do_not_withdraw_several_results(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Keeping(root)
+    for name in ("abc1", "abc2"):
+        kept.note(kept.outbox / f"{name}.zip", "http://127.0.0.1:9", {"id": f"7{name}"})
+    asked: list[str] = []
+    monkeypatch.setattr(Server, "withdraw", lambda self, run, token: asked.append(run))
+    for word in ("abc", "7a", "a", ""):
+        code = code_of(lambda: offering.withdrawn(root, word))  # noqa: B023
+        assert code in ("ambiguous", "result-not-found")
+    assert asked == []
+    assert offering.withdrawn(root, "abc1") == ["7abc1"]
+    assert offering.withdrawn(root, "7abc2") == ["7abc2"]
