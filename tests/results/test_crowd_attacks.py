@@ -609,3 +609,24 @@ def test_the_file_of_tokens_is_read_when_it_has_changed(
         path.write_text(each * 20)
         assert is_let_in(each * 20)
         assert not is_let_in("a" * 20)
+
+
+def test_an_address_that_a_proxy_cannot_tell_is_no_trusted_one(crowd: api.Server) -> None:
+    """Else whoever lets it say nonsense has no limit, and is independent of himself."""
+    of = crowd.ledger.network
+    proxy = of("127.0.0.1", proxied=True)
+    assert proxy
+    for odd in ("unknown", "_hidden", "", "x" * 3000, "1.2.3", "::1%lo\x00", "fe80::zz"):
+        assert of(odd, proxied=True) == proxy, odd
+    near = of("203.0.113.7", proxied=True)
+    assert near not in ("", proxy)
+    for same in ("203.0.113.99", "203.0.113.7:4711", "::ffff:203.0.113.7", " 203.0.113.7 "):
+        assert of(same, proxied=True) == near, same
+    six = of("2001:db8::1", proxied=True)
+    for same in ("[2001:db8::1]:4711", "[2001:db8::2]", "2001:db8:0:1::"):
+        assert of(same, proxied=True) == six, same
+    # Ways to write addresses of IPv4 within IPv6, of which one person has all.
+    for same in ("2002:cb00:7107::1", "64:ff9b::203.0.113.7"):
+        assert of(same) == near, same
+    assert of("2002:7f00:1::1")
+    assert of("testclient") == of("127.0.0.1") == of("::ffff:127.0.0.1") == ""

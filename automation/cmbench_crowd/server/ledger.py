@@ -34,6 +34,7 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 AUDITS = 10
 """Of so much work one is audited."""
 SERVER = "server"
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 LONGEST = 400
 """Characters of what a check says."""
 
@@ -75,11 +76,9 @@ class Ledger:
         ``proxied`` says that somebody else stands behind our own: all of these are one network.
         """
         try:
-            found = ipaddress.ip_address(address)
+            found = _address(address)
         except ValueError:
-            return ""
-        # What a socket for both versions calls an address of IPv4.
-        found = getattr(found, "ipv4_mapped", None) or found
+            return self._derived("network proxy")[:16] if proxied else ""
         if found.is_loopback:
             return self._derived("network proxy")[:16] if proxied else ""
         wide = ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False)
@@ -283,6 +282,22 @@ class Ledger:
             "told": plain(told, 2000),
         }
         c.execute(crowd_event.insert(), row)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address that a socket or a proxy names, some with a port; raises ``ValueError``."""
+    host = text.strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    found = ipaddress.ip_address(host)
+    if isinstance(found, ipaddress.IPv4Address):
+        return found
+    # An address of IPv4 as sockets for both write it, or 6to4 and NAT64, which have no loopback.
+    nat64 = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None
+    short = found.sixtofour or nat64
+    return found.ipv4_mapped or (short if short and not short.is_loopback else found)
 
 
 def sender_of(key: str) -> str:
