@@ -242,15 +242,7 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     ``ambiguous``, and what ``Server.withdraw`` does.
     """
     keeping = Keeping(root)
-    word = result_of(root, word).uid if word == "last" else word
-    found = [(p, told) for p, told in keeping.states() if word and _named(p, told, word)]
-    if not found:
-        hint = "cm show crowd lists what was sent"
-        raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
-    if word != "all" and len({path.name.partition(".")[0] for path, _ in found}) > 1:
-        hint = "write more of it: " + ", ".join(str(told.get("id", "")) for _, told in found[:5])
-        words = f"{len(found)} results that were sent begin with {word}"
-        raise Error("ambiguous", words, hint=hint)
+    found = _sent_as(keeping, result_of(root, word).uid if word == "last" else word)
     ends = [(told, _withdraw(keeping, path, told, patience)) for path, told in found]
     done = [str(told["id"]) for told, problem in ends if problem is None]
     failed = [problem for _, problem in ends if problem is not None]
@@ -260,6 +252,19 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
         hint = again if first.code == "server-unreachable" else first.hint
         raise Error(first.code, first.message + many * (len(found) > 1), hint=hint)
     return done
+
+
+def _sent_as(keeping: Keeping, word: str) -> list[tuple[Path, dict[str, Any]]]:
+    """What was sent of one result, or of ``all``."""
+    found = [(p, told) for p, told in keeping.states() if word and _named(p, told, word)]
+    if not found:
+        hint = "cm show crowd lists what was sent"
+        raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
+    if word != "all" and len({path.name.partition(".")[0] for path, _ in found}) > 1:
+        hint = "write more of it: " + ", ".join(str(told.get("id", "")) for _, told in found[:5])
+        words = f"{len(found)} results that were sent begin with {word}"
+        raise Error("ambiguous", words, hint=hint)
+    return found
 
 
 def _withdraw(keeping: Keeping, path: Path, told: Mapping[str, Any], patience: Any) -> Error | None:

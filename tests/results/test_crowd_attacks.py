@@ -25,6 +25,7 @@ from crowd_lab import (
     checked,
     figure,
     public_of,
+    run_logs,
     sign,
     words,
 )
@@ -37,7 +38,7 @@ from cmbench_crowd.server import api, recompute, work
 from cmbench_crowd.server.app import SLOWEST, _Pace, create_app
 from cmbench_crowd.server.ledger import HOUR_S, Limits
 from cmbench_gui.site import Site
-from cmbench_results import schema
+from cmbench_results import query, schema
 from cmbench_results.sql import sa
 
 WORK = f"{api.BASE}/work"
@@ -630,3 +631,39 @@ def test_an_address_that_a_proxy_cannot_tell_is_no_trusted_one(crowd: api.Server
         assert of(same) == near, same
     assert of("2002:7f00:1::1")
     assert of("testclient") == of("127.0.0.1") == of("::ffff:127.0.0.1") == ""
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("style", ["valid", ""])
+def test_a_short_run_is_no_full_one_whatever_its_manifest_says(
+    crowd: api.Server, volunteer: Make, logs: list[Logs], style: str
+) -> None:
+    """Only its log knows how long it took: two seconds are no ten minutes."""
+    one, honest = volunteer(), volunteer()
+    config = m.Config(backend="onnxruntime", device="cpu", style=style)
+    run = one.send(logs[0], config=config)
+    other = honest.send(logs[1])
+    checked(crowd)
+    assert one.get(run)["state"] == "published"
+    (row, same) = (crowd.ledger.row(each) for each in (run, other))
+    assert row["work"] == same["work"], "it is compared with short runs"
+    shown = query.find(crowd.ledger.store, query.Filter(), "", 50, 0).rows
+    assert {each["form"] for each in shown} == {"test run"}
+    (spec,) = (each["spec"] for each in work.open_work(crowd.ledger))
+    assert spec["style"] == "test"
+
+
+@pytest.mark.quiet
+def test_a_short_run_does_not_answer_for_a_full_one(
+    crowd: api.Server, volunteer: Make, tmp_path: Path
+) -> None:
+    spec = {"benchmark": "bert-99", "scenario": "Offline", "style": "valid"}
+    work.want(crowd.ledger, spec)
+    one = volunteer()
+    told = signed(one, "lease", {"key": public_of(one.key), "do": "lease", "work": ""}).json()
+    (log,) = run_logs(tmp_path / "leased", 1, told["seed"])
+    config = m.Config(backend="onnxruntime", device="cpu", style="valid")
+    run = one.send(log, work_unit=told["id"], config=config)
+    checked(crowd)
+    assert one.get(run)["state"] == "refused"
+    assert words(one.get(run)) == ["its work unit asks for another style"]

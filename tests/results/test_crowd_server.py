@@ -400,7 +400,7 @@ def test_leased_work_has_seeds_of_its_own_that_serve_once(
 ) -> None:
     spec = {"benchmark": "bert-99", "scenario": "Offline", "backend": "onnxruntime"}
     for hosts in range(3):
-        work.want(crowd.ledger, {**spec, "round": "5.1", "style": str(hosts)}, hosts=1)
+        work.want(crowd.ledger, {**spec, "round": "5.1", "note": str(hosts)}, hosts=1)
     one, other = volunteer(), volunteer()
     leases = [work.lease(crowd.ledger, one.name, e["id"]) for e in work.open_work(crowd.ledger)]
     own, second = (run_logs(tmp_path / lease["id"], 1, lease["seed"])[0] for lease in leases[:2])

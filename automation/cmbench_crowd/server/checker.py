@@ -37,6 +37,7 @@ from cmbench_crowd.server.ledger import (
     Row,
     check,
     manifest_of,
+    work_of,
 )
 from cmbench_crowd.server.recompute import recomputed
 from cmbench_crowd.server.roofline import plausible
@@ -165,7 +166,8 @@ class Checker:
 
     def _check(self, row: Row) -> None:
         told = manifest_of(row)
-        checks, found = self._checked(row, told)
+        checks, found, told = self._checked(row, told)
+        row = {**row, "work": work_of(told)}
         verdict = self._verdict(row, told, checks, found)
         self.ledger.move(row["id"], (CHECKING,), why=_why(verdict["checks"]), **verdict)
         self._after(row, told, verdict["state"])
@@ -185,6 +187,7 @@ class Checker:
         return {
             "state": PUBLISHED if self.trusting and not far else QUARANTINE,
             "tier": CHECKED,
+            "work": row["work"],
             "checks": checks,
             "value": value,
             "seconds": result.duration_s or 0.0,
@@ -204,7 +207,8 @@ class Checker:
             work.want(self.ledger, work.spec_of(told), of=(row["hardware"], row["work"]))
         self.publish([row["sender"]])
 
-    def _checked(self, row: Row, told: m.Manifest) -> tuple[Checks, dict[str, Any]]:
+    def _checked(self, row: Row, told: m.Manifest) -> tuple[Checks, dict[str, Any], m.Manifest]:
+        """The checks of an upload, what its logs hold, and its manifest as they say."""
         files = {each.role: each for each in told.files}
         checks = [*row["checks"]]
         if told.files:
@@ -212,25 +216,24 @@ class Checker:
         log = files.get("performance-detail")
         if log is None:
             words = "no log of a performance run was sent: its figures cannot be recomputed"
-            return [*checks, check("logs", None, words)], {}
+            return [*checks, check("logs", None, words)], {}, told
         paths = {role: self.files.path(row["id"], each) for role, each in files.items()}
         seed, fits = work.answered(self.ledger, row, told) if row["lease"] else ("", ())
         try:
             found = recomputed(told, paths, seed)
         except Error as problem:
-            return [*checks, check("logs", False, problem.message)], {}
-        checks += _of_logs(found)
-        checks.append(_claim(told, found))
-        if found["value"] and found["result"]:
-            unit = from_json(found["result"]).unit
-            checks.append(check("roofline", *plausible(told, found["value"], unit)))
+            return [*checks, check("logs", False, problem.message)], {}, told
+        if found["short"] and told.config.style in (work.FULL, ""):
+            told = _of_style(told, work.SHORT)
+            fits = work.answered(self.ledger, row, told)[1] if row["lease"] else ()
+        checks += [*_of_logs(found), *_of_figure(told, found)]
         checks.append(self._copied(row, log.sha256, found["measured"]))
         if row["lease"]:
             checks.append(check("work unit", *fits))
             if all(each["passed"] is not False for each in checks):
                 work.finish(self.ledger, row["lease"])
         words = "accuracy as reported, not recomputed: the server has no data set; it is not shown"
-        return [*checks, check("accuracy", None, words)], found
+        return [*checks, check("accuracy", None, words)], found, told
 
     def _copied(self, row: Row, log: str, measured: str) -> dict[str, Any]:
         """Whether somebody, or the same sender, has sent this log before, in whatever form.
@@ -292,7 +295,8 @@ class Checker:
         row = self.ledger.row(run)
         if not self.ledger.move(run, (QUARANTINE,), PUBLISHED, who):
             raise _state(row, QUARANTINE)
-        self._published(row, manifest_of(row))
+        told, form = manifest_of(row), from_json(row["result"]).workload.form
+        self._published(row, _of_style(told, form.partition(" ")[0]) if form else told)
 
     def reject(self, run: str, who: str, why: str) -> None:
         """Take a result out of what is shown and compared; raises ``upload-not-found``."""
@@ -312,6 +316,11 @@ class Checker:
         self.files.remove(run)
         self.judge_anew(row)
         self.publish([row["sender"]])
+
+
+def _of_style(told: m.Manifest, style: str) -> m.Manifest:
+    """A manifest of another length of run: that its log has, whatever it says itself."""
+    return replace(told, config=replace(told.config, style=style))
 
 
 def _origin(row: Row) -> str:
@@ -336,6 +345,15 @@ def _of_logs(found: Mapping[str, Any]) -> Checks:
         passed = {"error": False, "warning": None, "nature": None, "note": None}[severity]
         told.append(check(rule, passed, words))
     return [*told, *(check("rule", True, title) for title in found["kept"])]
+
+
+def _of_figure(told: m.Manifest, found: Mapping[str, Any]) -> Checks:
+    """Whether the figure is what the manifest says, and what its hardware can do."""
+    checks = [_claim(told, found)]
+    if found["value"] and found["result"]:
+        unit = from_json(found["result"]).unit
+        checks.append(check("roofline", *plausible(told, found["value"], unit)))
+    return checks
 
 
 def _claim(told: m.Manifest, found: Mapping[str, Any]) -> dict[str, Any]:

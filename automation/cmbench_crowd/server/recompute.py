@@ -106,6 +106,7 @@ def main(folder: Path) -> dict[str, Any]:
         "findings": told_of,
         "kept": [title for rule, title in sorted(rules.items()) if rule not in broken],
         "known": bool(site.known),
+        "short": any(severity == "nature" for _, severity, _ in findings),
         "result": to_json(result) if result else "",
         "value": result.value if result else None,
         "measured": _measured(folder / "performance-detail"),

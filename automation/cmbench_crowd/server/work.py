@@ -35,6 +35,8 @@ TWICE = 2
 """Hosts that a configuration needs before nobody is asked for more."""
 MOST_TOLD = 200
 """Work that is told at a time."""
+FULL, SHORT = "valid", "test"
+"""Styles of runs that are as long as the rules ask for, and of shorter ones."""
 NEW, KNOWN, GOOD = "new", "known", "good"
 FEW, OFTEN = 3, 10
 """Proven runs from which on a contributor is known, and reproduced ones for a good standing."""
@@ -244,6 +246,7 @@ def _fits(lease_: Row, row: Row, told: m.Manifest) -> tuple[bool | None, str]:
         return False, "the time of its work unit was over"
     spec = lease_["spec"]
     asked = {**{n: getattr(told.workload, n) for n in _FIELDS}, "backend": told.config.backend}
+    asked["style"] = told.config.style or FULL
     wrong = [name for name, value in asked.items() if spec.get(name) and spec[name] != value]
     if wrong:
         return False, f"its work unit asks for another {wrong[0]}"
