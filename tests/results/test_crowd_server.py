@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -36,7 +37,7 @@ from starlette.testclient import TestClient
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
-from cmbench_crowd.server import api, judge, work
+from cmbench_crowd.server import api, judge, verbs, work
 from cmbench_crowd.server.app import create_app
 from cmbench_crowd.server.files import Unpacker
 from cmbench_crowd.server.ledger import Ledger, Limits
@@ -597,3 +598,26 @@ def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
         other = replace(cpu, workload=replace(cpu.workload, **changes))
         assert plausible(other, 1e9, "samples/s")[0] is None
     assert plausible(sample(system=m.System()), 1e9, "samples/s")[0] is None
+
+
+def test_one_home_has_one_server(tmp_path: Path) -> None:
+    """Two would check the same uploads, and take them from each other."""
+    with verbs.alone(tmp_path):
+        with pytest.raises(Error, match=f"process {os.getpid()}") as caught, verbs.alone(tmp_path):
+            pass
+        assert caught.value.code == "cannot-listen"
+        with verbs.alone(tmp_path / "other"):
+            pass
+    with verbs.alone(tmp_path):
+        pass
+
+
+def test_a_home_on_a_file_system_without_locks_has_servers_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(handle: int) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(verbs.locks, "try_lock", none)
+    with verbs.alone(tmp_path), verbs.alone(tmp_path):
+        pass

@@ -5,13 +5,17 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
+from cmbench.lib import locks
+from cmbench.lib.files import file_error
+from cmbench.lib.text_files import read_or_empty
 
 if TYPE_CHECKING:
     from cmbench_crowd.server.api import Server
@@ -41,12 +45,13 @@ def serve_results(command: Command) -> Reply:
     if port is True or not str(port).isdigit() or int(port) > 65535:
         raise Error("bad-value", f"--port={port} is no port", hint=f"write --port={PORT}")
     server = _opened(command, tokens)
-    listener = listening(address, int(port), any_port="port" not in flags)
-    url = f"http://{address}:{listener.getsockname()[1]}"
-    command.say(f"results of volunteers: {url}")
-    if not is_loopback(address):
-        command.say("others can reach this port: put TLS in front (cm serve results --proxied)")
-    _serve(command, server, listener)
+    with alone(server.files.root.parent):
+        listener = listening(address, int(port), any_port="port" not in flags)
+        url = f"http://{address}:{listener.getsockname()[1]}"
+        command.say(f"results of volunteers: {url}")
+        if not is_loopback(address):
+            command.say("others can reach this port: put TLS in front (cm serve results --proxied)")
+        _serve(command, server, listener)
     return Reply({"url": url})
 
 
@@ -64,6 +69,35 @@ def _serve(command: Command, server: Server, listener: Any) -> None:
     finally:
         stop()
         server.ledger.store.close()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Be the only server that works in a folder; raises ``cannot-listen``, ``not-writable``."""
+    path = folder / "server.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        raise file_error(problem, path) from None
+    try:
+        if not _is_ours(handle):
+            words = f"process {read_or_empty(path).strip() or 'unknown'} serves the same home"
+            raise Error("cannot-listen", words, hint="end that one first, or name another --home")
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _is_ours(handle: int) -> bool:
+    try:
+        return locks.try_lock(handle)
+    except OSError as problem:
+        if problem.errno not in locks.UNSUPPORTED:
+            raise
+        return True
 
 
 def _home(command: Command) -> str:
