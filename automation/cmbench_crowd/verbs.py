@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -152,7 +153,8 @@ def lease_crowd(command: Command) -> Reply:
     server = server_of(command.flags)
     if command.flags.get("list"):
         wanted = server.work()
-        text = "\n".join(str(each)[:300] for each in wanted) or "nothing is wanted now"
+        lines = [line for each in wanted if isinstance(each, dict) for line in _work(each)]
+        text = visible("\n".join(lines) or "nothing is wanted now")
         return Reply({"list": wanted}, text, wanted)
     told = offering.leased(command.workspace.root, server, next(iter(command.names), ""))
     spec = told.get("spec") if isinstance(told.get("spec"), dict) else {}
@@ -162,6 +164,17 @@ def lease_crowd(command: Command) -> Reply:
     lines += [f"measure it: {run} --server={server.base}"]
     lines += [f"cannot do it: cm return crowd {told['id']} --server={server.base}"]
     return Reply(told, "\n".join(lines), told)
+
+
+def _work(told: Mapping[str, Any]) -> list[str]:
+    """Work that is wanted, as its server tells it, in lines for a terminal."""
+    work, confirmed, wanted, leased = (
+        f"{told.get(name, '?')!s:.40}" for name in ("id", "confirmed", "wanted", "leased")
+    )
+    spec = told.get("spec")
+    words = " ".join(f"{value!s:.80}" for value in spec.values()) if isinstance(spec, dict) else ""
+    head = f"{work}  {confirmed} of {wanted} hosts, {leased} at work"
+    return [head, *textwrap.wrap(words, 80, initial_indent="  ", subsequent_indent="  ")]
 
 
 def _when(deadline: object) -> str:

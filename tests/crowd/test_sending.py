@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 from crowd_lab import Faulty, Request, measured
 
+from cmbench.cli.reply import Command
 from cmbench.errors import Error
-from cmbench_crowd import bundle, keeping, leases, making, offering, sending
+from cmbench.session.workspace import Workspace
+from cmbench_crowd import bundle, keeping, leases, making, offering, sending, verbs
 from cmbench_crowd import manifest as m
 from cmbench_crowd.keeping import Keeping
 from cmbench_crowd.making import Draft
@@ -700,3 +702,22 @@ def test_a_few_letters_do_not_withdraw_several_results(
     assert asked == []
     assert offering.withdrawn(root, "abc1") == ["7abc1"]
     assert offering.withdrawn(root, "7abc2") == ["7abc2"]
+
+
+def test_wanted_work_is_listed_for_people(root: Path) -> None:
+    """Whatever a server says of it: a line for a terminal, and its id to lease it by."""
+    spec = {"benchmark": "bert-99", "scenario": "Offline", "hardware": "Some CPU, 64 cores " * 4}
+    wanted = [
+        {"id": "d1a2", "spec": spec, "wanted": 3, "leased": 1, "confirmed": 1},
+        {"id": 7, "spec": ["x"], "wanted": "many", "\x1b[31m": 1},
+        "work",
+        None,
+    ]
+    with Faulty(lambda request, number: says(200, {"work": wanted})(request)) as lab:
+        workspace = Workspace.open(str(root.parent))
+        given = {"list": True, "server": lab.url}
+        text = str(verbs.lease_crowd(Command("crowd", workspace, given)).text)
+    assert "d1a2  1 of 3 hosts, 1 at work" in text
+    assert "bert-99 Offline Some CPU, 64 cores" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert not any(sign in text for sign in ("{", "\x1b", "None"))

@@ -303,7 +303,7 @@ async def finalize(request: Request) -> Response:
     server.check_token(request)
     row = await work_of(lambda: server.ledger.row(run))
     if row["state"] == RECEIVING:
-        lacking = _wanted(server.files, manifest_of(row))
+        lacking = await work_of(lambda: _wanted(server.files, manifest_of(row)))
         if lacking:
             words = f"{len(lacking)} files are not whole yet"
             raise Error("wrong-state", words, hint="send what POST /api/v1/runs says is wanted")
