@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from cmbench.errors import Error
 from cmbench.lib.text_files import counted, size_text
 from cmbench_sweep.driver import Foreseen
 from cmbench_sweep.points import command_of
@@ -90,12 +92,22 @@ def shown(found: Report, points: Sequence[Point], known: Mapping[str, Outcome]) 
     told = ", ".join(f"{many:,} {_WORDS[status]}" for status, many in counts.items() if many)
     lines = [f"{found.sweep.name}: {counted(len(points), 'point')}: {told}", ""]
     if found.measured:
-        lines += [*table(found), "", *_best(found)]
+        lines += [*_told(found)]
     failed = [point for point in points if known[point.key].status == FAILED]
     if failed:
         lines += ["", "failed (again with --retry-failed):"]
         lines += [f"  {values_text(p)}: {known[p.key].reason[:200]}" for p in failed[:_ROWS]]
     return "\n".join(lines).rstrip()
+
+
+def _told(found: Report) -> list[str]:
+    """The table and the best point; what was asked for and is nowhere takes neither away."""
+    try:
+        found.figure()
+        return [*table(found), "", *_best(found)]
+    except Error as error:
+        bare = replace(found, sweep=replace(found.sweep, objectives={}))
+        return [*table(bare), "", f"no best point: {error.message}; {error.hint}"]
 
 
 _WORDS = {MEASURED: "measured", FAILED: "failed", OPEN: "still to do"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
-from cmbench_sweep.expressions import ExpressionError, evaluate
+from cmbench_sweep.expressions import ExpressionError, evaluate, names_in
 from cmbench_sweep.values import HIGHER, LOWER, MEASURED, Outcome, Point, Sweep, median
 
 _LOWER_IS_BETTER = ("latency", "seconds", "time", "energy", "power", "memory", "bytes", "value")
@@ -82,8 +82,14 @@ def report(sweep: Sweep, points: Sequence[Point], known: Mapping[str, Outcome]) 
 
 
 def good(found: Report) -> list[Measured]:
-    """The points whose figures fulfil the constraints; raises ``bad-value``."""
-    return [each for each in found.measured if _fulfils(found.sweep, each)]
+    """The points whose figures fulfil the constraints; raises ``bad-value``.
+
+    A figure that some points have is not fulfilled by those that lack it.
+    """
+    asked = {name for text in found.sweep.constraints for name in names_in(text)}
+    asked &= {*found.figures}
+    having = (each for each in found.measured if asked.issubset(each.figures))
+    return [each for each in having if _fulfils(found.sweep, each)]
 
 
 def _fulfils(sweep: Sweep, each: Measured) -> bool:
