@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import keyword
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -49,7 +50,27 @@ def names_in(text: str) -> set[str]:
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not _is_target(n)}
     dotted = {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
     heads = {name.partition(".")[0] for name in dotted}
-    return {*(used - bound - _CALLS.keys() - heads), *dotted}
+    quoted = {name for n in ast.walk(tree) if (name := _quoted(n)) is not None}
+    return {*(used - bound - _CALLS.keys() - heads - {_AXIS}), *dotted, *quoted}
+
+
+_AXIS = "axis"
+
+
+def named(name: str) -> str:
+    """How an expression says a name, which need not be one of Python's: ``axis('adr.a-b.c')``."""
+    plain = all(part.isascii() and part.isidentifier() for part in name.split("."))
+    kept = any(keyword.iskeyword(part) for part in name.split("."))
+    return name if plain and not kept else f"{_AXIS}({name!r})"
+
+
+def _quoted(node: ast.AST) -> str | None:
+    """The name in ``axis('NAME')``; ``None`` for anything else."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func) == _AXIS):
+        return None
+    first = node.args[0] if len(node.args) == 1 else None
+    text = first.value if isinstance(first, ast.Constant) else None
+    return text if isinstance(text, str) else None
 
 
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
@@ -97,7 +118,10 @@ def _constant(node: ast.Constant, names: _Scope) -> Any:
 
 
 def _name(node: ast.Name | ast.Attribute, names: _Scope) -> Any:
-    name = ast.unparse(node)
+    return _known(ast.unparse(node), names)
+
+
+def _known(name: str, names: _Scope) -> Any:
     if name in names:
         return names[name]
     raise ExpressionError(f"there is no {name}; there are: {', '.join(map(str, names)) or 'none'}")
@@ -154,6 +178,8 @@ def _compare(node: ast.Compare, names: _Scope) -> bool:
 
 
 def _call(node: ast.Call, names: _Scope) -> Any:
+    if (quoted := _quoted(node)) is not None:
+        return _known(quoted, names)
     name = ast.unparse(node.func)
     if name not in _CALLS or node.keywords:
         raise ExpressionError(f"{name}() is not possible here; {', '.join(_CALLS)} are")

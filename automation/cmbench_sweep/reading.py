@@ -12,7 +12,8 @@ from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.meta import load_yaml
-from cmbench_sweep.expressions import ExpressionError, evaluate, names_in
+from cmbench_sweep.expressions import ExpressionError, evaluate, named, names_in
+from cmbench_sweep.spelling import loader
 from cmbench_sweep.values import HIGHER, LOWER, Budget, Repeat, Search, Sweep
 
 MOST_POINTS = 100_000
@@ -37,7 +38,7 @@ def read_sweep(path: str, name: str = "") -> Sweep:
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
-        data = load_yaml(text, path)
+        data = load_yaml(text, path, loader())
     except OSError as problem:
         raise Error(
             "file-not-found", f"{path}: {problem.strerror}", hint="check --sweep=FILE"
@@ -47,10 +48,15 @@ def read_sweep(path: str, name: str = "") -> Sweep:
     faults = Faults()
     for place, key in _given_twice(text):
         faults.add(place, f"{key} is given twice")
-    named = name or faults.text(data, "name") or os.path.splitext(os.path.basename(path))[0]
-    sweep = sweep_of(data, named, faults)
+    sweep = sweep_of(data, name or faults.text(data, "name") or _name_of(path), faults)
     faults.refuse(path)
     return sweep
+
+
+def _name_of(path: str) -> str:
+    """What a sweep is called after its file; what no name may have becomes a hyphen."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return re.sub(r"[^\w.+-]+", "-", stem).strip(".+-") or "sweep"
 
 
 def _given_twice(text: str) -> list[tuple[str, str]]:
@@ -173,7 +179,7 @@ def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
     found = {}
     for name, value in faults.mapping("axes", data).items():
         values = tuple(_axis(f"axes.{name}", value, faults))
-        if len({repr(each) for each in values}) < len(values):
+        if len({(repr(each), str(each)) for each in values}) < len(values):
             faults.add(f"axes.{name}", "a value stands there twice")
         found[name] = values
         if not all(name.split(".")):
@@ -271,7 +277,9 @@ def _conditions(place: str) -> Callable[[Any, Faults], tuple[str, ...]]:
         found = []
         for each in faults.items(place, data):
             if isinstance(each, Mapping):
-                found.append(" and ".join(f"{n} in {_alike(v)!r}" for n, v in each.items()))
+                found.append(
+                    " and ".join(f"{named(str(n))} in {_alike(v)!r}" for n, v in each.items())
+                )
             else:
                 found.append(str(each))
         return tuple(found)
@@ -296,7 +304,7 @@ def _number(text: str) -> float | None:
 
 
 def _repeat(data: Any, faults: Faults) -> Repeat:
-    if isinstance(data, int):
+    if not isinstance(data, Mapping | None):
         data = {"most": data, "least": data}
     told = faults.mapping("repeat", data)
     faults.known("repeat", told, ("most", "least", "spread"))
@@ -307,6 +315,10 @@ def _repeat(data: Any, faults: Faults) -> Repeat:
     share = float(percent[1]) / 100 if percent else faults.number("repeat.spread", spread)
     if share >= 1:
         faults.add("repeat.spread", f"{share:g} is more than the value itself: write 3.5% or 0.035")
+    if "least" in told and least > most:
+        faults.add("repeat", f"least is {least}, most is {most}: give most, the larger one")
+    elif "spread" in told and most == 1:
+        faults.add("repeat.spread", "one run has no spread: give most, 2 or more")
     return Repeat(most, min(least, most), share)
 
 
@@ -385,7 +397,19 @@ def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faul
         place = f"labels.{label}"
         faults.known(place, sorted(_names(place, text, faults)) if text else [], axes)
     for text in parts["constraints"]:
-        _names("constraints", text, faults)
+        _check_figures("constraints", _names("constraints", text, faults) - {*axes}, parts, faults)
+    _check_figures("objectives", parts["objectives"], parts, faults)
+
+
+def _check_figures(
+    place: str, names: Iterable[str], parts: Mapping[str, Any], faults: Faults
+) -> None:
+    """Where ``record`` says which figures are kept, those that are asked for are among them."""
+    kept = parts["record"]
+    for name in sorted(names) if kept else ():
+        if name not in kept:
+            hint = did_you_mean(name, kept) or "add it there"
+            faults.add(place, f"{name} is none of the figures of record; {hint}")
 
 
 def _check_zips(groups: Iterable[tuple[str, ...]], axes: Mapping[str, Any], faults: Faults) -> None:

@@ -31,13 +31,19 @@ def places(folder: Path, text: str) -> list[Any]:
     [
         ("axes:\n  n: [1]\n  n: [2]", "line 4: n is given twice"),
         ("request: {tags: b}", "line 2: request is given twice"),
-        ("axes: {on: [1]}", "read as True by YAML"),
+        ("axes: {true: [1]}", "read as True by YAML"),
         ("axes: {'a..b': [1]}", "'a..b' is no name of an input"),
         ('axes: {n: ["a\\0b"]}', "is no value of an input"),
         ('axes: {n: ["a\\e[31m"]}', "is no value of an input"),
         (f"axes: {{n: [{'x' * 100_001}]}}", "is no value of an input"),
         (f"name: {'測' * 60}", "is no name"),
         ("repeat: {spread: 1.2.3%}", "'1.2.3%' is no number"),
+        ("repeat: {spread: 2%}", "one run has no spread"),
+        ("repeat: {least: 5}", "least is 5, most is 1"),
+        ("repeat: {most: 3, least: 5}", "least is 5, most is 3"),
+        ("repeat: 2.5", "2.5 is no whole number"),
+        ("record: [a]\nobjectives: {b: max}", "objectives: b is none of the figures of record"),
+        ("record: [rate]\nconstraints: [rat > 1]", "constraints: rat is none of the figures"),
         ("labels: ['']", "'' is no label"),
         ("labels: ['a&b']", "'a&b' is no label"),
         ("labels: {'a b': }", "'a b' is no label"),
@@ -124,3 +130,49 @@ def test_a_value_is_no_group(tmp_path: Path, request_: str, axes: str, name: str
 def test_what_expressions_cannot_say_is_told_by_its_text(text: str) -> None:
     with pytest.raises(ExpressionError, match="is not possible here"):
         evaluate(text, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["010", "0x10", "1.10", "1.0e3", "1e3", "12:30", "08", "off", "no", "2024-01-01", "+5", "1."],
+)
+def test_a_value_goes_to_the_script_as_it_is_written(tmp_path: Path, typed: str) -> None:
+    sweep = read(tmp_path, f"axes: {{n: [{typed}], env.A: ['{typed}']}}")
+    flags = points.flags_of(sweep, points._chosen(sweep)[0])
+    assert (flags["n"], flags["env"]["A"]) == (typed, typed)
+    path = tmp_path / "s.yaml"
+    path.write_text(f"request: {{tags: a, n: {typed}}}", encoding="utf-8")
+    assert points.flags_of(read_sweep(str(path)), {})["n"] == typed
+
+
+def test_a_number_can_be_computed_with_however_it_is_written(tmp_path: Path) -> None:
+    axes = "axes: {n: [1e3, 0x10, 1_000_000, 1.10, 08], on: [true]}\n"
+    left = places(tmp_path, axes + "exclude: [n > 999, {n: 8}, {n: '1.1'}]")
+    assert left == [{"n": 16, "on": True}]
+    assert len(places(tmp_path, "axes: {n: [1.1, 1.10]}")) == 2
+    assert len(places(tmp_path, "axes: {n: {from: 1, to: 1e3, times: 1e1}}")) == 4
+
+
+def test_what_no_number_is_stays_a_text(tmp_path: Path) -> None:
+    assert places(tmp_path, "axes: {n: [!!int 0b1, !!float 1.2.3]}") == [
+        {"n": "0b1"},
+        {"n": "1.2.3"},
+    ]
+
+
+def test_conditions_are_of_names_with_hyphens_and_words_of_python(tmp_path: Path) -> None:
+    axes = "axes: {adr.my-dep.version: [a, b], env.class: [1, 2]}\n"
+    text = "exclude: [{adr.my-dep.version: a, env.class: 1}, axis('adr.my-dep.version') == 'b']"
+    assert places(tmp_path, axes + text) == [{"adr.my-dep.version": "a", "env.class": 2}]
+    with pytest.raises(Error) as caught:
+        read(tmp_path, axes + "exclude: [\"axis('nosuch') == 1\"]")
+    assert "nosuch is not known" in caught.value.context[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("my night (2).yaml", "my-night-2"), (".sweep.yaml", "sweep"), ("測 定.yml", "測-定")],
+)
+def test_a_sweep_is_called_after_any_file(tmp_path: Path, file: str, name: str) -> None:
+    (tmp_path / file).write_text(REQUEST, encoding="utf-8")
+    assert read_sweep(str(tmp_path / file)).name == name

@@ -182,11 +182,11 @@ class Diagnostic:
     message: str
 
 
-def load_yaml(text: str, source: str) -> Any:
+def load_yaml(text: str, source: str, loader: Any = None) -> Any:
     """Parse YAML with the fast loader; raises ``bad-meta`` with file, line and column."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         if len(text) > SAFE_LENGTH:
             refuse_deep(yaml.parse(text, Loader=loader), source)
