@@ -20,7 +20,7 @@ from cmbench_sweep.points import points_of
 from cmbench_sweep.preparing import Preparation, preparation, prepare
 from cmbench_sweep.store import PointStore, write
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Point, Sweep, median
-from cmbench_sweep.worker import Batch
+from cmbench_sweep.worker import Batch, enough
 
 Say = Callable[[str], None]
 
@@ -76,6 +76,10 @@ class Foreseen:
     def count(self, status: str) -> int:
         """How many points are so."""
         return sum(outcome.status == status for outcome in self.known.values())
+
+    def lacking(self) -> str:
+        """What is to be told of points that were measured for a file that asked for less."""
+        return told_of_lacking(incomplete(self.opened, self.known))
 
 
 def open_sweep(workspace: api.Workspace, sweep: Sweep) -> Opened:
@@ -137,6 +141,9 @@ def run_sweep(
         return _searched(opened, place, say, on_event)
     keep_name(opened)
     place.tidy(opened)
+    lacking = incomplete(opened, opened.outcomes())
+    if lacking:
+        say(told_of_lacking(lacking))
     left = place.choose(opened.left(), say)
     if left:
         _prepare(opened, place, say, on_event)
@@ -178,27 +185,53 @@ def keep_name(opened: Opened) -> None:
     opened.store.name(opened.sweep.name, told)
 
 
-def again(opened: Opened, statuses: Sequence[str]) -> int:
-    """Let points that have ended so be still to do; returns how many there were."""
+def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> int:
+    """Let points that have ended so be still to do, with ``lacking`` those that are incomplete too.
+
+    Returns how many there were.
+    """
     known = opened.outcomes()
     chosen = [point for point in opened.points if known[point.key].status in statuses]
+    chosen += [p for p in (incomplete(opened, known) if lacking else ()) if p not in chosen]
     for point in chosen:
         opened.store.forget(point.key)
     return len(chosen)
+
+
+def incomplete(opened: Opened, known: Mapping[str, Outcome]) -> list[Point]:
+    """Measured points with fewer figures or runs than the file asks for by now."""
+    sweep = opened.sweep
+    done = [point for point in opened.points if known[point.key].status == MEASURED]
+    return [
+        point
+        for point in done
+        if not {*sweep.record}.issubset(known[point.key].names)
+        or not enough(known[point.key], sweep.repeat, judged(sweep))
+    ]
+
+
+def told_of_lacking(points: Sequence[Point]) -> str:
+    """What is said of incomplete points; empty where there are none."""
+    which = f"{counted(len(points), 'measured point')} with fewer figures or runs than are asked"
+    return f"{which} for now: --complete measures again" if points else ""
+
+
+def judged(sweep: Sweep) -> str:
+    """The figure whose spread ends the repeats; empty for the first that a run gives."""
+    return next(iter(sweep.objectives), next(iter(sweep.record), ""))
 
 
 def batch_of(opened: Opened, points: Sequence[Point], bound: bool = True) -> Batch:
     """What a worker needs to know to measure ``points``."""
     sweep, workspace = opened.sweep, opened.workspace
     seconds = sweep.budget.seconds
-    judged = next(iter(sweep.objectives), next(iter(sweep.record), ""))
     return Batch(
         home=os.path.dirname(workspace.root),
         repositories=tuple(repository.path for repository in workspace.repositories),
         points=tuple(points),
         record=sweep.record,
         repeat=sweep.repeat,
-        judged=judged,
+        judged=judged(sweep),
         point_seconds=sweep.budget.point_seconds,
         until=time.time() + seconds if seconds else 0.0,
         bound=bound,

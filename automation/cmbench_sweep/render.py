@@ -27,6 +27,7 @@ def foreseen(seen: Foreseen) -> str:
     lines += [f"  still to do{left:>15,}"]
     if sweep.search.method == "optuna":
         lines += [f"  tried at most{sweep.search.points:>13,}"]
+    lines += [seen.lacking()] if seen.lacking() else []
     lines += ["", *_prepared(seen), *_time(seen, left), "", *_points(points, seen.known)]
     return "\n".join(lines)
 

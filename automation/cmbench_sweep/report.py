@@ -62,7 +62,8 @@ class Report:
                 f"no point of {self.sweep.name} is measured yet",
                 hint="measure them: cm run experiment --sweep=FILE",
             )
-        wanted = name or next(iter(self.sweep.objectives), self.figures[0])
+        recorded = [each for each in self.sweep.record if each in self.figures]
+        wanted = name or next(iter(self.sweep.objectives), [*recorded, *self.figures][0])
         if wanted not in self.figures:
             hint = did_you_mean(wanted, self.figures) or f"there are: {', '.join(self.figures)}"
             raise Error("bad-value", f"no point has the figure {wanted}", hint=hint)

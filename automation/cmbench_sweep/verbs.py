@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cmbench_sweep.clusters import Container
 
 _COMMON = ("sweep", "name", "out", "json", "quiet", "silent", "verbose", "debug", "help")
-_OF_RUNS = ("retry_failed", "new", "on", "executor", "labels")
+_OF_RUNS = ("retry_failed", "new", "complete", "on", "executor", "labels")
 _OF_EXPLORATION = ("tags", "explore", "dir")
 _OF_SBATCH = ("partition", "account", "qos", "constraint", "gres", "time", "scratch")
 _CONTAINERS = ("apptainer", "singularity")
@@ -53,8 +53,9 @@ def run_experiment(command: Command) -> Reply:
         for name, flag in ((FAILED, "retry_failed"), (MEASURED, "new"))
         if command.flags.get(flag)
     ]
-    if redone:
-        driver.again(opened, redone)
+    lacking = bool(command.flags.get("complete"))
+    if redone or lacking:
+        driver.again(opened, redone, lacking)
     opened = driver.run_sweep(opened, place, _sayer(command), _screen(command))
     known = opened.outcomes()
     failed = [point for point in opened.points if known[point.key].status == FAILED]

@@ -91,6 +91,29 @@ def test_it_is_measured_once_and_a_larger_sweep_measures_what_is_new(
     assert len(counted()) == len(before) + 2 + 8
 
 
+def test_points_that_lack_what_an_edited_file_asks_for_are_told_and_completed(
+    cm: Cm, counted: Counted, world: Path
+) -> None:
+    change(world, "[1, 2, 4]", "[1, 2]")
+    change(
+        world, "record: {rate: env.CM_RATE, delay: env.CM_DELAY}", "record: {delay: env.CM_DELAY}"
+    )
+    change(world, "{rate: max, delay: min}", "{delay: min}")
+    cm(*RUN).ok()
+    change(world, "[1, 2]\n  threads", "[1, 2, 4]\n  threads")
+    change(world, "record: {", "record: {rate: env.CM_RATE, ")
+    lacking = "4 measured points with fewer figures or runs"
+    assert lacking in cm("plan", "experiment", "--sweep=sweep.yaml").ok().stdout
+    assert lacking in cm(*RUN).ok().stdout
+    assert len(counted()) == 1 + 6
+    found = points(cm(*RUN, "--complete", "--json").ok())
+    assert all({*each["figures"]} == {"rate", "delay"} for each in found)
+    assert len(counted()) == 1 + 6 + 4
+    change(world, "objectives", "repeat: 2\nobjectives")
+    found = points(cm(*RUN, "--complete", "--json").ok())
+    assert [len(each["runs"]) for each in found] == [2] * 6
+
+
 def test_a_failed_point_keeps_its_reason_and_stops_no_other(
     cm: Cm, counted: Counted, world: Path
 ) -> None:

@@ -513,6 +513,7 @@ VERBS: tuple[Verb, ...] = (
         {
             **_SWEEP,
             "retry-failed": "measure the points again that have failed",
+            "complete": "measure the points again that have fewer figures or runs than are asked",
             "new": "measure all points again",
             "on=slurm": "on a cluster; --partition, --account, --qos, --constraint, --gres and"
             " --time go to sbatch; --share-nodes leaves room for others beside a point;"
