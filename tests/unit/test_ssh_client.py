@@ -60,3 +60,28 @@ def test_sockets_have_a_place_where_that_of_the_session_is_none(
     assert os.access(found, os.W_OK)
     assert not found.startswith(str(long))
     assert len(found) < 60
+
+
+@pytest.mark.parametrize("name", ["my tmp", "t%d", "it's"])
+def test_sockets_are_in_no_folder_whose_name_the_client_would_take_apart(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    # A short path, as that of a test is too long for a socket.
+    with tempfile.TemporaryDirectory(prefix=name, dir="/tmp") as base:
+        monkeypatch.setattr(tempfile, "tempdir", base)
+        ssh._folder.cache_clear()
+        try:
+            assert name not in ssh._folder()
+        finally:
+            ssh._folder.cache_clear()
+
+
+def test_a_command_line_of_the_user_is_read_as_by_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CMBENCH_SSH", "ssh -F it's")
+    with pytest.raises(Error, match="No closing quotation"):
+        ssh.client()
+    monkeypatch.setenv("CMBENCH_SSH", " ")
+    assert ssh.client()[0] == "ssh"
+    monkeypatch.setenv("CMBENCH_SSH", "ssh -F 'my file'")
+    assert ssh.client()[:3] == ["ssh", "-F", "my file"]

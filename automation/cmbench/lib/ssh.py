@@ -33,6 +33,7 @@ _OPTIONS = (
     ),
 )
 _SHARED_S = 30
+_PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 _HOST = re.compile(r"(?:[\w.+-]+@)?(?:[\w:][\w.%:-]*|\[[\w.%:]+\](?::\d+)?)")
 _WITH_PORT = re.compile(r"(?:[\w.+-]+@)?(?:[^:\[\]]+|\[[^\[\]]+\]):\d+")
 
@@ -40,7 +41,16 @@ _WITH_PORT = re.compile(r"(?:[\w.+-]+@)?(?:[^:\[\]]+|\[[^\[\]]+\]):\d+")
 def client(options: Sequence[str] = ()) -> list[str]:
     """The words that start the client, with our own rules before the ``options`` of the user."""
     ours = [word for option in _OPTIONS for word in ("-o", option)]
-    return [*shlex.split(os.environ.get("CMBENCH_SSH") or "ssh"), "-T", *ours, *options]
+    return [*_program(os.environ.get("CMBENCH_SSH", "")), "-T", *ours, *options]
+
+
+def _program(line: str) -> list[str]:
+    """The words of a command line of the user, ``ssh`` for none; raises ``bad-value``."""
+    try:
+        return shlex.split(line) or ["ssh"]
+    except ValueError as problem:
+        hint = "write blanks and quotes as in a shell: CMBENCH_SSH=\"ssh -F 'my file'\""
+        raise Error("bad-value", f"CMBENCH_SSH={line}: {problem}", hint=hint) from None
 
 
 def connection(host: str, options: Sequence[str] = ()) -> list[str]:
@@ -89,9 +99,12 @@ def _shares(words: tuple[str, ...], host: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _folder() -> str:
-    """Where the sockets of our connections are: private, and short enough for their names."""
+    """Where the sockets of our connections are: private, and short enough for their names.
+
+    ``ssh`` would take a blank in it for an end, and what follows a ``%`` for a token.
+    """
     bases = (os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp")
-    for base in filter(None, bases):
+    for base in filter(_PLAIN.fullmatch, bases):
         path = os.path.join(base, f"cmbench-{os.getuid()}")
         # After `su` the first of them is another user's, or is not there.
         with suppress(OSError):
@@ -101,7 +114,8 @@ def _folder() -> str:
             private = found.st_uid == os.getuid() and not found.st_mode & 0o77
             if private and len(base) < 40 and os.access(path, os.W_OK):
                 return path
-    return tempfile.mkdtemp(prefix="cmb-")
+    plain = _PLAIN.fullmatch(tempfile.gettempdir())
+    return tempfile.mkdtemp(prefix="cmb-", dir=None if plain else "/tmp")
 
 
 def call(
