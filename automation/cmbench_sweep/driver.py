@@ -185,17 +185,25 @@ def keep_name(opened: Opened) -> None:
     opened.store.name(opened.sweep.name, told)
 
 
-def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> int:
+def again(opened: Opened, statuses: Sequence[str], lacking: bool = False) -> list[Point]:
     """Let points that have ended so be still to do, with ``lacking`` those that are incomplete too.
 
-    Returns how many there were.
+    Returns them.
     """
     known = opened.outcomes()
     chosen = [point for point in opened.points if known[point.key].status in statuses]
     chosen += [p for p in (incomplete(opened, known) if lacking else ()) if p not in chosen]
     for point in chosen:
         opened.store.forget(point.key)
-    return len(chosen)
+    return chosen
+
+
+def take_back(opened: Opened, points: Sequence[Point]) -> None:
+    """Let points that were to be measured again be as before, where none of them was begun."""
+    store = opened.store
+    if not any(outcome.done or outcome.runs for outcome in store.outcomes(points).values()):
+        for point in points:
+            store.restore(point.key)
 
 
 def incomplete(opened: Opened, known: Mapping[str, Outcome]) -> list[Point]:
@@ -262,7 +270,7 @@ class Teller:
     def __init__(self, opened: Opened, total: int, say: Say) -> None:
         self._opened, self._total, self._say = opened, total, say
         self._points = {point.key: point for point in opened.points}
-        self._ended = 0
+        self._ended: set[str] = set()
         self.problem: Error | None = None
         self.other: list[str] = []
 
@@ -298,7 +306,10 @@ class Teller:
             )
 
     def _point(self, point: Point) -> None:
-        self._ended += 1
+        if point.key in self._ended:
+            # A task that was taken back begins anew, and tells again.
+            return
+        self._ended.add(point.key)
         outcome = self._opened.store.outcome(point.key)
         values = " ".join(f"{name}={value}" for name, value in point.values.items())
         if outcome.status == FAILED:
@@ -306,4 +317,4 @@ class Teller:
         else:
             name = next(iter(self._opened.sweep.objectives), next(iter(outcome.names), ""))
             told = f"{name} {outcome.figure(name):.6g}" if name in outcome.names else "measured"
-        self._say(f"{self._ended:>5} of {self._total}  {values}  {told}")
+        self._say(f"{len(self._ended):>5} of {self._total}  {values}  {told}")

@@ -76,6 +76,14 @@ class PointStore:
             if mine and path.exists():
                 path.replace(path.with_name(f"outcome-{time.time_ns()}.json"))
 
+    def restore(self, key: str) -> None:
+        """Let a point be as it was before it was last forgotten, unless it is known anew."""
+        path = self.folder(key) / "outcome.json"
+        with self.claim(key) as mine:
+            before = max(path.parent.glob("outcome-*.json"), default=None)
+            if mine and before is not None and not path.exists():
+                before.replace(path)
+
     @contextmanager
     def claim(self, key: str) -> Iterator[bool]:
         """Hold a point for oneself; whether that is so, or another process has it.

@@ -54,9 +54,12 @@ def run_experiment(command: Command) -> Reply:
         if command.flags.get(flag)
     ]
     lacking = bool(command.flags.get("complete"))
-    if redone or lacking:
-        driver.again(opened, redone, lacking)
-    opened = driver.run_sweep(opened, place, _sayer(command), _screen(command))
+    anew = driver.again(opened, redone, lacking) if redone or lacking else []
+    try:
+        opened = driver.run_sweep(opened, place, _sayer(command), _screen(command))
+    except Error:
+        driver.take_back(opened, anew)
+        raise
     known = opened.outcomes()
     failed = [point for point in opened.points if known[point.key].status == FAILED]
     left = [point for point in opened.points if known[point.key].status == OPEN]

@@ -91,6 +91,15 @@ def test_it_is_measured_once_and_a_larger_sweep_measures_what_is_new(
     assert len(counted()) == len(before) + 2 + 8
 
 
+def test_what_was_measured_stays_where_measuring_it_anew_cannot_begin(
+    cm: Cm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = points(cm(*RUN, "--json").ok())
+    monkeypatch.setenv("CMBENCH_SSH", "false")
+    assert cm(*RUN, "--new", "--hosts=nosuch").status != 0
+    assert points(cm("show", "experiment", "sweep", "--json").ok()) == before
+
+
 def test_points_that_lack_what_an_edited_file_asks_for_are_told_and_completed(
     cm: Cm, counted: Counted, world: Path
 ) -> None:
