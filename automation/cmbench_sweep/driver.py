@@ -137,13 +137,13 @@ def run_sweep(
 
     Raises what preparing raises, and what ``place`` does.
     """
+    lacking = incomplete(opened, opened.outcomes())
+    if lacking:
+        say(told_of_lacking(lacking))
     if opened.sweep.search.method == "optuna":
         return _searched(opened, place, say, on_event)
     keep_name(opened)
     place.tidy(opened)
-    lacking = incomplete(opened, opened.outcomes())
-    if lacking:
-        say(told_of_lacking(lacking))
     left = place.choose(opened.left(), say)
     if left:
         _prepare(opened, place, say, on_event)

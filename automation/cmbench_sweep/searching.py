@@ -78,7 +78,8 @@ class _Search:
                 for number, row in enumerate(
                     zip(*(self._sweep.axes[n] for n in group), strict=True)
                 )
-                if row == tuple(values[n] for n in group)
+                # 1.1 and 1.10 are two values.
+                if [*map(str, row)] == [str(values[n]) for n in group]
             )
             for group in groups(self._sweep)
         )

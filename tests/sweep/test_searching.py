@@ -6,12 +6,14 @@ import json
 import random
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cmbench.errors import Error
+from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.searching import search
 from cmbench_sweep.values import MEASURED, Outcome, Point, Run, Search, Sweep
 from support import Finished
@@ -97,6 +99,20 @@ def test_what_is_known_costs_nothing_and_constraints_count() -> None:
     assert len(tried) == 8, "a point that is not done ends the search"
     with pytest.raises(Error, match="objective"):
         search(Sweep("s", {}, AXES, search=Search("optuna", 2)), points, {}, measure)
+
+
+def test_values_that_are_equal_but_written_differently_are_both_tried(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("request: {tags: x}\naxes: {n: [1.1, 1.10]}", encoding="utf-8")
+    sweep = replace(
+        read_sweep(str(path)), objectives={"rate": "max"}, search=Search("optuna", 2, 1)
+    )
+    points = [Point(n, f"k{n}", {"n": value}, {}) for n, value in enumerate(sweep.axes["n"])]
+
+    def measure(point: Point) -> Outcome:
+        return Outcome(point.key, MEASURED, (Run({"rate": 1.0}, 1.0),))
+
+    assert search(sweep, points, {}, measure) == points
 
 
 def test_a_search_from_a_file(
