@@ -667,3 +667,34 @@ def test_a_short_run_does_not_answer_for_a_full_one(
     checked(crowd)
     assert one.get(run)["state"] == "refused"
     assert words(one.get(run)) == ["its work unit asks for another style"]
+
+
+@pytest.mark.quiet
+def test_latencies_that_were_edited_are_seen(
+    crowd: api.Server, volunteer: Make, logs: list[Logs]
+) -> None:
+    """Else one line makes a copy another run: the copy would agree with what it is one of."""
+
+    def edited(name: bytes, value: bytes) -> bytes:
+        told = re.sub(
+            rb'("key": "result_%s_latency_ns", "value": )\d+' % name, rb"\g<1>" + value, d
+        )
+        assert told != d
+        return told
+
+    d = logs[0][DETAIL]
+    lies = {
+        "ns as min latency": edited(b"min", b"1234567"),
+        "ns as mean latency": edited(b"mean", b"1999999999"),
+        "ns as 90.00_percentile latency": edited(b"90.00_percentile", b"2000000007"),
+        "not in order from min to max": edited(b"50.00_percentile", b"9" * 12),
+    }
+    one = volunteer()
+    runs = {why: one.send({**logs[0], DETAIL: each}) for why, each in lies.items()}
+    honest = volunteer().send(logs[1])
+    checked(crowd)
+    for why, run in runs.items():
+        told = one.get(run)
+        assert told["state"] == "refused", why
+        assert any(why in each for each in words(told)), (why, words(told))
+    assert one.get(honest)["state"] == "published"

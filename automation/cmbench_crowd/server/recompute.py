@@ -16,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
+from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server.ledger import plain
 from cmbench_results import shared
@@ -42,7 +44,12 @@ PLACES: Mapping[str, str] = {
 }
 _TOO_MUCH = f"could not be read within {CPU_S} s and {MEMORY >> 30} GiB"
 _SENDER, _SYSTEM = "volunteer", "machine"
-_TIMES, _SEEDS = "crowd.times", "crowd.seeds"
+_TIMES, _SEEDS, _LATENCIES = "crowd.times", "crowd.seeds", "crowd.latencies"
+_SAME = ("Offline", "Server", "SingleStream")
+"""Scenarios whose summary has the latencies of samples, as the detailed log; not of queries."""
+_LATENCY = re.compile(
+    r"(?:(Min|Max|Mean)|([\d.]{1,6}) percentile) latency \(ns\)\s*: (\d{1,20})\s*"
+)
 _SEED = "seed"
 _ROUNDING_MS = 1.0
 
@@ -123,6 +130,8 @@ def _judged(site: Site, folder: Path) -> tuple[list[Finding], dict[str, str]]:
     rules = {r.id: r.title for mod in modules for r in vars(mod).values() if isinstance(r, Rule)}
     rules[_TIMES] = "the log's own clock has room for the run"
     findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
+    rules[_LATENCIES] = "its latencies are in order, and those of its summary"
+    findings += [(_LATENCIES, "error", words) for words in _latencies(folder)]
     seed = (folder / _SEED).read_text()
     if seed:
         of_round = performance.SEEDS.id
@@ -156,14 +165,21 @@ def _result(root: Path, benchmark_round: str) -> Result | None:
     return next(found, None)
 
 
+@cache
+def _values(log: Path) -> Mapping[str, object]:
+    """What a detailed log tells, by key."""
+    from mlperf_harness.measuring import detail_log
+
+    values: Mapping[str, object] = detail_log.read(log).values
+    return values
+
+
 def _measured(log: Path) -> str:
     """A digest of the times that a run took, in ns: what a copy of its log has, however it looks.
 
     No two runs have the same three.
     """
-    from mlperf_harness.measuring import detail_log
-
-    values = detail_log.read(log).values
+    values = _values(log)
     times = [str(values.get(f"result_{name}_latency_ns")) for name in ("min", "max", "mean")]
     return m.digest(" ".join(times).encode("utf-8", "surrogatepass"))
 
@@ -171,9 +187,8 @@ def _measured(log: Path) -> str:
 def _seeds(folder: Path, seed: int) -> Iterator[str]:
     """Seeds of the logs that do not follow from that of the work unit."""
     from mlperf_catalog import rounds
-    from mlperf_harness.measuring import detail_log
 
-    values = detail_log.read(folder / "performance-detail").values
+    values = _values(folder / "performance-detail")
     for name, wanted in rounds.own_seeds(seed).items():
         used = values.get(f"effective_{name}_rng_seed")
         if used != wanted:
@@ -182,9 +197,7 @@ def _seeds(folder: Path, seed: int) -> Iterator[str]:
 
 def _times(log: Path) -> Iterator[str]:
     """Contradictions of the log's clock, which LoadGen starts with the run, and its figures."""
-    from mlperf_harness.measuring import detail_log
-
-    values = detail_log.read(log).values
+    values = _values(log)
     last = 0.0
     with open(log, encoding="utf-8", errors="replace") as stream:
         for line in stream:
@@ -197,6 +210,41 @@ def _times(log: Path) -> Iterator[str]:
     longest = values.get("result_max_latency_ns", 0)
     if isinstance(longest, int | float) and longest / 1e6 > last + _ROUNDING_MS:
         yield f"a query took {longest / 1e6:g} ms, the whole log only {last:g} ms"
+
+
+def _latencies(folder: Path) -> Iterator[str]:
+    """Latencies of the detailed log that do not fit each other, or its summary."""
+    values = _values(folder / "performance-detail")
+    known = {name: values.get(f"result_{name}_latency_ns") for name in ("min", "mean", "max")}
+    known |= {f"{p}_percentile": v for p, v in _percentiles(values)}
+    numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
+    percentiles = sorted((name for name in numbers if name[0].isdigit()), key=_share)
+    for between in (percentiles, ["mean"]):
+        told = [numbers[name] for name in ("min", *between, "max") if name in numbers]
+        if told != sorted(told):
+            yield "its latencies are not in order from min to max"
+    if values.get("effective_scenario") in _SAME:
+        yield from _beside(numbers, folder / "performance-summary")
+
+
+def _beside(numbers: Mapping[str, float], summary: Path) -> Iterator[str]:
+    """Latencies of a summary that are others than those of the detailed log."""
+    for found in map(_LATENCY.fullmatch, read_or_empty(summary).splitlines()):
+        if found is None:
+            continue
+        name = found[1].lower() if found[1] else f"{found[2]}_percentile"
+        if numbers.get(name, int(found[3])) != int(found[3]):
+            yield f"its summary has {found[3]} ns as {name} latency, not {numbers[name]:g}"
+
+
+def _percentiles(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in values.items():
+        if found := re.fullmatch(r"result_(\d{1,2}(?:\.\d{1,4})?)_percentile_latency_ns", key):
+            yield found[1], value
+
+
+def _share(name: str) -> float:
+    return float(name.partition("_")[0])
 
 
 def _bounded() -> None:
