@@ -11,13 +11,18 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench.format.model import InputSpec, Script, Tags, Variation
+from cmbench.index.scripts import Index, Row
 from cmbench.index.select import parse_tags, short_tags
 from cmbench.session.request import FLAGS, SWITCHES, check_input, check_place, flags_of, tags_of
 from cmbench.session.workspace import Workspace
+
+if TYPE_CHECKING:
+    from cmbench.api import FoundScript
 
 VERBS = {"run": "runs it", "docker": "runs it in a container", "plan": "shows what a run would do"}
 GROUPS = {
@@ -30,6 +35,8 @@ GROUPS = {
 NOT_SET = ("tags", "out", "json", "help", "save_to_json", "explain", "why", "dot", "mermaid")
 """Flags of every script that are not for a form: they say what is printed where."""
 
+_PLAIN = re.compile(r"(?![-.@])[^\s/:,%]+")
+"""A name that can be typed, and stand in an address."""
 _NAME = re.compile(r"[A-Za-z][\w-]*(\.[^\s=.]+)*")
 
 
@@ -65,33 +72,42 @@ class Parsed:
     words: tuple[Explained, ...]
 
 
-def choice_of(script: Script, given: Iterable[tuple[str, str]]) -> Choice:
+def choice_of(script: Script, given: Iterable[tuple[str, str]], name: str = "") -> Choice:
     """The choice that fields of a form, or the query of a link, make of ``script``.
 
     ``tags`` holds variations, once or several times; ``_NAME`` the value of a dynamic one; ``more``
-    further flags, one a line. Raises ``bad-value`` for what can be no flag.
+    further flags, one a line. ``name`` is what names the script (``Names``), its alias by default.
+    Raises ``bad-value`` for what can be no flag, and for a value that ends where its comma is.
     """
-    pairs = [(name, value.strip()) for name, value in given]
-    variations = [word for name, value in pairs if name == "tags" for word in value.split(",")]
-    variations += [f"{name}.{value}" for name, value in pairs if name.startswith("_") and value]
+    pairs = [(key, value.strip()) for key, value in given]
+    variations = [word for key, value in pairs if key == "tags" for word in value.split(",")]
+    variations += [_dynamic(key, value) for key, value in pairs if key.startswith("_") and value]
     # A field left empty says nothing; an empty key of a group empties it.
     flags = {_as_typed(k): v for k, v in pairs if _is_flag(k) and (v or "." in k)}
-    for name, value in pairs:
-        if name == "more":
+    for key, value in pairs:
+        if key == "more":
             flags.update(_more(value))
     plain = [word.strip().removeprefix("_") for word in variations]
-    return Choice(script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
+    return Choice(name or script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
+
+
+def _dynamic(head: str, value: str) -> str:
+    if "," in value:
+        hint = f"a comma begins the next tag: choose {head} once for each value"
+        raise Error("bad-value", f"{head}.{value} is no variation", hint=hint)
+    return f"{head}.{value}"
 
 
 def can_be_typed(name: str) -> bool:
     """Whether ``--NAME=value`` gives a script that input: not by names that ``cm`` itself reads."""
-    return "-" not in name and name in flags_of({name: ""})
+    first = name.partition(".")[0]
+    return "-" not in first and first in flags_of({first: ""})
 
 
 def _is_flag(name: str) -> bool:
     if name in ("tags", "more", "token") or name.startswith("_") or "," in name:
         return False
-    return bool(_NAME.fullmatch(name)) and can_be_typed(_as_typed(name).partition(".")[0])
+    return bool(_NAME.fullmatch(name)) and can_be_typed(_as_typed(name))
 
 
 def _as_typed(name: str) -> str:
@@ -109,6 +125,30 @@ def _more(text: str) -> Iterator[tuple[str, str]]:
         yield full, value.strip() if equals else "yes"
 
 
+class Names:
+    """What names one script of a home and no other, whatever repositories hold one of its alias."""
+
+    def __init__(self, index: Index) -> None:
+        self._of: dict[str, list[Row]] = {}
+        self._repositories: dict[str, str] = {}
+        for row in index.rows().values():
+            self._repositories[row.path] = row.repo
+            for name in {row.alias, row.uid}:
+                self._of.setdefault(name, []).append(row)
+
+    def of(self, script: Script | FoundScript) -> str:
+        """Its alias, or that behind its repository, or its uid; the alias if none is unique."""
+        same, repo = self._of.get(script.alias, []), self._repositories.get(script.path, "")
+        if _PLAIN.fullmatch(script.alias):
+            if len(same) == 1:
+                return script.alias
+            # Of repositories with one alias some are told apart by a path: that is no address.
+            if [row.repo for row in same].count(repo) == 1 and _PLAIN.fullmatch(repo):
+                return f"{repo}:{script.alias}"
+        is_unique = len(self._of.get(script.uid, [])) == 1
+        return script.uid if is_unique and _PLAIN.fullmatch(script.uid) else script.alias
+
+
 def words_of(choice: Choice, script: Script, workspace: Workspace, verb: str = "run") -> list[str]:
     """The command as words; what a terminal hands to ``cm``, quotes away."""
     index = workspace.index
@@ -116,7 +156,7 @@ def words_of(choice: Choice, script: Script, workspace: Workspace, verb: str = "
     rows = index.find(parse_tags(tags))
     unique = len({row.path for row in rows}) == 1
     chosen = [f"_{v}" for v in choice.variations]
-    named = [] if unique else [script.alias]
+    named = [] if unique else [Names(index).of(script)]
     tagged = ",".join([*(tags if unique else ()), *chosen])
     flags = [_flag(name, value, script) for name, value in choice.flags.items()]
     return ["cm", verb, "script", *named, *([f"--tags={tagged}"] if tagged else []), *flags]
@@ -202,12 +242,24 @@ FORMS = {
 """What a command can be copied as, and what makes it of its words."""
 
 
+MLC = {
+    "mlcr": ["mlc", "run", "script"],
+    "mlcd": ["mlc", "docker", "script"],
+}
+"""Short commands of MLC, written out."""
+
+
+def is_command(text: str) -> bool:
+    """Whether a text begins as a command does, of CM or of MLC, and not as words to look for."""
+    return bool(re.match(r"\s*([$>]\s+)?(cm|cmr|mlc|mlcr|mlcd)\s", text))
+
+
 def split(text: str) -> list[str]:
     """The words of a pasted command; raises ``bad-value`` where it is none of ours."""
     joined = re.sub(r"[ \t]*[\\`^][ \t]*\r?\n[ \t]*", " ", text.strip())
     joined = re.sub(r"^\s*[$>]\s+", "", joined)
     try:
-        words = shlex.split(joined)
+        words = shlex.split(_without_comment(joined))
     except ValueError as problem:
         raise Error(
             "bad-value",
@@ -216,6 +268,7 @@ def split(text: str) -> list[str]:
         ) from None
     if words[:1] == ["cmr"]:
         words[:1] = ["cm", "run", "script"]
+    words = _of_mlc(words)
     if words[:1] != ["cm"] or words[1:2] == [] or words[1] not in VERBS or words[2:3] != ["script"]:
         raise Error(
             "bad-value",
@@ -225,6 +278,28 @@ def split(text: str) -> list[str]:
     if any("\x00" in word or "\n" in word for word in words):
         raise Error("bad-value", "a word of the command has a line break in it", hint="remove it")
     return words
+
+
+def _without_comment(text: str) -> str:
+    """A command without what a shell would not read: ``#`` behind a blank, outside of quotes."""
+    for mark in re.finditer(r"(?<=\s)#", text):
+        try:
+            shlex.split(text[: mark.start()])
+        except ValueError:
+            continue
+        return text[: mark.start()]
+    return text
+
+
+def _of_mlc(words: Sequence[str]) -> list[str]:
+    """A command of MLC as one of ours: there the words behind the verb, up to a flag, are tags."""
+    full = [*MLC.get(words[0], words[:1]), *words[1:]] if words else []
+    if full[:1] != ["mlc"]:
+        return full
+    verb, rest = full[1:3], full[3:]
+    tags = list(takewhile(lambda word: not word.startswith("-"), rest))
+    given = ["--tags=" + ",".join(" ".join(tags).split())] if tags else []
+    return ["cm", *verb, *given, *rest[len(tags) :]]
 
 
 def _cmind(words: Sequence[str]) -> dict[str, Any]:
@@ -248,19 +323,33 @@ def parse(text: str | Sequence[str], workspace: Workspace) -> Parsed:
 
     Raises ``bad-value``, ``script-not-found``, ``variation-not-found``.
     """
-    from cmbench import api
-
     words = split(text) if isinstance(text, str) else list(text)
     given = _cmind(words)
     tags, name = tags_of(given)
     if not (tags.wanted or name):
         raise Error("bad-value", "no script is named", hint="add --tags=TAGS")
-    script = api.show(workspace, Tags(tags.wanted, tags.unwanted), name)
+    script = meant(workspace, tags, name)
     flags = {k: v for k, v in flat(flags_of(given)) if (v or "." in k) and k != "tags"}
     explained = [Explained(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
     explained += _of_names(tags, name, script)
     explained += [_of_flag(key, value, script) for key, value in flags.items()]
-    return Parsed(words[1], Choice(script.alias, tags.variations, flags), tuple(explained))
+    chosen = Choice(Names(workspace.index).of(script), tags.variations, flags)
+    return Parsed(words[1], chosen, tuple(explained))
+
+
+def meant(workspace: Workspace, tags: Tags, name: str) -> Script:
+    """The script that a run would take: of those with the tags one that has the variations.
+
+    Where none has them it is the one without. Raises ``script-not-found``.
+    """
+    from cmbench import api
+
+    try:
+        return api.show(workspace, tags, name)
+    except Error as error:
+        if error.code != "variation-not-found":
+            raise
+    return api.show(workspace, Tags(tags.wanted, tags.unwanted), name)
 
 
 def flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -279,6 +368,9 @@ def _of_names(tags: Tags, name: str, script: Script) -> Iterator[Explained]:
         yield Explained(word, f"the script {script.alias}: {script.title}")
     for variation in tags.variations:
         yield _of_variation(variation, script)
+    for variation in tags.unwanted_variations:
+        problem = "the form cannot hold it: add it to the command by hand"
+        yield Explained(f"-_{variation}", "excludes this variation", problem)
 
 
 def _of_variation(name: str, script: Script) -> Explained:
@@ -297,14 +389,14 @@ def variation_of(script: Script, name: str) -> Variation | None:
 
 def _of_flag(name: str, value: str, script: Script) -> Explained:
     word = _flag(name, value, script)
+    if name in script.inputs:
+        spec = script.inputs[name]
+        return Explained(word, meaning_of(spec), problem_of(spec, value, script))
     group, dot, rest = name.partition(".")
     if dot:
         meaning = GROUPS.get(group, "")
         problem = "" if meaning else f"there is no group of flags --{group}"
         return Explained(word, f"{meaning}: {rest}" if meaning else "", problem)
-    if name in script.inputs:
-        spec = script.inputs[name]
-        return Explained(word, meaning_of(spec), problem_of(spec, value, script))
     if name in FLAGS:
         return Explained(word, FLAGS[name])
     if not script.dialect.inputs_bind:
@@ -314,8 +406,9 @@ def _of_flag(name: str, value: str, script: Script) -> Explained:
 
 
 def meaning_of(spec: InputSpec) -> str:
-    """What an input is for, with its unit."""
-    return f"{spec.description} (in {spec.unit})" if spec.unit else spec.description
+    """What an input is for, with its unit; the key that it sets where its script does not say."""
+    said = spec.description or (f"sets {spec.env}" if spec.env else "an input of the script")
+    return f"{said} (in {spec.unit})" if spec.unit else said
 
 
 def problem_of(spec: InputSpec, value: str, script: Script) -> str:

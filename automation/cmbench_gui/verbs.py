@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
-from cmbench.format.model import Tags
 from cmbench.session.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -61,17 +60,17 @@ def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, 
         return "/"
     from urllib.parse import urlencode
 
-    from cmbench import api
     from cmbench.index.select import parse_tags
 
     needs_packages()
-    from cmbench_gui.command import choice_of, flat
+    from cmbench_gui.command import Names, choice_of, flat, meant
+    from cmbench_gui.composer.views import address
 
     asked = parse_tags(tags)
-    script = api.show(workspace, Tags(asked.wanted, asked.unwanted), name)
+    script = meant(workspace, asked, name)
     variations = [("tags", f"_{variation}") for variation in asked.variations]
     query = urlencode(choice_of(script, [*variations, *flat(chosen)]).query())
-    return f"/script/{script.alias}" + (f"?{query}" if query else "")
+    return address(Names(workspace.index).of(script), query)
 
 
 def serve_pages(

@@ -17,6 +17,7 @@ from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_gui import command
 from cmbench_gui.command import Choice
+from cmbench_gui.composer.fields import form_of
 from support import ROOT
 
 SCRIPTS = sorted(path.parent.name for path in ROOT.glob("script/*/meta.yaml"))
@@ -166,3 +167,101 @@ def test_each_word_that_is_wrong_says_why(workspace: Workspace) -> None:
 def test_what_is_no_command_of_ours_is_refused(workspace: Workspace, text: str, told: str) -> None:
     with pytest.raises(Error, match=told):
         command.parse(text, workspace)
+
+
+TWIN = """alias: {alias}
+uid: {uid}
+automation_alias: script
+automation_uid: 5b4e0237da074764
+tags: [{tags}]
+input_mapping: {{size: CM_SIZE, adr.some-part.tags: CM_PART}}
+variations:
+  first: {{group: place}}
+  second: {{group: place}}
+  other.#: {{group: place}}
+  rows.#: {{env: {{CM_ROWS: "#"}}}}
+{more}
+"""
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> Workspace:
+    """Two repositories that have scripts of one alias, and tags that only variations tell apart."""
+    for number, name in enumerate(("left", "right")):
+        for alias, tags, more in (
+            ("same", "is,same", ""),
+            ("get-pear", "get,fruit,pear", ""),
+            ("get-apple", "get,fruit,apple", "  sweet: {}"),
+        ):
+            folder = tmp_path / name / "script" / alias
+            folder.mkdir(parents=True)
+            uid = f"{number}{len(alias):015}"
+            text = TWIN.format(alias=alias, uid=uid, tags=tags, more=more)
+            (folder / "meta.yaml").write_text(text)
+        (tmp_path / name / "cmr.yaml").write_text(f"alias: some@{name}\nuid: {number:016}\n")
+    return Workspace.open(str(tmp_path / "CM"), [str(tmp_path / n) for n in ("left", "right")])
+
+
+@pytest.mark.parametrize("repository", ["left", "right"])
+def test_a_script_is_told_apart_from_its_namesake_elsewhere(
+    twins: Workspace, repository: str
+) -> None:
+    script = api.show(twins, name=f"some@{repository}:same")
+    choice = command.choice_of(script, [("size", "7")], command.Names(twins.index).of(script))
+    words = command.words_of(choice, script, twins)
+    assert words == ["cm", "run", "script", f"some@{repository}:same", "--size=7"]
+    assert command.parse(command.in_bash(words), twins).choice == choice
+    assert api.show(twins, name=choice.script).path == script.path
+
+
+def test_a_pasted_command_is_that_of_the_script_which_has_its_variations(twins: Workspace) -> None:
+    parsed = command.parse("cm run script --tags=get,fruit,_sweet", twins)
+    assert parsed.choice.script == "some@left:get-apple"
+    parsed = command.parse("cm run script --tags=get,fruit,_sour", twins)
+    assert "no variation _sour" in parsed.words[-1].problem
+    parsed = command.parse("cm run script --tags=get,fruit,-_sweet", twins)
+    assert "by hand" in parsed.words[-1].problem
+
+
+def test_the_form_holds_all_that_a_command_says(twins: Workspace) -> None:
+    """Names with a dash behind a dot, what no control is made for, and what excludes each other."""
+    text = "cm run script --tags=is,same,_first,_second,_other.9,_none --adr.some-part.tags=_x"
+    parsed = command.parse(text, twins)
+    assert parsed.words[-1].meaning == "sets CM_PART"
+    script = api.show(twins, name=parsed.choice.script)
+    parts = form_of(script, parsed.choice)
+    held = [(field.name, field.value) for part in parts for field in part.fields if field.value]
+    again = command.choice_of(script, held, parsed.choice.script)
+    assert {*again.variations} == {"first", "second", "other.9", "none"}
+    assert again.flags == parsed.choice.flags == {"adr.some-part.tags": "_x"}
+    # A member of a group that takes a value can be chosen without a link that has it.
+    empty = form_of(script, command.choice_of(script, []))
+    assert "_other" in [field.name for part in empty for field in part.fields]
+
+
+def test_a_value_of_a_variation_has_no_comma(twins: Workspace) -> None:
+    script = api.show(twins, name="some@left:same")
+    with pytest.raises(Error, match="is no variation"):
+        command.choice_of(script, [("_rows", "1,2")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mlcr run-mlperf,inference,_tiny --model=bert-99",
+        'mlcr "run-mlperf inference _tiny" --model=bert-99   # the small one, isn\'t it',
+        "mlcr run-mlperf inference _tiny --model=bert-99",
+        "mlc run script --tags=run-mlperf,inference,_tiny --model=bert-99",
+        "$ mlcd run-mlperf,inference,_tiny \\\n  --model=bert-99",
+    ],
+)
+def test_commands_of_mlc_are_read_as_ours(workspace: Workspace, text: str) -> None:
+    assert command.is_command(text)
+    parsed = command.parse(text, workspace)
+    assert parsed.choice == Choice("run-mlperf-inference-app", ("tiny",), {"model": "bert-99"})
+    assert parsed.verb == ("docker" if "mlcd" in text else "run")
+
+
+def test_a_hash_in_quotes_or_in_a_word_is_no_comment(workspace: Workspace) -> None:
+    text = "cm run script --tags=detect,os --env.A='b # c' --env.B=d#e # and so on"
+    assert command.parse(text, workspace).choice.flags == {"env.A": "b # c", "env.B": "d#e"}

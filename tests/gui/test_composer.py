@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from cmbench_gui.command import choice_of
 from cmbench_gui.composer import machine, views
 from cmbench_gui.composer.fields import form_of
 from cmbench_gui.composer.planner import Planner
+from cmbench_gui.server import create_app
 from cmbench_gui.site import Site
 from support import ROOT
 
@@ -171,3 +176,51 @@ def test_the_form_tells_of_this_machine_and_chooses_its_gpu(
     assert "a GPU of NVIDIA that cannot be used: its driver is not loaded" in answer.text
     monkeypatch.setattr(nvidia, "signs", lambda: ())
     assert "no accelerator was found" in client.get(BENCHMARK).text
+
+
+def meta(folder: Path, text: str, uid: int = 0xAA) -> None:
+    """A script with that meta, in the repository that is three folders above."""
+    folder.mkdir(parents=True)
+    head = f"automation_alias: script\nautomation_uid: 5b4e0237da074764\nuid: {uid:016x}\n"
+    (folder / "meta.yaml").write_text(head + text)
+    cmr = folder.parents[1] / "cmr.yaml"
+    cmr.write_text("alias: some@other\nuid: 00112233445566ab\n")
+
+
+@pytest.fixture
+def beside(site: Site, tmp_path: Path) -> Iterator[TestClient]:
+    """A client of the pages of ours and of another repository, ``tmp_path / "other"``."""
+    both = replace(site, repositories=(str(ROOT), str(tmp_path / "other")))
+    with TestClient(create_app(both), f"http://127.0.0.1:{site.port}") as client:
+        client.get(f"/enter/{site.key.hex()}")
+        yield client
+
+
+def test_each_script_is_listed_with_an_address_of_its_own(
+    beside: TestClient, tmp_path: Path
+) -> None:
+    text = "alias: detect-os\ntags: [detect, os]\nname: Another one\n"
+    meta(tmp_path / "other" / "script" / "detect-os", text)
+    links = re.findall(r'href="(/script/[^"?]*detect-os)"', beside.get("/").text)
+    assert sorted(links) == ["/script/cmbench:detect-os", "/script/some@other:detect-os"]
+    told = beside.get("/script/some@other:detect-os").text
+    assert "Another one" in told
+    assert "cm run script some@other:detect-os" in told
+    told = beside.get("/script/cmbench:detect-os").text
+    assert "Another one" not in told
+    assert "cm run script --tags=detect" in told
+
+
+ODD = ("a/b", "../../x", "..", ".", "-x", "a:b", "a,b", "a b", "@f", "%2e", "a?b#c", "é", "<b>")
+
+
+def test_a_script_with_an_odd_name_has_a_page(beside: TestClient, tmp_path: Path) -> None:
+    for at, alias in enumerate(ODD, 1):
+        text = f"alias: {json.dumps(alias)}\ntags: [is, odd{at}x]\nname: odd {at}x\n"
+        meta(tmp_path / "other" / "script" / f"s{at}", text, at)
+    first = beside.get("/").text
+    for at, alias in enumerate(ODD, 1):
+        [link] = re.findall(rf'href="([^"]*)"><b>odd {at}x<', first)
+        told = beside.get(link)
+        assert f"<h1>odd {at}x</h1>" in told.text, alias
+        assert f"--tags=is,odd{at}x" in told.text, alias

@@ -136,27 +136,39 @@ def _variations(script: Script, choice: Choice) -> Iterator[Field]:
         groups.setdefault(variation.group, []).append(variation)
     for group, members in groups.items():
         if group:
-            yield _group(group, members, choice)
+            yield from _group(group, members, choice)
     for variation in groups.get("", []):
         head, dynamic, _ = variation.name.partition(".#")
         if dynamic:
             yield from _dynamic(head, choice)
         else:
-            value = f"_{variation.name}" if variation.name in choice.variations else ""
-            options = (f"_{variation.name}",)
-            yield Field("tags", f"_{variation.name}", "check", value, "", options, asked=True)
+            yield _box(variation.name, variation.name in choice.variations)
+    for unknown in unmatched(script, choice):
+        yield _box(unknown.removeprefix("_"), True)
 
 
-def _group(group: str, members: Sequence[Variation], choice: Choice) -> Field:
+def _box(name: str, on: bool) -> Field:
+    return Field("tags", f"_{name}", "check", f"_{name}" * on, "", (f"_{name}",), asked=True)
+
+
+def _group(group: str, members: Sequence[Variation], choice: Choice) -> Iterator[Field]:
+    """A select, and a text for each member that takes a value.
+
+    There is a box for each further one that a link has chosen, which the planner refuses.
+    """
     plain = [v.name for v in members if not v.name.endswith(".#")]
-    heads = [v.name.removesuffix(".#") + "." for v in members if v.name.endswith(".#")]
-    dynamic = [v for v in choice.variations if v.startswith(tuple(heads))] if heads else []
-    known = [*plain, *dynamic]
-    value = next((f"_{v}" for v in choice.variations if v in known), "")
+    chosen = [v for v in choice.variations if v in plain]
+    value = f"_{chosen[0]}" if chosen else ""
     default = next((f"_{v.name} (default)" for v in members if v.default), "")
-    options = tuple(f"_{name}" for name in known)
+    options = tuple(f"_{name}" for name in plain)
     label = group.replace("-", " ").replace("_", " ")
-    return Field("tags", label, "select", value, "", options, default or "none", asked=True)
+    if plain:
+        yield Field("tags", label, "select", value, "", options, default or "none", asked=True)
+    for name in chosen[1:]:
+        yield _box(name, True)
+    for variation in members:
+        if variation.name.endswith(".#"):
+            yield from _dynamic(variation.name.removesuffix(".#"), choice)
 
 
 def _dynamic(head: str, choice: Choice) -> Iterator[Field]:
@@ -178,7 +190,7 @@ def _flags(names: Iterable[str], script: Script, choice: Choice) -> Iterator[Fie
 
 def _more(script: Script, choice: Choice) -> Part:
     """What has no field of its own: groups such as ``env.KEY``, and rare flags."""
-    own = {*script.inputs, *_OF_RUNS, *_OF_VERSIONS}
+    own = {*(spec.name for spec in _distinct(script, choice)), *_OF_RUNS, *_OF_VERSIONS}
     lines = [f"{name}={value}" for name, value in choice.flags.items() if name not in own]
     told = "one a line: env.KEY=value, adr.python.version=3.11, or a rare flag"
     value = "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -29,20 +29,28 @@ MOST_QUERY = 8000
 def scripts(request: Request) -> Response:
     """All scripts, or those that ``?words=`` fits; a command among the words is explained."""
     words = request.query_params.get("words", "").strip()
-    if words.startswith(("cm ", "cmr ", "$ cm ")):
+    if commands.is_command(words):
         return RedirectResponse("/explain?" + urlencode({"command": words}), 303)
+    workspace = site_of(request).workspace()
     try:
-        found = api.find(site_of(request).workspace(), tags=words.replace(" ", ","), words=words)
+        found = api.find(workspace, tags=words.replace(" ", ","), words=words)
     except Error:
         found = []
-    ready = [] if words else [script for script in found if script.alias in READY]
-    return page(request, "composer/scripts.html", words=words, found=found, ready=ready)
+    names = commands.Names(workspace.index)
+    named = [(script, name, address(name)) for script in found for name in (names.of(script),)]
+    ready = [each for each in named if not words and each[0].alias == READY]
+    # Other repositories have a script of that alias without the tiny form.
+    ready = [each for each in ready if "tiny" in each[0].variations][:1]
+    return page(request, "composer/scripts.html", words=words, found=named, ready=ready)
 
 
-READY = {
-    "run-mlperf-inference-app": ("tags=_tiny", "The tiny benchmark: the whole flow in two minutes"),
-}
-"""Choices to begin with."""
+READY = "run-mlperf-inference-app"
+"""The script to begin with."""
+
+
+def address(name: str, query: str = "") -> str:
+    """The address of the form of the script that has this name."""
+    return f"/script/{quote(name, safe='@:')}" + (f"?{query}" if query else "")
 
 
 def form(request: Request) -> Response:
@@ -50,7 +58,7 @@ def form(request: Request) -> Response:
     workspace, script, choice = _chosen(request)
     machine = this_machine() if DEVICE in script.inputs else None
     if machine and (chosen := beforehand(script, choice, machine)):
-        return RedirectResponse(f"/script/{script.alias}?{urlencode(chosen)}", 303)
+        return RedirectResponse(address(choice.script, urlencode(chosen)), 303)
     shown = _shown(script, choice, workspace)
     parts = form_of(script, choice)
     return page(
@@ -59,6 +67,7 @@ def form(request: Request) -> Response:
         script=script,
         parts=parts,
         choice=choice,
+        link=address(choice.script),
         machine=machine,
         query=urlencode(choice.query()),
         **shown,
@@ -68,7 +77,6 @@ def form(request: Request) -> Response:
 def command(request: Request) -> Response:
     """The command of a choice in all its forms, and what is wrong with it, as JSON."""
     workspace, script, choice = _chosen(request)
-    link = f"/script/{script.alias}"
     query = urlencode(choice.query())
     problems = {
         field.name: field.problem for part in form_of(script, choice) for field in part.fields
@@ -77,7 +85,7 @@ def command(request: Request) -> Response:
     return JSONResponse(
         {
             **shown,
-            "link": f"{link}?{query}" if query else link,
+            "link": address(choice.script, query),
             "query": query,
             "problems": problems,
         }
@@ -155,7 +163,8 @@ def _chosen(request: Request) -> tuple[Workspace, Script, Choice]:
     workspace = site_of(request).workspace()
     script = api.show(workspace, name=request.path_params["name"])
     given = [(k, v) for k, v in request.query_params.multi_items() if k != "field"]
-    return workspace, script, commands.choice_of(script, given)
+    name = commands.Names(workspace.index).of(script)
+    return workspace, script, commands.choice_of(script, given, name)
 
 
 def _planner(request: Request) -> Planner:
@@ -180,6 +189,5 @@ def explain(request: Request) -> Response:
             request, "composer/explain.html", 400, text=text, parsed=None, error=error, link=""
         )
     choice = parsed.choice
-    query = urlencode(choice.query())
-    link = f"/script/{choice.script}" + (f"?{query}" if query else "")
+    link = address(choice.script, urlencode(choice.query()))
     return page(request, "composer/explain.html", text=text, parsed=parsed, error=None, link=link)
