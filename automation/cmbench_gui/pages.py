@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -81,6 +82,7 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader([TEMPLATES, COMPONENTS]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -90,6 +92,19 @@ def environment() -> jinja2.Environment:
     made.filters["took"] = took
     made.filters["size"] = size_text
     return made
+
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What no text of a page holds: control characters, marks that turn text round, half characters."""
+
+
+def _visible(value: Any) -> Any:
+    """A text that can be sent and reads as it is written, whoever wrote it."""
+    if isinstance(value, str) and _UNSEEN.search(value):
+        return type(value)(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value))
+    return value
 
 
 def _iso(seconds: float) -> str:

@@ -224,3 +224,19 @@ def test_a_script_with_an_odd_name_has_a_page(beside: TestClient, tmp_path: Path
         told = beside.get(link)
         assert f"<h1>odd {at}x</h1>" in told.text, alias
         assert f"--tags=is,odd{at}x" in told.text, alias
+
+
+def test_what_a_meta_says_stays_text_that_is_seen(beside: TestClient, tmp_path: Path) -> None:
+    bad = '"><script>alert(1)</script> \N{RIGHT-TO-LEFT OVERRIDE}b\0\x1b[31m'
+    word = json.dumps(bad)
+    meta(
+        tmp_path / "other" / "script" / "bad",
+        f"alias: bad\ntags: [is, bad]\nname: {word}\ninput_mapping: {{good: CM_G, {word}: CM_B}}\n"
+        f"input_description: {{good: {{desc: {word}, choices: [{word}], default: {word}}}}}\n"
+        f"variations: {{{word}: {{group: {word}}}, b: {{}}}}\n",
+    )
+    for path in ("/", "/script/bad", "/explain?command=cm+run+script+--tags=is,bad,_b+--good=1"):
+        told = beside.get(path).text
+        assert "<script>alert" not in told, path
+        assert not {"\0", "\x1b", "\u202e"} & {*told}, path
+        assert "\N{REPLACEMENT CHARACTER}" in told, path
