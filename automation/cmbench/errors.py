@@ -6,6 +6,7 @@ Its codes, what they mean and their exit codes are in ``error_codes``.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 
@@ -52,14 +53,19 @@ class Error(Exception):
         self.args = (self.message,)
         return self
 
-    def render(self, width: int = 80) -> str:
+    def render(self, width: int = 80, on_terminal: bool = False) -> str:
         """The text a user sees.
 
-        Below the first line none is longer than ``width`` unless a path or word is.
+        Below the first line none is longer than ``width`` unless a path or word is; nor is the
+        first one ``on_terminal``. Elsewhere it stays whole, for programs that look for it.
         """
         first, *more = visible(self.message).splitlines() or [""]
+        first = f"error [{self.code}]: {first}"
         # What follows is indented as a cause is: no text can look like a label of ours.
-        lines = [f"error [{self.code}]: {first}", *(f"    {line.strip()}" for line in more)]
+        lines = [
+            *(_folded(first, width, " " * 4) if on_terminal else [first]),
+            *(f"    {line.strip()}" for line in more),
+        ]
         lines += _labelled("step", visible(" > ".join(self.chain), lines=False), width)
         lines += _labelled("doing", visible(self.doing, lines=False), width)
         if self.context:
@@ -70,6 +76,11 @@ class Error(Exception):
             if path:
                 lines.append(f"  {label + ':':<8}{visible(path, lines=False)}")
         return "\n".join(lines)
+
+    def show(self) -> None:
+        """Print the text a user sees on standard error."""
+        out = sys.stderr
+        print(self.render(on_terminal=out is not None and out.isatty()), file=out)
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -115,15 +126,19 @@ def _exit_code(code: str) -> int:
 
 def _kept(line: str, width: int) -> list[str]:
     """A line of the cause; one that is too long goes on further to the right."""
+    return _folded(f"    {line}", width, " " * 6)
+
+
+def _folded(line: str, width: int, indent: str) -> list[str]:
+    """``line`` as lines of at most ``width``, unless a word is longer; the first as it is."""
+    if len(line) <= width:
+        return [line]
     import textwrap
 
-    whole = f"    {line}"
-    if len(whole) <= width:
-        return [whole]
     return textwrap.wrap(
-        whole,
+        line,
         width,
-        subsequent_indent=" " * 6,
+        subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
         replace_whitespace=False,

@@ -177,6 +177,14 @@ def test_a_governor_and_musl(tmp_path: Path) -> None:
     assert [f for f in findings(world.machine(), "system") if "musl" in f.text]
 
 
+def test_a_load_is_not_a_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More processes than cores may want to run."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (5000.0, 0.0, 0.0))
+    (busy,) = (f for f in findings(World(tmp_path).machine(), "cores") if f.state == LOOK)
+    assert "load average 5000.0 on " in busy.text
+    assert "cores busy" not in busy.text
+
+
 def test_a_check_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     def broken(command: list[str], timeout: float) -> ProbeResult:
         raise OSError("no more processes")

@@ -186,6 +186,20 @@ def test_an_entry_made_above_is_not_planned_twice(lab: Lab) -> None:
     lab.script("build-app", deps=[{"tags": "get,x"}, {"tags": "get,x"}])
     plan = lab.plan("build,app").answer["plan"]
     assert [node["cached"] for node in plan["root"]["children"]] == ["miss", "above"]
+    shown = lab.plan("build,app").out
+    assert "3 steps: 1 to make, 1 to run, 1 made above" in shown
+
+
+def test_the_counts_of_a_plan_fit_80_columns(lab: Lab) -> None:
+    lab.script("get-x", cache=True)
+    lab.script("get-z", cache=True)
+    assert lab.run("get,z").answer["return"] == 0
+    lab.script("detect-y", host_facts=True)
+    needs = ("get,x", "get,x", "get,z", "detect,y")
+    lab.script("build-app", deps=[{"tags": tags} for tags in needs])
+    lines = lab.plan("build,app").out.splitlines()
+    assert [line for line in lines if line.startswith("5 steps: 1 from the cache")]
+    assert max(map(len, lines)) <= 80
 
 
 def test_what_another_value_was_asked_for_is_not_made_above(lab: Lab) -> None:

@@ -237,6 +237,7 @@ def preprocess(i):
         ("app-with-a-long-name,_and,_variations", "12 of 60 s", "app-with-a-long-...: 12 of 60 s"),
         ("app-with-a-long-name", "Server performance, 12773/s", "Server performance, 12773/s"),
         ("app-with-a-long-name-and-nothing-else", "", "app-with-a-long-name-and-not..."),
+        ("app", "Server performance, 12773/s, all runs: 9 s", "Server performance, 12773/s"),
         ("app", "a progress that is longer than there is room", "a progress that is longer th..."),
     ],
 )

@@ -241,5 +241,14 @@ def test_a_flag_of_plans_is_an_input_where_the_script_has_one_of_that_name(lab: 
 def test_a_command_and_its_meaning_stand_apart(thing: str) -> None:
     for command, meaning in usage_of(thing):
         shown = usage_text(thing)
-        apart = re.search(rf"(?m)^ +{re.escape(command)}(?: +|\n +){re.escape(meaning)}$", shown)
+        words = r"\s+".join(map(re.escape, meaning.split()))
+        apart = re.search(rf"(?m)^ +{re.escape(command)}(?: +|\n +){words}$", shown)
         assert apart, command
+
+
+@pytest.mark.parametrize("thing", sorted({verb.thing for verb in VERBS}))
+def test_help_fits_80_columns(thing: str) -> None:
+    """Only a command, which is there to be copied, may be longer."""
+    commands = [f"  {command}" for command, _ in usage_of(thing)]
+    shown = [line for line in usage_text(thing).splitlines() if line not in commands]
+    assert [line for line in shown if len(line) > 80] == []

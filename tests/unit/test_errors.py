@@ -27,6 +27,16 @@ def test_a_long_text_over_several_lines_stays_readable() -> None:
     assert Error("bad-value", "first\nsecond").render() == "error [bad-value]: first\n    second"
 
 
+def test_on_a_terminal_no_word_of_the_first_line_is_cut() -> None:
+    message = "the script run-mlperf-inference-app has no variation for what was asked, _tinny"
+    error = Error("variation-not-found", message)
+    assert error.render() == f"error [variation-not-found]: {message}"
+    shown = error.render(on_terminal=True).splitlines()
+    assert len(shown) == 2
+    assert max(map(len, shown)) <= 80
+    assert " ".join(line.strip() for line in shown) == error.render()
+
+
 def test_colours_go_and_other_controls_are_seen() -> None:
     assert visible("\x1b[1;31mred\x1b[0m\tok\x07") == "red\tok\\x07"
     assert visible("a\nb") == "a\nb"

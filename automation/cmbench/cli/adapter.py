@@ -143,5 +143,5 @@ def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
         hint=f"{guess + ' ' if guess else ''}cm help {thing} lists the commands",
     )
     if i.get("out") == "con":
-        print(error.render(), file=sys.stderr)
+        error.show()
     return {"return": error.exit_code, "error": error.message}

@@ -155,7 +155,7 @@ def _check_target(cmind: Any, target: Any) -> None:
 
 def _failure(error: Error, console: bool) -> Answer:
     if console:
-        print(error.render(), file=sys.stderr)
+        error.show()
     answer: Answer = {"return": error.exit_code, "error": error.message, "code": error.code}
     for key in ("hint", "chain", "context", "doing", "log", "record"):
         if getattr(error, key):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from cmbench.cli.commands import usage_of, verb_of
-from cmbench.render.listing import flag_lines
+from cmbench.render.listing import WIDTH, flag_lines
 
 
 def usage_text(thing: str, word: str = "") -> str:
@@ -25,6 +27,8 @@ _COLUMN = 38
 
 
 def _lines(command: str, meaning: str) -> list[str]:
-    if len(command) < _COLUMN:
-        return [f"  {command:<{_COLUMN}}{meaning}"]
-    return [f"  {command}", f"  {'':<{_COLUMN}}{meaning}"]
+    fits = len(command) < _COLUMN
+    lead = " " * (_COLUMN + 2)
+    head = f"  {command}".ljust(len(lead)) if fits else lead
+    lines = textwrap.wrap(meaning, WIDTH, initial_indent=head, subsequent_indent=lead)
+    return lines if fits else [f"  {command}", *lines]

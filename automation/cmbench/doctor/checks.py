@@ -23,7 +23,7 @@ from cmbench.lib import nvidia
 from cmbench.lib.host.machine import memory_facts, usable_cores
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
-from cmbench.lib.text_files import size_text
+from cmbench.lib.text_files import counted, size_text
 
 _GB = 10**9
 _LITTLE_SPACE, _NO_SPACE = 20 * _GB, _GB
@@ -170,7 +170,8 @@ def _cores_and_memory(machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 "cores",
                 LOOK,
-                f"other programs keep {load:.1f} cores busy: measurements will be too slow",
+                f"other programs are running (load average {load:.1f} on "
+                f"{counted(usable.cores, 'core')}): results will be worse than they could be",
                 "end them before you measure",
             )
     governor = machine.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()

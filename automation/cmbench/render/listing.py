@@ -38,7 +38,7 @@ def scripts_text(found: Sequence[FoundScript]) -> str:
     several = len({script.repository for script in found}) > 1
     for script in found:
         name = f"{script.alias} ({script.repository})" if several else script.alias
-        lines = [name + (f": {script.title}" if script.title else "")]
+        lines = _titled(name, script.title)
         lines.append("  tags " + ",".join(script.tags))
         if script.variations:
             shown = ", ".join("_" + v for v in script.variations)
@@ -49,10 +49,16 @@ def scripts_text(found: Sequence[FoundScript]) -> str:
     return "\n".join(blocks) or "no script matches"
 
 
+def _titled(name: str, title: str) -> list[str]:
+    """What a script is called and what it is for; the name stays whole."""
+    text = f"{name}: {title}" if title else name
+    return textwrap.wrap(text, WIDTH, subsequent_indent="    ", break_on_hyphens=False) or [text]
+
+
 def help_text(script: Script, tags: Sequence[str]) -> str:
     """What a script is for, how it is called by ``tags``, its inputs and variations."""
     called = f"  cm run script --tags={','.join(tags)} [flags]"
-    lines = [f"{script.alias}: {script.title}", "", called, ""]
+    lines = [*_titled(script.alias, script.title), "", called, ""]
     if script.inputs:
         lines.append("Inputs:")
         for spec in script.inputs.values():

@@ -47,10 +47,11 @@ def plan_text(plan: Plan, totals: Mapping[str, Any], reasons: bool = False) -> s
         "to make": states["miss"],
         "to run": states["no"],
         f"{'fact' if states['fact'] == 1 else 'facts'} of this machine": states["fact"],
-        "decided on the way": states["maybe"] + states["above"],
+        "made above": states["above"],
+        "decided on the way": states["maybe"],
     }
     total = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    lines += ["", f"{counted(len(nodes), 'step')}: {total}"]
+    lines += ["", *textwrap.wrap(f"{counted(len(nodes), 'step')}: {total}", WIDTH)]
     return "\n".join([*lines, *_needs_lines(nodes, totals)])
 
 
@@ -159,7 +160,7 @@ def _sum_of(downloads: Sequence[Download], totals: Mapping[str, Any]) -> Iterato
     unknown = len(downloads) - len(sized) + totals["open_steps"]
     if sized and len(sized) + unknown > 1:
         known = _size(totals["download_bytes"], any(download.about for download in sized))
-        rest = ", the others not known" if unknown else ""
+        rest = "; the others are not known" if unknown else ""
         yield f"  in all {_bounded(known, totals, 'download_bytes', unknown > 0)}{rest}"
 
 

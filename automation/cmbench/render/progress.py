@@ -261,7 +261,12 @@ def step_line(step: Step, width: int = _WIDTH) -> str:
 
 
 def fitting(label: str, progress: str, room: int) -> str:
-    """What runs and how far it is, in ``room`` characters: the name of the step gives way."""
+    """What runs and how far it is, in ``room`` characters: the name of the step gives way.
+
+    Where that is not enough, the last parts of the progress are left out, each as a whole.
+    """
+    while len(progress) > room and ", " in progress:
+        progress = progress.rpartition(", ")[0]
     left = room - len(progress) - len(": ")
     if label and progress and len(label) > left:
         label = shortened(label, left) if left > 12 else ""

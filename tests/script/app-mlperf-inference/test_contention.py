@@ -15,6 +15,7 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.telemetry import Telemetry
 from mlperf_harness.measuring.verdict import Fault, laid_to
 from mlperf_harness.reporting import summary
+from mlperf_harness.reporting.results import Problem
 from mlperf_harness.session import quiet
 from mlperf_harness.session.quiet import Patience
 from mlperf_harness.settings import Shape, Targets
@@ -233,6 +234,22 @@ def test_the_table_tells_the_worst_of_what_others_took_once() -> None:
     assert "7.0 %" not in told
     assert told.endswith("less in Offline")
     assert list(summary._warnings(results, "find-performance")) == []
+
+
+def test_a_cause_that_faults_of_a_run_share_is_told_once() -> None:
+    def problem(mode: str, rule: str, host: str = "others used 75 %") -> Problem:
+        return Problem("Server", mode, Fault(rule, "too late", "run it again", host))
+
+    several = [problem("performance", "latency"), problem("performance", "early stopping")]
+    shown = list(summary._problems([*several, problem("accuracy", "accuracy", "")]))
+    assert shown == [
+        "Server performance: latency: too late",
+        "Server performance: early stopping: too late",
+        "  the host was busy: others used 75 %",
+        "  -> run it again",
+        "Server accuracy: accuracy: too late",
+        "  -> run it again",
+    ]
 
 
 @pytest.mark.parametrize(("wait_s", "left"), [(None, 600.0), (0.0, 0.0), (7.5, 7.5)])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
@@ -47,7 +48,7 @@ def table(results: Results, asked: Results) -> str:
         "",
         *_measured(results, asked),
         *_found(asked),
-        *(line for problem in asked.problems for line in _problem(problem)),
+        *_problems(asked.problems),
         *([""] if asked.problems else []),
         f"logs:    {results.folder}/<scenario>/<mode>",
         f"results: {results.folder}/results.json",
@@ -159,15 +160,21 @@ def _targets(results: Results) -> list[str]:
     return [f"targets: {results.sut_file}"] if results.sut_file else []
 
 
-def _problem(problem: Problem) -> list[str]:
-    text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
-    advice = f"  -> {problem.fault.advice}"
-    busy = f"  the host was busy: {problem.fault.host}" if problem.fault.host else ""
-    return [
-        *textwrap.wrap(text, WIDTH, subsequent_indent="  "),
-        *textwrap.wrap(busy, WIDTH, subsequent_indent="  "),
-        *textwrap.wrap(advice, WIDTH, subsequent_indent="     "),
-    ]
+def _problems(problems: Sequence[Problem]) -> Iterator[str]:
+    """Each broken rule; cause and advice once, below the last of a run for which they are equal."""
+    for problem, later in zip_longest(problems, problems[1:]):
+        text = f"{problem.scenario} {problem.mode}: {problem.fault.rule}: {problem.fault.text}"
+        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        if later is None or _remedy(problem) != _remedy(later):
+            yield from _remedy(problem)[2]
+
+
+def _remedy(problem: Problem) -> tuple[str, str, list[str]]:
+    fault = problem.fault
+    busy = f"  the host was busy: {fault.host}" if fault.host else ""
+    lines = textwrap.wrap(busy, WIDTH, subsequent_indent="  ")
+    lines += textwrap.wrap(f"  -> {fault.advice}", WIDTH, subsequent_indent="     ")
+    return problem.scenario, problem.mode, lines
 
 
 def _rows(results: Results, asked: Results) -> list[str]:
