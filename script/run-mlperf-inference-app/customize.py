@@ -315,8 +315,8 @@ def keep(i: dict[str, Any], folder: str) -> None:
 
 def is_excused(problem: dict[str, Any], results: dict[str, Any], env: dict[str, Any]) -> bool:
     """Whether a test run is not accepted for what else the machine did, and that is no error."""
-    handed_in = env.get("CM_MLPERF_SUBMISSION_RUN") == "yes"
-    strict = asked.is_set(env, "CM_MLPERF_STRICT") or handed_in
+    submitted = env.get("CM_MLPERF_SUBMISSION_RUN") == "yes"
+    strict = asked.is_set(env, "CM_MLPERF_STRICT") or submitted
     return results["style"] == "test" and not strict and bool(problem["fault"].get("host"))
 
 

@@ -22,13 +22,13 @@ sys.path[:0] = [str(TESTS.parent / "automation"), *SOURCES]
 
 from mlperf_submission import checks, layouts  # noqa: E402
 
-# Images and videos are handed in, and not published with the results.
+# Images and videos are submitted, and not published with the results.
 UNPUBLISHED = ("accuracy.outputs",)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one submitter handed in to one division, and what our checks find there."""
+    """What one submitter has in one division, and what our checks find there."""
 
     round: str
     site: str

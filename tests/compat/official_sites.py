@@ -99,7 +99,7 @@ def link(source: Path, target: Path, root: Path, lacking: frozenset[tuple[str, .
 
 
 def put_outputs(site: Site) -> None:
-    """Stand-ins for the outputs that were handed in, as far as the round asks for them."""
+    """Stand-ins for the outputs that were submitted, as far as the round asks for them."""
     for cell, known in site.known:
         if known.outputs is not None and cell.accuracy.is_dir():
             folder = cell.accuracy / known.outputs.folder

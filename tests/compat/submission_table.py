@@ -73,7 +73,7 @@ def standing(tree: lab.Tree) -> tuple[str, ...]:
 
 
 def published(root: Path, benchmark_round: str, name: str, target: Path) -> Path:
-    """A copy of what was handed in for image classification on one system, whole in itself."""
+    """A copy of what was submitted for image classification on one system, whole in itself."""
     division, submitter, kept = name.split("/")
     source, site = root / division / submitter, target / division / submitter
     for top in ("results", layouts.of_round(benchmark_round).measurements, "compliance"):

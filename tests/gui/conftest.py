@@ -48,7 +48,7 @@ def site(tmp_path: Path) -> Site:
 
 
 @pytest.fixture
-def stranger(site: Site) -> Iterator[TestClient]:
+def unauthenticated(site: Site) -> Iterator[TestClient]:
     """A client that has the address of the site and nothing else."""
     base = f"http://127.0.0.1:{site.port}"
     with TestClient(create_app(site), base, follow_redirects=False) as client:
@@ -56,9 +56,9 @@ def stranger(site: Site) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def client(stranger: TestClient, site: Site) -> TestClient:
-    stranger.get(f"/enter/{site.key.hex()}")
-    return stranger
+def client(unauthenticated: TestClient, site: Site) -> TestClient:
+    unauthenticated.get(f"/enter/{site.key.hex()}")
+    return unauthenticated
 
 
 @pytest.fixture

@@ -29,9 +29,9 @@ SCRIPTS = sorted(path.parent.name for path in ROOT.glob("script/*/meta.yaml"))
 
 
 @pytest.fixture(autouse=True)
-def planners_end(stranger: TestClient) -> object:
+def planners_end(unauthenticated: TestClient) -> object:
     yield
-    planner = getattr(stranger.app.state, "planner", None)  # type: ignore[attr-defined]
+    planner = getattr(unauthenticated.app.state, "planner", None)  # type: ignore[attr-defined]
     if planner is not None:
         planner.close()
 

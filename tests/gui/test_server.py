@@ -34,12 +34,12 @@ def test_each_page_is_served_with_a_policy_that_lets_nothing_else_in(
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_browser_without_the_key_sees_nothing(stranger: TestClient, path: str) -> None:
-    answer = stranger.get(path)
+def test_a_browser_without_the_key_sees_nothing(unauthenticated: TestClient, path: str) -> None:
+    answer = unauthenticated.get(path)
     assert answer.status_code == 401
     assert "cm gui script" in answer.text
-    stranger.get(f"/enter/{'0' * 64}")
-    assert stranger.get(path).status_code == 401
+    unauthenticated.get(f"/enter/{'0' * 64}")
+    assert unauthenticated.get(path).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_a_browser_without_the_key_sees_nothing(stranger: TestClient, path: str)
     [("/jobs", "/jobs"), ("//elsewhere", "/"), ("/\\elsewhere", "/"), ("https://elsewhere", "/")],
 )
 def test_who_is_let_in_stays_on_this_server(
-    stranger: TestClient, site: Site, target: str, place: str
+    unauthenticated: TestClient, site: Site, target: str, place: str
 ) -> None:
-    answer = stranger.get(f"/enter/{site.key.hex()}", params={"next": target})
+    answer = unauthenticated.get(f"/enter/{site.key.hex()}", params={"next": target})
     assert (answer.status_code, answer.headers["location"]) == (303, place)
     assert "httponly" in answer.headers["set-cookie"].lower()
 

@@ -39,7 +39,7 @@ def test_every_benchmark_of_the_newest_rounds_is_known_by_its_name_in_trees() ->
     asked = {
         spec.checker_name
         for spec in catalog.benchmarks().values()
-        # Of some that are in one category, nothing can be handed in for both.
+        # Of some that are in one category, nothing can be submitted for both.
         if spec.allowed("6.1", "edge") or spec.allowed("6.1", "datacenter")
     }
     assert asked == newest
