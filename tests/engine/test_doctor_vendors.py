@@ -325,6 +325,12 @@ def test_root_is_told_so(tmp_path: Path) -> None:
     assert [one.state for one in allowed if one.id == "user.root"] == [OK]
 
 
+def test_a_flow_that_is_not_there_is_not_one_that_cannot_be_written(tmp_path: Path) -> None:
+    found = Box(tmp_path).finds(Subject(folder=tmp_path / "flow"))["folder.writable"]
+    assert (found.state, found.text) == (STOP, f"{tmp_path}/flow is not there")
+    assert "chown" not in found.remedy
+
+
 # ---- the registry itself
 
 
@@ -346,7 +352,7 @@ def test_a_subject_of_plain_values() -> None:
     }
     subject = subject_of(told)
     assert subject == Subject("v0.7", Path.cwd(), scenarios=("Server",), needs=(Needs("x"),))
-    with pytest.raises(Error, match="a subject has no round"):
+    with pytest.raises(Error, match="there is nothing called round to look at"):
         subject_of({"round": "v0.7"})
 
 

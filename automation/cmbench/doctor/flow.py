@@ -28,8 +28,8 @@ def root(view: View) -> Iterator[Finding]:
     if uid != 0 or view.subject.allow_root:
         yield view.found(OK, f"user {uid}")
         return
-    told = "the words run as root: what they write, others cannot change"
-    yield view.found(LOOK, told, "another user, or _workdir … --allow_root")
+    told = "this runs as root: other users cannot change what it writes"
+    yield view.found(LOOK, told, "run as another user, or with _workdir … --allow_root")
 
 
 def folder(view: View) -> Iterator[Finding]:
@@ -37,7 +37,10 @@ def folder(view: View) -> Iterator[Finding]:
     place = view.subject.folder
     if place is None:
         return
-    if os.access(place, os.W_OK | os.X_OK):
+    if not place.is_dir():
+        word = "not a folder" if place.exists() else "not there"
+        yield view.found(STOP, f"{place} is {word}", "name the folder of the flow: --path=DIR")
+    elif os.access(place, os.W_OK | os.X_OK):
         yield view.found(OK, f"{place} can be written")
     else:
         remedy = f"sudo chown -R {view.machine.uid} {place}"
@@ -62,10 +65,12 @@ def scratch(view: View) -> Iterator[Finding]:
         remedy = f"export {SCRATCH}=DIR, on a disk with 3 TB for everything"
         yield view.found(INFO, f"{SCRATCH} is not set", remedy)
     elif not place.is_dir():
-        yield view.found(STOP, f"{place} is no folder", f"mount it, or mkdir -p {place}")
+        yield view.found(STOP, f"{place} is not a folder", f"mount it, or mkdir -p {place}")
     elif not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        remedy = f"who may: ls -ld {place}; a network file system: /etc/fstab"
-        yield view.found(STOP, f"{place} is closed to user {view.machine.uid}", remedy)
+        remedy = f"see its owner and mode: ls -ld {place}; for a network file system: /etc/fstab"
+        yield view.found(
+            STOP, f"{place} cannot be read and written by user {view.machine.uid}", remedy
+        )
     else:
         yield view.found(OK, f"{place} can be read and written")
 
@@ -92,7 +97,7 @@ def room(view: View) -> Iterator[Finding]:
     large = [f"{name} ({_gb(size)})" for name, size in wanted if size > free]
     remedy = f"{SCRATCH} on a larger disk, or fewer benchmarks: BENCHMARKS="
     if large:
-        yield view.found(LOOK, f"{told}: too few for {', '.join(large)}", remedy)
+        yield view.found(LOOK, f"{told}: not enough for {', '.join(large)}", remedy)
     elif not view.subject.folder and free < EVERYTHING:
         yield view.found(INFO, f"{told}; all benchmarks together take {_gb(EVERYTHING)}")
     else:
