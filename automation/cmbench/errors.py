@@ -192,7 +192,7 @@ def internal(problem: BaseException) -> Error:
         "internal",
         f"{type(problem).__name__}: {problem}",
         context=(f"{os.path.basename(last.filename)}:{last.lineno} in {last.name}",),
-        hint="this is a fault of cmbench: repeat with --debug and report what it prints",
+        hint="this is a bug in cmbench: repeat the command with --debug and report what it prints",
     )
 
 

@@ -59,7 +59,9 @@ def read(path: Path) -> Parcel:
     """
     needs_cryptography()
     if not path.is_file():
-        raise Error("file-not-found", f"{path} is no file", hint="name a bundle, or a result's id")
+        raise Error(
+            "file-not-found", f"{path} is not a file", hint="name a bundle, or a result's id"
+        )
     if path.stat().st_size > _LARGEST:
         # What is in it is listed as a whole before any of it is looked at.
         raise _bad(path, f"it is larger than {_LARGEST >> 20} MiB")
@@ -112,6 +114,6 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 def _bad(path: Path, why: str) -> Error:
     return Error(
         "bad-bundle",
-        f"{path} is no whole bundle: {why}",
+        f"{path} is not a whole bundle: {why}",
         hint="make it again where the result is: cm bundle crowd ID --output=FILE",
     )

@@ -58,7 +58,7 @@ class Keeping:
         if not isinstance(found, Ed25519PrivateKey):
             raise Error(
                 "broken-key",
-                f"{path} is no Ed25519 key",
+                f"{path} is not an Ed25519 key",
                 hint="move it away: a new one is made; results of the old one stay its own",
             )
         return found

@@ -252,14 +252,14 @@ def _log(path: Path, role: str, private: Private) -> tuple[bytes, str]:
 def without(told: Draft, names: Collection[str]) -> Draft:
     """A draft with some fields switched off: ``system.cpu``, ``files.accuracy-log``, ``software``.
 
-    Raises ``bad-value`` for a name that is no field, or one that is needed.
+    Raises ``bad-value`` for a name that is not a field, or one that is needed.
     """
     data = asdict(told.manifest)
     known = dict(lines(told.manifest))
     for name in names:
         if name in _FIXED or name not in {*known, "software", "files", "config.settings"}:
             hint = did_you_mean(name, known) or "cm show crowd last names the fields"
-            word = "is needed" if name in known else "is no field"
+            word = "is needed" if name in known else "is not a field"
             raise Error("bad-value", f"{name} {word} and cannot be left out", hint=hint)
         _drop(data, name)
     manifest = m.parse(m.canonical(data))

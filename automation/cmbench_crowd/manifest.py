@@ -166,7 +166,7 @@ def parse(data: bytes) -> Manifest:
             data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant
         )
     except (ValueError, RecursionError) as problem:
-        raise _bad(f"it is no JSON: {problem}") from None
+        raise _bad(f"it is not JSON: {problem}") from None
     manifest: Manifest = _object(Manifest, told, "")
     _together(manifest)
     if canonical(asdict(manifest)) != data:
@@ -259,7 +259,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _together(manifest: Manifest) -> None:
@@ -277,7 +277,7 @@ def _together(manifest: Manifest) -> None:
     try:
         date.fromisoformat(manifest.created)
     except ValueError:
-        raise _bad(f"created is {manifest.created}, which is no day") from None
+        raise _bad(f"created is {manifest.created}, which is not a day") from None
 
 
 def _apart(what: str, names: list[str]) -> None:
@@ -289,7 +289,7 @@ def _object(cls: type[T], told: object, where: str) -> T:
     """A dataclass from plain data with exactly its fields; raises ``bad-manifest``."""
     known = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
     if not isinstance(told, dict):
-        raise _bad(f"{where or 'the whole'} is no object")
+        raise _bad(f"{where or 'the whole'} is not an object")
     if wrong := sorted(told.keys() ^ known.keys()):
         word = "lacks" if wrong[0] in known else "has an unknown field"
         raise _bad(f"{where or 'it'} {word} {wrong[0]!r:.60}")
@@ -322,13 +322,13 @@ def _value(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> A
 
 def _several(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
     if not isinstance(value, list) or not limits["least"] <= len(value) <= limits["most"]:
-        raise _bad(f"{where} is no list of {limits['least']} to {limits['most']} objects")
+        raise _bad(f"{where} is not a list of {limits['least']} to {limits['most']} objects")
     return tuple(_object(hint, each, f"{where}[{at}]") for at, each in enumerate(value))
 
 
 def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > MOST_PAIRS:
-        raise _bad(f"{where} is no object of at most {MOST_PAIRS} texts")
+        raise _bad(f"{where} is not an object of at most {MOST_PAIRS} texts")
     name = {"pattern": re.compile(_WORD, re.ASCII), "longest": 60}
     return {
         _text(key, f"a name in {where}", name): _text(each, f"{where}.{key:.60}", limits)
@@ -338,7 +338,7 @@ def _pairs(value: object, where: str, limits: Mapping[str, Any]) -> dict[str, st
 
 def _text(value: object, where: str, limits: Mapping[str, Any]) -> str:
     if not isinstance(value, str) or len(value) > limits["longest"] or not value.isprintable():
-        raise _bad(f"{where} is no printable text of at most {limits['longest']} characters")
+        raise _bad(f"{where} is not printable text of at most {limits['longest']} characters")
     if not limits["pattern"].fullmatch(value):
         raise _bad(f"{where} is {value!r:.80}, which does not fit {limits['pattern'].pattern:.80}")
     return value
@@ -347,7 +347,7 @@ def _text(value: object, where: str, limits: Mapping[str, Any]) -> str:
 def _number(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
     if type(value) is not hint or not math.isfinite(value):  # type: ignore[arg-type]
         word = "whole number" if hint is int else "number with a point"
-        raise _bad(f"{where} is no {word}: {value!r:.60}")
+        raise _bad(f"{where} is not a {word}: {value!r:.60}")
     if not limits["least"] <= value <= limits["most"]:  # type: ignore[operator]
         raise _bad(f"{where} is {value!r:.40}, not {limits['least']:g} to {limits['most']:g}")
     return value

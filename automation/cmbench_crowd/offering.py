@@ -58,7 +58,7 @@ def level_of(keeping: Keeping, wish: Wish) -> int:
     if not level and not wish.may_ask:
         raise Error(
             "needs-input",
-            "nobody has agreed yet that results of this machine may be sent",
+            "nobody has agreed yet to sending results of this machine",
             hint=f"add --consent=N{'' if wish.look else ', which is kept'}:\n"
             + "\n".join(f"{number}: {what}" for number, what in LEVELS.items()),
         )

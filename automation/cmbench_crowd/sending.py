@@ -150,7 +150,7 @@ class Server:
         if not _ID.fullmatch(unit):
             raise Error(
                 "bad-value",
-                f"{unit!r:.80} is no id of work",
+                f"{unit!r:.80} is not an id of work",
                 hint="cm lease crowd --server=URL tells what this device has leased",
             )
         headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
@@ -193,7 +193,7 @@ class Server:
             raise self._lies("it does not say which files it wants")
         token = told.get("delete_token")
         if token is not None and not (isinstance(token, str) and len(token) <= 200):
-            raise self._lies("its delete token is no text")
+            raise self._lies("its delete token is not text")
         told["wanted"] = [self._wanted(each, parcel) for each in wanted]
         return told
 
@@ -316,7 +316,9 @@ class Server:
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict):
-            raise self._lies("its answer is no JSON object: it may be a server of something else")
+            raise self._lies(
+                "its answer is not a JSON object: it may be a server of something else"
+            )
         return told
 
     def _pause(self, left: int, why: str) -> None:
@@ -360,9 +362,9 @@ def _why_not(url: str) -> str:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        return "it is no URL"
+        return "it is not a URL"
     if parts.scheme not in ("https", "http") or not host:
-        return "it is no address of a server"
+        return "it is not an address of a server"
     if parts.scheme == "http" and not _is_loopback(host):
         return "over http others could read and change what is sent"
     extra = (parts.username, parts.password, parts.query, parts.fragment)

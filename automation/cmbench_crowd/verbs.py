@@ -52,7 +52,7 @@ def _log(draft: Draft, role: str) -> str:
     found = {each.role: each.sha256 for each in draft.manifest.files}
     if role not in found:
         hint = "one of: " + ", ".join(found) if found else "none would be sent"
-        raise Error("bad-value", f"--file={role} is no file of this result", hint=hint)
+        raise Error("bad-value", f"--file={role} is not a file of this result", hint=hint)
     return draft.files[found[role]].decode("utf-8", "replace")
 
 
@@ -219,7 +219,7 @@ def wish_of(flags: Mapping[str, Any], may_ask: bool) -> Wish:
     level = str(flags.get("consent") or "0")
     if level not in ("0", *map(str, offering.LEVELS)):
         hint = "\n".join(f"{number}: {what}" for number, what in offering.LEVELS.items())
-        raise Error("bad-value", f"--consent={level} is no level", hint=hint)
+        raise Error("bad-value", f"--consent={level} is not a level", hint=hint)
     told = flags.get("without")
     names = tuple(filter(None, str(told).split(","))) if told and told is not True else ()
     unit = flags.get("work_unit")

@@ -94,7 +94,7 @@ def choice_of(script: Script, given: Iterable[tuple[str, str]], name: str = "") 
 def _dynamic(head: str, value: str) -> str:
     if "," in value:
         hint = f"a comma begins the next tag: choose {head} once for each value"
-        raise Error("bad-value", f"{head}.{value} is no variation", hint=hint)
+        raise Error("bad-value", f"{head}.{value} is not a variation", hint=hint)
     return f"{head}.{value}"
 
 
@@ -121,7 +121,9 @@ def _more(text: str) -> Iterator[tuple[str, str]]:
         name, equals, value = line.lstrip("-").partition("=")
         full = _as_typed(name.strip())
         if not _is_flag(full):
-            raise Error("bad-value", f"{line} is no flag", hint="write one a line: env.KEY=value")
+            raise Error(
+                "bad-value", f"{line} is not a flag", hint="write one a line: env.KEY=value"
+            )
         yield full, value.strip() if equals else "yes"
 
 
@@ -272,7 +274,7 @@ def split(text: str) -> list[str]:
     if words[:1] != ["cm"] or words[1:2] == [] or words[1] not in VERBS or words[2:3] != ["script"]:
         raise Error(
             "bad-value",
-            "this is no command that runs a script",
+            "this is not a command that runs a script",
             hint="it begins with: cm run script (or cm docker script, cm plan script)",
         )
     if any("\x00" in word or "\n" in word for word in words):

@@ -108,7 +108,7 @@ def _write_refusal(request: Request, site: Site, body: bytes) -> Response | None
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2] != headers["host"]
     if foreign or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        return _refused(request, "the request came from a page of somebody else", 403)
+        return _refused(request, "the request came from a page of another site", 403)
     given = headers.get("x-token") or form_field(headers, body, "token")
     if not _same(given, site.token):
         return _refused(request, "the page is out of date", 403)

@@ -124,7 +124,7 @@ def _listener(flags: Mapping[str, Any]) -> socket.socket:
     address = str(flags.get("address") or "127.0.0.1")
     given = flags.get("port", PORT)
     if given is True or not str(given).isdigit() or int(given) > 65535:
-        raise Error("bad-value", f"--port={given} is no port", hint=f"write --port={PORT}")
+        raise Error("bad-value", f"--port={given} is not a port", hint=f"write --port={PORT}")
     return listening(address, int(given), any_port="port" not in flags)
 
 

@@ -88,7 +88,7 @@ def of_flags(flags: Mapping[str, object]) -> Costs:
 def _amount(name: str, value: object) -> float:
     found = number(value)
     if found is None or found < 0:
-        raise Error("bad-value", f"--{name}={value} is no amount", hint=f"write --{name}=12.5")
+        raise Error("bad-value", f"--{name}={value} is not an amount", hint=f"write --{name}=12.5")
     return found
 
 

@@ -80,7 +80,7 @@ def figure(name: str) -> str:
     if name in schema.FIGURES:
         return name
     hint = did_you_mean(name, schema.FIGURES) or f"there are: {', '.join(schema.FIGURES)}"
-    raise Error("bad-value", f"{name} is no figure of results", hint=hint)
+    raise Error("bad-value", f"{name} is not a figure of results", hint=hint)
 
 
 def find(store: Store, wanted: Filter, sort: str = "", limit: int = 20, offset: int = 0) -> Page:
@@ -107,7 +107,7 @@ def facets(store: Store, wanted: Filter, names: Sequence[str]) -> dict[str, list
     for name in names:
         if name not in schema.WORDS:
             hint = did_you_mean(name, schema.WORDS) or f"there are: {', '.join(schema.WORDS)}"
-            raise Error("bad-value", f"{name} is no column of words", hint=hint)
+            raise Error("bad-value", f"{name} is not a column of words", hint=hint)
     found = {}
     with store.reading() as connection:
         for name in names:
@@ -283,6 +283,6 @@ def _order(sort: str) -> list[sa.ColumnElement[Any]]:
     known = (*schema.WORDS, *schema.FIGURES, "measured_at")
     if name not in known:
         hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
-        raise Error("bad-value", f"--sort={sort} is no column of results", hint=hint)
+        raise Error("bad-value", f"--sort={sort} is not a column of results", hint=hint)
     column = schema.run.c[name]
     return [column.is_(None), column.desc() if down else column, run.uid]

@@ -240,7 +240,7 @@ def _engine(url: str, file: Path | None) -> sa.Engine:
     if not colon or scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise Error(
             "bad-value",
-            f"--db={url} is no address of a database",
+            f"--db={url} is not an address of a database",
             hint="write --db=postgresql://user@host/name, or leave it out for a file of your own",
         )
     try:

@@ -251,7 +251,7 @@ def decode(cls: type[T], data: object, where: str) -> T:
     Keys that are not known are left out: a later version may have written them.
     """
     if not isinstance(data, Mapping):
-        raise MalformedError(f"{where} is no object")
+        raise MalformedError(f"{where} is not an object")
     hints = _hints(cls)
     told = {k: _as(hints[k], v, f"{where}.{k}") for k, v in data.items() if k in hints}
     try:

@@ -267,6 +267,6 @@ def _page(store: Store, wanted: Filter, command: Command, most: int) -> Page:
 def _whole(flags: Mapping[str, Any], name: str, otherwise: int) -> int:
     value = str(flags.get(name, otherwise))
     if not (value.isascii() and value.isdigit()):
-        raise Error("bad-value", f"--{name}={value} is no number", hint=f"write --{name}=50")
+        raise Error("bad-value", f"--{name}={value} is not a number", hint=f"write --{name}=50")
     # A database counts no further.
     return int(value) if len(value) < 19 else 10**18

@@ -195,7 +195,7 @@ def _values(name: str, value: Any) -> list[Any]:
     if not isinstance(found, list) or len(found) > _MOST:
         raise Error(
             "bad-value",
-            f"--explore.{name}={value} is no list of values",
+            f"--explore.{name}={value} is not a list of values",
             hint=f"write a list: --explore.{name}=[1,2,4]",
         )
     return found

@@ -61,7 +61,7 @@ class Head:
         try:
             reply = requests.request(method, url, json=data, headers=headers, timeout=_TIMEOUT_S)
         except requests.exceptions.InvalidURL:
-            raise _refused(self.address, "is no address", "--ray=http://HOST:8265") from None
+            raise _refused(self.address, "is not an address", "--ray=http://HOST:8265") from None
         except requests.exceptions.RequestException as problem:
             raise SilentError(
                 f"{self.address} does not answer ({type(problem).__name__})"
@@ -70,7 +70,7 @@ class Head:
             return None
         if reply.status_code in (401, 403):
             hint = "export RAY_AUTH_TOKEN=TOKEN, the one of the cluster"
-            raise _refused(self.address, "lets nobody in without its token", hint)
+            raise _refused(self.address, "refuses access without its token", hint)
         if not reply.ok:
             told = reply.text.strip().splitlines() or [f"status {reply.status_code}"]
             raise _refused(self.address, next(_last_words(told), told[-1]))
@@ -84,7 +84,7 @@ class Head:
             alive = [row["resources_total"] for row in rows if row["state"] == "ALIVE"]
         except (KeyError, TypeError):
             raise _refused(
-                self.address, "is no dashboard of Ray 2", "check --ray=ADDRESS"
+                self.address, "is not a dashboard of Ray 2", "check --ray=ADDRESS"
             ) from None
         return [
             Node(
@@ -113,7 +113,9 @@ def head(address: str = "") -> Head:
     known = (address, *(os.environ.get(n, "") for n in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")))
     found = next((each for each in known if each.startswith(("http://", "https://"))), "")
     if address and not found:
-        raise Error("bad-value", f"--ray={address} is no address", hint="write http://HOST:8265")
+        raise Error(
+            "bad-value", f"--ray={address} is not an address", hint="write http://HOST:8265"
+        )
     path = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
     token = os.environ.get("RAY_AUTH_TOKEN") or read_or_empty(path).strip()
     return Head(found or ADDRESS, token)

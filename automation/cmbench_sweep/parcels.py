@@ -131,7 +131,7 @@ def folder(path: str) -> Parcel:
     """All files of a folder; raises ``bad-value`` where it is none."""
     if not os.path.isdir(path):
         raise Error(
-            "bad-value", f"{path} is no folder", hint="pip download -d DIR PACKAGE makes one"
+            "bad-value", f"{path} is not a folder", hint="pip download -d DIR PACKAGE makes one"
         )
     return Parcel(_below(Path(path), sorted(Path(path).rglob("*"))))
 

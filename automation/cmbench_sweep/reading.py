@@ -44,7 +44,7 @@ def read_sweep(path: str, name: str = "") -> Sweep:
             "file-not-found", f"{path}: {problem.strerror}", hint="check --sweep=FILE"
         ) from None
     except UnicodeDecodeError:
-        raise Error("bad-sweep", f"{path} is no text in UTF-8", hint="save it as UTF-8") from None
+        raise Error("bad-sweep", f"{path} is not UTF-8 text", hint="save it as UTF-8") from None
     faults = Faults()
     for place, key in _given_twice(text):
         faults.add(place, f"{key} is given twice")
@@ -103,7 +103,7 @@ class Faults:
         """The text of a key; empty where there is none."""
         value = data.get(key) if isinstance(data, Mapping) else None
         if value is not None and not isinstance(value, str):
-            self.add(key, f"{value!r:.60} is no text")
+            self.add(key, f"{value!r:.60} is not text")
         return value if isinstance(value, str) else ""
 
     def known(self, place: str, names: Iterable[Any], allowed: Iterable[str]) -> None:
@@ -119,7 +119,7 @@ class Faults:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            self.add(place, f"{value!r:.60} is no mapping of names to values")
+            self.add(place, f"{value!r:.60} is not a mapping of names to values")
             return {}
         for key in value:
             if isinstance(key, bool) or key is None:
@@ -139,7 +139,7 @@ class Faults:
         good = isinstance(value, int | float) and not isinstance(value, bool)
         if not good or not math.isfinite(value) or value < least or (whole and value % 1):
             kind = "whole number" if whole else "number"
-            self.add(place, f"{value!r:.60} is no {kind} of at least {least:g}")
+            self.add(place, f"{value!r:.60} is not a {kind} of at least {least:g}")
             return least
         return float(value)
 
@@ -162,7 +162,7 @@ def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
         faults.add("", "the file is empty")
     faults.known("", told, _PARTS)
     if not _NAME.fullmatch(name) or len(name.encode()) > 100:
-        faults.add("name", f"{name!r:.60} is no name: up to 100 letters, digits, - _ + and .")
+        faults.add("name", f"{name!r:.60} is not a name: up to 100 letters, digits, - _ + and .")
     request = faults.mapping("request", told.get("request"))
     if not (request.get("tags") or request.get("script")):
         faults.add("request", "what is to be run is not said: give tags")
@@ -183,7 +183,7 @@ def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
             faults.add(f"axes.{name}", "a value stands there twice")
         found[name] = values
         if not all(name.split(".")):
-            faults.add("axes", f"{name!r:.60} is no name of an input")
+            faults.add("axes", f"{name!r:.60} is not a valid input name")
     return found
 
 
@@ -194,13 +194,13 @@ def _axis(place: str, value: Any, faults: Faults) -> list[Any]:
     if isinstance(value, str):
         value = _evaluated(place, value, faults)
     if not isinstance(value, list):
-        faults.add(place, f"{value!r:.60} is no list of values and no range")
+        faults.add(place, f"{value!r:.60} is neither a list of values nor a range")
         return []
     if not value:
         faults.add(place, "there are no values")
     wrong = [each for each in value if not _is_value(each)]
     for each in wrong:
-        faults.add(place, f"{each!r:.60} is no value of an input")
+        faults.add(place, f"{each!r:.60} is not a value of an input")
     return [each for each in value if _is_value(each)]
 
 
@@ -264,7 +264,7 @@ def _zips(data: Any, faults: Faults) -> tuple[tuple[str, ...], ...]:
     found = []
     for group in groups:
         if not isinstance(group, list) or len(group) < 2:
-            faults.add("zip", f"{group!r:.60} is no list of two axes or more")
+            faults.add("zip", f"{group!r:.60} is not a list of two axes or more")
         else:
             found.append(tuple(map(str, group)))
     return tuple(found)
@@ -340,7 +340,7 @@ def _duration(place: str, value: Any, faults: Faults) -> float:
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        faults.add(place, f"{value!r:.60} is no time: write 90s, 20m, 8h or 2d")
+        faults.add(place, f"{value!r:.60} is not a time: write 90s, 20m, 8h or 2d")
     return seconds
 
 
@@ -349,7 +349,7 @@ def _labels(data: Any, faults: Faults) -> dict[str, str]:
     told = data if isinstance(data, Mapping) else dict.fromkeys(map(str, faults.items("", data)))
     for name in told:
         if not _LABEL.fullmatch(str(name)):
-            faults.add("labels", f"{name!r:.60} is no label: letters, digits and . : / = @ _ -")
+            faults.add("labels", f"{name!r:.60} is not a label: letters, digits and . : / = @ _ -")
     return {str(name): "" if when is None else str(when) for name, when in told.items()}
 
 
@@ -359,7 +359,7 @@ def _record(data: Any, faults: Faults) -> dict[str, str]:
         found = {str(name): str(place) for name, place in data.items()}
         for name, place in found.items():
             if not place.startswith(("env.", "state.")):
-                faults.add(f"record.{name}", f"{place} is no place: write env.KEY or state.KEY")
+                faults.add(f"record.{name}", f"{place} is not a place: write env.KEY or state.KEY")
         return found
     return {str(each): "" for each in faults.items("record", data)}
 

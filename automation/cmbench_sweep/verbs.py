@@ -264,7 +264,9 @@ def _seconds(value: Any) -> float:
         return float(value)
     except ValueError:
         raise Error(
-            "bad-value", f"--patience={value} is no number of seconds", hint="write --patience=600"
+            "bad-value",
+            f"--patience={value} is not a number of seconds",
+            hint="write --patience=600",
         ) from None
 
 

@@ -54,7 +54,9 @@ def filled(text: str, folder: str) -> str:
         indentation, name, program = match.groups()
         lines = _parts(os.path.normpath(os.path.join(folder, program)))
         if name not in lines:
-            raise Error("bad-meta", f"{program} writes no part {name}; parts: {', '.join(lines)}")
+            raise Error(
+                "bad-meta", f"{program} writes no part named {name}; parts: {', '.join(lines)}"
+            )
         head = f"{indentation}# begin: {name}, written by `cm doc script` from {program}\n"
         body = textwrap.indent(lines[name].strip("\n") + "\n", indentation)
         return f"{head}{body}{indentation}# end: {name}\n"

@@ -71,8 +71,8 @@ def export(
     if missing:
         raise Error(
             "cache-damaged",
-            f"an entry that others were made with is gone: {missing[0]}",
-            hint="run the script again that needs it, then export",
+            f"an entry from which others were made is gone: {missing[0]}",
+            hint="run the script that needs it again, then export",
         )
     draft = f"{target}.{os.getpid()}.new"
     try:
@@ -226,7 +226,7 @@ class _Import:
             folder = os.path.basename(entry.path)
             named_well = _SAFE_FOLDER.fullmatch(folder) and folder.endswith("_" + entry.uid)
             if not named_well or not re.fullmatch("[0-9a-f]+", entry.identity):
-                raise self._unsafe(folder, "it is no name of an entry")
+                raise self._unsafe(folder, "it is not a valid entry name")
             self._folders.add(folder)
             if self._store.entry(entry.key) is not None:
                 self._result.present.append(entry.key)
@@ -356,7 +356,7 @@ class _Staged:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self._file(_content(tar, member), member, path, name)
         else:
-            raise _unsafe(self._archive, member.name, "it is no file, folder or link")
+            raise _unsafe(self._archive, member.name, "it is not a file, folder or link")
 
     def _file(self, source: IO[bytes], member: tarfile.TarInfo, path: str, name: str) -> None:
         digest = hashlib.sha256()
@@ -405,7 +405,7 @@ class _Staged:
                 raise _unsafe(self._archive, name, f'it is a link to "{target}", outside')
             # Such as the interpreter of a virtual environment.
             if not _is_program(end):
-                self.refused = f"it is linked to {target}, which is no program here"
+                self.refused = f"it is linked to {target}, which is not a program here"
                 return
         if not _is_below(os.path.dirname(path), self.staging.path):
             raise _unsafe(self._archive, name, "its folder is a link")

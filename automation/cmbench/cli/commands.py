@@ -359,14 +359,19 @@ VERBS: tuple[Verb, ...] = (
     _cache(
         "mark-tmp",
         "upkeep:mark_tmp_cache",
-        {"cm mark-tmp cache --tags=...": "let entries answer no more"},
+        {"cm mark-tmp cache --tags=...": "stop using these entries"},
         _NAMED,
         cmind=("mark_tmp",),
     ),
     _cache(
         "pin", "cache:pin_cache", {"cm pin cache <id>": "keep an entry whatever happens"}, _NAMED
     ),
-    _cache("unpin", "cache:unpin_cache", {"cm unpin cache <id>": "let go of it"}, _NAMED),
+    _cache(
+        "unpin",
+        "cache:unpin_cache",
+        {"cm unpin cache <id>": "let gc and rm remove it again"},
+        _NAMED,
+    ),
     _cache("du", "upkeep:du_cache", {"cm du cache": "what uses the disk, by script"}, _JSON),
     _cache(
         "gc",

@@ -111,7 +111,7 @@ def _cannot_print(problem: OSError) -> Error:
     return Error(
         "cannot-print",
         f"the output cannot be written: {problem.strerror}",
-        hint="the command has done its work, and only what it says is lost: send it elsewhere",
+        hint="the command has done its work and only its output is lost: redirect it elsewhere",
     )
 
 

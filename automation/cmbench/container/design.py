@@ -244,7 +244,7 @@ def _handed(
     names = [name for name in (*_HANDED, *options.env) if environ.get(name)]
     for name in options.env:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise Error("bad-value", f"--docker_env={name} is no name of a variable")
+            raise Error("bad-value", f"--docker_env={name} is not a valid variable name")
     if secret_words:
         environ[_SECRET_WORDS] = secret_words
         names.append(_SECRET_WORDS)

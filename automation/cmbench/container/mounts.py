@@ -239,7 +239,7 @@ def _parts(text: str) -> tuple[str, str, str]:
     if len(words) > 2 or not words[0] or not os.path.isabs(words[-1]):
         raise Error(
             "bad-value",
-            f"--docker_mounts={text} is no mount",
+            f"--docker_mounts={text} is not a mount",
             hint="write --docker_mounts=/folder/here:/folder/there:rw",
         )
     return _absolute(words[0]), os.path.normpath(words[-1]), mode

@@ -72,7 +72,7 @@ def _checked(image: str) -> str:
     if not _REFERENCE.fullmatch(image):
         raise Error(
             "bad-value",
-            f"--docker_base_image={image!r} is no name of an image",
+            f"--docker_base_image={image!r} is not a valid image name",
             hint="write it like docker.io/library/ubuntu:24.04 or NAME@sha256:DIGEST",
         )
     return image
@@ -111,7 +111,7 @@ def packages(manager: str, tools: Iterable[str]) -> tuple[str, ...]:
         found.update(table["tools"].get(tool, {}).get(manager, [tool]))
     for name in found:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._:/=~-]*", name):
-            raise Error("bad-value", f"{name!r} is no name of a package")
+            raise Error("bad-value", f"{name!r} is not a valid package name")
     return tuple(sorted(found))
 
 

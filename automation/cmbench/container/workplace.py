@@ -76,9 +76,9 @@ def _check(engine: Engine, asked: Job) -> None:
         hint = "take docker or podman; or work on this machine as it is"
         raise Error("bad-value", "apptainer keeps no container for further commands", hint=hint)
     if not _NAME.fullmatch(asked.name):
-        raise Error("bad-value", f"{asked.name!r} is no name of a container")
+        raise Error("bad-value", f"{asked.name!r} is not a valid container name")
     if not _IMAGE.fullmatch(asked.image):
-        raise Error("bad-value", f"{asked.image!r} is no name of an image")
+        raise Error("bad-value", f"{asked.image!r} is not a valid image name")
 
 
 def _secrets(world: World) -> dict[str, str]:
@@ -104,7 +104,7 @@ def user_text(image: str, name: str, uid: int, gid: int) -> str:
     Raises ``bad-value`` for a name that a line of passwd cannot hold.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name, re.ASCII):
-        raise Error("bad-value", f"{name!r} is no name of a user")
+        raise Error("bad-value", f"{name!r} is not a valid user name")
     known = f"^({re.escape(name)}:|[^:]*:[^:]*:{uid}:)"
     user = f"{name}:x:{uid}:{gid}::{HOME}:/bin/sh"
     lines = (

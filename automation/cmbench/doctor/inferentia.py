@@ -68,7 +68,7 @@ def instance(view: View) -> Iterator[Finding]:
     if found.instance_type:
         yield view.found(OK, f"{found.instance_type}, for models compiled for {found.target}")
     elif found.devices:
-        told = "nobody tells the type of this instance: no answer by IMDSv2, none in the firmware"
+        told = "the type of this instance is unknown: no answer from IMDSv2, none in the firmware"
         remedy = (
             "in a container: --metadata-options HttpPutResponseHopLimit=2; "
             "or name the system: --system_name=ID in RUN_ARGS"

@@ -137,7 +137,11 @@ def subject_of(told: Mapping[str, Any]) -> Subject:
     known = {each.name for each in fields(Subject)}
     for name in told:
         if name not in known:
-            raise Error("bad-value", f"a subject has no {name}", hint=did_you_mean(name, known))
+            raise Error(
+                "bad-value",
+                f"there is nothing called {name} to look at",
+                hint=did_you_mean(name, known),
+            )
     given = dict(told)
     for name in ("folder", "scratch"):
         given[name] = Path(os.path.abspath(given[name])) if given.get(name) else None

@@ -160,7 +160,7 @@ def refuse_ambiguity(index: Index, tags: Tags, uid: str = "") -> None:
 
 def _hint(word: str, known: Iterable[str]) -> str:
     if word.isdigit():
-        return 'a value stands behind "=": --jobs=4'
+        return 'a value follows "=": --jobs=4'
     return did_you_mean(word, known) or "list what exists: cm find script"
 
 

@@ -120,7 +120,9 @@ def first_member(archive: Path, pattern: str, limit: int = 1 << 20) -> tuple[str
     """
     kind = kind_of(archive)
     if kind not in ("tar", *_SUFFIXES):
-        raise Error("archive-unknown", f"{archive} is no tar", context=(_first_bytes(archive),))
+        raise Error(
+            "archive-unknown", f"{archive} is not a tar archive", context=(_first_bytes(archive),)
+        )
     name = ""
     try:
         with (
@@ -238,7 +240,7 @@ def _unpack(archive: Path, writer: _Writer, single_name: str, progress: Progress
     else:
         raise Error(
             "archive-unknown",
-            f"{archive} is no archive that can be unpacked",
+            f"{archive} is not an archive that can be unpacked",
             hint="tar, tar.gz, tar.bz2, tar.xz, tar.zst, zip, gz, bz2, xz and zst files can",
             context=(_first_bytes(archive),),
         )
@@ -462,7 +464,7 @@ class _Writer:
     def hardlink(self, name: str, target: str) -> None:
         source = self._place(target)
         if source.is_symlink() or not source.is_file():
-            raise self.unsafe(f'it is a link to "{target}", which is no file of the archive')
+            raise self.unsafe(f'it is a link to "{target}", which is not a file of the archive')
         path = self._free(name)
         if path != source:
             os.link(source, path)
@@ -518,7 +520,7 @@ class _Writer:
 
     def _check_name(self, name: str) -> None:
         if "\0" in name or not name:
-            raise self.unsafe("its name is no valid file name")
+            raise self.unsafe("its name is not a valid file name")
         if name.count("/") > _DEEPEST:
             raise self.unsafe(f"it is more than {_DEEPEST} folders deep")
         if len(os.fsencode(name)) + len(os.fsencode(self.root)) > _LONGEST_PATH:

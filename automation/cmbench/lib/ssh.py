@@ -82,7 +82,7 @@ def check_name(host: str) -> None:
     """Refuse what ``ssh`` would take for an option or cannot be a host; raises ``bad-value``."""
     if host.startswith("-") or not _HOST.fullmatch(host):
         hint = "write HOST, USER@HOST or HOST:PORT"
-        raise Error("bad-value", f"{host!r:.80} is no host", hint=hint)
+        raise Error("bad-value", f"{host!r:.80} is not a host", hint=hint)
 
 
 @lru_cache(maxsize=64)
@@ -167,14 +167,14 @@ def close(host: str, options: Sequence[str] = ()) -> None:
 _CAUSES: Mapping[str, tuple[str, str]] = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED": (
         "its host key is another one than before",
-        "find out why: it may be a new machine, or somebody between. Then\nssh-keygen -R {name}",
+        "find out why: it may be a new machine, or somebody in between. Then\nssh-keygen -R {name}",
     ),
     "Host key verification failed": (
         "its host key is not known here",
         "connect once by hand and compare the fingerprint: ssh {name}",
     ),
     "Permission denied": (
-        "it lets nobody in with the keys that were offered",
+        "it accepts none of the keys that were offered",
         "add your key to the agent (ssh-add) or to the machine (ssh-copy-id {name})",
     ),
     "Could not resolve hostname": ("the name is not known", "correct it, or add it to ssh_config"),

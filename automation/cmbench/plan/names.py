@@ -121,7 +121,7 @@ def _refuse_misspelt(frame: Frame, names: set[str]) -> None:
             "not-registered",
             f'no {frame.script.alias} is registered under the name "{name}"',
             context=[f"registered: {known}"],
-            hint=f'did you mean "{close[0]}"? If the name is to be a new one, register it first:\n'
+            hint=f'did you mean "{close[0]}"? For a new name, register it first:\n'
             f"cm run script --tags={asked} --name={name}",
         )
 

@@ -23,7 +23,7 @@ def expires(frame: Frame, now: float) -> float:
     except ValueError:
         raise Error(
             "bad-meta",
-            f"{frame.script.alias}: cache_expiration: {frame.expires} is no time",
+            f"{frame.script.alias}: cache_expiration: {frame.expires} is not a time",
             hint="write a number with its unit: 30m, 2h, 5d",
         ) from None
 

@@ -126,9 +126,9 @@ def tags_of(i: Mapping[str, Any]) -> tuple[Tags, str]:
     if len(named) > 1:
         raise Error(
             "bad-value",
-            f"one name is taken at a time, and there are {len(named)}: {', '.join(named)}",
+            f"only one name can be given, not {len(named)}: {', '.join(named)}",
             hint=f'tags are one word: "{" ".join(named)}" or --tags={",".join(named)}\n'
-            'a value stands behind "=": --jobs=4',
+            'a value follows "=": --jobs=4',
         )
     # ``alias,uid`` names by the uid, both a script and the repository before its colon.
     name = named[0] if named else ""

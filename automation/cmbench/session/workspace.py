@@ -117,14 +117,14 @@ def _registered(home: str) -> list[tuple[str, str]]:
     if os.path.exists(home) and not os.path.isdir(home):
         raise Error(
             "bad-value",
-            f"{home} is no home of cm: it is a file",
+            f"{home} is not a CM home: it is a file",
             hint="name a folder: export CM_REPOS=DIR",
         )
     cm = CM(repos_path=home)
     found = Repos(path=home, cfg=cm.cfg, path_to_internal_repo=cm.path_to_cmind_repo)
     answer = found.load()
     if answer["return"]:
-        raise Error("bad-value", f"{home} is no home of cm: {answer['error']}")
+        raise Error("bad-value", f"{home} is not a CM home: {answer['error']}")
     return [_of_cmind(repo) for repo in found.lst]
 
 

@@ -172,9 +172,11 @@ class Unpacker:
         try:
             piece = self._gzip.decompress(data, min(_STEP, self._left + 1))
         except zlib.error as problem:
-            raise Error("bad-file", f"it is no gzip: {problem}", hint="pack it again") from None
+            raise Error(
+                "bad-file", f"it is not gzip data: {problem}", hint="pack it again"
+            ) from None
         return piece, self._gzip.unconsumed_tail or self._gzip.unused_data
 
 
 def _too_large(why: str) -> Error:
-    return Error("too-large", why, hint="send what the manifest tells of")
+    return Error("too-large", why, hint="send the files that the manifest lists")

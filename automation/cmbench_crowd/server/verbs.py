@@ -43,7 +43,7 @@ def serve_results(command: Command) -> Reply:
         )
     port = flags.get("port", PORT)
     if port is True or not str(port).isdigit() or int(port) > 65535:
-        raise Error("bad-value", f"--port={port} is no port", hint=f"write --port={PORT}")
+        raise Error("bad-value", f"--port={port} is not a port", hint=f"write --port={PORT}")
     server = _opened(command, tokens)
     with alone(server.files.root.parent):
         listener = listening(address, int(port), any_port="port" not in flags)
@@ -191,7 +191,7 @@ def _want(server: Server, path: Path) -> list[str]:
     ):
         raise Error(
             "bad-value",
-            f"{path} is no list of work",
+            f"{path} is not a list of work",
             hint='[{"benchmark": "bert-99", "scenario": "Offline", "backend": "onnxruntime"}]',
         )
     plain = [{str(k): str(v) for k, v in spec.items()} for spec in specs]

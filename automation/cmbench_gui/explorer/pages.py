@@ -146,7 +146,7 @@ def _uid(value: str) -> str:
     if 4 <= len(value) <= 16 and set(value) <= set("0123456789abcdef"):
         return value
     raise Error(
-        "result-not-found", f"{value[:40]!r} is no id of a result", hint="see them at /results"
+        "result-not-found", f"{value[:40]!r} is not an id of a result", hint="see them at /results"
     )
 
 

@@ -201,5 +201,5 @@ def _page(value: str) -> int:
 def _figure(name: str, value: str) -> float:
     found = number(value)
     if found is None:
-        raise Error("bad-value", f"{name} is no figure: {value!r}", hint="write a number")
+        raise Error("bad-value", f"{name} is not a figure: {value!r}", hint="write a number")
     return found

@@ -103,7 +103,7 @@ def files(place: Path, names: tuple[str, ...], deepest: int = DEEPEST) -> Iterat
 def text_of(path: Path) -> str:
     """The text of a file; raises ``OSError``, and ``ValueError`` for a pipe or one too large."""
     if path.exists() and not path.is_file():
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     if path.stat().st_size > BIGGEST:
         raise ValueError(f"it is larger than {BIGGEST >> 20} MiB")
     return path.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def rows_of(path: Path) -> list[object]:
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     if not isinstance(found, list):
-        raise ValueError("it is no list of results")
+        raise ValueError("it is not a list of results")
     return found
 
 

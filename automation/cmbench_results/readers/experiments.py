@@ -40,7 +40,7 @@ def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:
 def _result(row: object) -> Result | str:
     """The result of a row, or why it is none."""
     if not isinstance(row, Mapping):
-        return "a row is no object"
+        return "a row is not an object"
     try:
         return result(row)
     except IncompleteError as problem:

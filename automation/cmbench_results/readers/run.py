@@ -51,7 +51,7 @@ def of_document(told: Mapping[str, Any], folder: Path) -> Iterator[Result]:
     Raises ``KeyError``, ``TypeError``, ``AttributeError`` or ``ValueError`` for another file.
     """
     if not isinstance(told, Mapping) or "benchmark" not in told or "sut" not in told:
-        raise ValueError("it is no results.json of a run")
+        raise ValueError("it is not a results.json of a run")
     for each in told["results"]:
         if each.get("performance_run") or each.get("accuracy_run"):
             yield _result(told, each, folder)

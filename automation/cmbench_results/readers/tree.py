@@ -51,7 +51,7 @@ def read(place: Path, benchmark_round: str = "") -> Found:
     if not found:
         raise Error(
             "needs-input",
-            f"nothing in {place} tells of which round its results are",
+            f"nothing in {place} says which round its results are from",
             hint="add the round, for example --round=5.1",
         )
     tree = layouts.Tree(place, layouts.of_round(found))
@@ -108,7 +108,7 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
     run = log(cell.run)
     spec, scenario = site.rules(cell.benchmark), _scenario(cell)
     if scenario is None:
-        return Unread(str(cell.results), f"{cell.scenario} is no scenario")
+        return Unread(str(cell.results), f"{cell.scenario} is not a scenario")
     found = counted(run, spec, scenario, site.layout.round)
     value, validity, source = found.value, text(run.validity), LOGS
     if not run.values:

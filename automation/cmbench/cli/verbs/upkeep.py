@@ -26,7 +26,7 @@ def verify_cache(command: Command) -> Reply:
     hint = "remove what is damaged; it is made again when needed: "
     error = Error(
         "cache-damaged",
-        f"{counted(len(bad), 'entry is', 'entries are')} not as published",
+        f"{counted(len(bad), 'entry differs', 'entries differ')} from what was published",
         hint=f"{hint}cm rm cache {bad[0].entry.uid}",
         context=[f"{item.entry.path}: {item.faults[0]}" for item in bad[:SHOWN]],
     )
