@@ -45,7 +45,7 @@ def chosen(env: Mapping[str, Any]) -> Path:
     if not any((root / name).is_dir() for name in space.FOLDERS):
         raise Error(
             "bad-value",
-            f"{root} has none of {', '.join(space.FOLDERS)}: it is no scratch space",
+            f"{root} has none of {', '.join(space.FOLDERS)}: it is not a scratch space",
             hint="--scratch_path=DIR names another one",
         )
     return root

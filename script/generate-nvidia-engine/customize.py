@@ -100,7 +100,7 @@ def capabilities(env: Mapping[str, Any]) -> list[str]:
     wrong = next((word for word in words if not CAPABILITY.fullmatch(word)), None)
     if wrong is not None:
         hint = "give numbers such as 7.5 (T4), 8.0 (A100), 8.6, 8.9 (L4)"
-        raise Error("bad-value", f"--compute_capability: {wrong} is none", hint=hint)
+        raise Error("bad-value", f"--compute_capability: {wrong} is not one", hint=hint)
     return words or of_this_machine()
 
 

@@ -133,7 +133,7 @@ def by_pip(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
     if full(env) and newest and compare(newest.split(".")[0], "13") < 0:
         raise Error(
             "not-available",
-            f"the index has no nvcc of CUDA {newest}: its wheels begin to hold one with 13.0",
+            f"the index has no nvcc of CUDA {newest}: wheels include it from 13.0 on",
             hint=f"--tags=get,cuda,_prebuilt --version={newest}, or _lib-only without a compiler",
         )
     folder = env.get("CM_CUDA_FIND_LINKS")

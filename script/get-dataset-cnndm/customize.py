@@ -76,7 +76,7 @@ def real(env: dict[str, Any]) -> tuple[list[str], list[str]]:
         calibration_lists.entries(paths["--list"], LISTED, ID, "ids of articles")
     for path in files:
         if not os.path.isfile(path):
-            raise Error("data-needed", f"{path} is no file", hint="give the path of a file")
+            raise Error("data-needed", f"{path} is not a file", hint="give the path of a file")
     return [word for pair in paths.items() for word in pair], files
 
 

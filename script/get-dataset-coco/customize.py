@@ -56,7 +56,7 @@ def postprocess(i: dict[str, Any]) -> dict[str, Any]:
 def file_names(annotations: str) -> list[str]:
     """The images that the list names; Error when it is not that of COCO's validation part."""
     hint = f"--coco_path must name the folder above {PICTURES} and {LIST}"
-    names, boxes = pictures.listed(annotations, "is no list of COCO", hint)
+    names, boxes = pictures.listed(annotations, "is not a list of COCO", hint)
     if len(names) != COUNT:
         raise Error(
             "data-incomplete",

@@ -46,7 +46,7 @@ def check(path: str) -> None:
         if not right:
             raise Error(
                 "data-wrong",
-                f'{path}:{number}: "{" ".join(words)}" is no image with its label',
+                f'{path}:{number}: "{" ".join(words)}" is not an image with its label',
                 hint=AGAIN,
             )
     names = {words[0] for words in lines}

@@ -212,7 +212,7 @@ def proven(wanted: Wanted) -> pythons.Distribution:
         raise Error(
             "install-failed",
             f"pip reported success for {wanted.name}{wanted.bounds}, but {there}",
-            hint=f"see what pip thinks: {wanted.python} -m pip show {wanted.name}",
+            hint=f"see what pip reports: {wanted.python} -m pip show {wanted.name}",
         )
     return found
 

@@ -31,7 +31,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if not os.path.isfile(path):
         raise Error(
             "model-file",
-            f"--checkpoint={path} is no file",
+            f"--checkpoint={path} is not a file",
             hint="give the .pt file of MLPerf's reference, or leave --checkpoint out to fetch it",
         )
     env["CM_RNNT_DOWNLOADED"] = path

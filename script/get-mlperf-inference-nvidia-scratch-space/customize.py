@@ -58,7 +58,7 @@ def make(folder: Path) -> None:
         if not os.access(folder / name, os.W_OK | os.X_OK):
             raise Error(
                 "not-writable",
-                f"{folder / name} belongs to somebody else",
+                f"{folder / name} belongs to another user",
                 hint=f"sudo chown -R {os.geteuid()} {folder}",
             )
 

@@ -29,7 +29,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     if not os.path.isdir(os.path.join(place, CHECKER)):
         raise Error(
             "no-checker",
-            f"{place} is no checkout of mlcommons/inference: it has no {CHECKER}",
+            f"{place} is not a checkout of mlcommons/inference: it has no {CHECKER}",
             hint="give a checkout of github.com/mlcommons/inference: --inference_src=FOLDER",
         )
     revision = checkouts.revision(place)[1] or "unknown"

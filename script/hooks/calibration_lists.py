@@ -17,7 +17,7 @@ def entries(path: str, count: int, pattern: re.Pattern[str], what: str = "entrie
     entry is all that ``pattern`` takes, and ``count`` of them differ; ``what`` they are is told in
     words.
     """
-    wrong = f"{path} is no list of {count} {what}"
+    wrong = f"{path} is not a list of {count} {what}"
     hint = "give the list of MLCommons' inference repository as --env.CM_PACKAGE_URL=FILE"
     try:
         found = _words(path)

@@ -125,7 +125,9 @@ def entries_of(path: Path) -> list[dict[str, str]]:
         for entry in entries:
             PROMPT.format(**entry), str(entry["output"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ProgramError(f"{path} is no list of instruction, input, output: {error}") from error
+        raise ProgramError(
+            f"{path} is not a list of instruction, input, output: {error}"
+        ) from error
     return entries
 
 

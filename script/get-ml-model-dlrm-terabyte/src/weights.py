@@ -133,7 +133,7 @@ def _manifest(path: Path) -> dict[str, Any]:
         found = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
         manifest: dict[str, Any] = found["manifest"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ProgramError(f"{path} is no list of torchsnapshot: {error}") from error
+        raise ProgramError(f"{path} is not a list of torchsnapshot: {error}") from error
     return manifest
 
 

@@ -80,7 +80,7 @@ def _safetensors(path: Path) -> dict[str, Callable[[], Array]]:
     try:
         file: Any = safe_open(path, framework="numpy")
     except (SafetensorError, OSError) as error:
-        raise ProgramError(f"{path} is no file of safetensors: {error}") from error
+        raise ProgramError(f"{path} is not a file of safetensors: {error}") from error
 
     def read(name: str) -> Array:
         found: Array = file.get_tensor(name).astype(np.float32, copy=False)

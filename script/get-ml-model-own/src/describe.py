@@ -49,7 +49,7 @@ def asked(text: str) -> dict[str, tuple[int, ...]]:
         name, _, shape = word.rpartition("=")
         sizes = shape.split("x")
         if not name or not all(size.isdigit() and int(size) for size in sizes):
-            raise ProgramError(f"{word} is no shape", "write --input_shapes=NAME=3x224x224")
+            raise ProgramError(f"{word} is not a shape", "write --input_shapes=NAME=3x224x224")
         found[name] = tuple(int(size) for size in sizes)
     return found
 
@@ -79,7 +79,7 @@ def inputs_of(graph: Any, path: Path) -> list[Any]:
     inputs = [each for each in graph.input if each.name not in weights]
     other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
     if other:
-        raise ProgramError(f"the input {other} of {path} is no tensor")
+        raise ProgramError(f"the input {other} of {path} is not a tensor")
     return inputs
 
 

@@ -85,7 +85,7 @@ def read_examples(path: Path) -> list[Example]:
             for asked in paragraph["qas"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ProgramError(f"{path} is no SQuAD v1.1 file: {error!r}") from error
+        raise ProgramError(f"{path} is not a SQuAD v1.1 file: {error!r}") from error
 
 
 def windows(tokens: int, room: int) -> Iterator[Window]:

@@ -22,7 +22,9 @@ def describe_problems(
     """Where an answer differs from what the model promises; ``batch`` where it has one."""
     problems = [text for info in infos for text in _problem(outputs.get(info.name), info, batch)]
     known = {info.name for info in infos}
-    return problems + [f"{name} is no output of the model" for name in outputs if name not in known]
+    return problems + [
+        f"{name} is not an output of the model" for name in outputs if name not in known
+    ]
 
 
 def _problem(tensor: Tensor | None, info: TensorInfo, batch: int | None) -> Iterator[str]:

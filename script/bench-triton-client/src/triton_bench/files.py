@@ -139,7 +139,7 @@ def _values(entry: Any, info: TensorInfo) -> tuple[list[Any], tuple[int, ...]]:
     if isinstance(entry, Mapping):
         shape, entry = tuple(entry.get("shape", ())), entry["content"]
     if not isinstance(entry, list):
-        raise ValueError(f"{info.name} is no list of values")
+        raise ValueError(f"{info.name} is not a list of values")
     values, nested = _flat(entry)
     own = info.shape[1:]
     return values, shape or nested or (own if -1 not in own else (len(values),))

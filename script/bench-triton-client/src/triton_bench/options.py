@@ -166,7 +166,7 @@ def read(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
         known = [f"--{option.name}" for option in OPTIONS]
         near = difflib.get_close_matches(rest[0].partition("=")[0], known, n=1)
         hint = f"did you mean {near[0]}?" if near else "--help names all"
-        raise UsageError(f'"{rest[0]}" is no option', hint=hint)
+        raise UsageError(f'"{rest[0]}" is not an option', hint=hint)
     return settings(vars(told)), notes
 
 
@@ -276,7 +276,7 @@ class _Values:
         """A time that is one."""
         found = self.number(name, ENDLESS)
         if not found:
-            raise UsageError(f"--{name}=0 is no time")
+            raise UsageError(f"--{name}=0 is not a time")
         return found
 
 
@@ -327,7 +327,7 @@ def as_number(
         value = int(text) if whole else float(text)
     except ValueError:
         kind = "whole number" if whole else "number"
-        raise UsageError(f"{name}={text} is no {kind}") from None
+        raise UsageError(f"{name}={text} is not a {kind}") from None
     if not math.isfinite(value) or not least <= value <= most:
         bounds = f"at least {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
         raise UsageError(f"{name}={text} is not {bounds}")

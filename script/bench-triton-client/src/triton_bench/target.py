@@ -84,7 +84,7 @@ def golden(settings: Settings, model: Model) -> dict[str, Tensor]:
         return {}
     path = Path(settings.golden)
     if path.suffix.lower() not in files.READERS:
-        raise BenchError(f"{path} is no file of outputs", hint=".npz, .npy or .json")
+        raise BenchError(f"{path} is not a file of outputs", hint=".npz, .npy or .json")
     return files.read(path, model.outputs)
 
 

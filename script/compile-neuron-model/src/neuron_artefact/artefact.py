@@ -154,9 +154,9 @@ def _problems(found: Artefact) -> Iterator[str]:
         yield f"dynamic_batch is {found.dynamic_batch}"
     for digest in (found.sha256, found.source.sha256):
         if not SHA256.fullmatch(digest):
-            yield f'"{digest}" is no SHA-256'
+            yield f'"{digest}" is not a SHA-256'
     if "/" in found.file or not found.file:
-        yield f'"{found.file}" is no name of a file'
+        yield f'"{found.file}" is not a valid file name'
     yield from _tensor_problems(found)
 
 

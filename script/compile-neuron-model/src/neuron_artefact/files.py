@@ -29,7 +29,7 @@ def read(path: Path, *, whole: bool = True) -> Artefact:
         text = f"nothing tells what {path} was compiled for: {beside}: {error.strerror}"
         raise ArtefactError("missing", text) from error
     except ValueError as error:
-        raise ArtefactError("damaged", f"{beside} is no JSON: {error}") from error
+        raise ArtefactError("damaged", f"{beside} is not JSON: {error}") from error
     found = from_facts(told, str(beside))
     _compare(beside.with_name(found.file), found, whole)
     return found

@@ -94,7 +94,7 @@ def read(asked: Mapping[str, Any]) -> Wanted:
         text = f"--target={asked['target']}: no such target, only {', '.join(TARGETS)}"
         raise CompileError("bad-value", text)
     if not str(facts["file"]).endswith((".pt", ".pth", ".pytorch")):
-        text = f"{facts['file']} is no model of PyTorch"
+        text = f"{facts['file']} is not a model of PyTorch"
         hint = "leave _pytorch in the tags of the model (--adr.ml-model.tags)"
         raise CompileError("bad-value", text, hint)
     return Wanted(

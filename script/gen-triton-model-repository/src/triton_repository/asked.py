@@ -119,7 +119,7 @@ def _tensor(word: str) -> Tensor:
     if len(parts) != 3 or kind not in TYPES or not all(re.fullmatch(r"-?\d+", s) for s in sizes):
         raise RepositoryError(
             "bad-value",
-            f'"{word.strip()}" is no tensor: NAME,DTYPE,AxB is needed, the batch left out',
+            f'"{word.strip()}" is not a tensor: NAME,DTYPE,AxB is needed, the batch left out',
             f"as in INPUT__0,FP32,3x224x224; types are {', '.join(TYPES)}",
         )
     return Tensor(parts[0], TYPES[kind], tuple(map(int, sizes)))

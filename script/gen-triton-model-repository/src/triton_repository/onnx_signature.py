@@ -49,7 +49,7 @@ def read(path: Path) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
             outputs = tuple(_tensor(data, field) for field in values[OUTPUT])
             return tuple(each for each in inputs if each.name not in weights), outputs
     except (OSError, ValueError, IndexError, StopIteration, RuntimeError) as error:
-        raise RepositoryError("model-file", f"{path} is no ONNX model: {error}") from error
+        raise RepositoryError("model-file", f"{path} is not an ONNX model: {error}") from error
 
 
 def _tensor(data: Data, value: Field) -> Tensor:

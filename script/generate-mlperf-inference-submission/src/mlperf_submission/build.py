@@ -126,7 +126,7 @@ def refuse_foreign(target: Path) -> None:
     )
     if foreign:
         raise SubmissionError(
-            f"{target} is no submission tree: it holds {', '.join(foreign[:3])}",
+            f"{target} is not a submission tree: it holds {', '.join(foreign[:3])}",
             "give an empty folder, or one that does not exist yet, as --submission_dir",
         )
 

@@ -55,7 +55,9 @@ def push(order: Push) -> Pushed:
     Raises SubmissionError with git's own words when the remote cannot be reached or refuses.
     """
     if not order.tree.submitters():
-        raise SubmissionError(f"{order.tree.root} is no submission tree", "check --submission_dir")
+        raise SubmissionError(
+            f"{order.tree.root} is not a submission tree", "check --submission_dir"
+        )
     if not order.message.strip():
         raise SubmissionError("the commit message is empty", "give --commit_message=TEXT")
     with tempfile.TemporaryDirectory(prefix="cmbench-push-") as scratch:

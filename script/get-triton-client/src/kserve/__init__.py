@@ -33,7 +33,7 @@ def connect(url: str, protocol: str = "http", options: Options | None = None) ->
     ``package`` where gRPC is asked for without tritonclient.
     """
     if protocol not in PROTOCOLS:
-        raise KserveError("input", f'"{protocol}" is no protocol; there are http and grpc')
+        raise KserveError("input", f'"{protocol}" is not a protocol; there are http and grpc')
     address = read_address(url, protocol)
     if protocol == "http":
         return HttpConnection(address, options or Options())

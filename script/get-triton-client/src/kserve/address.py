@@ -43,7 +43,7 @@ def read_address(url: str, protocol: str) -> Address:
     scheme = scheme.lower()
     if scheme not in _TLS or (protocol == "http" and scheme.startswith("grpc")):
         hint = "say --protocol=grpc" if scheme in _TLS else f"schemes are {', '.join(_TLS)}"
-        raise KserveError("input", f'"{url}" is no address for {protocol}', hint=hint)
+        raise KserveError("input", f'"{url}" is not an address for {protocol}', hint=hint)
     try:
         parts = urlsplit(f"//{rest}")
         host, port = parts.hostname, parts.port

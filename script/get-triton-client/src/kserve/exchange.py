@@ -241,7 +241,7 @@ class Exchange:
                 raise ValueError
             return int(word, 16), end + 2
         except ValueError as error:
-            raise KserveError("protocol", f"{word[:20]!r} is no size of a chunk") from error
+            raise KserveError("protocol", f"{word[:20]!r} is not a size of a chunk") from error
 
     def _decoded(self, head: Head, body: memoryview) -> memoryview:
         coding = head.fields.get("content-encoding", "identity")
@@ -255,7 +255,7 @@ class Exchange:
             data = opened.decompress(body, LARGEST_BODY)
             if opened.eof and not opened.unconsumed_tail:
                 return memoryview(data)
-        raise KserveError("protocol", f"the answer is no {coding}")
+        raise KserveError("protocol", f"the answer is not {coding} data")
 
 
 def read_head(text: bytes) -> Head:
@@ -263,13 +263,13 @@ def read_head(text: bytes) -> Head:
     lines = text.decode("latin-1").split("\r\n")
     words = lines[0].split(" ", 2)
     if not words[0].startswith("HTTP/1.") or len(words) < 2 or not _digits(words[1], 3):
-        raise KserveError("protocol", f"the answer is no HTTP ({lines[0][:60]!r})")
+        raise KserveError("protocol", f"the answer is not HTTP ({lines[0][:60]!r})")
     fields: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         key = name.lower()
         if not colon or not name or name != name.strip():
-            raise KserveError("protocol", f"{line[:60]!r} is no header field")
+            raise KserveError("protocol", f"{line[:60]!r} is not a header field")
         if key == "content-length" and fields.get(key, value.strip()) != value.strip():
             raise KserveError("protocol", "the answer has two lengths")
         fields[key] = value.strip()
@@ -279,7 +279,7 @@ def read_head(text: bytes) -> Head:
 def _head_of(version: str, status: int, fields: dict[str, str]) -> Head:
     length = fields.get("content-length")
     if length is not None and not _digits(length):
-        raise KserveError("protocol", f'"{length[:30]}" is no length')
+        raise KserveError("protocol", f'"{length[:30]}" is not a length')
     chunked = fields.get("transfer-encoding", "").lower() == "chunked"
     connection = fields.get("connection", "").lower()
     closes = "close" in connection or (version == "HTTP/1.0" and "keep-alive" not in connection)

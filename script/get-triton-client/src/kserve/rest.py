@@ -159,7 +159,9 @@ def compressed(coding: str, parts: Sequence[memoryview]) -> bytes:
     """
     bits = {"gzip": 31, "deflate": zlib.MAX_WBITS}
     if coding not in bits:
-        raise KserveError("input", f'"{coding}" is no compression; there are gzip and deflate')
+        raise KserveError(
+            "input", f'"{coding}" is not a compression method; there are gzip and deflate'
+        )
     packer = zlib.compressobj(1, wbits=bits[coding])
     return b"".join([*(packer.compress(part) for part in parts), packer.flush()])
 
@@ -168,7 +170,7 @@ def _fields(address: Address, options: Options) -> str:
     lines = [f"Host: {address}"]
     for name, value in options.headers:
         if not _FIELD.fullmatch(name) or not value.isascii() or not value.isprintable():
-            raise KserveError("input", f"{name!r} with this value is no header field")
+            raise KserveError("input", f"{name!r} with this value is not a header field")
         lines.append(f"{name}: {value}")
     return "".join(f"{line}\r\n" for line in lines)
 

@@ -98,7 +98,7 @@ class GrpcConnection(Connection):
         ]
         coding = {"none": "NoCompression", "gzip": "Gzip", "deflate": "Deflate"}
         if self.options.compression not in coding:
-            raise KserveError("input", f'"{self.options.compression}" is no compression')
+            raise KserveError("input", f'"{self.options.compression}" is not a compression method')
         compression = getattr(self._grpc.Compression, coding[self.options.compression])
         if not self.address.tls:
             place = str(self.address)

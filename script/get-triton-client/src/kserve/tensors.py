@@ -92,7 +92,7 @@ def tensor_of(value: Any) -> Tensor:
     try:
         view = memoryview(value)
     except (TypeError, ValueError, BufferError) as error:
-        raise KserveError("input", f"{type(value).__name__} is no tensor: {error}") from error
+        raise KserveError("input", f"{type(value).__name__} is not a tensor: {error}") from error
     if view.format == "O":
         return _texts(value.ravel().tolist(), tuple(value.shape))
     name = _NAMES.get(view.format.lstrip("=@")) or _STANDARD.get(view.format)

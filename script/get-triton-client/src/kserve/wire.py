@@ -86,7 +86,7 @@ def read_json(text: bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         start = bytes(text[:80])
-        raise KserveError("protocol", f"the answer is no JSON ({start!r})") from error
+        raise KserveError("protocol", f"the answer is not JSON ({start!r})") from error
 
 
 def _place(told: Mapping[str, Any]) -> OutputPlace:

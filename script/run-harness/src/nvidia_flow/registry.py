@@ -263,7 +263,7 @@ def _document(path: Path, folder: Path, faults: list[Fault]) -> dict[str, Any]:
         faults.append(Fault(name, 0, f"it cannot be read: {problem}"))
         return {}
     if not isinstance(told, dict):
-        faults.append(Fault(name, 1, "it is no mapping"))
+        faults.append(Fault(name, 1, "it is not a mapping"))
         return {}
     return told
 
@@ -291,7 +291,7 @@ def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
             instance=told.get("instance", ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        text = f"it is no system: {type(problem).__name__} {problem}"
+        text = f"it is not a system: {type(problem).__name__} {problem}"
         faults.append(Fault(path.relative_to(folder).as_posix(), 0, text))
         return None
     if system.id != path.stem:
@@ -316,7 +316,7 @@ def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:
     blocks = {}
     for key, block in (told["blocks"] or {}).items():
         if not isinstance(block, dict) or not isinstance(block.get("fields", {}), dict):
-            faults.append(_line(path, folder, key, "it is no block"))
+            faults.append(_line(path, folder, key, "it is not a block"))
             continue
         unknown = block.keys() - _BLOCK
         if unknown:
@@ -364,7 +364,7 @@ def _wrong(
     if block.system and system is None:
         yield f"there is no system {block.system}: {nearest(block.system, systems)}"
     elif system and table.round not in system.rounds:
-        yield f"{block.system} is no system of {table.round}"
+        yield f"{block.system} is not a system of {table.round}"
     for name, value in block.fields.items():
         field = fields.get(name)
         if field is None:

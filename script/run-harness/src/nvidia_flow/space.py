@@ -57,7 +57,7 @@ def named(given: object, environ: Mapping[str, str]) -> str:
     if not told:
         raise FlowError(
             "needs-input",
-            "nobody says where the scratch space is",
+            "the scratch space is not named",
             "export MLPERF_SCRATCH_PATH=DIR, or --scratch_path=DIR; 3 TB for everything",
         )
     return told

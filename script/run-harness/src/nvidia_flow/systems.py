@@ -157,7 +157,7 @@ def chosen(
         raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
     raise FlowError(
         "not-available",
-        f"{machine} is no system of {vendor_round}; nearest is {found.id}: "
+        f"{machine} is not a system of {vendor_round}; nearest is {found.id}: "
         f"{difference(machine, found)}",
         f"its values, scaled by the number of GPUs: --allow-nearest={found.id}",
     )

@@ -65,7 +65,7 @@ def put(env: Mapping[str, Any], place: Path, fields_sha256: str) -> None:
     """
     source = Path(env["CM_ENGINE_FILE_WITH_PATH"])
     if source.suffix != place.suffix or sidecar(source).get("builder") not in BUILDERS:
-        raise FlowError("engine-missing", f"{source} is no engine of TensorRT")
+        raise FlowError("engine-missing", f"{source} is not an engine of TensorRT")
     facts = json.loads(source.with_name("model.json").read_text(encoding="utf-8"))
     described = place.with_name(f"{place.name}{MODEL}")
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ def _locks(flow: Flow, chosen: Sequence[Mapping[str, Any]], clock: int) -> list[
 def _clock(flow: Flow) -> int:
     told = flow.variables.get("GPUCLK") or DEFAULT
     if not re.fullmatch(r"[1-9]\d{1,4}", told, re.ASCII):
-        raise FlowError("bad-value", f"GPUCLK={told} is no clock in MHz", "GPUCLK=1590")
+        raise FlowError("bad-value", f"GPUCLK={told} is not a clock in MHz", "GPUCLK=1590")
     return int(told)
 
 

@@ -140,7 +140,7 @@ def _scratch(flow: Flow) -> str:
     given = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
     place = os.path.abspath(named(given, {}))
     if not os.path.isdir(place):
-        told = f"MLPERF_SCRATCH_PATH={place} is no folder, and is mounted"
+        told = f"MLPERF_SCRATCH_PATH={place} is not a folder, and is mounted"
         raise FlowError("needs-input", told, f"mkdir -p {shlex.quote(place)}, or mount its disk")
     return place
 

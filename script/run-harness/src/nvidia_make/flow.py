@@ -182,7 +182,7 @@ def ended(status: int) -> tuple[str, str]:
     """How a ``cm`` line that failed has ended, and what to look at; below 0 where it was killed."""
     if status >= 0:
         return f"ended with {status}", "its error stands above; the line can be run by itself"
-    hint = "where nobody did that, memory ran out: free -h, and dmesg tells who was killed for it"
+    hint = "if nobody did that, memory ran out: free -h, and dmesg says which process was killed"
     return f"was killed ({Signals(-status).name})", hint
 
 
@@ -208,7 +208,7 @@ def read(folder: Path) -> Settings:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = "cm run script --tags=run-harness,nvidia,_workdir --path=DIR --submitter=NAME"
-        raise FlowError("needs-input", f"{folder} is no folder of the flow", hint) from None
+        raise FlowError("needs-input", f"{folder} is not a folder of the flow", hint) from None
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as problem:
         raise FlowError("bad-value", f"{path} cannot be read: {problem}") from None
     return checked(told if isinstance(told, dict) else {}, str(path))

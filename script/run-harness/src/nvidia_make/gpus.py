@@ -42,7 +42,9 @@ def named(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     for word in (word.strip() for word in told.split(",")):
         fits = [gpu for gpu in gpus if word in (str(gpu["index"]), gpu["uuid"])]
         if not fits:
-            what = f"NVIDIA_VISIBLE_DEVICES={told}: {word or 'nothing'} is no GPU of this machine"
+            what = (
+                f"NVIDIA_VISIBLE_DEVICES={told}: {word or 'nothing'} is not a GPU of this machine"
+            )
             raise FlowError("no-device", what, "nvidia-smi -L shows them")
         found += fits
     return found

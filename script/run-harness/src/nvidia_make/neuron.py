@@ -74,7 +74,7 @@ def system(flow: Flow, name: str, systems: Iterable[System]) -> tuple[str, list[
     known = ", ".join(each.id for each in alike or ours)
     raise FlowError(
         "not-available",
-        f"{found.instance or f'this machine with {found.target}'} is no system of {ROUND}",
+        f"{found.instance or f'this machine with {found.target}'} is not a system of {ROUND}",
         f"name the one whose values count: --system_name=ID in RUN_ARGS; one of: {known}",
     )
 

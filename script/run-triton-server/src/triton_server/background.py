@@ -23,12 +23,12 @@ FACTS = "server.json"
 def home() -> Path:
     """The folder of this user's servers, which nobody else can write to.
 
-    Raises ServerError when it belongs to somebody else.
+    Raises ServerError when it belongs to another user.
     """
     path = Path(tempfile.gettempdir(), f"triton-servers-{os.getuid()}")
     path.mkdir(mode=0o700, exist_ok=True)
     if path.stat().st_uid != os.getuid() or path.stat().st_mode & 0o022:
-        raise ServerError("not-writable", f"{path} belongs to somebody else", "remove it")
+        raise ServerError("not-writable", f"{path} belongs to another user", "remove it")
     return path
 
 

@@ -123,7 +123,7 @@ def _reachable(wanted: Wanted, folder: Path) -> Wanted:
     """The same with a repository whose path the server can hand to a shell as it is."""
     repository = Path(wanted.repository).absolute()
     if not repository.is_dir():
-        text = f"{repository} is no folder of models"
+        text = f"{repository} is not a folder of models"
         raise ServerError("file-not-found", text, "give one with --model_repository")
     for program in repository.glob("*/*/model.py"):
         name = program.parents[1].name

@@ -25,7 +25,7 @@ def pytorch_weights(path: Path) -> dict[str, Any]:
             failure = error
     else:
         reason = (str(failure).strip().splitlines() or ["no reason given"])[0]
-        raise ProgramError(f"{path} is no file of PyTorch's weights: {reason}") from failure
+        raise ProgramError(f"{path} is not a file of PyTorch's weights: {reason}") from failure
     state = found.get("state_dict", found) if isinstance(found, dict) else {}
     return {str(n): value for n, value in state.items() if isinstance(value, torch.Tensor)}
 

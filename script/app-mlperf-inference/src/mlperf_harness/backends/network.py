@@ -232,7 +232,7 @@ def addresses(text: str) -> list[tuple[str, int]]:
     for word in filter(None, words):
         host, _, port = word.rpartition(":") if ":" in word else (word, ":", str(PORT))
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise HarnessError(f"{word} is no address of a node", "give HOST:PORT")
+            raise HarnessError(f"{word} is not an address of a node", "give HOST:PORT")
         found.append((host.strip("[]"), int(port)))
     if not found:
         raise HarnessError("no node is named", "add --sut_servers=HOST:PORT,HOST:PORT")

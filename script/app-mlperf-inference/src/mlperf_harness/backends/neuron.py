@@ -99,7 +99,7 @@ class Neuron(Backend):
         except ArtefactError as error:
             raise HarnessError(str(error), error.hint) from error
         if graph.sha256 != found.sha256:
-            text = f"{graph.path} is not the model that the session was told of"
+            text = f"{graph.path} is not the model that the session was given"
             raise HarnessError(text, OTHER_MODEL)
         return found
 

@@ -112,9 +112,9 @@ def receive(connection: socket.socket, most: int = MOST_BYTES) -> Frame | None:
     try:
         head = json.loads(bytes(text or b""))
     except (ValueError, RecursionError) as error:
-        raise WireError(f"a frame that is no JSON: {error}") from error
+        raise WireError(f"a frame that is not JSON: {error}") from error
     if not isinstance(head, dict):
-        raise WireError("a frame that is no JSON object")
+        raise WireError("a frame that is not a JSON object")
     return Frame(head, _read(connection, body_size) or memoryview(b""))
 
 

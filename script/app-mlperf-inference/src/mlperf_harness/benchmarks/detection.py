@@ -170,7 +170,7 @@ class ObjectDetection(Stored[SampleStore]):
         if len(answer) % ROW_BYTES:
             raise HarnessError(
                 f"sample {sample} was answered with {len(answer)} bytes, "
-                f"which is no multiple of {ROW_BYTES}"
+                f"which is not a multiple of {ROW_BYTES}"
             )
         rows = np.frombuffer(answer, dtype=np.float32).reshape(-1, FIELDS)
         if (rows[:, 0] != sample).any():

@@ -22,7 +22,7 @@ class Span:
     def __post_init__(self) -> None:
         if not 0 <= self.least <= self.usual <= self.greatest or not self.greatest:
             raise HarnessError(
-                f"{self.least}:{self.usual}:{self.greatest} is no range of sizes",
+                f"{self.least}:{self.usual}:{self.greatest} is not a range of sizes",
                 "give LEAST:USUAL:GREATEST, each no less than the one before, or one number",
             )
 
@@ -41,7 +41,7 @@ def span(text: str) -> Span:
     words = text.split(":")
     if len(words) not in (1, 3) or not all(word.isdigit() for word in words):
         advice = "give LEAST:USUAL:GREATEST or one number, as 1:8:16"
-        raise HarnessError(f"{text} is no range of sizes", advice)
+        raise HarnessError(f"{text} is not a range of sizes", advice)
     numbers = [int(word) for word in words]
     return Span(*numbers) if len(numbers) == 3 else Span(numbers[0], numbers[0], numbers[0])
 

@@ -69,7 +69,7 @@ def read(engine: Path) -> Sidecar:
     if not engine.is_file():
         raise HarnessError(f"there is no engine {engine}", f"make it: {COMMAND}")
     if not place(engine).is_file():
-        raise HarnessError(f"{engine} has no {place(engine).name}: nobody knows its builder", made)
+        raise HarnessError(f"{engine} has no {place(engine).name}: its builder is unknown", made)
     found = records.read(Sidecar, place(engine))
     if found.stands_in == (engine.suffix == PLAN):
         raise HarnessError(f"{engine} is of {found.builder}, which writes no such file", made)

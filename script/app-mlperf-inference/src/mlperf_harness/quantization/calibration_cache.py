@@ -46,7 +46,9 @@ def read(path: Path) -> dict[str, float]:
     except (OSError, UnicodeDecodeError) as error:
         raise HarnessError(f"cannot read the calibration cache {path}: {error}") from error
     if not HEAD.fullmatch(head):
-        raise HarnessError(f"{path} is no calibration cache of TensorRT: it begins with {head!r}")
+        raise HarnessError(
+            f"{path} is not a calibration cache of TensorRT: it begins with {head!r}"
+        )
     found: dict[str, float] = {}
     for number, line in enumerate(lines, 2):
         match = LINE.fullmatch(line)

@@ -18,10 +18,10 @@ MARK = "*"
 FORMS = {
     "tiny": "Tiny form: a small model on a small data set stands in for the real ones. It proves "
     "that everything works and how fast this path is; it says nothing about the full benchmark "
-    "and is no MLPerf submission result.",
+    "and is not an MLPerf submission result.",
     "synthetic": "Random weights: the real architecture and size, with weights from a seed, on "
-    "samples of noise. Only the speed means something; its accuracy is not judged, and it is no "
-    "MLPerf submission result.",
+    "samples of noise. Only the speed means something; its accuracy is not judged, and it is "
+    "not an MLPerf submission result.",
 }
 STYLES = {
     "test": "Test runs: every performance run lasts at least 10 s by default; VALID is "

@@ -370,7 +370,7 @@ class Door:
             raise WireError("the token is not this node's", "give the same --sut_token_file")
         with self._counting:
             if self._inside and client not in self._inside:
-                raise WireError("it is measured by somebody else now", "try again later")
+                raise WireError("another client is measuring it now", "try again later")
             self._inside[client] = self._inside.get(client, 0) + 1
         try:
             wire.send(connection, {"kind": "node", **self._facts})

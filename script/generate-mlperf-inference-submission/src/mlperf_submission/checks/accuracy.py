@@ -85,7 +85,9 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
     yield from _counted(site, place, known)
     stated = truncate.stated_hash(place)
     if stated and len(set(stated)) < LEAST_DIGITS:
-        yield HASH.broken(where, f"{stated[:8]}... is no hash of a log", "generate the tree again")
+        yield HASH.broken(
+            where, f"{stated[:8]}... is not a hash of a log", "generate the tree again"
+        )
     elif not stated:
         yield HASH.broken(where, "no line hash=SHA-256", "generate the tree again")
     log_file = place / truncate.LOG
@@ -170,7 +172,7 @@ def _answers(site: Site, place: Path, known: BenchmarkSpec) -> Iterator[Finding]
     where, answers, told = site.where(path), entries(path), shown(path).strip()
     # An answer may be longer than what a cut log keeps of its beginning.
     if not BEGINNING.match(told) or not told.endswith("]"):
-        yield ANSWERS.broken(where, "it is no list of answers", RERUN)
+        yield ANSWERS.broken(where, "it is not a list of answers", RERUN)
     elif truncate.cut(path) and not truncate.genuine(path.read_bytes()):
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
     sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()

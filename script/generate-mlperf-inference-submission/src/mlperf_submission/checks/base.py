@@ -208,7 +208,7 @@ def lines(site: Site, path: Path, again: str) -> Iterator[Finding]:
 def _strange(whole: str) -> Iterator[str]:
     """What LoadGen writes in no log."""
     if whole and not whole.startswith(LINE):
-        yield "line 1 is no record of LoadGen"
+        yield "line 1 is not a record of LoadGen"
     for at, line in _logged(whole):
         if '"metadata"' not in line:
             yield f"line {at} has no metadata"
@@ -223,7 +223,7 @@ def _faults(whole: str) -> Iterator[str]:
     for at, line in _logged(whole):
         record = detail_log.record(line)
         if record is None:
-            yield f"line {at} is no record of LoadGen"
+            yield f"line {at} is not a record of LoadGen"
         elif record[0].startswith(SAID_ONCE) and said.setdefault(record[0], record[1]) != record[1]:
             yield f"line {at} says {record[0]} again, and not the same"
 

@@ -165,7 +165,7 @@ def _described(site: Site, cell: Cell) -> Iterator[Finding]:
         return
     where, document = site.where(folder / name), read_object(folder / name)
     if document is None:
-        yield KEYS.broken(where, "it is no JSON object", "generate the tree again")
+        yield KEYS.broken(where, "it is not a JSON object", "generate the tree again")
         return
     for key in MEASUREMENT_KEYS:
         if key not in document:
