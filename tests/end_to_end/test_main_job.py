@@ -86,7 +86,7 @@ def test_the_first_whole_run(job_home: Home) -> None:
     paths = (str(results), "record", "targets:")
     text = [line for line in lines if not any(word in line for word in paths)]
     assert max(map(len, text)) <= 80
-    assert "no MLPerf submission result" in " ".join(lines)
+    assert "not an MLPerf submission result" in " ".join(lines)
     assert any(line.startswith("made:") for line in lines)
     [path] = results.rglob("results.json")
     found = json.loads(path.read_text(encoding="utf-8"))

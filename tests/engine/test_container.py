@@ -294,7 +294,7 @@ def test_values_of_labels_survive_the_builder(value: str) -> None:
 
 @given(st.text().filter(lambda name: not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._:/=~-]*", name)))
 def test_odd_names_of_packages_are_refused(name: str) -> None:
-    with pytest.raises(Error, match="no name of a package"):
+    with pytest.raises(Error, match="not a valid package name"):
         systems.packages("apt", [name])
 
 
@@ -324,7 +324,7 @@ def test_base_images(image: str, system: str, version: str, found: tuple[str, st
 )
 def test_odd_names_of_images_are_refused(image: str) -> None:
     if image:
-        with pytest.raises(Error, match="no name of an image"):
+        with pytest.raises(Error, match="not a valid image name"):
             systems.base_image(image, "", "")
 
 
@@ -893,9 +893,9 @@ def test_scripts_that_are_not_for_containers(world: Lab, shop: Shop) -> None:
         ("docker_cached", "always", "bake"),
         ("docker_num_gpus", "two", "is not a number"),
         ("docker_base_image", True, "needs a value"),
-        ("docker_mounts", "relative", "is no mount"),
+        ("docker_mounts", "relative", "is not a mount"),
         ("docker_extra_run_args", "'", "No closing quotation"),
-        ("docker_env", "A-B", "no name of a variable"),
+        ("docker_env", "A-B", "not a valid variable name"),
         ("docker_it", True, "needs a terminal"),
         ("dat", "x", 'did you mean "data"'),
     ],

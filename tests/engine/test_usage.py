@@ -86,9 +86,19 @@ def test_a_dry_run_wins_over_yes(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("verb", "thing", "call", "wanted"),
     [
-        ("run", "script", {"artifact": "get-x", "artifacts": ["get-y"]}, "one name is taken"),
+        (
+            "run",
+            "script",
+            {"artifact": "get-x", "artifacts": ["get-y"]},
+            "only one name can be given",
+        ),
         ("run", "script", {"artifact": "get", "artifacts": ["x"]}, '"get x" or --tags=get,x'),
-        ("delete", "cache", {"artifact": "get-x", "artifacts": ["get-y"]}, "one name is taken"),
+        (
+            "delete",
+            "cache",
+            {"artifact": "get-x", "artifacts": ["get-y"]},
+            "only one name can be given",
+        ),
         ("run", "script", {"tags": "get,x", "artifact": "4"}, "--jobs=4"),
         ("run", "script", {"tags": "get,x", "artifact": "get-y"}, 'has no tag "x"'),
         ("run", "script", {"tags": "get,x", "quiet": "maybe"}, "--quiet=maybe is neither"),

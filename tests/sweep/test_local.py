@@ -278,7 +278,7 @@ def test_a_full_disk_ends_the_sweep_and_nothing_half_made_counts(
         ("", ["the file is empty"]),
         (
             "axes: [1]\nreqest: {}",
-            ["reqest is not known", '"request"', "is no mapping", "give tags"],
+            ["reqest is not known", '"request"', "is not a mapping", "give tags"],
         ),
         (
             """
@@ -293,7 +293,7 @@ def test_a_full_disk_ends_the_sweep_and_nothing_half_made_counts(
                 "thread is not known",
                 '"threads"',
                 '"most"',
-                "no time",
+                "not a time",
                 "different numbers",
                 "no values",
             ],
@@ -305,7 +305,7 @@ def test_a_full_disk_ends_the_sweep_and_nothing_half_made_counts(
         ("request: {tags: 'measure,nothink'}", ["measure"]),
         ("request: {tags: a}\naxes: {a: {from: 3, to: 1, step: 1}}", ["before it begins"]),
         ("request: {tags: a}\naxes: {a: '__import__(\"os\")'}", ["is not possible here"]),
-        ("request: {tags: a}\naxes: {a: {from: 0, to: .inf, step: 1}}", ["no number"]),
+        ("request: {tags: a}\naxes: {a: {from: 0, to: .inf, step: 1}}", ["not a number"]),
         ("a: [", ["not valid YAML"]),
     ],
 )

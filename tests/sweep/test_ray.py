@@ -46,13 +46,13 @@ def test_a_sweep_on_a_cluster_of_ray(
     assert counted().count("prepared") == 1
     jobs = there.cm_repos / "cmbench" / "sweeps" / "jobs"
     assert list(jobs.glob("*/job.json")) == []
-    # Labels are resources of nodes; a token that is another one lets nobody in.
+    # Labels are resources of nodes; a token that is another one refuses access.
     (world / "sweep.yaml").write_text(text + "labels: [bigg]\n", encoding="utf-8")
     told = there.cm(*RUN, cwd=world)
     assert told.status == 4
     assert 'did you mean "big"' in told.stderr
-    stranger = replace(there, extra_env={**there.extra_env, "RAY_AUTH_TOKEN": "0" * 64})
-    assert "lets nobody in" in stranger.cm(*RUN, cwd=world).stderr
+    wrong_token = replace(there, extra_env={**there.extra_env, "RAY_AUTH_TOKEN": "0" * 64})
+    assert "refuses access" in wrong_token.cm(*RUN, cwd=world).stderr
     # Ctrl-C ends what runs there.
     (world / "sweep.yaml").write_text(text.replace("0.2", "300"), encoding="utf-8")
     before = len(counted())
@@ -68,5 +68,5 @@ def test_where_no_ray_is(home: Home, world: Path) -> None:
     told = home.cm(*RUN, "--ray=http://127.0.0.1:9", cwd=world)
     assert "[ray-failed]: http://127.0.0.1:9 does not answer" in told.stderr
     assert "--ray=http://HOST:8265" in told.stderr
-    assert "is no address" in home.cm(*RUN, "--ray=ray://a:1", cwd=world).stderr
+    assert "is not an address" in home.cm(*RUN, "--ray=ray://a:1", cwd=world).stderr
     assert "add --on=slurm" in home.cm(*RUN, "--partition=a", cwd=world).stderr

@@ -147,7 +147,7 @@ def test_labels_and_names_that_nobody_has(there: Home, world: Path) -> None:
     assert 'did you mean "fats"' in done.stderr
     done = there.cm(*RUN, "--hosts=one=big,two=fast", cwd=world)
     assert "no host has all of big, fast" in done.stderr
-    assert "is no host" in there.cm(*RUN, "--hosts=-oProxyCommand", cwd=world).stderr
+    assert "is not a host" in there.cm(*RUN, "--hosts=-oProxyCommand", cwd=world).stderr
     assert "no host is named" in there.cm(*RUN, cwd=world).stderr
     assert "add --on=ssh" in there.cm(*RUN[:3], "--on=slurm", "--hosts=a", cwd=world).stderr
 

@@ -41,7 +41,7 @@ def test_a_meta_file_without_marks_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("raise SystemExit('no')", "failed: no"), ("print('{}')", "writes no part colours")],
+    [("raise SystemExit('no')", "failed: no"), ("print('{}')", "writes no part named colours")],
 )
 def test_a_program_that_does_not_write_the_part_is_an_error(
     tmp_path: Path, text: str, message: str

@@ -43,7 +43,7 @@ def test_the_client_understands_every_way_to_write_a_host(
     "typed", ["", "-oProxyCommand=x", "a b", "a;b", "me@-x", "a/b", "[::1", "$x"]
 )
 def test_what_is_no_host_is_refused(typed: str) -> None:
-    with pytest.raises(Error, match="is no host"):
+    with pytest.raises(Error, match="is not a host"):
         ssh.check_name(typed)
 
 

@@ -118,9 +118,9 @@ def test_no_frame_breaks_the_reader(groups: object, body: bytes) -> None:
         (b"GET / HTTP/1.1\r\n\r\n", "does not speak"),
         (wire.PREFIX.pack(b"CMB1", 1 << 21, 0), "too large"),
         (wire.PREFIX.pack(b"CMB1", 2, 1 << 60), "too large"),
-        (wire.PREFIX.pack(b"CMB1", 3, 0) + b"[1]", "no JSON object"),
-        (wire.PREFIX.pack(b"CMB1", 2, 0) + b"{{", "no JSON"),
-        (wire.PREFIX.pack(b"CMB1", 100_000, 0) + b"[" * 100_000, "no JSON"),
+        (wire.PREFIX.pack(b"CMB1", 3, 0) + b"[1]", "not a JSON object"),
+        (wire.PREFIX.pack(b"CMB1", 2, 0) + b"{{", "not JSON"),
+        (wire.PREFIX.pack(b"CMB1", 100_000, 0) + b"[" * 100_000, "not JSON"),
         (wire.PREFIX.pack(b"CMB1", 10, 0) + b"{}", "in the middle"),
         (b"CMB", "in the middle"),
     ],
@@ -142,9 +142,9 @@ def test_addresses_are_read_as_people_write_them() -> None:
     assert found == [("a", 8000), ("b", 8089), ("::1", 7), ("10.0.0.1", 1)]
     for text, message in (
         ("", "no node is named"),
-        ("a:0", "no address"),
-        ("a:x", "no address"),
-        (":5", "no address"),
+        ("a:0", "not an address"),
+        ("a:x", "not an address"),
+        (":5", "not an address"),
         ("a,a:8089", "named twice"),
     ):
         with pytest.raises(HarnessError, match=message):

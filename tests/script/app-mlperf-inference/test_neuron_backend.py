@@ -156,7 +156,7 @@ def test_another_target_or_file_is_refused(tmp_path: Path, devices: Path) -> Non
     with pytest.raises(HarnessError, match="nothing tells what"):
         create().open(moved, ["OUTPUT__0"], 1, 1)
     beside.write_text(told)
-    with pytest.raises(HarnessError, match="is not the model that the session was told of"):
+    with pytest.raises(HarnessError, match="is not the model that the session was given"):
         create().open(replace(moved, sha256="0" * 64), ["OUTPUT__0"], 1, 1)
 
 

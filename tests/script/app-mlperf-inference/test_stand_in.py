@@ -62,7 +62,7 @@ def test_a_session_says_everywhere_what_computed_it(
 def test_only_what_says_that_it_stands_in_is_opened(tmp_path: Path) -> None:
     backend = backends.create(WORD, "cpu", "float32")
     source = graph(lab.MODEL / "resnet50_tiny.onnx")
-    with pytest.raises(HarnessError, match="nobody knows its builder"):
+    with pytest.raises(HarnessError, match="its builder is unknown"):
         backend.open(source, ["ArgMax:0"], 1, 1)
     built = backend.build(source, tmp_path)
     assert backend.open(built, ["ArgMax:0"], 1, 1)

@@ -181,7 +181,7 @@ def output(**changes: object) -> dict[str, Tensor]:
         (output(dtype="f8"), "FP64, not FP32"),
         (output(value=math.nan), "no finite"),
         (output(value=math.inf), "no finite"),
-        (output() | output(name="more"), "more is no output"),
+        (output() | output(name="more"), "more is not an output"),
     ],
 )
 def test_answers_are_checked(outputs: dict[str, Tensor], words: str) -> None:

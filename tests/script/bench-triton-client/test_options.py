@@ -52,11 +52,11 @@ def test_values_are_left_as_they_are() -> None:
     [
         ("", "no model"),
         ("-m x --limitt 5", "did you mean --limit?"),
-        ("-m x --limit 0", "no time"),
-        ("-m x --limit soon", "no number"),
+        ("-m x --limit 0", "not a time"),
+        ("-m x --limit soon", "not a number"),
         ("-m x --limit nan", "at least"),
         ("-m x -b 0", "at least 1"),
-        ("-m x -b 1.5", "no whole number"),
+        ("-m x -b 1.5", "not a whole number"),
         ("-m x --protocol ftp", "none of http, grpc"),
         ("-m x --rate 5 -t 2", "contradict"),
         ("-m x --rate 0", "at least"),
@@ -78,7 +78,7 @@ def test_values_are_left_as_they_are() -> None:
         ("-m x --rate 5 --distribution poisson --burst_size 3", "distribution=burst"),
         ("-m x -k --window 2", "without --until_stable"),
         ("-m x --tolerance 1", "without --golden"),
-        ("-m x y", "is no option"),
+        ("-m x y", "is not an option"),
         ("-m", "expected one argument"),
     ],
 )

@@ -62,7 +62,7 @@ def test_of_a_link_only_the_link_goes(space: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "given", "told"),
     [
-        ("entry", {}, "it is no scratch space"),
+        ("entry", {}, "it is not a scratch space"),
         ("nowhere", {}, "is not there"),
         ("space", {"CM_NVIDIA_BENCHMARK": "brt"}, "there is no benchmark brt"),
     ],

@@ -68,7 +68,7 @@ def test_the_sidecar_has_what_every_model_json_has(tmp_path: Path) -> None:
         ("batch_size", "5", "the batch is 5"),
         ("batch_size", True, "the batch is True"),
         ("dynamic_batch", "no", "dynamic_batch is no"),
-        ("model", {"name": "m", "file": "m.pt", "sha256": "short"}, '"short" is no SHA-256'),
+        ("model", {"name": "m", "file": "m.pt", "sha256": "short"}, '"short" is not a SHA-256'),
         ("model", {"name": "m"}, "'file' is missing"),
         ("model", None, "does not describe a compiled model"),
         ("format", 2, "is of format 2 and not 1"),
@@ -91,7 +91,7 @@ def test_nonsense_about_the_compilation_is_told(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "does not describe"),
         ("{}", "'neuron' is missing"),
         ('{"neuron": 1}', "does not describe"),
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_sidecar_is_told(text: str, says: str, tmp_path: Path)
         ({"inputs": ()}, "no inputs"),
         ({"inputs": (Tensor("a", "float8", (1,)),)}, "unknown type float8"),
         ({"outputs": (Tensor("a", "float32", (-1, 2)),)}, r"shape \[-1, 2\]"),
-        ({"file": "../other.pt"}, "no name of a file"),
+        ({"file": "../other.pt"}, "not a valid file name"),
     ],
 )
 def test_tensors_and_names_are_looked_at(change: dict[str, Any], says: str, tmp_path: Path) -> None:

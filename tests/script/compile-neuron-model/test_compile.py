@@ -271,7 +271,7 @@ def test_what_does_not_fit_is_told_before_anything_runs(tmp_path: Path) -> None:
     made = step(tmp_path)
     facts = Path(made.env["CM_ML_MODEL_FACTS_FILE_WITH_PATH"])
     facts.write_text(facts.read_text().replace("m.pt", "m.onnx"))
-    with pytest.raises(Error, match=r"m\.onnx is no model of PyTorch"):
+    with pytest.raises(Error, match=r"m\.onnx is not a model of PyTorch"):
         compiled(made)
     facts.unlink()
     with pytest.raises(Error, match=r"model\.json") as caught:

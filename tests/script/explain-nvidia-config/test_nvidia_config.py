@@ -156,7 +156,7 @@ blocks:
 FAULTS = {
     "  a: {system: T4x1}": "6: a: it does not say its origin",
     "  a: {origin: o, system: T5x1}": "6: a: there is no system T5x1: did you mean T4x",
-    "  a: {origin: o, system: ND_H100_v5}": "6: a: ND_H100_v5 is no system of v0.7",
+    "  a: {origin: o, system: ND_H100_v5}": "6: a: ND_H100_v5 is not a system of v0.7",
     "  a: {origin: o, fields: {gpu_batchsize: 1}}": "6: a: there is no field gpu_batchsize: did",
     "  a: {origin: o, fields: {gpu_batch_size: big}}": "6: a: gpu_batch_size is int in samples",
     "  a: {origin: o, fields: {gpu_batch_size: 0}}": "6: a: gpu_batch_size is 0, below 1",
@@ -167,7 +167,7 @@ FAULTS = {
     "  a: {origin: o, like: b}\n  b: {origin: o, like: a}": "7: b: it is like itself: b > a > b",
     "  a: {origin: o, system: T4x1}\n  b: {origin: o, system: T4x1}": "7: b: a has T4x1 default",
     "  a: {origin: o, fieds: {}}": "6: a: a block has no fieds",
-    "  a: 3": "6: a: it is no block",
+    "  a: 3": "6: a: it is not a block",
     "  a: {origin: o": "it cannot be read",
 }
 

@@ -72,9 +72,9 @@ def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"triton_input": "a,FP32"}, "is no tensor"),
+        ({"triton_input": "a,FP32"}, "is not a tensor"),
         ({"triton_input": "a,FLOAT,3"}, "types are BOOL"),
-        ({"triton_input": "a,FP32,3x"}, "is no tensor"),
+        ({"triton_input": "a,FP32,3x"}, "is not a tensor"),
         ({"neuron_core_range": "0-15"}, "FIRST:LAST"),
         ({"max_batch_size": "many"}, "--max_batch_size=many"),
         ({"enable_dynamic_batching": True, "preferred_batch_size": "4;8"}, "preferred_batch_size"),
@@ -128,7 +128,7 @@ def test_the_signature_of_an_onnx_file_is_read_without_its_library(tmp_path: Pat
     for name, data in (("empty", b""), ("text", b"hello, world" * 9), ("cut", whole[:5000])):
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(RepositoryError, match="is no ONNX model"):
+        with pytest.raises(RepositoryError, match="is not an ONNX model"):
             onnx_signature.read(path)
 
 

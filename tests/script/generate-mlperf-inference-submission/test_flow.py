@@ -102,7 +102,7 @@ def test_other_systems_in_the_tree_stay_unless_it_is_cleaned(request_: steps.Req
 @pytest.mark.parametrize("name", ["photos/a.jpg", "notes.txt"])
 def test_a_folder_of_other_things_is_never_replaced(request_: steps.Request, name: str) -> None:
     lab.put(request_.submission_dir / name, "mine")
-    with pytest.raises(SubmissionError, match="is no submission tree"):
+    with pytest.raises(SubmissionError, match="is not a submission tree"):
         steps.generate(replace(request_, clean=True))
     assert (request_.submission_dir / name).read_text() == "mine"
 
@@ -264,7 +264,7 @@ def test_unfinished_results_are_left_out(measured: Path, tmp_path: Path) -> None
         runs.collect(copy)
 
 
-def test_runs_of_another_configuration_are_not_handed_in_as_one(
+def test_runs_of_another_configuration_are_not_submitted_as_one(
     measured: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "results"

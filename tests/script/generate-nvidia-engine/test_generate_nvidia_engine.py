@@ -102,7 +102,7 @@ def test_an_open_size_that_nobody_knows_is_asked_for() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1:2", "8:4:2", "0", "-1", "1:2:3:4", "1.5"])
 def test_what_is_no_range_is_one_error(text: str) -> None:
-    with pytest.raises(HarnessError, match="no range of sizes"):
+    with pytest.raises(HarnessError, match="not a range of sizes"):
         profiles.span(text)
 
 
@@ -164,7 +164,7 @@ def test_an_engine_that_is_missing_changed_or_nobodys_is_refused(tmp_path: Path)
     with pytest.raises(HarnessError, match="there is no engine"):
         sidecar.read(plan)
     plan.write_bytes(made.read_bytes())
-    with pytest.raises(HarnessError, match="nobody knows its builder"):
+    with pytest.raises(HarnessError, match="its builder is unknown"):
         sidecar.read(plan)
     sidecar.place(plan).write_bytes(sidecar.place(made).read_bytes())
     with pytest.raises(HarnessError, match="which writes no such file"):
@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_no_engine(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"precision": "int8"}, "int8 is asked for"),
         ({"precision": "fp8", "compute_capabilities": ["7.5"]}, "7.5 has no fp8"),
         ({"precision": "fp8", "compute_capabilities": ["8.9"]}, "has nothing in fp8"),
-        ({"batch": "8:4:2", "product": "tensorrt-rtx"}, "no range of sizes"),
+        ({"batch": "8:4:2", "product": "tensorrt-rtx"}, "not a range of sizes"),
         ({"product": "tensorrt", "facts": str(TINY / "model.json")}, "TensorRT cannot be used"),
     ],
 )
@@ -236,7 +236,7 @@ def test_without_a_gpu_the_compute_capability_has_to_be_named(
         customize.capabilities(env())
     assert customize.capabilities(env(CM_ENGINE_COMPUTE_CAPABILITY="7.5,8.6")) == ["7.5", "8.6"]
     assert customize.capabilities(env(CM_ENGINE_PRODUCT="stand-in")) == []
-    with pytest.raises(Error, match="sm_86 is none"):
+    with pytest.raises(Error, match="sm_86 is not one"):
         customize.capabilities(env(CM_ENGINE_COMPUTE_CAPABILITY="sm_86"))
     kinds = ({"compute_cap": "8.0"}, {"compute_cap": "[N/A]"}, {"compute_cap": "8.0"})
     monkeypatch.setattr(customize.nvidia, "kinds", lambda: kinds)

@@ -148,7 +148,7 @@ def test_another_list_of_calibration_cases_is_refused(tmp_path: Path, line: str,
     env = listing(written(tmp_path), [f"HGG__BraTS19_A_{number}" for number in range(39)])
     with open(env["CM_CALIBRATION_LIST_FILE_WITH_PATH"], "a", encoding="utf-8") as file:
         file.write(line)
-    with pytest.raises(Error, match=f"is no list of 40 cases: .*{told}"):
+    with pytest.raises(Error, match=f"is not a list of 40 cases: .*{told}"):
         customize.preprocess({"env": env})
 
 

@@ -75,7 +75,7 @@ def test_what_the_user_must_bring_is_said(tmp_path: Path) -> None:
     with pytest.raises(Error, match="--articles=FILE and --tokenizer=FILE"):
         customize.real(judged)
     env = {"CM_CNNDM_ARTICLES": str(tmp_path / "a"), "CM_CNNDM_TOKENIZER": str(tmp_path / "t")}
-    with pytest.raises(Error, match="is no file"):
+    with pytest.raises(Error, match="is not a file"):
         customize.real(judged | env)
     for path in env.values():
         Path(path).write_text("")
@@ -228,7 +228,7 @@ def test_the_full_form_calibrates_with_the_articles_of_the_rules(tmp_path: Path)
     (tmp_path / "tokenizer.json").write_text("")
     ids = [*range(997), 5, 9]
     (tmp_path / "list").write_text("".join(f"{number:040x}\n" for number in ids))
-    with pytest.raises(Error, match="is no list of 998 ids of articles: it names 997"):
+    with pytest.raises(Error, match="is not a list of 998 ids of articles: it names 997"):
         customize.real(env)
     with (tmp_path / "list").open("a") as file:
         file.write("e" * 40 + "\n")

@@ -77,7 +77,7 @@ def test_what_is_not_cocos_validation_part_is_refused(tmp_path: Path) -> None:
     path = str(root / "annotations" / "instances_val2017.json")
     with pytest.raises(Error, match="lists 10 images with 0 boxes, COCO's validation part has"):
         customize.file_names(path)
-    with pytest.raises(Error, match="is no list of COCO") as caught:
+    with pytest.raises(Error, match="is not a list of COCO") as caught:
         customize.file_names(str(tmp_path / "none.json"))
     assert "--coco_path must name the folder above" in caught.value.hint
     with pytest.raises(Error, match=r"there is no file .*val2017\.zip") as caught:

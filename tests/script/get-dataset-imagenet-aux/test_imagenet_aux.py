@@ -66,8 +66,8 @@ def test_a_mirror_that_packed_it_anew_is_taken_by_its_own_checksum(
     [
         (LINES[:-1], "has labels for 49999 images, not 50000"),
         ([*LINES[:-1], LINES[0]], "has labels for 49999 images"),
-        ([*LINES[:-1], "ILSVRC2012_val_00050000.JPEG 1000"], ":50000: .* is no image with its"),
-        (["<html>"], ':1: "<html>" is no image with its label'),
+        ([*LINES[:-1], "ILSVRC2012_val_00050000.JPEG 1000"], ":50000: .* is not an image with its"),
+        (["<html>"], ':1: "<html>" is not an image with its label'),
     ],
 )
 def test_a_list_that_is_not_whole_is_refused(

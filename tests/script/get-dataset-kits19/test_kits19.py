@@ -97,7 +97,7 @@ def test_calibration_takes_the_cases_of_the_rules_list(
         customize.preprocess({"env": env})
     assert [Path(line).parent.name for line in caught.value.context] == cases[:2]
     listing.write_text("\n".join([*cases[:-1], "../case_00001"]))
-    with pytest.raises(Error, match="is no list of 20 cases: line 20"):
+    with pytest.raises(Error, match="is not a list of 20 cases: line 20"):
         customize.preprocess({"env": env})
 
 

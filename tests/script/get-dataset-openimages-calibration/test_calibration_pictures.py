@@ -78,6 +78,6 @@ def test_a_folder_with_images_missing_is_refused(tmp_path: Path) -> None:
 def test_another_list_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text(text)
     env = {"CM_CALIBRATION_LIST_FILE_WITH_PATH": str(tmp_path / "list.txt")}
-    with pytest.raises(Error, match="is no list of 500 images") as caught:
+    with pytest.raises(Error, match="is not a list of 500 images") as caught:
         calibration_pictures.provide({"env": env})
     assert said in caught.value.message

@@ -55,12 +55,12 @@ def test_the_list_is_fetched_from_the_second_address_and_checked(
 @pytest.mark.parametrize(
     ("kind", "lines", "message"),
     [
-        ("one", FEATURES[:-1], "no list of 100 numbers of features: it names 99"),
+        ("one", FEATURES[:-1], "not a list of 100 numbers of features: it names 99"),
         ("one", [*FEATURES[:-1], FEATURES[0]], "it names 99"),
         ("one", [*FEATURES, "-1"], 'line 101 says "-1"'),
         ("one", ["007", *FEATURES[1:]], 'line 1 says "007"'),
         ("one", QUESTIONS, 'line 1 says "56be'),
-        ("two", QUESTIONS[1:], "no list of 100 ids of questions: it names 99"),
+        ("two", QUESTIONS[1:], "not a list of 100 ids of questions: it names 99"),
         ("two", FEATURES, 'line 1 says "0"'),
         ("two", ["<!DOCTYPE html>"], 'line 1 says "<!DOCTYPE"'),
     ],

@@ -197,7 +197,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "model.safetensors"
     safetensors(path, {"a": np.ones((3, 4), np.float32)})
     path.write_bytes(path.read_bytes()[:-5] if content is None else content)
-    with pytest.raises(checkpoint.ProgramError, match=r"model\.safetensors is no file"):
+    with pytest.raises(checkpoint.ProgramError, match=r"model\.safetensors is not a file"):
         checkpoint.Checkpoint(tmp_path).array("a")
 
 

@@ -72,7 +72,7 @@ def test_open_dimensions_can_be_said(tmp_path: Path) -> None:
         (("n", "length"), (), "--input_shapes=image=N"),
         (("n", -1), (), "--input_shapes=image=N"),
         ((8, 3), (), "export it with an open first dimension"),
-        (("n", 3), ("--shapes", "image=0x3"), "is no shape"),
+        (("n", 3), ("--shapes", "image=0x3"), "is not a shape"),
     ],
 )
 def test_what_a_model_leaves_open_is_asked_for(

@@ -227,7 +227,7 @@ def test_what_is_no_checkpoint_is_reported(
     broken.write_bytes(b"<html>not found</html>")
     words = ["--checkpoint", str(broken), "--out", str(tmp_path)]
     assert convert.main(words) == 1
-    assert f"convert: {broken} is no file of PyTorch's weights" in capsys.readouterr().err
+    assert f"convert: {broken} is not a file of PyTorch's weights" in capsys.readouterr().err
     assert not (tmp_path / "model.json").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_checkpoint_that_is_not_there_is_reported_before_anything_is_fetched(
     tmp_path: Path,
 ) -> None:
     env = {"CM_RNNT_RETRAIN": "no", "CM_ML_MODEL_FRAMEWORK": "onnx"}
-    with pytest.raises(Error, match="is no file"):
+    with pytest.raises(Error, match="is not a file"):
         customize.preprocess({"env": {**env, "CM_RNNT_CHECKPOINT": str(tmp_path / "none.pt")}})
     there = tmp_path / "rnnt.pt"
     there.write_bytes(b"weights")

@@ -41,7 +41,7 @@ def test_the_variable_of_the_guides_counts(tmp_path: Path, monkeypatch: pytest.M
 
 def test_nobody_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space, "FALLBACK", str(tmp_path / "none"))
-    with pytest.raises(Error, match="nobody says where the scratch space is"):
+    with pytest.raises(Error, match="the scratch space is not named"):
         Step(ALIAS, tmp_path / "entry", {}).call("preprocess")
     (tmp_path / "fixed").mkdir()
     monkeypatch.setattr(space, "FALLBACK", str(tmp_path / "fixed"))

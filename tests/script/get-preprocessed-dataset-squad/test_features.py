@@ -119,7 +119,7 @@ def test_a_file_of_another_kind_is_refused(
     path.write_text('{"rows": []}', encoding="utf-8")
     words = ["--questions", str(path), "--vocab", str(forms.VOCABULARY), "--name", "x"]
     assert preprocess.main([*words, "--out", str(tmp_path)]) == 1
-    assert "is no SQuAD v1.1 file" in capsys.readouterr().err
+    assert "is not a SQuAD v1.1 file" in capsys.readouterr().err
     assert not (tmp_path / "dataset.json").exists()
 
 

@@ -66,7 +66,7 @@ def test_files_there_and_back(there: Home, machines: Ssh, tmp_path: Path) -> Non
         (["--host=one", "--run_cmds,=true", "--skip_host_verify"], "always checked"),
         (["--host=one", "--run_cmds,=true", "--password=x"], "list of processes"),
         (["--host=one", "--run_cmds,=true", "--files_to_copy,=/none"], "/none does not exist"),
-        (["--host=-oProxyCommand=id", "--run_cmds,=true"], "is no host"),
+        (["--host=-oProxyCommand=id", "--run_cmds,=true"], "is not a host"),
     ],
 )
 def test_what_cannot_be_is_told(there: Home, words: list[str], told: str) -> None:

@@ -120,7 +120,7 @@ def test_a_scratch_space_that_is_not_there(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", "/nowhere/at/all")
     kind, text, hint = refused(folder)
     assert kind == "not-writable"
-    assert text == "scratch.space: /nowhere/at/all is no folder"
+    assert text == "scratch.space: /nowhere/at/all is not a folder"
     assert "mkdir -p /nowhere/at/all" in hint
 
 

@@ -206,7 +206,7 @@ def test_a_cut_that_fails_is_undone(box: Box) -> None:
         ({}, "NVIDIA_VISIBLE_DEVICES=nothing does not name one GPU"),
         ({"NVIDIA_VISIBLE_DEVICES": "0,1"}, "does not name one GPU"),
         ({"NVIDIA_VISIBLE_DEVICES": "0 -i 1"}, "does not name one GPU"),
-        ({"NVIDIA_VISIBLE_DEVICES": "5"}, "is no GPU of this machine"),
+        ({"NVIDIA_VISIBLE_DEVICES": "5"}, "is not a GPU of this machine"),
         ({"NVIDIA_VISIBLE_DEVICES": "0", "MIG_CONF": "4"}, "MIG_CONF=4 is not known here"),
         ({"NVIDIA_VISIBLE_DEVICES": "0", "MIG_CONF": "hetero"}, "HeteroMIG"),
     ],

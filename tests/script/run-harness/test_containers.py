@@ -234,7 +234,7 @@ def test_prebuild_builds_where_there_is_an_engine(
 def test_no_engine_and_no_scratch_space(place: Path) -> None:
     with pytest.raises(FlowError, match="CONTAINER_ENGINE=none"):
         docker.build_docker(a_flow(place, CONTAINER_ENGINE="none"))
-    with pytest.raises(FlowError, match="is no folder") as caught:
+    with pytest.raises(FlowError, match="is not a folder") as caught:
         docker.build_docker(a_flow(place, MLPERF_SCRATCH_PATH=str(place / "no where")))
     assert caught.value.hint.startswith(f"mkdir -p '{place}/no where'")
 
@@ -295,7 +295,7 @@ def test_odd_names_of_users_make_sound_names(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("name", ["a:b", "a'b", "", "-x", "a\nb", "$(id)", "ä"])
 def test_odd_names_come_into_no_image(name: str) -> None:
-    with pytest.raises(Error, match="is no name of a user"):
+    with pytest.raises(Error, match="is not a valid user name"):
         user_text("x:1", name, 1, 1)
 
 
@@ -304,7 +304,7 @@ def test_odd_names_come_into_no_image(name: str) -> None:
 )
 def test_odd_names_are_given_to_no_engine(place: Path, key: str, value: str) -> None:
     told = {**docker.described(a_flow(place)), key: value, "engine": "docker"}
-    with pytest.raises(Error, match="is no name of"):
+    with pytest.raises(Error, match="is not a valid"):
         CONTAINERS.do(str(place / "cm"), "start", told, [], True)
 
 

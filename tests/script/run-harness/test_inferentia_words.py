@@ -87,7 +87,7 @@ def test_the_type_of_the_instance_says_whose_values_count(
 
 def test_another_instance_names_the_systems_that_are_like_it(tmp_path: Path) -> None:
     larger = neuron.Device("inf2", "inf2.8xlarge", 2)
-    with pytest.raises(FlowError, match=r"inf2\.8xlarge is no system of v2\.0") as caught:
+    with pytest.raises(FlowError, match=r"inf2\.8xlarge is not a system of v2\.0") as caught:
         work.plan(a_flow(tmp_path, TRITON, larger))
     assert "--system_name=ID" in caught.value.hint
     assert "INF2_XLARGEx1" in caught.value.hint

@@ -187,7 +187,7 @@ def test_a_folder_may_say_who_builds(tmp_path: Path) -> None:
     assert "--config_ver=default --system_name=A100-SXM4x1'" in caught.value.hint
     hands.builds = "stand-in"
     other = replace(flow_, variables={"RUN_ARGS": "--benchmarks=bert --scenarios=offline"})
-    with pytest.raises(FlowError, match="is no engine of TensorRT"):
+    with pytest.raises(FlowError, match="is not an engine of TensorRT"):
         engines.generate_engines(other)
     with pytest.raises(FlowError, match="builder is 'tensorflow'"):
         checked({"submitter": "Me", "builder": "tensorflow"}, "flow.yaml")

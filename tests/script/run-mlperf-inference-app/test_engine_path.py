@@ -96,7 +96,7 @@ def test_what_does_not_open_it_is_told_before_anything_is_installed(engine: Path
         taken(engine)
     plan = engine.with_suffix(".plan")
     plan.write_bytes(b"x")
-    with pytest.raises(Error, match="nobody knows its builder"):
+    with pytest.raises(Error, match="its builder is unknown"):
         taken(plan, **TRT)
 
 

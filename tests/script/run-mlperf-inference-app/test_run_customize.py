@@ -316,7 +316,7 @@ def test_what_the_tree_would_be_refused_for_is_said_before_the_runs(tmp_path: Pa
         asked(tmp_path, CM_MLPERF_BACKEND="neuron")
     (tmp_path / "out").mkdir()
     (tmp_path / "out/photo.jpg").touch()
-    with pytest.raises(customize.Error, match="is no submission tree"):
+    with pytest.raises(customize.Error, match="is not a submission tree"):
         asked(tmp_path)
     asked(tmp_path, CM_MLPERF_SUBMITTER="", CM_MLPERF_SKIP_SUBMISSION_GENERATION="yes")
 

@@ -84,7 +84,7 @@ def test_ports_that_are_none_are_told(tmp_path: Path, given: str) -> None:
 
 def test_a_repository_is_needed(tmp_path: Path) -> None:
     assert refused(tmp_path).code == "needs-input"
-    with pytest.raises(ServerError, match="is no folder of models"):
+    with pytest.raises(ServerError, match="is not a folder of models"):
         server.start(Wanted("/bin/true", str(tmp_path / "none")), tmp_path)
 
 

@@ -51,7 +51,7 @@ def test_another_file_is_refused(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(Error) as caught:
         entries(path, 3, CASE, "cases")
     assert caught.value.code == "data-wrong"
-    assert caught.value.message.startswith(f"{path} is no list of 3 cases: ")
+    assert caught.value.message.startswith(f"{path} is not a list of 3 cases: ")
     assert said in caught.value.message
     assert "--env.CM_PACKAGE_URL=FILE" in caught.value.hint
 
