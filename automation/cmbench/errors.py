@@ -6,7 +6,6 @@ Its codes, what they mean and their exit codes are in ``error_codes``.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 
 
@@ -76,11 +75,6 @@ class Error(Exception):
             if path:
                 lines.append(f"  {label + ':':<8}{visible(path, lines=False)}")
         return "\n".join(lines)
-
-    def show(self) -> None:
-        """Print the text a user sees on standard error."""
-        out = sys.stderr
-        print(self.render(on_terminal=out is not None and out.isatty()), file=out)
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from cmbench.cli.commands import verb_of
+from cmbench.cli.failure import show
 from cmbench.cli.reply import Answer, Command, refuse_unknown
 from cmbench.errors import Error, internal, visible
 from cmbench.lib.text_files import read_or_empty
@@ -155,7 +156,7 @@ def _check_target(cmind: Any, target: Any) -> None:
 
 def _failure(error: Error, console: bool) -> Answer:
     if console:
-        error.show()
+        show(error)
     answer: Answer = {"return": error.exit_code, "error": error.message, "code": error.code}
     for key in ("hint", "chain", "context", "doing", "log", "record"):
         if getattr(error, key):

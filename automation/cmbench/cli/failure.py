@@ -1,0 +1,13 @@
+"""How the command line shows a failure."""
+
+from __future__ import annotations
+
+import sys
+
+from cmbench.errors import Error
+
+
+def show(error: Error) -> None:
+    """Print the block of ``error`` on standard error, in lines that fit where it is a terminal."""
+    out = sys.stderr
+    print(error.render(on_terminal=out is not None and out.isatty()), file=out)
