@@ -80,8 +80,7 @@ def choice_of(script: Script, given: Iterable[tuple[str, str]], name: str = "") 
     Raises ``bad-value`` for what can be no flag, and for a value that ends where its comma is.
     """
     pairs = [(key, value.strip()) for key, value in given]
-    variations = [word for key, value in pairs if key == "tags" for word in value.split(",")]
-    variations += [_dynamic(key, value) for key, value in pairs if key.startswith("_") and value]
+    variations = _chosen(pairs)
     # A field left empty says nothing; an empty key of a group empties it.
     flags = {_as_typed(k): v for k, v in pairs if _is_flag(k) and (v or "." in k)}
     for key, value in pairs:
@@ -89,6 +88,11 @@ def choice_of(script: Script, given: Iterable[tuple[str, str]], name: str = "") 
             flags.update(_more(value))
     plain = [word.strip().removeprefix("_") for word in variations]
     return Choice(name or script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
+
+
+def _chosen(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    named = [word for key, value in pairs if key == "tags" for word in value.split(",")]
+    return named + [_dynamic(key, value) for key, value in pairs if key.startswith("_") and value]
 
 
 def _dynamic(head: str, value: str) -> str:
