@@ -16,6 +16,7 @@ sys.path.append(str(ROOT / "script/run-harness/src"))
 sys.path.append(str(ROOT / "script/compile-neuron-model/src"))
 
 from nvidia_flow import registry
+from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
 from nvidia_make import asked, flow, targets
 from nvidia_make.neuron import Device
@@ -95,6 +96,9 @@ class Hands:
     def cm(self, line: Sequence[str]) -> int:
         self.lines.append(list(line))
         return 0
+
+    def failure(self) -> FlowError | None:
+        return None
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         raise AssertionError(f"nothing is asked of {line}")

@@ -13,12 +13,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
-from cmbench.lib import neuron, nvidia, siblings
+from cmbench.lib import caller, neuron, nvidia, siblings
 from cmbench.lib.probe import probe
 from cmbench.lib.yes_no import is_yes
+
+if TYPE_CHECKING:
+    from nvidia_flow.errors import FlowError
 
 siblings.importable(__file__, "run-harness", "compile-neuron-model", "app-mlperf-inference")
 
@@ -58,18 +61,27 @@ class Engine:
         self._env = {name: value for name, value in env.items() if name not in _OF_MAKE}
         # The output of every step, where the make line asks for it.
         self._more = ["--verbose"] if env.get("VERBOSE", "0") not in ("", "0") else []
+        self._failed: dict[str, Any] = {}
 
     def cm(self, line: Sequence[str]) -> int:
-        """Run a line; what it prints goes to stderr."""
+        """Run a line; what it prints goes to stderr, and its error is kept."""
         self.tell(f"cm {shlex.join(line)}")
-        status, _ = _run(_command([*line, *self._more]), self._env, sys.__stderr__)
+        asked = caller.Asked()
+        words = _command([*line, *self._more])
+        status, _ = _run(words, asked.env(self._env), sys.__stderr__, asked.fds())
+        self._failed = asked.error() if status else {}
         return status
+
+    def failure(self) -> FlowError | None:
+        """The error of the last line; None where it told none."""
+        return _error_of(self._failed) if self._failed.get("error") else None
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         """Run a line; its answer. Raises Error with that of the line."""
         self.tell(f"cm {shlex.join(line)}")
         words = [*line] if "--json" in line else [*line, "--out=json"]
-        status, printed = _run(_command(words), self._env, subprocess.PIPE)
+        env = {**self._env, caller.ENDS_WITH: str(os.getpid())}
+        status, printed = _run(_command(words), env, subprocess.PIPE)
         try:
             answer: dict[str, Any] = json.loads(printed)
         except ValueError:
@@ -78,12 +90,8 @@ class Engine:
             from nvidia_make.flow import ended
 
             how, hint = ended(status)
-            raise Error(
-                "script-failed",
-                str(answer.get("error", f"cm {' '.join(line[:3])} {how}")),
-                hint=str(answer.get("hint", hint)),
-                context=answer.get("context", ()),
-            )
+            told = {"error": f"cm {' '.join(line[:3])} {how}", "hint": hint}
+            raise _error_of(answer if answer.get("error") else told)
         return answer
 
     def machine(self) -> Any:
@@ -175,13 +183,32 @@ def _number(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _run(command: Sequence[str], env: Mapping[str, str], stdout: Any) -> tuple[int, str]:
+def _error_of(answer: Mapping[str, Any]) -> FlowError:
+    """The error of a line's answer; where its own log is, is a line of its detail."""
+    from nvidia_flow.errors import FlowError
+
+    log = [f"its log: {answer['log']}"] if answer.get("log") else []
+    return FlowError(
+        str(answer.get("code", "script-failed")),
+        str(answer["error"]),
+        str(answer.get("hint", "")),
+        [*answer.get("context", ()), *log],
+        answer.get("chain", ()),
+        str(answer.get("doing", "")),
+    )
+
+
+def _run(
+    command: Sequence[str], env: Mapping[str, str], stdout: Any, fds: Sequence[int] = ()
+) -> tuple[int, str]:
     """Run a ``cm`` line to its end; its exit status, and what it printed into a pipe.
 
     It has a session of its own: Ctrl-C reaches it once, from here, and then it has the time to end
     what it has started and to remove what is half made.
     """
-    child = subprocess.Popen(command, env=env, stdout=stdout, text=True, start_new_session=True)
+    child = subprocess.Popen(
+        command, env=env, stdout=stdout, text=True, start_new_session=True, pass_fds=fds
+    )
     try:
         printed, _ = child.communicate()
     except KeyboardInterrupt:

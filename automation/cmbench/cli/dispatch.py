@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from cmbench.cli.commands import verb_of
-from cmbench.cli.failure import show
 from cmbench.cli.reply import Answer, Command, refuse_unknown
 from cmbench.errors import Error, internal, visible
+from cmbench.lib.caller import Caller
 from cmbench.lib.text_files import read_or_empty
 from cmbench.session.workspace import Workspace
 
@@ -20,17 +20,19 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     """Do ``cm <verb> <thing>``; failures are printed here and returned with their exit code."""
     # An --out that is not possible is refused on the console.
     console = i.get("out") not in (None, "", "json")
+    caller = Caller.taken(os.environ)
     try:
         _check_call(cmind, i)
-        return _do(thing, word, cmind, i)
+        with caller.there():
+            return _do(thing, word, cmind, i)
     except Error as error:
         if i.get("debug"):
             import traceback
 
             traceback.print_exc()
-        return _failure(error, console)
+        return _failure(error, console, caller)
     except KeyboardInterrupt:
-        return _failure(Error("interrupted", "stopped by the user"), console)
+        return _failure(Error("interrupted", "stopped by the user"), console, caller)
     except BrokenPipeError:
         # Whoever read the output, such as `head`, has seen enough. Nothing more can be printed.
         _print_no_more()
@@ -38,14 +40,14 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     except OSError as problem:
         if console and _output_fails():
             _print_no_more()
-            return _failure(_cannot_print(problem), console)
+            return _failure(_cannot_print(problem), console, caller)
         from cmbench.cache.store import disk_error
 
-        return _failure(disk_error(problem, str(problem.filename or "")), console)
+        return _failure(disk_error(problem, str(problem.filename or "")), console, caller)
     except Exception as problem:
         if i.get("debug"):
             raise
-        return _failure(internal(problem), console)
+        return _failure(internal(problem), console, caller)
 
 
 def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
@@ -154,11 +156,13 @@ def _check_target(cmind: Any, target: Any) -> None:
     )
 
 
-def _failure(error: Error, console: bool) -> Answer:
-    if console:
-        show(error)
+def _failure(error: Error, console: bool, caller: Caller) -> Answer:
     answer: Answer = {"return": error.exit_code, "error": error.message, "code": error.code}
     for key in ("hint", "chain", "context", "doing", "log", "record"):
         if getattr(error, key):
             answer[key] = getattr(error, key)
+    if not caller.told(answer) and console:
+        from cmbench.cli.failure import show
+
+        show(error)
     return answer

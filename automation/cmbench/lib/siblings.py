@@ -47,7 +47,8 @@ def hooks(script_file: str, name: str) -> Any:
 def told(hook: Hook) -> Hook:
     """A hook whose shared code, which knows nothing of the engine, fails as the engine's do.
 
-    That code's own errors carry a ``kind`` (a short word) and a ``hint``.
+    That code's own errors carry a ``kind`` (a short word) and a ``hint``; they may have a
+    ``context``, a ``chain`` and a ``doing`` as those of the engine have.
     """
 
     @functools.wraps(hook)
@@ -57,7 +58,18 @@ def told(hook: Hook) -> Hook:
         except Exception as error:
             if isinstance(error, Error) or not hasattr(error, "kind"):
                 raise
-            hint = getattr(error, "hint", "")
-            raise Error(str(error.kind), str(error), hint=hint) from error
+            raise _of(error) from error
 
     return call
+
+
+def _of(error: Any) -> Error:
+    made = Error(
+        str(error.kind),
+        str(error),
+        hint=getattr(error, "hint", ""),
+        context=getattr(error, "context", ()),
+        doing=getattr(error, "doing", ""),
+    )
+    made.chain = tuple(getattr(error, "chain", ()))
+    return made

@@ -81,6 +81,70 @@ def _wait(true: Callable[[], bool]) -> None:
     assert true()
 
 
+LEFT = """
+import os, pathlib, sys, time
+sys.path.insert(0, {automation!r})
+from cmbench.lib.caller import Caller
+here = pathlib.Path({here!r})
+with Caller.taken(os.environ).there():
+    (here / "begun").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("call", ["cm", "cm_json"])
+def test_a_line_ends_with_a_word_that_is_killed(call: str, tmp_path: Path) -> None:
+    line = LEFT.format(here=str(tmp_path), automation=str(ROOT / "automation"))
+    customize = str(ROOT / "script/run-harness/customize.py")
+    program = WORD.format(customize=customize, call=call, line=line)
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL) as word:
+        begun = tmp_path / "begun"
+        _wait(lambda: begun.exists() and begun.read_text() != "")
+        word.kill()
+    _wait(lambda: not _is_there(int(begun.read_text())))
+
+
+def _is_there(pid: int) -> bool:
+    """Whether a process computes; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_error_of_a_line_is_that_of_the_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "automation"))
+    line = """
+import os
+from cmbench.cli.dispatch import _failure
+from cmbench.errors import Error
+from cmbench.lib.caller import Caller
+error = Error("bad-log", "no log", hint="look", context=["the cause"], doing="run.sh")
+error.log = "/its/log.txt"
+raise SystemExit(_failure(error.within("inner"), True, Caller.taken(os.environ))["return"])
+"""
+    program = f"""
+{WORD.format(customize=str(ROOT / "script/run-harness/customize.py"), call="cm", line=line)}
+hands = word.Engine(os.environ)
+from nvidia_make.flow import Flow
+flow = Flow(None, None, dict(), "", hands)
+status = hands.cm([{line!r}])
+told = flow.failed(status)
+print([told.kind, str(told), told.hint, told.context, told.chain, told.doing])
+print(hands.cm(["import sys; sys.exit(9)"]), flow.failed(9))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "error [" not in done.stderr, done.stderr
+    told, other = done.stdout.splitlines()
+    context = "('the cause', 'its log: /its/log.txt')"
+    assert told == f"['bad-log', 'no log', 'look', {context}, ('inner',), 'run.sh']"
+    assert other == "9 cm ended with 9"
+
+
 @dataclass
 class Stops(Hands):
     """Stops at the second run, as it is told."""

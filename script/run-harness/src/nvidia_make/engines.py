@@ -303,7 +303,7 @@ def require(flow: Flow, items: Sequence[Item], system: str = "") -> None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
             )
-        raise FlowError("engine-missing", text, hint, wrong)
+        raise FlowError("engine-missing", text, hint)
 
 
 def computes(flow: Flow, items: Sequence[Item]) -> str:

@@ -103,6 +103,9 @@ class Doer(Protocol):
     def cm(self, line: Sequence[str]) -> int:
         """Run ``cm`` with these words, all that it prints on stderr; its exit status."""
 
+    def failure(self) -> FlowError | None:
+        """The error that the last line of ``cm`` has ended in; None where it told none."""
+
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         """Run ``cm`` with these words; its answer. Raises FlowError where it fails."""
 
@@ -174,8 +177,14 @@ class Flow:
         """Run a ``cm`` line; raises FlowError where it fails."""
         status = self.doer.cm(line)
         if status:
-            how, hint = ended(status)
-            raise FlowError("script-failed", f"cm {' '.join(line[:3])} {how}", hint)
+            raise self.failed(status, " ".join(line[:3]))
+
+    def failed(self, status: int, line: str = "") -> FlowError:
+        """Why the last line of ``cm`` has failed: its own error, or how it ended without one."""
+        if (told := self.doer.failure()) is not None:
+            return told
+        how, hint = ended(status)
+        return FlowError("script-failed", " ".join(filter(None, ("cm", line, how))), hint)
 
 
 def ended(status: int) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from nvidia_flow.errors import FlowError
 from nvidia_make import advice, checks, clocks, data, engines, neuron, options
 from nvidia_make.asked import ACCURACY, PERFORMANCE
 from nvidia_make.files import sidecar
-from nvidia_make.flow import STAND_IN, Flow, ended
+from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.logs import Book
 from nvidia_make.work import Item, Work, plan
 
@@ -83,14 +83,15 @@ def one(flow: Flow, work: Work, item: Item, book: Book) -> list[str]:
         status = flow.doer.cm(line(flow, work, item))
     found = newest(flow, work, item, started)
     if found is None:
-        how, hint = ended(status)
-        raise FlowError("script-failed", f"{item.name} has no result: cm {how}", hint)
+        raise flow.failed(status).within(f"{item.name} has no result: ")
     result = told_of(found, item)
     check_model(flow, item, found)
     for told in book.add(item, folder_of(found, item), result):
         flow.doer.show(told)
     problems = list(advice.problems(flow, item, result, folder_of(found, item)))
-    return problems if status else excused(flow, problems)
+    return (
+        problems or [f"{item.name}: {flow.failed(status)}"] if status else excused(flow, problems)
+    )
 
 
 def stopped(problem: BaseException, flow: Flow, work: Work, done: int, book: Book) -> FlowError:
@@ -99,8 +100,7 @@ def stopped(problem: BaseException, flow: Flow, work: Work, done: int, book: Boo
     kept += f" and kept in {book.folder}" if done else ""
     hint = f"go on with: {rest_line(flow, work.items[done:])}"
     if isinstance(problem, FlowError):
-        hint = "\n".join(filter(None, (problem.hint, hint)))
-        return FlowError(problem.kind, f"{problem}; {kept}", hint)
+        return problem.within("", f"; {kept}", hint)
     return FlowError("interrupted", f"stopped by the user; {kept}", hint)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from nvidia_flow.errors import FlowError
 
 from nvidia_make import harness, neuron
-from nvidia_make.flow import STAND_IN, Flow, ended
+from nvidia_make.flow import STAND_IN, Flow
 from nvidia_make.scratch import link
 from nvidia_make.work import plan
 
@@ -58,12 +58,12 @@ def update_results(flow: Flow) -> None:
     )
     own = folder / settings.division / settings.submitter
     if not (own / "results").is_dir():
-        how, hint = ended(status)
-        raise FlowError("no-results", f"no tree was made: cm {how}", hint)
+        raise flow.failed(status).within("no tree was made: ")
     # A folder may be moved with all that is in it.
     link(flow.folder / "results", (own / "results").relative_to(flow.folder))
     if status:
-        flow.tell(["the tree is made; what still stands against it is said above"])
+        told = flow.failed(status)
+        flow.tell([f"the tree is made; what still stands against it: {told}"])
     flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
 
 

@@ -109,7 +109,9 @@ def tried(flow: Flow, work: Work, item: Item, fields: Fields) -> float | None:
     words = [word for word in words if word.partition("=")[0].removeprefix("--") not in own]
     words += [f"--{option}={value}" for option, value in own.items()]
     started = time.time()
-    flow.doer.cm([*words, "--max_attempts=1"])
+    status = flow.doer.cm([*words, "--max_attempts=1"])
+    if status:
+        flow.tell([f"not taken: {flow.failed(status)}"])
     found = harness.newest(apart, work, item, started, flow.build / "autotune")
     result = harness.told_of(found, item) if found else {}
     return float(result["value"]) if result.get("validity") == "VALID" else None
