@@ -29,7 +29,9 @@ def disk_error(problem: OSError, path: str) -> Error:
     """An ``OSError`` of the store in words a user can act on."""
     import errno
 
-    path = problem.filename if isinstance(problem.filename, str) else path
+    # Of two files the second one is that which is written.
+    named = [name for name in (problem.filename2, problem.filename, path) if isinstance(name, str)]
+    path = named[0]
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
         return Error(
             "no-space",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +16,9 @@ from typing import Any
 
 import pytest
 from nvidia_flow.errors import FlowError
-from nvidia_make import engines, flow, harness, work
+from nvidia_make import data, engines, files, flow, harness, work
 
+from cmbench.cache.store import disk_error
 from nvidia_flow_lab import Hands, a_flow
 from support import ROOT
 
@@ -229,3 +232,33 @@ def test_an_engine_that_was_cut_off_is_made_again(tmp_path: Path) -> None:
     whole.with_name(f".{whole.name}.1.new").write_bytes(b"a mod")
     engines.put(flow_, item, model)
     engines.require(flow_, [item])
+
+
+def test_a_disk_that_is_full_keeps_no_half_of_an_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "engine", tmp_path / "put" / "engine"
+    source.write_bytes(b"an engine")
+    target.parent.mkdir()
+
+    def full(source: Path, target: Path) -> None:
+        Path(target).write_bytes(b"an eng")
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    def elsewhere(source: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", elsewhere)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        files.put(source, target)
+    assert list(target.parent.iterdir()) == []
+    assert str(target.parent) in disk_error(caught.value, "").message
+
+
+@pytest.mark.parametrize("word", ["download_model", "download_data", "preprocess_data"])
+def test_nothing_is_fetched_before_there_are_links(word: str, tmp_path: Path) -> None:
+    # The flow's hands fail when anything is asked of them.
+    with pytest.raises(FlowError, match="is not there") as caught:
+        getattr(data, word)(a_flow(tmp_path))
+    assert caught.value.hint == "make link_dirs"

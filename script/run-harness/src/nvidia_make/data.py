@@ -63,6 +63,7 @@ def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
 
 def download_model(flow: Flow) -> None:
     """Get every model, and link it where NVIDIA's layout has it."""
+    linked(flow, "models")
     for word, ours in benchmarks(flow):
         env = engines.model(flow, ours)
         source = Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
@@ -71,6 +72,7 @@ def download_model(flow: Flow) -> None:
 
 def download_data(flow: Flow) -> None:
     """Get every data set, or say which folder it is waited for in."""
+    linked(flow, "data")
     for word, ours in benchmarks(flow):
         lines = list(originals(flow, ours))
         if not lines:
@@ -84,6 +86,7 @@ def download_data(flow: Flow) -> None:
 
 def preprocess_data(flow: Flow) -> None:
     """Make the arrays that runs read, and link them where NVIDIA's layout has them."""
+    linked(flow, "preprocessed_data")
     for word, ours in benchmarks(flow):
         tags = engines.step_of(flow, ours, "preprocessed")
         line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
@@ -107,14 +110,18 @@ def originals(flow: Flow, benchmark: str) -> Iterator[str]:
                     yield tags
 
 
+def linked(flow: Flow, name: str) -> None:
+    """Raise FlowError before ``make link_dirs``: nothing is fetched that could not be shown."""
+    if not (flow.build / name).exists():
+        raise FlowError("needs-input", f"{flow.build / name} is not there", "make link_dirs")
+
+
 def show(flow: Flow, place: Path, source: Path) -> None:
     """A link to what a script has in its cache; what the user has put there stays.
 
     Raises FlowError before ``make link_dirs``.
     """
-    linked = flow.build / place.relative_to(flow.build).parts[0]
-    if not linked.exists():
-        raise FlowError("needs-input", f"{linked} is not there", "make link_dirs")
+    linked(flow, place.relative_to(flow.build).parts[0])
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_symlink():
         place.unlink()

@@ -23,19 +23,25 @@ def put(source: Path, target: Path) -> None:
     """The same file under another name, or a copy of it on another disk; whole, or not there."""
     draft = _draft(target)
     try:
-        os.link(source, draft)
-    except OSError:
-        shutil.copyfile(source, draft)
-    draft.replace(target)
-    # Where both are names of one file already, nothing is renamed.
-    draft.unlink(missing_ok=True)
+        try:
+            os.link(source, draft)
+        except OSError:
+            shutil.copyfile(source, draft)
+        draft.replace(target)
+    finally:
+        # A copy that the disk has no room for goes; and where both are names of one file already,
+        # nothing is renamed.
+        draft.unlink(missing_ok=True)
 
 
 def write(target: Path, text: str) -> None:
     """A text as a file of its own; whole, or not there."""
     draft = _draft(target)
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(target)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _draft(target: Path) -> Path:
