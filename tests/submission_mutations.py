@@ -200,6 +200,34 @@ def faster(p: Place) -> None:
     summary.write_text(told, encoding="utf-8")
 
 
+def unequal(p: Place, share: float) -> None:
+    """TEST01 with answers that are not the same, and its accuracy as a share of the result's."""
+    place = tested(p, "TEST01")
+    put(place / "verify_accuracy.txt", "TEST FAIL\n")
+    put(place / "accuracy/baseline_accuracy.txt", told(p))
+    figure = float(re.findall(r"accuracy=([\d.]+)", told(p))[0])
+    put(place / "accuracy/compliance_accuracy.txt", f"accuracy={share * figure:.3f}%\n")
+
+
+def named(folder: Callable[[str], str]) -> Callable[[Place], None]:
+    """Folders of the Offline scenario under another name."""
+
+    def apply(p: Place) -> None:
+        for place in {p.offline.results, p.offline.measurements, p.offline.compliance("")}:
+            if place.is_dir():
+                place.rename(place.with_name(folder(place.name)))
+
+    return apply
+
+
+def pointed(p: Place) -> None:
+    """The code of a benchmark in a folder of another name, which a file tells."""
+    folder = coded(p)
+    put(folder / "README.md", "# Code\n")
+    folder.rename(folder.with_name("implementation"))
+    put(folder, "implementation\n")
+
+
 def other_answers(p: Place) -> None:
     """TEST01 answers that contradict those that the accuracy run still shows."""
     shown = re.search(r'"qsl_idx" : (\d+)', (p.offline.accuracy / ACCURACY).read_text("utf-8"))
@@ -623,6 +651,18 @@ MUTATIONS = (
         "accuracy.figure",
     ),
     Mutation(
+        "a second accuracy, below the target",
+        lambda p: put(
+            p.offline.accuracy / "accuracy.txt", told(p).replace("hash=", "accuracy=1.0%\nhash=")
+        ),
+        "accuracy.target",
+    ),
+    Mutation(
+        "a space behind the hash",
+        lambda p: put(p.offline.accuracy / "accuracy.txt", told(p).rstrip() + " \n"),
+        "accuracy.hash",
+    ),
+    Mutation(
         "hash of zeros",
         lambda p: text(p.offline.accuracy / "accuracy.txt", r"^hash=.*$", f"hash={'0' * 64}"),
         "accuracy.hash",
@@ -647,6 +687,8 @@ MUTATIONS = (
         ),
         "compliance.verdict",
     ),
+    Mutation("TEST01 a tenth less accurate", lambda p: unequal(p, 0.9), "compliance.verdict"),
+    Mutation("TEST01 with an accuracy of nothing", lambda p: unequal(p, 0.0), "compliance.verdict"),
     Mutation("TEST01 missing", drop(lambda p: tested(p, "TEST01")), "compliance.missing"),
     Mutation("TEST04 missing", drop(lambda p: tested(p, "TEST04")), "compliance.missing"),
     Mutation(
@@ -735,6 +777,12 @@ MUTATIONS = (
     Mutation("accelerators on a CPU run", accelerated, "system.field-number"),
     Mutation("unknown status", system("status", "soon"), "system.status"),
     Mutation("unknown system type", system("system_type", "desktop"), "system.type"),
+    Mutation("space in the system type", system("system_type", "datacenter, edge"), "system.type"),
+    Mutation("a list of frameworks", system("framework", ["a", "b"]), "system.field-type"),
+    Mutation("a number as the notes", system("sw_notes", 5), "system.field-type"),
+    Mutation("is_network that is no text", system("is_network", False), "system.field-type"),
+    Mutation("is_network without a network", system("is_network", "no"), "system.field-missing"),
+    Mutation("accelerators N/A", system("accelerators_per_node", "N/A"), "system.field-number"),
     Mutation(
         "system type without this benchmark",
         system("system_type", "datacenter"),
@@ -774,6 +822,12 @@ MUTATIONS = (
         "benchmark.scenario-missing",
     ),
     Mutation("scenario that edge does not have", server, "benchmark.scenario-unknown"),
+    Mutation("scenario in capitals", named(str.upper), "benchmark.scenario-unknown"),
+    Mutation(
+        "folder of a system without a result",
+        write(lambda p: p.root / "results/notes/a.md", "x"),
+        "system.missing",
+    ),
     Mutation("unknown benchmark", renamed, "benchmark.unknown"),
     Mutation("code missing", drop(lambda p: p.root / p.tree.layout.code), "tree.code"),
     Mutation(
@@ -816,6 +870,8 @@ ALLOWED = (
     Mutation("calibration in documentation", documented),
     Mutation("scenario folders in lower case", lowered),
     Mutation("more keys in the description of the system", system("host_chassis", "tower")),
+    Mutation("is_network that says nothing", system("is_network", "")),
+    Mutation("nodes as a number", system("number_of_nodes", 1)),
     Mutation("status in capitals", system("status", "Available")),
     Mutation("more samples issued than asked for", perf("effective_samples_per_query", 600_000)),
     Mutation("longer runs", perf("effective_min_duration_ms", 1_200_000, "SingleStream")),
@@ -830,5 +886,8 @@ ALLOWED = (
         "accuracy without its percent sign",
         lambda p: put(p.offline.accuracy / "accuracy.txt", told(p).replace("%", "")),
     ),
+    Mutation("code that a file points to", pointed),
+    Mutation("TEST01 nearly as accurate", lambda p: unequal(p, 0.999)),
+    Mutation("link inside the tree", lambda p: (coded(p) / "same.md").symlink_to("README.md")),
     Mutation("more notes in the code", write(lambda p: coded(p) / "notes.md", "x")),
 )  # fmt: skip

@@ -65,7 +65,7 @@ def test_what_is_right_stays_right(tmp_path: Path, mutation: mutations.Mutation)
 def test_every_rule_is_tested_by_a_change() -> None:
     other = {"tree.nothing", "tree.unknown-folder", "tree.model-mapping", "result.form"}
     other |= {"result.stand-in", "performance.inferred", "performance.latency", "system.unanswered"}
-    other |= {"system.field-type", "compliance.truncated"}
+    other |= {"compliance.truncated"}
     other |= {"performance.equal-issue", "performance.network"}
     other |= {"power.meter", "power.samples", "power.nameplate"}
     # Those of some benchmarks only.
@@ -160,6 +160,31 @@ def test_a_network_system_describes_its_network(tmp_path: Path) -> None:
     document = json.loads(described.read_text("utf-8"))
     lab.put(described, json.dumps({**document, "is_network": "false", "network_rate": ""}))
     assert broken(checks.check(tree)) == {"system.network", "system.field-empty"}
+
+
+def test_a_system_over_a_network_in_the_open_division(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", EXAMPLES["open"])
+    mutations.field(mutations.place(tree).system, "is_network", "true")
+    assert broken(checks.check(tree)) == {"system.field-missing", "performance.network"}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "found"),
+    [
+        ("5.1", "framework", ["a"], {("system.field-type", "error")}),
+        ("6.1", "framework", ["a"], {("system.field-type", "warning")}),
+        ("6.1", "sw_notes", ["a"], {("system.field-type", "error")}),
+        ("5.1", "is_network", "false", set()),
+        ("5.1", "number_of_nodes", "1.0", set()),
+        ("6.1", "number_of_nodes", "1.0", {("system.field-number", "error")}),
+    ],
+)
+def test_what_checkers_calculate_with_in_a_description(
+    tmp_path: Path, name: str, key: str, value: object, found: set[tuple[str, str]]
+) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(name))
+    mutations.field(mutations.place(tree).system, key, value)
+    assert {(each.rule, each.severity) for each in checks.check(tree)} == found
 
 
 def test_a_test_with_seeds_of_its_own(tmp_path: Path) -> None:
@@ -342,6 +367,49 @@ def test_a_mapping_to_no_benchmark(tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree", EXAMPLES["open"])
     lab.put(tree.root / "open/Tester/model_mapping.json", '{"mine": "resnext"}')
     assert broken(checks.check(tree)) == {"tree.model-mapping"}
+
+
+def test_a_mapping_that_is_a_list_and_names_that_are_not_used(tmp_path: Path) -> None:
+    tree = lab.make(tmp_path / "tree", EXAMPLES["open"])
+    (path,) = tree.root.glob("open/*/model_mapping.json")
+    lab.put(path, "[]")
+    assert broken(checks.check(tree)) == {"tree.model-mapping"}
+    lab.put(path, json.dumps({"resnet": "resnet", "my-net": "none"}))
+    assert [(each.rule, each.severity) for each in checks.check(tree)] == [
+        ("tree.model-mapping", "warning")
+    ]
+
+
+def same(p: mutations.Place) -> None:
+    (p.root / p.tree.layout.code / p.offline.benchmark / "same.md").symlink_to("README.md")
+
+
+def equal(p: mutations.Place) -> None:
+    accuracy = p.offline.compliance("TEST01") / "accuracy"
+    for name in ("baseline", "compliance"):
+        lab.put(accuracy / f"{name}_accuracy.txt", mutations.told(p))
+
+
+def leftover(p: mutations.Place) -> None:
+    shutil.copytree(p.root / "measurements" / lab.SYSTEM, p.root / "measurements" / "other")
+
+
+@pytest.mark.parametrize(
+    ("name", "apply", "found"),
+    [
+        ("5.1", same, {("tree.links", "error")}),
+        ("5.1", equal, {("compliance.files", "error")}),
+        ("6.1", equal, {("compliance.files", "warning")}),
+        ("5.1", leftover, {("tree.system-without-results", "error")}),
+        ("4.1", leftover, {("tree.system-without-results", "warning")}),
+    ],
+)
+def test_what_only_some_rounds_refuse(
+    tmp_path: Path, name: str, apply: Callable[[mutations.Place], None], found: set[tuple[str, str]]
+) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(name))
+    apply(mutations.place(tree))
+    assert {(each.rule, each.severity) for each in checks.check(tree)} == found
 
 
 def test_an_own_name_in_the_open_division(tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ def _scenarios(
     allowed = known.allowed(site.layout.round, category) if site.strict else tuple(Scenario)
     for name in sorted(set(folders)):
         told = f"{Path(where).name} has no scenario {name} in {category}"
-        fits = Scenario.of_folder(name) in allowed
+        # In capitals or in lower case as a whole; the checkers map no other name.
+        fits = Scenario.of_folder(name) in allowed and name in (*Scenario, name.lower())
         yield from FOREIGN.unless(fits, f"{where}/{name}", told, f"rm -r {where}/{name}")
 
 
@@ -172,6 +173,15 @@ def _described(site: Site, cell: Cell) -> Iterator[Finding]:
             yield KEYS.broken(where, f"{key} is missing", "generate the tree again")
         elif not document[key]:
             yield VALUES.broken(where, f"{key} is empty", 'say what applies, for example "no"')
+    yield from _kinds(cell, where, document.get("weight_data_types", ""))
+
+
+def _kinds(cell: Cell, where: str, kinds: object) -> Iterator[Finding]:
+    """Types of weights that can be written beside a power."""
+    # The checkers of before 6.0 add it to a text, and end with a traceback.
+    free = isinstance(kinds, str) or cell.layout.joined or not cell.powered
+    told = f"weight_data_types is {kinds!r}, which is not text"
+    yield from VALUES.unless(free, where, told, "write one text")
 
 
 def _description(cell: Cell) -> str:

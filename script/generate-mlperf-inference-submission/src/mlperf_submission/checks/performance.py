@@ -33,6 +33,7 @@ from .base import (
 from .figures import figures
 from .run import Run
 from .settings import settings
+from .systems import over_network
 from .tokens import TOKENS, latencies
 
 FILES = Rule("performance.files", "summary and detailed log of the run", CHECKER)
@@ -49,7 +50,7 @@ SAMPLES = Rule("performance.samples", "the samples that the rules ask for", RULE
 LATENCY = Rule("performance.latency", "the latency limit of the benchmark", RULES)
 STOPPING = Rule("performance.early-stopping", "early stopping is satisfied", RULES)
 EQUAL = Rule("performance.equal-issue", "every sample is issued equally often", RULES)
-NETWORK = Rule("performance.network", "network division: a Network SUT was measured", RULES)
+NETWORK = Rule("performance.network", "over a network: a Network SUT was measured", RULES)
 CONSISTENT = Rule("performance.consistent", "figures that fit each other", LOADGEN)
 
 FIRST_MODULAR = "6.1"
@@ -139,7 +140,10 @@ def _kind(run: Run) -> Iterator[Finding]:
     text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
     yield from EQUAL.unless(equal or free, run.where, text_, RERUN)
     name = run.log.values.get("sut_name")
-    if run.site.division == "network" and NETWORK_NAME not in str(name):
+    networked = run.site.division == "network" or over_network(
+        run.site.systems.get(run.cell.system, {})
+    )
+    if networked and NETWORK_NAME not in str(name):
         text_ = f"the system under test is named {name!r}, which must contain {NETWORK_NAME!r}"
         yield NETWORK.broken(run.where, text_, "measure it over LoadGen's network mode")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import mlperf_catalog as catalog
 from mlperf_catalog import rounds
 
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
-from .base import CHECKER, NOTE, RULES, TREE, WARNING, Finding, Rule, Site
+from .base import CHECKER, NOTE, RULES, TREE, WARNING, Finding, Rule, Site, read_object, text
 
 LARGEST = 50 * 1024 * 1024
 
@@ -61,15 +60,26 @@ def files(site: Site) -> Iterator[Finding]:
 def _entry(site: Site, path: Path) -> Iterator[Finding]:
     where = site.where(path)
     if path.is_symlink():
-        inside = path.exists() and path.resolve().is_relative_to(site.tree.root.resolve())
-        told = "a link that leads nowhere, or out of the tree"
-        yield from LINKS.unless(inside, where, told, "put the file itself in its place")
+        yield from _link(site, path, where)
         return
     if path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
         yield NAMES.broken(where, "git and the checkers refuse this name", "rename or remove it")
     if path.is_file() and path.stat().st_size > LARGEST:
         found = f"{path.stat().st_size / 2**20:.0f} MB"
         yield SIZE.broken(where, found, "truncate logs: cm run script --tags=truncate,accuracy-log")
+
+
+def _link(site: Site, path: Path, where: str) -> Iterator[Finding]:
+    """Whether a link leads to what the tree holds, by each checker's way of looking."""
+    inside = path.exists() and path.resolve().is_relative_to(site.tree.root.resolve())
+    told = "a link that leads nowhere, or out of the tree"
+    mend = "put the file itself in its place"
+    yield from LINKS.unless(inside, where, told, mend)
+    # The checkers of before 6.0 look for what it says from the top of the tree.
+    seen = (site.tree.root / os.readlink(path)).exists()
+    seen = seen or site.layout.joined or path.is_dir() or not inside
+    told = "a link that the checker of the round takes for broken"
+    yield from LINKS.unless(seen, where, told, mend)
 
 
 def parts(site: Site) -> Iterator[Finding]:
@@ -82,10 +92,13 @@ def parts(site: Site) -> Iterator[Finding]:
     yield from _code(site)
     yield from _calibration(site)
     measured = {cell.system for cell in site.cells}
-    for path in sorted((site.root / SYSTEMS).glob("*.json")):
-        found, where = f"there are no results of {path.stem}", site.where(path)
-        rule = UNUSED.at(WARNING, not rounds.since(site.layout.round, FIRST_WITHOUT_UNUSED))
-        yield from rule.unless(path.stem in measured, where, found, f"rm {where}")
+    described = {path: path.stem for path in sorted((site.root / SYSTEMS).glob("*.json"))}
+    others = () if site.layout.joined else folders(site.root / site.layout.measurements)
+    described |= {path: path.name for path in others}
+    rule = UNUSED.at(WARNING, not rounds.since(site.layout.round, FIRST_WITHOUT_UNUSED))
+    for place, system in described.items():
+        found, where = f"there are no results of {system}", site.where(place)
+        yield from rule.unless(system in measured, where, found, f"rm -r {where}")
     if site.division == "open":
         yield from _mapping(site)
 
@@ -95,9 +108,15 @@ def _code(site: Site) -> Iterator[Finding]:
     for benchmark in sorted({cell.benchmark for cell in site.cells}):
         rules = site.rules(benchmark)
         accepted = {benchmark, *((rules.name,) if rules else ())}
-        there = any(any((code / name).rglob("*")) for name in accepted if (code / name).is_dir())
+        there = any(_has_code(code, name) for name in accepted)
         where = site.where(code / benchmark)
         yield from CODE.unless(there, where, "there is nothing", "generate the tree again")
+
+
+def _has_code(code: Path, name: str) -> bool:
+    """Whether there is a folder that is not empty, or a file that names such a folder."""
+    place = code / text(code / name).strip() if (code / name).is_file() else code / name
+    return place != code and place.is_dir() and any(place.rglob("*"))
 
 
 def _calibration(site: Site) -> Iterator[Finding]:
@@ -113,12 +132,14 @@ def _mapping(site: Site) -> Iterator[Finding]:
     path = site.root / MAPPING
     if not path.exists():
         return
-    try:
-        document = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        yield MAPPED.broken(site.where(path), f"no JSON: {error}", "write {own name: official}")
+    document = read_object(path)
+    if document is None:
+        yield MAPPED.broken(site.where(path), "no JSON object", "write {own name: official}")
         return
-    wrong = [value for value in document.values() if catalog.find(str(value)) is None]
-    if wrong:
-        found = f"no benchmark is named {wrong[0]!r}"
-        yield MAPPED.broken(site.where(path), found, "use the official names")
+    used = {cell.benchmark for cell in site.cells}
+    for name, value in sorted(document.items()):
+        # Of names that stand for nothing here the checkers say nothing.
+        rule = MAPPED.at(WARNING, name not in used)
+        found = f"{name} stands for {value!r}, and no benchmark is named so"
+        known = isinstance(value, str) and catalog.find(value) is not None
+        yield from rule.unless(known, site.where(path), found, "use the official names")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..fields import STATUSES, TYPES, UNKNOWN, Field, of_division
-from ..layouts import SYSTEMS
+from ..fields import FIELDS, NETWORK_FIELDS, STATUSES, TYPES, UNKNOWN, Field
+from ..layouts import RESULTS, SYSTEMS, folders
 from .base import CHECKER, NOTE, RULES, WARNING, Finding, Rule, Site, number, read_object
 
 MISSING = Rule("system.missing", "every system is described", CHECKER)
@@ -26,13 +26,24 @@ OPEN = Rule("system.unanswered", "unknown fields are asked for", RULES, NOTE)
 LATER = ("system_type_detail", "host_network_card_count")
 # Several times what a processor has.
 MOST_CORES = 1024
+WHOLE = re.compile(r"\s*\d+\s*")
 CPU_ONLY = re.compile(r"(?:^|[-_])cpu(?:$|[-_])", re.IGNORECASE)
+# Where the checkers of before 6.0 write them into their table, they add texts to them; notes are
+# added to each other, and is_network is compared, by all.
+JOINED = (
+    *("system_name", "system_type", "framework", "operating_system"),
+    *("host_processor_model_name", "accelerator_model_name"),
+)
+ADDED = ("hw_notes", "sw_notes")
+# What the checkers from 6.0 on turn into whole numbers.
+COUNTED = ("number_of_nodes", "accelerators_per_node")
 MEND = "write the field into a file and give it: --system_file=FILE"
 
 
 def descriptions(site: Site) -> Iterator[Finding]:
     """The JSON file of each system that has results."""
-    for system in sorted({cell.system for cell in site.cells}):
+    # A folder without a result counts as a system too.
+    for system in (folder.name for folder in folders(site.root / RESULTS)):
         path = site.root / SYSTEMS / f"{system}.json"
         if not path.is_file():
             yield MISSING.broken(
@@ -45,12 +56,14 @@ def descriptions(site: Site) -> Iterator[Finding]:
             continue
         yield from _fields(site, path, document)
         yield from _values(site, path, document)
+        yield from _taken(site, site.where(path), document)
         yield from _plausible(site.where(path), document)
 
 
 def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
     where, unanswered = site.where(path), []
-    for field in of_division(site.division):
+    network = NETWORK_FIELDS if _describes_network(site, document) else ()
+    for field in (*FIELDS, *network):
         if field.name not in document:
             rule = FIELD.at(WARNING, site.early and field.name in LATER)
             yield rule.broken(where, f"the field {field.name} is missing", MEND)
@@ -73,6 +86,39 @@ def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     told = f"accelerators_per_node is {some or 0:.0f}, the name of the system says cpu"
     alone = not CPU_ONLY.search(Path(where).stem) or not some
     yield from COUNT.at(WARNING).unless(alone, where, told, "write 0 where none took part")
+
+
+def over_network(document: Mapping[str, Any]) -> bool:
+    """Whether a system is measured over a network, by its description."""
+    return str(document.get("is_network", "")).lower() == "true"
+
+
+def _describes_network(site: Site, document: Mapping[str, Any]) -> bool:
+    """Whether a system must describe its network: checkers from 6.0 on look for any is_network."""
+    said = document.get("is_network")
+    return site.division == "network" or over_network(document) or bool(site.layout.joined and said)
+
+
+def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Values that a checker ends at with a traceback, or compares to the letter."""
+    for name in (*JOINED, *ADDED, "is_network"):
+        value = document.get(name, "")
+        # Other fields may not be empty, which is told of them; is_network may be null.
+        if isinstance(value, str) or value is None or (not value and name != "is_network"):
+            continue
+        rule = TEXT.at(WARNING, site.layout.joined and name in JOINED)
+        told = f"the field {name} is {value!r}, which is not text"
+        yield rule.broken(where, told, f'write "{str(value).lower()}" with quotes')
+    if site.layout.joined:
+        yield from _counted(where, document)
+
+
+def _counted(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Counts that are no whole numbers to the letter."""
+    for name in COUNTED:
+        told = f"{name} is {document.get(name)!r}, which is not a whole number"
+        whole = WHOLE.fullmatch(str(document.get(name, 0))) or isinstance(document[name], float)
+        yield from COUNT.unless(bool(whole), where, told, "write a whole number, 0 for none")
 
 
 def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:
@@ -103,7 +149,8 @@ def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
     status = str(document.get("status", "")).lower()
     if status not in STATUSES:
         yield STATUS.broken(where, f"status is {status!r}", f"use one of: {', '.join(STATUSES)}")
-    kind = site.category(path.stem)
+    kind = document.get("system_type")
+    # With a space after the comma too it is none.
     if kind not in TYPES:
         yield TYPE.broken(where, f"system_type is {kind!r}", "generate again with --category")
     for name, folder in (("submitter", site.submitter), ("division", site.division)):
@@ -112,7 +159,7 @@ def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
         if (said if name == "division" else said.lower()) != folder.lower():
             found = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
             yield OWNER.broken(where, found, f"make them the same: generate again with --{name}")
-    networked = str(document.get("is_network", "")).lower() == "true"
+    networked = over_network(document)
     if site.division in ("closed", "network") and networked != (site.division == "network"):
         found = f"is_network is {networked} in the {site.division} division"
         yield NETWORK.broken(where, found, "submit it to the other division")
