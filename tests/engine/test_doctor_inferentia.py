@@ -111,7 +111,7 @@ FAULTS: dict[str, tuple[Any, dict[str, str], str, str, str]] = {
         {},
         "neuron.instance",
         LOOK,
-        "no answer by IMDSv2",
+        "no answer from IMDSv2",
     ),
     "more cores than there are": (
         lambda box: None,

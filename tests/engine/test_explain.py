@@ -147,7 +147,7 @@ def test_sizes_of_downloads_that_are_known_more_or_less(lab: Lab) -> None:
     assert "  in all about 3.0 MB" in shown
     lab.script("get-both", deps=[*deps, {"tags": "get,file", "env": {"CM_DOWNLOAD_URL": "s3://c"}}])
     result = lab.plan("get,both")
-    assert "  in all at least about 3.0 MB, the others not known" in lines(result)
+    assert "  in all at least about 3.0 MB; the others are not known" in lines(result)
     assert result.answer["plan"]["totals"]["download_bytes_sure"] == 3_000_000
 
 
@@ -194,7 +194,7 @@ def test_what_is_open_is_not_left_out(lab: Lab) -> None:
     assert result.answer["plan"]["totals"]["open_steps"] == 1
     lab.script("get-file", fetches=["https://h/a"], env={"CM_DOWNLOAD_SIZE": "1000"})
     lab.script("build-app", customize=sets, deps=[{"tags": "get,file"}], prehook_deps=[dep])
-    assert "  in all at least 1.0 kB, the others not known" in lines(lab.plan("build,app"))
+    assert "  in all at least 1.0 kB; the others are not known" in lines(lab.plan("build,app"))
 
 
 def test_an_address_that_only_a_run_knows(lab: Lab) -> None:

@@ -241,7 +241,7 @@ def test_the_form_holds_all_that_a_command_says(twins: Workspace) -> None:
 
 def test_a_value_of_a_variation_has_no_comma(twins: Workspace) -> None:
     script = api.show(twins, name="some@left:same")
-    with pytest.raises(Error, match="is no variation"):
+    with pytest.raises(Error, match="is not a variation"):
         command.choice_of(script, [("_rows", "1,2")])
 
 

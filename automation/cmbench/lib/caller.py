@@ -21,7 +21,7 @@ ERROR_FD = "CM_ERROR_FD"
 _LOOK_S = 0.5
 
 
-@immutable(frozen=True, slots=True, eq=False, repr=False)
+@immutable(frozen=True, slots=True, eq=True, repr=False)
 class Caller:
     """Who has started this process; 0 where nobody has asked for anything."""
 
