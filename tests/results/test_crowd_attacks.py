@@ -691,7 +691,14 @@ def test_latencies_that_were_edited_are_seen(
     }
     one = volunteer()
     runs = {why: one.send({**logs[0], DETAIL: each}) for why, each in lies.items()}
-    honest = volunteer().send(logs[1])
+    # As the fastest machines publish it: LoadGen's sum of long latencies has overflowed.
+    overflown = {
+        role: re.sub(
+            rb'(Mean latency \(ns\) *: |result_mean_latency_ns", "value": )\d+', rb"\g<1>9", text
+        )
+        for role, text in logs[1].items()
+    }
+    honest = volunteer().send(overflown)
     checked(crowd)
     for why, run in runs.items():
         told = one.get(run)
