@@ -107,7 +107,7 @@ def test_figures_of_a_tree_come_from_its_logs(tmp_path: Path) -> None:
     (run / "mlperf_log_summary.txt").write_text(
         "Samples per second: 999.5\nResult is : VALID\n", encoding="utf-8"
     )
-    with pytest.raises(Error, match="of which round"):
+    with pytest.raises(Error, match="which round"):
         read(tmp_path / "t")
     (found,), _ = read(tmp_path / "t", "4.1")
     assert (found.value, found.validity, found.figures_from) == (999.5, "VALID", LOG_SUMMARY)
