@@ -412,7 +412,7 @@ def test_a_second_program_and_a_wrong_token_are_refused(tmp_path: Path) -> None:
             backends.create("network", "cpu", "float32", {"servers": address})
         options["token_file"] = str(token)
         first = backends.create("network", "cpu", "float32", options)
-        with pytest.raises(HarnessError, match="measured by somebody else"):
+        with pytest.raises(HarnessError, match="another client is measuring"):
             backends.create("network", "cpu", "float32", options)
         with pytest.raises(HarnessError, match="precision float32, not int8"):
             _alone(first, "network", "cpu", "int8", options)
