@@ -63,3 +63,14 @@ class Watched:
         self.context.close()
         assert self.asked == {self.host}
         assert self.complaints == []
+
+
+def tab_to(page: Any, wanted: str) -> None:
+    """Press Tab until the element of a selector has the focus, which must be seen."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate("(s) => document.activeElement.matches(s)", wanted):
+            outline = "getComputedStyle(document.activeElement).outlineStyle"
+            assert page.evaluate(outline) != "none"
+            return
+    raise AssertionError(f"no way to {wanted}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from browser_lab import Watched, browser
+from browser_lab import Watched, browser, tab_to
 from cmbench_gui.guard import entrance
 from cmbench_gui.jobs import control
 from cmbench_gui.server import create_app, listening
@@ -90,39 +90,30 @@ def test_a_command_is_composed_run_and_watched_by_keyboard_alone(
     watched = Watched(chromium, entrance(served))
     page = watched.show("/", "main")
 
-    def tab_to(wanted: str) -> None:
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            if page.evaluate("(s) => document.activeElement.matches(s)", wanted):
-                outline = "getComputedStyle(document.activeElement).outlineStyle"
-                assert page.evaluate(outline) != "none"
-                return
-        raise AssertionError(f"no way to {wanted}")
-
-    tab_to(".skip")
-    tab_to("#words")
+    tab_to(page, ".skip")
+    tab_to(page, "#words")
     page.keyboard.type("quick")
     page.keyboard.press("Enter")
     page.wait_for_url("**/?words=quick")
-    tab_to("a[href='/script/quick']")
+    tab_to(page, "a[href='/script/quick']")
     page.keyboard.press("Enter")
     page.wait_for_selector(SETTLED, state="attached")
-    tab_to("summary")
+    tab_to(page, "summary")
     page.keyboard.press("Enter")
-    tab_to("[name=quiet]")
+    tab_to(page, "[name=quiet]")
     page.keyboard.press("Space")
     page.wait_for_selector("#command:has-text('--quiet')")
     assert page.url.endswith("/script/quick?quiet=yes")
-    tab_to("[data-form=Python]")
+    tab_to(page, "[data-form=Python]")
     page.keyboard.press("Enter")
     assert "api.run" in page.inner_text("#command")
-    tab_to("#run")
+    tab_to(page, "#run")
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/*")
     page.wait_for_selector("#job[data-ended]:has-text('done')", state="attached")
     assert "all is well" in page.inner_text("#lines")
     assert "quick" in page.inner_text("#steps")
-    tab_to("#search")
+    tab_to(page, "#search")
     page.keyboard.type("thing to see")
     page.wait_for_selector("#found:has-text('1 of')")
     watched.close()

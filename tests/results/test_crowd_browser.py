@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from crowd_lab import Http, Volunteer, checked
 
-from browser_lab import Watched, browser
+from browser_lab import Watched, browser, tab_to
 from cmbench_crowd import manifest as m
 from cmbench_crowd.server import api, work
 from cmbench_crowd.server.app import create_app
@@ -149,15 +149,9 @@ def test_a_result_is_found_and_its_checks_are_read_by_keyboard_alone(
     page = watched.show("/results", "main")
 
     def follow(address: str) -> None:
-        for _ in range(80):
-            page.keyboard.press("Tab")
-            if page.evaluate("(a) => document.activeElement.matches(`a[href='${a}']`)", address):
-                style = "getComputedStyle(document.activeElement).outlineStyle"
-                assert page.evaluate(style) != "none"
-                with page.expect_navigation():
-                    page.keyboard.press("Enter")
-                return
-        raise AssertionError(f"no key leads to {address}")
+        tab_to(page, f"a[href='{address}']")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
 
     for address in ("/contributors", f"/contributors/{lab.sender}", f"/uploads/{lab.shown}"):
         follow(address)
