@@ -109,12 +109,12 @@ def navigation(pages: Path) -> Iterator[dict[str, Any]]:
     yield {"Home": "index.md"}
     yield {
         "Start": [
-            {"Start here": START},
+            {"Get started": START},
             {"Your first script": "docs/tutorial.md"},
             {"All pages": "docs/index.md"},
         ]
     }
-    for name, folder in (("How to", "how-to"), ("Reference", "reference")):
+    for name, folder in (("How-to guides", "how-to"), ("Reference", "reference")):
         found = sorted((pages / "docs" / folder).glob("*.md"))
         yield {name: [{title(path): f"docs/{folder}/{path.name}"} for path in found]}
     scripts = sorted(pages.glob("script/*/README.md"))
@@ -122,7 +122,7 @@ def navigation(pages: Path) -> Iterator[dict[str, Any]]:
     yield {
         "Project": [
             {"Contributing": "CONTRIBUTING.md"},
-            {"Changes": "CHANGELOG.md"},
+            {"Changelog": "CHANGELOG.md"},
             {
                 "Decisions": [
                     "docs/decisions/index.md",

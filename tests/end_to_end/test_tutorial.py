@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
 NINJA, USER = "script/get-ninja", "script/run-ninja-version"
 # What the page tells the reader to put into a file: its first line, and how that is done.
 EDITS = {
-    "- name: a build by Kitware tells more than its version": f">> {NINJA}/detection_test.yaml",
+    "- name: a build by Kitware prints more than its version": f">> {NINJA}/detection_test.yaml",
     "- tags: get,ninja": f">> {USER}/meta.yaml",
     "#!/usr/bin/env bash": f"> {USER}/run.sh",
-    "- name: Ninja is asked as often as wanted": f"> {USER}/detection_test.yaml",
+    "- name: Ninja is called as often as requested": f"> {USER}/detection_test.yaml",
 }
 COMMAND = re.compile(r"(python3|\.|pip|cm|cd|eval|git) ")
 MISTAKE = f"sed -i.old s/new_env_keys:/new_env_kyes:/ {NINJA}/meta.yaml"
