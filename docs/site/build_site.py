@@ -114,9 +114,8 @@ def navigation(pages: Path) -> Iterator[dict[str, Any]]:
             {"All pages": "docs/index.md"},
         ]
     }
-    for name, folder in (("How-to guides", "how-to"), ("Reference", "reference")):
-        found = sorted((pages / "docs" / folder).glob("*.md"))
-        yield {name: [{title(path): f"docs/{folder}/{path.name}"} for path in found]}
+    for name in ("How-to guides", "Reference"):
+        yield {name: listed(name, pages / "docs")}
     scripts = sorted(pages.glob("script/*/README.md"))
     yield {"Scripts": [{path.parent.name: str(path.relative_to(pages))} for path in scripts]}
     yield {
@@ -131,6 +130,22 @@ def navigation(pages: Path) -> Iterator[dict[str, Any]]:
             },
         ]
     }
+
+
+def listed(section: str, docs: Path) -> Nav:
+    """The pages of one section of docs/index.md in its order, below its headings in bold."""
+    text = (docs / "index.md").read_text(encoding="utf-8").partition(f"## {section}\n")[2]
+    found: Nav = []
+    pages = found
+    for heading, name in re.findall(
+        r"(?m)^\*\*(.+)\*\*$|^- \[[^\]]+\]\(([^)]+)", text.split("\n## ")[0]
+    ):
+        if heading:
+            pages = []
+            found.append({heading: pages})
+        else:
+            pages.append({title(docs / name): f"docs/{name}"})
+    return found
 
 
 if __name__ == "__main__":
