@@ -39,14 +39,24 @@ def main() -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     config = out.with_name(out.name + ".yml")
     config.write_text(configuration(pages, out), encoding="utf-8")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file"]
-    # Its own notice about another project is no fault of ours.
-    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    status = subprocess.run([*words, str(config)], check=False, env=env).returncode
+    status = build(config)
     if status == 0:
         print(f"{out}/index.html: {len(list(out.rglob('*.html')))} pages; with the search:")
         print(f"  {sys.executable} -m http.server --bind 127.0.0.1 --directory {out} 8000")
     return status
+
+
+def build(config: Path) -> int:
+    """Run MkDocs and show its warnings, each of which is an error; its exit status."""
+    # Not --quiet: it keeps warnings from --strict too.
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
+    # Its own notice about another project is no fault of ours.
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(words, check=False, env=env, stderr=subprocess.PIPE, text=True)
+    for line in done.stderr.splitlines():
+        if not line.startswith("INFO"):
+            print(line, file=sys.stderr)
+    return done.returncode
 
 
 def lay_out(pages: Path) -> None:

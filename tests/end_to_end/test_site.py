@@ -10,16 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from support import ROOT
+from support import ROOT, copy_checkout
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site") / "site"
-    words = [sys.executable, str(ROOT / "docs" / "site" / "build_site.py"), "--out", str(out)]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = build(ROOT, out)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
+
+
+def build(checkout: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(checkout / "docs" / "site" / "build_site.py"), "--out", str(out)]
+    return subprocess.run(words, capture_output=True, text=True)
 
 
 def test_every_page_is_there_and_found_by_the_search(site: Path) -> None:
@@ -50,3 +54,12 @@ def test_pictures_are_recordings_that_are_shown(site: Path) -> None:
     for path in pictures:
         assert path.name in home
         assert "<text" in path.read_text(encoding="utf-8")
+
+
+def test_a_broken_link_and_a_page_that_no_list_names_end_the_build(tmp_path: Path) -> None:
+    checkout = copy_checkout(tmp_path / "checkout")
+    (checkout / "docs" / "how-to" / "unlisted.md").write_text("# Unlisted\n\n[gone](gone.md)\n")
+    done = build(checkout, tmp_path / "site")
+    assert done.returncode != 0
+    assert "gone.md" in done.stderr
+    assert "docs/how-to/unlisted.md" in done.stderr
