@@ -17,9 +17,8 @@ sys.path.append(str(ROOT / "script/compile-neuron-model/src"))
 
 from nvidia_flow import registry
 from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import Machine
+from nvidia_flow.systems import Machine, NeuronDevices
 from nvidia_make import asked, flow, targets
-from nvidia_make.neuron import Device
 
 KNOWN = registry.load()
 
@@ -68,7 +67,7 @@ class Hands:
     """Keeps what a word would have called; ``gpus`` and ``there`` are the devices that it finds."""
 
     gpus: Machine | None = None
-    there: Device = field(default_factory=Device)
+    there: NeuronDevices = field(default_factory=NeuronDevices)
     lines: list[list[str]] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -106,7 +105,7 @@ class Hands:
     def machine(self) -> Machine | None:
         return self.gpus
 
-    def neuron(self) -> Device:
+    def neuron(self) -> NeuronDevices:
         return self.there
 
     def tell(self, line: str) -> None:

@@ -109,12 +109,12 @@ class Engine:
 
     def neuron(self) -> Any:
         """The Neuron devices of this machine."""
-        from nvidia_make.neuron import Device
+        from nvidia_flow.systems import NeuronDevices
 
         found = neuron.read()
         # Without a device, and without a sign of one, nothing is wrong.
         problem = found.problem if found.devices or found.says else ""
-        return Device(found.target, found.instance_type, found.cores, problem, found.remedy)
+        return NeuronDevices(found.target, found.instance_type, found.cores, problem, found.remedy)
 
     def cards(self) -> list[dict[str, Any]]:
         """The GPUs as the driver tells them, with who computes on each."""

@@ -42,6 +42,7 @@ DEPENDENCY_KEYS = ("deps", "prehook_deps", "posthook_deps", "post_deps")
 INPUT_TYPES = {"str", "int", "float", "bool", "path"}
 
 SOURCES = [path for path in project_files() if path.suffix == ".py"]
+PACKAGES = sorted(path.parent for path in (ROOT / "script").glob("*/src/*/__init__.py"))
 SCRIPTS = sorted({path.parent for path in (ROOT / "script").glob("*/meta.yaml")})
 METAS: dict[str, dict[str, Any]] = {
     script.name: yaml.safe_load((script / "meta.yaml").read_text(encoding="utf-8"))
@@ -72,6 +73,21 @@ def test_import_contracts_are_kept() -> None:
 @pytest.mark.parametrize("config", sorted((ROOT / "script").glob("*/imports.toml")), ids=relative)
 def test_import_contracts_of_programs_are_kept(config: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(config.parent / "src")}
+    run([*LINT_IMPORTS, "--config", str(config)], cwd=ROOT, env=env).ok()
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=relative)
+def test_packages_of_programs_have_no_import_cycles(folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "acyclic.ini"
+    text = f"""[importlinter]
+root_package = {folder.name}
+[importlinter:contract:cycles]
+name = No import cycles
+type = acyclic_siblings
+ancestors = {folder.name}
+"""
+    config.write_text(text, encoding="utf-8")
+    env = os.environ | {"PYTHONPATH": str(folder.parent)}
     run([*LINT_IMPORTS, "--config", str(config)], cwd=ROOT, env=env).ok()
 
 

@@ -12,17 +12,29 @@ from pathlib import Path
 import neuron_artefact
 import pytest
 from nvidia_flow.errors import FlowError
-from nvidia_make import data, docker, flow, harness, inferentia, neuron, results, targets, work
+from nvidia_flow.systems import NeuronDevices
+from nvidia_make import (
+    compiled_models,
+    data,
+    docker,
+    flow,
+    harness,
+    inferentia,
+    neuron,
+    results,
+    targets,
+    work,
+)
 
 import nvidia_flow_lab as nv
 from support import Finished, Home, run
 
-INF1 = neuron.Device("inf1", "inf1.6xlarge", 16)
+INF1 = NeuronDevices("inf1", "inf1.6xlarge", 16)
 TRITON = "--benchmarks=resnet50 --scenarios=offline --config_ver=triton"
 
 
-def a_flow(folder: Path, run_args: str = "", there: neuron.Device | None = None) -> flow.Flow:
-    hands = nv.Hands(there=there or neuron.Device())
+def a_flow(folder: Path, run_args: str = "", there: NeuronDevices | None = None) -> flow.Flow:
+    hands = nv.Hands(there=there or NeuronDevices())
     return nv.a_flow(folder, run_args, targets.INFERENTIA, hands=hands, allow_root=True)
 
 
@@ -34,7 +46,7 @@ def lines(flow_: flow.Flow) -> list[list[str]]:
 def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
     """A file in the place of the item's compiled model, with what lies beside one."""
     path = neuron_artefact.file_of(
-        item.config.benchmark, inferentia.batch_of(item), inferentia.models(flow_)
+        item.config.benchmark, compiled_models.batch_of(item), compiled_models.models(flow_)
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"compiled")
@@ -49,7 +61,7 @@ def compiled(flow_: flow.Flow, item: work.Item, target: str) -> Path:
         outputs=tensor,
         benchmark=item.config.benchmark,
         target=target,
-        batch_size=inferentia.batch_of(item),
+        batch_size=compiled_models.batch_of(item),
         dynamic_batch=True,
         sdk="torch",
         versions={},
@@ -71,13 +83,13 @@ def test_a_folder_of_another_round_is_one_of_the_round_with_inferentia(tmp_path:
 @pytest.mark.parametrize(
     ("there", "system"),
     [
-        (neuron.Device(), "Triton_Inferentia_INF1_2XLARGEx1"),
+        (NeuronDevices(), "Triton_Inferentia_INF1_2XLARGEx1"),
         (INF1, "Triton_Inferentia_INF1_6XLARGEx1"),
-        (neuron.Device("inf2", "inf2.xlarge", 2), "Triton_Inferentia_INF2_XLARGEx1"),
+        (NeuronDevices("inf2", "inf2.xlarge", 2), "Triton_Inferentia_INF2_XLARGEx1"),
     ],
 )
 def test_the_type_of_the_instance_says_whose_values_count(
-    tmp_path: Path, there: neuron.Device, system: str
+    tmp_path: Path, there: NeuronDevices, system: str
 ) -> None:
     plan = work.plan(a_flow(tmp_path, TRITON, there))
     assert plan.system == system
@@ -86,7 +98,7 @@ def test_the_type_of_the_instance_says_whose_values_count(
 
 
 def test_another_instance_names_the_systems_that_are_like_it(tmp_path: Path) -> None:
-    larger = neuron.Device("inf2", "inf2.8xlarge", 2)
+    larger = NeuronDevices("inf2", "inf2.8xlarge", 2)
     with pytest.raises(FlowError, match=r"inf2\.8xlarge is not a system of v2\.0") as caught:
         work.plan(a_flow(tmp_path, TRITON, larger))
     assert "--system_name=ID" in caught.value.hint
@@ -106,7 +118,7 @@ def test_systems_of_the_other_vendor_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_does_not_work_stops(tmp_path: Path) -> None:
-    broken = neuron.Device(problem="the Neuron driver does not work", remedy="modprobe neuron")
+    broken = NeuronDevices(problem="the Neuron driver does not work", remedy="modprobe neuron")
     with pytest.raises(FlowError, match="driver does not work") as caught:
         work.plan(a_flow(tmp_path, TRITON, broken))
     assert (caught.value.kind, caught.value.hint) == ("no-driver", "modprobe neuron")
@@ -166,7 +178,7 @@ def test_build_compiles_each_model_of_the_system_once(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, there=INF1)
     inferentia.build_inferentia(flow_)
     asked = [line[2:6] for line in lines(flow_) if "compile" in line[2]]
-    folder = f"--dir={inferentia.models(flow_)}"
+    folder = f"--dir={compiled_models.models(flow_)}"
     assert asked == [
         ["--tags=compile,neuron-model,_bert,_tiny", "--target=inf1", "--batch_size=1", folder],
         ["--tags=compile,neuron-model,_resnet50,_tiny", "--target=inf1", "--batch_size=5", folder],
@@ -180,11 +192,11 @@ def test_what_no_device_runs_lies_apart_from_the_guides_models(
     usual = tmp_path / "home/inferentia-compiled-models"
     monkeypatch.setattr(neuron_artefact, "usual_folder", lambda: usual)
     (tmp_path / "home").mkdir()
-    assert inferentia.models(a_flow(tmp_path, there=INF1)) == usual
-    assert inferentia.models(a_flow(tmp_path)) == tmp_path / "build/inferentia-compiled-models"
+    assert compiled_models.models(a_flow(tmp_path, there=INF1)) == usual
+    assert compiled_models.models(a_flow(tmp_path)) == tmp_path / "build/inferentia-compiled-models"
     mine = a_flow(tmp_path)
     given = replace(mine, settings=replace(mine.settings, compiled_models="/models"))
-    assert inferentia.models(given) == Path("/models")
+    assert compiled_models.models(given) == Path("/models")
 
 
 def test_a_model_that_is_missing_or_of_another_device_stops_with_its_line(tmp_path: Path) -> None:
@@ -196,9 +208,9 @@ def test_a_model_that_is_missing_or_of_another_device_stops_with_its_line(tmp_pa
     (item,) = work.plan(flow_).items
     compiled(flow_, item, "inf1")
     with pytest.raises(FlowError, match="was compiled for inf1, and cpu is to run it"):
-        inferentia.require(flow_, [item])
+        compiled_models.require(flow_, [item])
     compiled(flow_, item, "cpu")
-    inferentia.require(flow_, [item])
+    compiled_models.require(flow_, [item])
 
 
 def test_instances_that_are_not_one_for_each_core_are_refused(tmp_path: Path) -> None:
@@ -218,7 +230,7 @@ def test_every_configuration_of_the_guide_is_served_by_an_instance_for_each_core
             assert len(items) >= 4, system
             for item in items:
                 assert "triton" in item.config.ver
-                counts = (item.value(inferentia.CORES), item.value(inferentia.INSTANCES))
+                counts = (item.value(compiled_models.CORES), item.value(compiled_models.INSTANCES))
                 assert counts[0] == counts[1] > 0, (system, item)
 
 
@@ -258,7 +270,7 @@ def test_audits_route_here(tmp_path: Path) -> None:
 
 def test_the_tree_says_what_stood_in_and_is_of_the_datacenter(tmp_path: Path) -> None:
     (tmp_path / "build/results/test_results").mkdir(parents=True)
-    for there, noted in ((neuron.Device(), True), (INF1, False)):
+    for there, noted in ((NeuronDevices(), True), (INF1, False)):
         flow_ = a_flow(tmp_path, there=there)
         with pytest.raises(FlowError, match="no tree was made"):
             results.update_results(flow_)

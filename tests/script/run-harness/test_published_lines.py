@@ -10,7 +10,7 @@ import pytest
 from nvidia_flow.errors import FlowError, nearest
 from nvidia_flow.fields import USED
 from nvidia_flow.systems import Machine
-from nvidia_make import asked, checks, engines, flow, info, targets, work
+from nvidia_make import asked, checks, flow, generate, info, targets, work
 
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
 
@@ -193,7 +193,7 @@ def test_too_little_memory_of_a_gpu_is_refused_before_a_build(tmp_path: Path) ->
     hands = Small(T4)
     flow_ = a_flow(tmp_path, "--benchmarks=dlrm --scenarios=offline", hands=hands, form="full")
     with pytest.raises(FlowError, match=r"gpu\.memory: too few for \['dlrm'\]") as caught:
-        engines.generate_engines(flow_)
+        generate.generate_engines(flow_)
     assert caught.value.hint == "x", "memory of the processor does not stop a build"
     assert hands.lines == [], "nothing is built"
     # 24 thousand million weights of one byte; those of a stand-in are no matter of a GPU.

@@ -25,6 +25,7 @@ from nvidia_make import (
     docker,
     engines,
     flow,
+    generate,
     harness,
     logs,
     options,
@@ -234,15 +235,15 @@ def test_only_a_stand_in_takes_the_place_of_an_engine(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, "--benchmarks=bert --scenarios=offline", hands=Builder())
     (tmp_path / "m.onnx").write_bytes(b"a model")
     with pytest.raises(FlowError, match="does not say that it is a stand-in"):
-        engines.generate_engines(flow_)
+        generate.generate_engines(flow_)
     (tmp_path / "m.onnx.json").write_text('{"builder": "stand-in"}')
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     assert isinstance(flow_.doer, Builder)
     assert flow_.doer.lines[-1][2] == "--tags=generate,engine,nvidia,_stand-in,_tiny"
     engine = engines.found(flow_, work.plan(flow_).items[0])
     assert engine is not None
     assert engines.sidecar(engine)["built"] == {"builder": "stand-in"}
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     assert len(flow_.doer.lines) == 2, "an engine that is there is not made again"
 
 

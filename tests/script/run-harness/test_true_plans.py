@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
-from nvidia_make import checks, engines, harness, work
+from nvidia_make import checks, engines, generate, harness, work
 from nvidia_make.flow import Flow, checked
 
 from cmbench.doctor.vendors import subject_of
@@ -85,7 +85,7 @@ def test_a_plan_that_is_not_what_it_says_is_told(tmp_path: Path) -> None:
 def test_nothing_is_put_beside_a_plan(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, LINE)
     plan = a_plan(flow_)
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     assert isinstance(flow_.doer, Hands)
     assert "is there; it is an engine of TensorRT-RTX" in flow_.doer.told[-1]
     beside = [plan.with_name(f"{plan.name}{end}") for end in (".json", ".model.json")]
@@ -134,7 +134,7 @@ def a_builder(folder: Path, machine: Machine | None, builds: str = "tensorrt") -
 def test_engines_are_built_where_there_is_a_gpu_and_handed_to_the_run(tmp_path: Path) -> None:
     hands = a_builder(tmp_path, T4)
     flow_ = a_flow(tmp_path / "flow", LINE, hands=hands)
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     (built,) = hands.lines
     assert built[2] == "--tags=generate,engine,nvidia,_tensorrt,_tiny"
     assert {
@@ -157,10 +157,10 @@ def test_engines_are_built_where_there_is_a_gpu_and_handed_to_the_run(tmp_path: 
     } <= set(words)
     assert harness.system_name(flow_, plan).startswith("T4x1_tensorrt_")
     # The same line builds nothing again; other fields make another engine.
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     assert len(hands.lines) == 1
     other = replace(flow_, variables={"RUN_ARGS": f"{LINE} --workspace_size=1073741825"})
-    engines.generate_engines(other)
+    generate.generate_engines(other)
     assert "--workspace_size=1025" in hands.lines[1]
     assert "it was made with other fields" in str(refused_plan(flow_))
 
@@ -174,7 +174,7 @@ def refused_plan(flow_: Flow) -> FlowError:
 def test_a_folder_may_say_who_builds(tmp_path: Path) -> None:
     hands = a_builder(tmp_path, None, "tensorrt-rtx")
     flow_ = a_flow(tmp_path / "flow", LINE, hands=hands, builder="tensorrt-rtx")
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     (built,) = hands.lines
     assert built[2] == "--tags=generate,engine,nvidia,_rtx,_tiny"
     assert "--compute_capability=7.5" in built, "that of the system whose values count"
@@ -188,7 +188,7 @@ def test_a_folder_may_say_who_builds(tmp_path: Path) -> None:
     hands.builds = "stand-in"
     other = replace(flow_, variables={"RUN_ARGS": "--benchmarks=bert --scenarios=offline"})
     with pytest.raises(FlowError, match="is not an engine of TensorRT"):
-        engines.generate_engines(other)
+        generate.generate_engines(other)
     with pytest.raises(FlowError, match="builder is 'tensorflow'"):
         checked({"submitter": "Me", "builder": "tensorflow"}, "flow.yaml")
 
@@ -197,7 +197,7 @@ def test_results_have_one_name(tmp_path: Path) -> None:
     hands = a_builder(tmp_path, T4)
     line = "--benchmarks=resnet50 --scenarios=offline,server"
     flow_ = a_flow(tmp_path / "flow", line, hands=hands)
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     items = work.plan(flow_).items
     server = engines.found(flow_, items[1])
     assert server is not None
@@ -211,7 +211,7 @@ def test_weights_that_a_gpu_cannot_hold_are_told_to_the_doctor(tmp_path: Path) -
     flow_ = a_flow(tmp_path / "flow", line, hands=a_builder(tmp_path, T4), form="full")
     told = checks.subject(flow_, work.plan(flow_))["needs"]
     assert [need["gpu_memory"] for need in told] == [0, 0], "a stand-in computes"
-    engines.generate_engines(flow_)
+    generate.generate_engines(flow_)
     bert, dlrm = checks.subject(flow_, work.plan(flow_))["needs"]
     # 334 million weights in float16 for high_accuracy; DLRM's tables in int8, a part of them.
     assert bert["gpu_memory"] == 668_000_000

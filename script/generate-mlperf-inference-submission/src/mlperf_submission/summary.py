@@ -17,6 +17,7 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verify import PASS
 from mlperf_harness.wording import figures
 
+from .build import SAMPLES
 from .checks.accuracy import figure
 from .checks.base import Site, log, read_object, text
 from .checks.benchmarks import form
@@ -107,7 +108,7 @@ def _result(site: Site, cell: Cell, run: DetailLog) -> dict[str, Any]:
     if scenario is None or not run.values:
         return {"metric": "", "value": None, "unit": "", "power_w": None, "joules_per_sample": None}
     found = counted(run, site.rules(cell.benchmark), scenario, site.layout.round)
-    used = power(cell.run, run)
+    used = power(text(cell.run / SAMPLES), run)
     return {
         "metric": found.metric,
         "value": found.value,

@@ -12,6 +12,8 @@ SAME_MEMORY, SAME_POWER = 0.1, 0.05
 """How much of the same GPU may differ. A T4 tells 15109 MiB of its 16 GiB: some is the driver's."""
 WHOLE = 0.5
 """A part of a GPU that expects more than this share of the whole one's rate has the whole one's."""
+CPU = "cpu"
+"""What models are compiled for where there is no Neuron device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,26 @@ class Machine:
     def __str__(self) -> str:
         parts = f", {self.instances} x MIG {self.profile}" if self.instances else ""
         return f"{self.count} x {self.name}{parts} ({self.machine})"
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronDevices:
+    """The Neuron devices together; all is empty or 0 where there are none.
+
+    ``target`` is what models are compiled for, ``cores`` counts NeuronCores, ``problem`` says why
+    devices that are there cannot be used.
+    """
+
+    target: str = ""
+    instance: str = ""
+    cores: int = 0
+    problem: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        if not self.target:
+            return f"no Neuron device: {CPU} stands in"
+        return f"{self.instance or self.target}, {self.cores or 'unknown'} NeuronCores"
 
 
 def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "") -> Machine:

@@ -10,7 +10,7 @@ from nvidia_flow import systems, words
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import of_word
 
-from nvidia_make import builders, neuron
+from nvidia_make import builders, data, engines, neuron
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, read_registry
 
@@ -43,10 +43,8 @@ def subject(
     ``builds`` are the items whose engines are going to be built for a GPU; without it those that
     have one count.
     """
-    from nvidia_make.data import benchmarks
-
     items = work.items if work else ()
-    named = [item.config.benchmark for item in items] or [word for word, _ in benchmarks(flow)]
+    named = [item.config.benchmark for item in items] or [word for word, _ in data.benchmarks(flow)]
     computed = on_gpu(flow, items) if builds is None else builds
     full, vendor_round = flow.settings.form == "full", flow.settings.vendor_round
     return {
@@ -64,9 +62,7 @@ def subject(
 
 def on_gpu(flow: Flow, items: Sequence[Item]) -> list[Item]:
     """The items that a GPU computes: those with an engine of TensorRT."""
-    from nvidia_make.harness import plan_of
-
-    return [item for item in items if plan_of(flow, item)]
+    return [item for item in items if engines.plan_of(flow, item)]
 
 
 def needs(vendor_round: str, word: str, items: Sequence[Item]) -> dict[str, Any]:

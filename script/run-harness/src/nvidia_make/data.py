@@ -11,7 +11,7 @@ from nvidia_flow import words
 from nvidia_flow.errors import FlowError
 from nvidia_flow.space import of_word
 
-from nvidia_make import asked, engines, neuron
+from nvidia_make import asked, neuron, steps
 from nvidia_make.flow import Flow
 
 BY_HAND: Mapping[str, tuple[str, str, str]] = {
@@ -65,7 +65,7 @@ def download_model(flow: Flow) -> None:
     """Get every model, and link it where NVIDIA's layout has it."""
     linked(flow, "models")
     for word, ours in benchmarks(flow):
-        env = engines.model(flow, ours)
+        env = steps.model(flow, ours)
         source = Path(env["CM_ML_MODEL_FILE_WITH_PATH"])
         show(flow, flow.build / "models" / place(flow, word).models / source.name, source)
 
@@ -88,7 +88,7 @@ def preprocess_data(flow: Flow) -> None:
     """Make the arrays that runs read, and link them where NVIDIA's layout has them."""
     linked(flow, "preprocessed_data")
     for word, ours in benchmarks(flow):
-        tags = engines.step_of(flow, ours, "preprocessed")
+        tags = steps.step_of(flow, ours, "preprocessed")
         line = ["run", "script", f"--tags={tags}", "--quiet", *by_hand(flow, ours, True)]
         files = neuron.scratch(flow)
         line += [f"--scratch_path={files}"] if files else []
@@ -101,8 +101,8 @@ def preprocess_data(flow: Flow) -> None:
 
 def originals(flow: Flow, benchmark: str) -> Iterator[str]:
     """The tags of the data sets that a run's preprocessing starts from."""
-    preprocessed = engines.step_of(flow, benchmark, "preprocessed")
-    for step in engines.steps(flow, benchmark):
+    preprocessed = steps.step_of(flow, benchmark, "preprocessed")
+    for step in steps.steps(flow, benchmark):
         if step["tags"] == preprocessed:
             for child in step["children"]:
                 tags = str(child["tags"])

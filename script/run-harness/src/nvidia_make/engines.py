@@ -1,4 +1,4 @@
-"""Engines: what each is called, what it says of itself, whether it fits; and the stand-in for them.
+"""Engines: what each is called, what it says of itself, whether it fits; a stand-in's sidecar.
 
 A file named ``.plan`` comes out of a TensorRT builder and out of nothing else. Where there is none,
 an ``.onnx`` file lies in its place, with a sidecar that says ``stand-in``.
@@ -15,11 +15,11 @@ from typing import Any
 
 from nvidia_flow.errors import FlowError
 
-from nvidia_make import builders, checks, files, neuron
+from nvidia_make import builders, files, neuron
 from nvidia_make.builders import BUILDERS
 from nvidia_make.files import checksum, sidecar
 from nvidia_make.flow import STAND_IN, Flow
-from nvidia_make.work import Item, Work, plan
+from nvidia_make.work import Item
 
 _CUSTOM = ("bert", "dlrm", "rnnt", "3d-unet", "gptj")
 _LWIS = "lwis"
@@ -49,10 +49,10 @@ def name(item: Item) -> str:
         body = f"{precision}_S_384_B_{batch}_P_{streams}{vary}"
     else:
         body = f"b{batch}-{precision}"
-    return f"{head}-{body}.{_version(item)}"
+    return f"{head}-{body}.{version(item)}"
 
 
-def _version(item: Item) -> str:
+def version(item: Item) -> str:
     """The version as it stands in the name: v2.0 has harness, accuracy and power in it."""
     ver = item.config.ver
     if item.config.round == "v0.7":
@@ -75,6 +75,14 @@ def found(flow: Flow, item: Item) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+def plan_of(flow: Flow, item: Item) -> Path | None:
+    """The engine of TensorRT that a run is handed; None where something else computes."""
+    if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
+        return None
+    engine = found(flow, item)
+    return engine if engine is not None and is_plan(engine) else None
+
+
 def fields_of(item: Item) -> dict[str, Any]:
     """The values that an engine is built with."""
     return {key: item.value(key) for key in BUILT_WITH if item.value(key) is not None}
@@ -85,133 +93,7 @@ def digest(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()
 
 
-# ---- making them
-
-
-def generate_engines(flow: Flow) -> None:
-    """One engine for each item of the line; raises FlowError."""
-    work = plan(flow)
-    flow.tell(work.lines())
-    make(flow, work)
-
-
-def make(flow: Flow, work: Work) -> None:
-    """Make the engines that are not there yet, and say what each is."""
-    built: dict[str, Path] = {}
-    builder = builders.chosen(flow, work)
-    if builder in BUILDERS and work.machine is not None:
-        checks.before_builds(flow, work, work.items)
-    for item in work.items:
-        engine = found(flow, item)
-        why = misfit(flow, item, engine) if engine else ""
-        if engine is not None and _stays(item, engine, builder, why):
-            flow.tell([f"engine: {_shown(flow, engine)} is there{why and f'; {why}'}"])
-            continue
-        if builder in BUILDERS:
-            made = build(flow, work, item, builder)
-        else:
-            if item.ours not in built:
-                built[item.ours] = stand_in(flow, item.ours)
-            made = put(flow, item, built[item.ours])
-        flow.tell([f"engine: {_shown(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"])
-
-
-def _stays(item: Item, engine: Path, builder: str, why: str) -> bool:
-    """Whether nothing is put in an engine's place, though it may not be run here for a reason."""
-    if not is_plan(engine):
-        return builder not in BUILDERS and not why
-    # A stand-in is never put beside a plan, and a run says why that cannot be used.
-    told = sidecar(engine)
-    whole = told.get("builder") == builder and told.get("sha256") == checksum(engine)
-    return builder not in BUILDERS or (whole and not unlike(item, engine))
-
-
-def unlike(item: Item, engine: Path) -> str:
-    """Why a plan is not what its item asks for; empty where it is, or where nobody says."""
-    described = builders.model_of(engine)
-    if not described:
-        return f"nothing describes its model: {engine.name}{builders.MODEL} is not there"
-    same = described.get("fields_sha256") in (None, digest(fields_of(item)))
-    return "" if same else "it was made with other fields"
-
-
-def build(flow: Flow, work: Work, item: Item, builder: str) -> Path:
-    """Build the engine of an item with TensorRT, and put it where it belongs."""
-    line = builders.line(flow, work, item, builder, _version(item))
-    place = path(flow, item, ".plan")
-    builders.put(flow.doer.cm_json(line)["env"], place, digest(fields_of(item)))
-    return place
-
-
-def stand_in(flow: Flow, benchmark: str) -> Path:
-    """What takes the place of every engine of a benchmark, as the builder's script hands it out.
-
-    Raises FlowError for anything else.
-    """
-    form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
-    line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
-    line += [f"--model={benchmark}", "--precision=float32", "--quiet"]
-    engine = Path(flow.doer.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
-    if engine.suffix != ".onnx" or sidecar(engine).get("builder") != STAND_IN:
-        raise FlowError("engine-missing", f"{engine} does not say that it is a {STAND_IN}")
-    return engine
-
-
-def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
-    """The model of one of our benchmarks as its script gives it (``CM_ML_MODEL_*``).
-
-    It is an ONNX file for NVIDIA's systems, one of PyTorch for Inferentia. Raises FlowError for any
-    other.
-    """
-    tags = step_of(flow, benchmark, "ml-model")
-    env: Mapping[str, Any] = flow.doer.cm_json(["run", "script", f"--tags={tags}", "--quiet"])[
-        "env"
-    ]
-    endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
-    if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
-        raise FlowError("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
-    return env
-
-
-def step_of(flow: Flow, benchmark: str, kind: str) -> str:
-    """The tags that get the model (``ml-model``) or the data (``preprocessed``) of a benchmark.
-
-    They are those that a run of it asks for, read from its plan. Raises FlowError when the plan has
-    no such step.
-    """
-    for step in steps(flow, benchmark):
-        words = set(str(step["tags"]).split(","))
-        if {"get", kind} <= words or (kind == "preprocessed" and {"get", "cnndm"} <= words):
-            return str(step["tags"])
-    raise FlowError("not-available", f"the plan of {benchmark} has no {kind}")
-
-
-def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
-    """The steps of the plan of a run, each before those below it."""
-    root = flow.doer.cm_json(["plan", "script", *base(flow, benchmark), "--json"])["root"]
-    waiting = [root]
-    while waiting:
-        step = waiting.pop(0)
-        yield step
-        waiting = [*step["children"], *waiting]
-
-
-def base(flow: Flow, benchmark: str, engine: Path | None = None) -> list[str]:
-    """The words that every run of a benchmark has in common; a plan is handed to it."""
-    form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
-    return [
-        f"--tags=run-mlperf,inference,_r{flow.settings.round}{form}",
-        f"--model={benchmark}",
-        *_computes(flow, engine),
-    ]
-
-
-def _computes(flow: Flow, engine: Path | None) -> list[str]:
-    if engine is not None and is_plan(engine):
-        return builders.run_words(engine, sidecar(engine))
-    if flow.vendor == neuron.ACCELERATOR:
-        return [*neuron.SERVED, f"--device={neuron.target(flow)}", "--precision=float32"]
-    return [f"--backend={STAND_IN}", "--precision=float32"]
+# ---- putting one in its place
 
 
 def put(flow: Flow, item: Item, source: Path) -> Path:
@@ -283,6 +165,15 @@ def plan_misfit(flow: Flow, item: Item, engine: Path, told: Mapping[str, Any]) -
     return unlike(item, engine)
 
 
+def unlike(item: Item, engine: Path) -> str:
+    """Why a plan is not what its item asks for; empty where it is, or where nobody says."""
+    described = builders.model_of(engine)
+    if not described:
+        return f"nothing describes its model: {engine.name}{builders.MODEL} is not there"
+    same = described.get("fields_sha256") in (None, digest(fields_of(item)))
+    return "" if same else "it was made with other fields"
+
+
 def require(flow: Flow, items: Sequence[Item], system: str = "") -> None:
     """Raise FlowError unless every item has an engine that fits, with the line that makes them.
 
@@ -293,9 +184,9 @@ def require(flow: Flow, items: Sequence[Item], system: str = "") -> None:
         engine = found(flow, item)
         why = misfit(flow, item, engine) if engine else "it is not there"
         if why:
-            wrong.append(f"{_shown(flow, engine or path(flow, item))}: {why}")
+            wrong.append(f"{shown(flow, engine or path(flow, item))}: {why}")
             asked.append(item)
-            plans += [_shown(flow, engine)] if engine and is_plan(engine) else []
+            plans += [shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
         hint = f"{aside(plans)}{make_line(asked, system)}"
@@ -343,5 +234,6 @@ def _once(words: Iterator[str]) -> str:
     return ",".join(dict.fromkeys(words))
 
 
-def _shown(flow: Flow, engine: Path) -> str:
+def shown(flow: Flow, engine: Path) -> str:
+    """An engine's place as it is told: below the folder of the flow."""
     return engine.relative_to(flow.folder).as_posix()

@@ -9,15 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import yaml
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError, nearest
-from nvidia_flow.systems import Machine
-
-if TYPE_CHECKING:
-    from nvidia_make.neuron import Device
+from nvidia_flow.systems import Machine, NeuronDevices
 
 SETTINGS = "flow.yaml"
 FORMS = ("full", "tiny", "synthetic")
@@ -112,7 +109,7 @@ class Doer(Protocol):
     def machine(self) -> Machine | None:
         """The GPUs of this machine; None without one."""
 
-    def neuron(self) -> Device:
+    def neuron(self) -> NeuronDevices:
         """The Neuron devices of this machine."""
 
     def cards(self) -> Sequence[Mapping[str, Any]]:

@@ -13,8 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from nvidia_flow.errors import FlowError
+from nvidia_flow.systems import CPU
 
-from nvidia_make import advice, checks, clocks, data, engines, neuron, options
+from nvidia_make import (
+    advice,
+    checks,
+    clocks,
+    compiled_models,
+    data,
+    engines,
+    generate,
+    neuron,
+    options,
+    steps,
+)
 from nvidia_make.asked import ACCURACY, PERFORMANCE
 from nvidia_make.files import sidecar
 from nvidia_make.flow import STAND_IN, Flow
@@ -40,7 +52,7 @@ def run(flow: Flow) -> None:
     """All engines first, then all runs."""
     work = plan(flow)
     flow.tell(work.lines())
-    engines.make(flow, work)
+    generate.make(flow, work)
     measure(flow, work)
 
 
@@ -126,9 +138,7 @@ def excused(flow: Flow, problems: Iterable[str]) -> list[str]:
 def require(flow: Flow, work: Work) -> None:
     """Raise FlowError unless there is something that computes every item."""
     if flow.vendor == neuron.ACCELERATOR:
-        from nvidia_make import inferentia
-
-        inferentia.require(flow, work.items)
+        compiled_models.require(flow, work.items)
     else:
         engines.require(flow, work.items, work.asked.system)
         if engines.computes(flow, work.items) == STAND_IN:
@@ -137,13 +147,11 @@ def require(flow: Flow, work: Work) -> None:
 
 def line(flow: Flow, work: Work, item: Item) -> list[str]:
     """The ``cm`` line of one run."""
-    engine = plan_of(flow, item)
-    words = [*engines.base(flow, item.ours, engine), *data.by_hand(flow, item.ours)]
+    engine = engines.plan_of(flow, item)
+    words = [*steps.base(flow, item.ours, engine), *data.by_hand(flow, item.ours)]
     words[0] += f",{MODES[work.asked.mode]}"
     if flow.vendor == neuron.ACCELERATOR:
-        from nvidia_make import inferentia
-
-        words += inferentia.words(flow, item)
+        words += compiled_models.words(flow, item)
     elif "triton" in item.config.ver:
         words[2] = "--backend=triton"
     settings = flow.settings
@@ -165,14 +173,6 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
     return ["run", "script", *words, *(f"--{key}={value}" for key, value in given.items())]
 
 
-def plan_of(flow: Flow, item: Item) -> Path | None:
-    """The engine of TensorRT that a run is handed; None where something else computes."""
-    if flow.vendor == neuron.ACCELERATOR or "triton" in item.config.ver:
-        return None
-    engine = engines.found(flow, item)
-    return engine if engine is not None and engines.is_plan(engine) else None
-
-
 def fields_of(work: Work, item: Item, on_gpu: bool) -> dict[str, Any]:
     """The fields that count: those of the registry are for a GPU, those of the line for all."""
     registered = {name: value.value for name, value in item.config.values.items()}
@@ -187,7 +187,7 @@ def system_name(flow: Flow, work: Work) -> str:
     """The system in logs and results: this machine, with the word for what it computes with."""
     if flow.vendor == neuron.ACCELERATOR:
         on = neuron.target(flow)
-        word = f"{neuron.CPU}-{STAND_IN}" if on == neuron.CPU else on
+        word = f"{CPU}-{STAND_IN}" if on == CPU else on
     else:
         word = engines.computes(flow, work.items)
     return f"{work.system}_{word}_{platform.node() or 'host'}"

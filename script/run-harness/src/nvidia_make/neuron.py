@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import neuron_artefact
 from nvidia_flow.errors import FlowError
-from nvidia_flow.systems import System, named
+from nvidia_flow.systems import CPU, NeuronDevices, System, named
 
 from nvidia_make.flow import Flow
 
@@ -16,33 +15,12 @@ ROUND = "v2.0"
 ACCELERATOR = "inferentia"
 REFERENCE = "Triton_Inferentia_INF1_2XLARGEx1"
 """The system whose benchmarks and scenarios a machine without a device follows."""
-CPU = "cpu"
 SWITCH = "export USE_INFERENTIA=1"
 SERVED = ("--backend=triton", "--triton_backend=neuron", "--triton_shared_memory=system")
 """How every version of the guide computes: in a Triton server, on the same machine as LoadGen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """The Neuron devices together; all is empty or 0 where there are none.
-
-    ``target`` is what models are compiled for, ``cores`` counts NeuronCores, ``problem`` says why
-    devices that are there cannot be used.
-    """
-
-    target: str = ""
-    instance: str = ""
-    cores: int = 0
-    problem: str = ""
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        if not self.target:
-            return f"no Neuron device: {CPU} stands in"
-        return f"{self.instance or self.target}, {self.cores or 'unknown'} NeuronCores"
-
-
-def device(flow: Flow) -> Device:
+def device(flow: Flow) -> NeuronDevices:
     """The devices of this machine; raises FlowError where they are there and cannot be used."""
     found = flow.doer.neuron()
     if found.problem:

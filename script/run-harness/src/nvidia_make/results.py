@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 from nvidia_flow.errors import FlowError
+from nvidia_flow.systems import CPU
 
 from nvidia_make import harness, neuron
 from nvidia_make.flow import STAND_IN, Flow
@@ -82,7 +83,7 @@ def note(flow: Flow) -> list[str]:
         runs = flow.results / f"{flow.settings.execution_mode}_results"
         names = [path.name.replace("_", "-") for path in runs.glob("*")]
         return [f"--sw_notes_extra={NOTE}"] if any(STAND_IN in name for name in names) else []
-    return [f"--sw_notes_extra={NEURON_NOTE}"] if neuron.target(flow) == neuron.CPU else []
+    return [f"--sw_notes_extra={NEURON_NOTE}"] if neuron.target(flow) == CPU else []
 
 
 def run_audit_harness(flow: Flow) -> None:

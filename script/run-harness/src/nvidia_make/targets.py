@@ -70,7 +70,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         "generate_engines",
-        f"{_M}engines:generate_engines",
+        f"{_M}generate:generate_engines",
         "one engine for each benchmark, scenario and config_ver",
         vendor=NVIDIA,
     ),

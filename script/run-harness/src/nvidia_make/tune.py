@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from nvidia_make import engines, harness, options
+from nvidia_make import generate, harness, options
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, plan
 
@@ -41,7 +41,7 @@ def autotune(flow: Flow) -> None:
     flow.tell(work.lines())
     count = sum(min(MOST, sum(map(len, space(item).values())) + 1) for item in work.items)
     flow.tell([f"at most {count} runs of {SECONDS} s at least, beside their preparation"])
-    engines.make(flow, work)
+    generate.make(flow, work)
     for item in work.items:
 
         def attempt(fields: Fields, item: Item = item) -> float | None:
