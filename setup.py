@@ -36,7 +36,7 @@ class BuildWithRepository(build_py):
 
 def copy_repository(target: Path) -> None:
     """Write the CM repository of this checkout to the directory ``target``."""
-    automations = [path.parent.name for path in ROOT.glob("automation/*/_cm.yaml")]
+    automations = [path.parent.name for path in ROOT.glob("automation/*/_cm.json")]
     for folder in (*(f"automation/{name}" for name in automations), "script"):
         shutil.copytree(ROOT / folder, target / folder, ignore=CHECKOUT_ONLY)
     shutil.copy(ROOT / "automation/entry.py", target / "automation")

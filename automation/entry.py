@@ -1,4 +1,11 @@
-"""The way from ``cm <verb> <thing>`` to the engine; each automation's ``module.py`` loads it."""
+"""The way from ``cm <verb> <thing>`` to the engine; each automation's ``module.py`` loads it.
+
+The ``_cm.json`` beside such a module is read by cmind in every command: JSON, because cmind parses
+YAML in Python. By ``use_any_action`` every verb arrives at the method ``any``, so that verbs may
+have names that Python reserves (``import``) and so that help and unknown verbs are answered by us
+as well. cmind prints a method's docstring for ``--help`` and stops, except for those in
+``actions_with_help``.
+"""
 
 from __future__ import annotations
 
