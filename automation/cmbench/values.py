@@ -1,8 +1,8 @@
-"""``immutable``: the decorator of the engine's data classes.
+"""``immutable`` and ``mutable``: the decorators of the engine's data classes, and ``replace``.
 
-A type checker sees ``dataclasses.dataclass(frozen=True, ...)`` and refuses every assignment to a
-field. At run time nothing guards them, and the methods of a class are made by one small program:
-``dataclasses`` takes four times as long, for each class, at the start of every command.
+A type checker sees ``dataclasses.dataclass``, and refuses every assignment to a field of a frozen
+one. At run time nothing guards them, and a class costs the start of a command nearly nothing:
+``dataclasses`` compiles the methods of each, which takes longer than importing its module.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as immutable
+    from dataclasses import dataclass as mutable
+    from dataclasses import replace
 else:
     from dataclasses import MISSING, Field, dataclass
     from operator import attrgetter
 
+    _OFTEN = 100
+    """After so many calls a compiled ``__init__`` has paid for itself."""
+
     def immutable(*, frozen, slots, eq, repr):  # noqa: A002
         """``dataclass`` without the guards that a type checker has already checked.
 
-        The class has only the fields that it names itself, and no ``__post_init__``.
+        The class has only the fields that it names itself.
         """
 
         def decorate(cls):
@@ -26,17 +31,58 @@ else:
             defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
             left_out = {*names, "__dict__", "__weakref__"}
             body = {key: value for key, value in vars(cls).items() if key not in left_out}
-            body["__init__"] = _init(names, defaults)
             body |= _compared(names) if eq else {}
             body |= {"__repr__": _repr} if repr else {}
             body["__dataclass_fields__"] = _Fields(cls)
-            return type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": names})
+            made = type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": names})
+            made.__match_args__ = tuple(n for n in names if getattr(defaults.get(n), "init", True))
+            made.__init__ = _first_init(made, defaults)
+            return made
 
         return decorate
 
-    def _init(names, defaults):
-        """``__init__`` of a class whose fields are ``names``."""
-        scope = {"MISSING": MISSING}
+    def mutable(*, slots, eq, repr):  # noqa: A002
+        """The same for a class whose fields may be assigned to."""
+        return immutable(frozen=False, slots=slots, eq=eq, repr=repr)
+
+    def replace(value, **changes):
+        """``dataclasses.replace`` for a class of this module."""
+        fields = {name: getattr(value, name) for name in value.__match_args__}
+        return type(value)(**{**fields, **changes})
+
+    def _first_init(cls, defaults):
+        """``__init__`` of a class of which most commands make few objects: none is compiled for it.
+
+        Where many are made, or the arguments are wrong, a compiled one takes its place.
+        """
+        names = cls.__match_args__
+        known, needed = set(names), set(names) - set(defaults)
+        finish = getattr(cls, "__post_init__", None)
+        calls = 0
+
+        def __init__(self, *given, **named):  # noqa: N807
+            nonlocal calls
+            calls += 1
+            values = {**dict(zip(names, given, strict=False)), **named}
+            fits = len(values) == len(given) + len(named) and needed <= values.keys() <= known
+            if calls > _OFTEN or not fits:
+                cls.__init__ = _compiled_init(names, defaults, finish)
+                cls.__init__(self, *given, **named)
+                return
+            for name in names:
+                setattr(self, name, values[name] if name in values else _made(defaults[name]))
+            if finish:
+                finish(self)
+
+        return __init__
+
+    def _made(default):
+        """The value of a field that is not given."""
+        return default.default_factory() if isinstance(default, Field) else default
+
+    def _compiled_init(names, defaults, finish):
+        """``__init__`` of a class that is called with the fields ``names``."""
+        scope = {"MISSING": MISSING, "finish": finish}
         arguments, lines = [], []
         for name in names:
             default = defaults.get(name, MISSING)
@@ -48,7 +94,8 @@ else:
                 scope[f"default_{name}"] = default
             arguments.append(name if default is MISSING else f"{name}=default_{name}")
             lines.append(f" self.{name} = {value}\n")
-        exec(f"def __init__(self, {', '.join(arguments)}):\n{''.join(lines) or ' pass'}", scope)
+        lines.append(" finish(self)\n" if finish else " pass")
+        exec(f"def __init__(self, {', '.join(arguments)}):\n{''.join(lines)}", scope)
         return scope["__init__"]
 
     def _compared(names):
@@ -67,7 +114,7 @@ else:
         return f"{self.__class__.__qualname__}({shown})"
 
     class _Fields:
-        """``__dataclass_fields__`` of a class, made when ``replace`` or ``asdict`` asks for it."""
+        """``__dataclass_fields__`` of a class, made when ``asdict`` asks for it."""
 
         def __init__(self, cls):
             self._cls = cls
@@ -78,4 +125,4 @@ else:
             return owner.__dataclass_fields__
 
 
-__all__ = ["immutable"]
+__all__ = ["immutable", "mutable", "replace"]

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import field
 from typing import Any
 
 from cmbench.lib.text_files import sha256
@@ -77,7 +77,7 @@ class Entry:
         return f"{self.identity}/{self.uid}"
 
 
-_FIELDS = frozenset(field.name for field in fields(Entry))
+_FIELDS = frozenset(Entry.__annotations__)
 
 
 def make_identity(*parts: Any) -> str:

@@ -12,11 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import Entry, decode, make_identity, unsealed
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
     from cmbench.lib.database import Database

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 Suffix = tuple[str, ...]
 

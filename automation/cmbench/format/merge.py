@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cmbench.format.model import Dependency, Request, Script, Typed, VersionRange
+from cmbench.values import replace
 
 USER = "!"
 """Starts the names of updates that the user has asked for: no script overrides those."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.model import Script, Tags, Variation
 from cmbench.index.scripts import Index, Row
 from cmbench.lib.text_files import read_or_empty
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 _LISTED = 20
 """So many variations of a script an error names at most."""

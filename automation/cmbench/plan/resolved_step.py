@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from cmbench.format.env import (
 )
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
-from cmbench.values import immutable
+from cmbench.values import immutable, mutable
 
 ALL = "*"
 """The name that stands for all variables of the process."""
@@ -35,7 +35,7 @@ OF_THE_ENGINE = ("TMP_", "PROGRESS_FILE", "QUIET")
 """Starts of the keys (after the prefix) that the engine sets for each step and that stay there."""
 
 
-@dataclass(slots=True, eq=False)
+@mutable(slots=True, eq=False, repr=False)
 class Frame:
     """A request resolved against one script; lives as long as the step does.
 
@@ -296,7 +296,7 @@ class Detail:
     needs: Needs
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@mutable(slots=True, eq=False, repr=False)
 class Node:
     """One step of a plan, and of the run that goes on from it.
 
@@ -329,7 +329,7 @@ class Node:
     start: Frame | None = None
     gives: Mapping[str, Any] | None = None
     children: tuple[Node, ...] = field(init=False)
-    _detail: Detail | None = field(default=None)
+    _detail: Detail | None = None
 
     def __post_init__(self) -> None:
         nodes = [node for below in self.below.values() for node in below]

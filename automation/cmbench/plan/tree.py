@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Protocol
 
 from cmbench.cache.cache_entry import Entry
@@ -24,6 +23,7 @@ from cmbench.lib.secrecy import mask
 from cmbench.plan.asking import request_of
 from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame, Node, Plan, walk
+from cmbench.values import replace
 
 TAGS_FROM = "tags from "
 """How the question of a step begins that is open for its tags and not for a condition."""

@@ -9,7 +9,6 @@ entry that one would make is used by the other. What cannot be told is not indep
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from cmbench.errors import Error
@@ -19,7 +18,7 @@ from cmbench.plan.resolve import Facts, Resolver
 from cmbench.plan.resolved_step import Frame, Node, walk
 from cmbench.plan.tree import PlanEnv, Planner
 from cmbench.run.step import ALONE
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 
 class WatchedEnv(PlanEnv):

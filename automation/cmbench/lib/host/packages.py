@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from cmbench.values import immutable
 
 
-class PackageManager(NamedTuple):
+@immutable(frozen=True, slots=True, eq=True, repr=True)
+class PackageManager:
     """Commands of one package manager; ``needs_root`` is false for those of a user."""
 
     install: str

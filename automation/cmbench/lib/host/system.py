@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import struct
 from contextlib import suppress
-from typing import NamedTuple
 
 from cmbench.lib.text_files import read_or_empty
+from cmbench.values import immutable
 
 _PACKAGE_MANAGERS = {
     "debian": "apt",
@@ -26,11 +26,9 @@ _PACKAGE_MANAGERS = {
 _LIBRARY_FOLDERS = ("usr/local/lib", "lib", "usr/lib", "lib64", "usr/lib64")
 
 
-class OsFacts(NamedTuple):
-    """The operating system. ``kind`` is ``linux`` or ``darwin``, ``flavor`` the distribution.
-
-    A named tuple, since a dataclass takes four times as long to define, in almost every command.
-    """
+@immutable(frozen=True, slots=True, eq=True, repr=True)
+class OsFacts:
+    """The operating system. ``kind`` is ``linux`` or ``darwin``, ``flavor`` the distribution."""
 
     kind: str
     flavor: str
