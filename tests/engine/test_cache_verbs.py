@@ -705,6 +705,13 @@ def test_why_of_a_call_that_was_never_made(lab: Lab) -> None:
     assert lab.call("why", "cache", tags="no,such,thing").answer["code"] == "entry-not-found"
 
 
+def test_why_never_denies_the_entry_that_it_names(world: Lab) -> None:
+    told = world.call("why", "cache", tags="get,other", version_min="0.5").out
+    assert "not in the cache: no entry was made by such a call\n" in told
+    assert "other bounds of the version (it has 1.0)" in " ".join(told.split())
+    assert max(map(len, told.splitlines())) <= 80, told
+
+
 # ---------------------------------------------------------------- the question before removal
 
 

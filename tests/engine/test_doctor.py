@@ -255,6 +255,17 @@ def test_what_one_script_needs(lab: Lab, tmp_path: Path) -> None:
     assert "GPU" not in doctor_text(found)
 
 
+def test_a_word_that_is_compared_or_chosen_is_no_program(lab: Lab, tmp_path: Path) -> None:
+    hook = (
+        "NAME = 'node' if NET else 'session'\nif NAME == 'go' or NAME != 'java': CMD = 'wget x'\n"
+    )
+    lab.script("run-x", customize=f"NET = 1\n{hook}")
+    found = readiness.needs_of(requested(lab, "run,x"), World(tmp_path).machine())
+    text = doctor_text(found)
+    assert "wget" in text
+    assert not {"node", "go", "java"} & set(text.split())
+
+
 def test_only_what_is_still_to_be_done_is_needed(lab: Lab, tmp_path: Path) -> None:
     lab.script("get-x", cache=True, run="true || numactl x\n")
     world = World(tmp_path)
@@ -268,7 +279,7 @@ def test_only_what_is_still_to_be_done_is_needed(lab: Lab, tmp_path: Path) -> No
 def test_the_doctor_of_a_script_on_the_command_line(lab: Lab) -> None:
     lab.script("get-x", run="numactl x\n")
     told = lab.call("doctor", tags="get,x")
-    assert "1 step" in told.out
+    assert "1 step, 0 of them" in told.out
     assert "disk" in told.out
     assert lab.call("doctor", tags="get,nothing").answer["code"] == "script-not-found"
 

@@ -15,7 +15,7 @@ from cmbench.doctor.checks import TOOLS, accelerators, containers, network
 from cmbench.doctor.finding import INFO, LOOK, OK, STOP, Finding, Machine, checked
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
-from cmbench.lib.text_files import size_text
+from cmbench.lib.text_files import counted, size_text
 from cmbench.plan.needs import NOTHING
 from cmbench.plan.resolved_step import Node, sure, walk
 from cmbench.session.call import RunRequest
@@ -56,10 +56,10 @@ def needs_of(request: RunRequest, machine: Machine) -> list[Finding]:
 
 
 def _steps(machine: Machine, planned: Planned, nodes: list[Node]) -> Iterator[Finding]:
-    text = f"{planned.plan.steps} steps, {planned.plan.hits} of them from the cache"
+    text = f"{counted(planned.plan.steps, 'step')}, {planned.plan.hits} of them from the cache"
     open_steps = sum(not node.script for node in nodes)
     if open_steps:
-        text += f"; what {open_steps} of them are is known only at run time"
+        text += f"; what {open_steps} of them will be is known only at run time"
     yield Finding("plan", INFO, text)
     licences = ", ".join(planned.totals["licences"])
     if licences:

@@ -45,6 +45,8 @@ _SHELL_FETCHES = (
     r"(?m)^[^#\n]*\b(?:wget|curl|git\s+(?:clone|pull|fetch)|pip3?\s+install"
     r"|(?:apt|apt-get|dnf|yum|brew|conda)\s+(?:-\S+\s+)*install)\b"
 )
+_NO_CALL = r"""[=!]=\s*(['"])[^'"\n]*\1|=\s*(['"])[^'"\n]*\2(?=\s+if\b)"""
+"""A text of Python that is only compared, or one of a choice."""
 _PYTHON_FETCHES = r"(?m)^[^#\n]*(?:\burlretrieve|\burlopen|\brequests\.get)\("
 
 
@@ -258,6 +260,7 @@ class Programs:
         texts = self._texts(self._outer).items()
         shell = "\n".join(t for n, t in texts if n.endswith(".sh") and not n.endswith(_OF_OTHERS))
         hooks = "\n".join(text for name, text in texts if name.endswith(".py"))
+        hooks = re.sub(_NO_CALL, "", hooks)
         found = called_by_shell(shell.encode()) | called_by_python(hooks.encode())
         return {word.decode() for word in found}
 

@@ -243,7 +243,7 @@ class Resolver:
         """The entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
-        why = "nothing like it was made before"
+        why = "no entry was made by such a call"
         if frame.request.name:
             named = registered(frame, self.store, self.unsound)
             if named is None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cmbench.api.cache import AnyEntry, Brought, Checked, Usage
+from cmbench.api.cache import AnyEntry, Brought, Checked, Foreseen, Usage
 from cmbench.cache.retention import Disposal, Rules
 from cmbench.lib.text_files import counted, size_text
 
@@ -71,6 +71,24 @@ def why_text(data: Mapping[str, Any]) -> str:
         indented = [f"    {item}" for item in items]
         lines += [f"  {title}:", *indented] if indented else []
     return "\n".join(lines)
+
+
+def foreseen_text(found: Foreseen) -> str:
+    """What the cache would answer to a call that was not made, and how near entries differ."""
+    root = found.node
+    names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
+    lines = _wrapped(f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}", "")
+    for text in found.misses:
+        lines += _wrapped(text, "  ")
+    return "\n".join([*lines, f"  {root.entry}"] if root.entry else lines)
+
+
+def _wrapped(text: str, lead: str) -> list[str]:
+    wrap = textwrap.TextWrapper(
+        WIDTH, break_long_words=False, break_on_hyphens=False, initial_indent=lead
+    )
+    wrap.subsequent_indent = f"{lead}  "
+    return wrap.wrap(text)
 
 
 def _title(data: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from cmbench.cli.results import listed_of, named_entries, names_entries, request
 from cmbench.errors import Error, visible
 from cmbench.format.env import as_text
 from cmbench.lib.text_files import counted
-from cmbench.render.cache import entries_text, why_text
+from cmbench.render.cache import entries_text, foreseen_text, why_text
 
 
 def show_cache(command: Command) -> Reply:
@@ -126,11 +126,8 @@ def why_cache(command: Command) -> Reply:
 def _why_call(command: Command) -> Reply:
     found = cache.foresee(request_of(command))
     root, misses = found.node, list(found.misses)
-    names = {"hit": "from the cache", "miss": "not in the cache", "no": "never kept"}
-    lines = [f"{root.tags}: {names.get(root.cached, root.cached)}: {root.why}"]
-    lines += [f"  {text}" for text in misses] + ([f"  {root.entry}"] if root.entry else [])
     data = {"tags": root.tags, "cached": root.cached, "why": root.why, "misses": misses}
-    return Reply({"list": [], "call": data}, "\n".join(lines), data)
+    return Reply({"list": [], "call": data}, foreseen_text(found), data)
 
 
 def _explained(command: Command, reasons: cache.Reasons) -> dict[str, Any]:
