@@ -408,6 +408,28 @@ STARTS: dict[str, tuple[str, dict[str, str]]] = {
     "a default": (f"${{NO_TOOL:-{TOOL}}} > tmp-run-env.out", {}),
     "with limits": (f"nice -n 1 timeout 60 {TOOL} > tmp-run-env.out", {}),
     "by xargs": (f"echo | xargs {TOOL} > tmp-run-env.out", {}),
+    "for each file": (f"find . -maxdepth 0 -exec {TOOL} {{}} \\; > tmp-run-env.out", {}),
+    "in a list": (f"for t in no-{TOOL} {TOOL}; do command -v $t && $t > tmp-run-env.out; done", {}),
+    "by a function": (f'call() {{ "$@"; }}; call {TOOL} > tmp-run-env.out', {}),
+    "at the end": (f"trap '{TOOL} > tmp-run-env.out' EXIT", {}),
+    "in its own session": (f"setsid -w {TOOL} > tmp-run-env.out", {}),
+    "by sed": (f"echo x | sed '1e {TOOL}' | head -1 > tmp-run-env.out", {}),
+    "as an interpreter": (
+        "cp $CM_TMP_CURRENT_SCRIPT_PATH/p p; chmod +x p; ./p > tmp-run-env.out",
+        {"p": f"#!/usr/bin/env {TOOL}\n"},
+    ),
+    "by what make asks": (
+        "make -s -f $CM_TMP_CURRENT_SCRIPT_PATH/Makefile > tmp-run-env.out",
+        {"Makefile": f"X := $(shell {TOOL})\nall:\n\t@echo $(X)\n"},
+    ),
+    "by a list of python": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/p.py > tmp-run-env.out",
+        {"p.py": f"import subprocess\nfor t in ('true', '{TOOL}'):\n    subprocess.run([t])\n"},
+    ),
+    "in a longer line of python": (
+        "python3 $CM_TMP_CURRENT_SCRIPT_PATH/p.py > tmp-run-env.out",
+        {"p.py": f"import subprocess\nsubprocess.run('true && {TOOL}', shell=True)\n"},
+    ),
     "looked for": (f"t=$(command -v {TOOL}) && $t > tmp-run-env.out", {}),
     "in a shell": (f"bash -c '{TOOL} > tmp-run-env.out'", {}),
     "by a makefile": (
@@ -498,6 +520,13 @@ FILES: dict[str, tuple[str, dict[str, str]]] = {
     "by its whole path": ("echo CM_OUT=$(cat {place}) > tmp-run-env.out", {}),
     "quoted, in a test": ('[ -f "{place}" ] && echo CM_OUT=$(< "{place}") > tmp-run-env.out', {}),
     "sourced": (". {place}.sh; echo CM_OUT=$X > tmp-run-env.out", {}),
+    "by a variable": ("F=$HOME; echo CM_OUT=$(cat $F/.labrc) > tmp-run-env.out", {}),
+    "by a default": (
+        "echo CM_OUT=$(cat ${{NO_PLACE:-$HOME/.config}}/lab) > tmp-run-env.out",
+        {},
+    ),
+    "by a pattern": ("echo CM_OUT=$(cat ~/.config/l*) > tmp-run-env.out", {}),
+    "of a user's shell": ("bash -lc 'echo CM_OUT=$X' > tmp-run-env.out", {}),
     "in the home folder": ("echo CM_OUT=$(cat ~/.labrc) > tmp-run-env.out", {}),
     "in $HOME": ('echo CM_OUT=$(cat "${{HOME}}/.labrc") > tmp-run-env.out', {}),
     "a program": ("{place}.sh > tmp-run-env.out; echo CM_OUT=$({place}.sh) > tmp-run-env.out", {}),
@@ -511,6 +540,9 @@ FILES: dict[str, tuple[str, dict[str, str]]] = {
 def _write(place: Path, home: Path, text: str) -> None:
     place.write_text(text)
     (home / ".labrc").write_text(text)
+    (home / ".config").mkdir(exist_ok=True)
+    (home / ".config" / "lab").write_text(text)
+    (home / ".bash_profile").write_text(f"X={text}")
     place.with_name("lab.conf.sh").write_text(f"#!/bin/sh\nX={text}\necho $X\n")
     place.with_name("lab.conf.sh").chmod(0o755)
 
@@ -556,8 +588,76 @@ def test_a_file_outside_that_a_hook_names_counts(lab: Lab, settings: tuple[Path,
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        "open(f\"{os.environ['HOME']}/.labrc\")",
+        "open(os.environ['HOME'] + '/.labrc')",
+        "open(os.path.join(HOME, '.labrc'))",
+        "(pathlib.Path.home() / '.labrc').open()",
+    ],
+)
+def test_a_file_below_home_counts_however_a_hook_names_it(
+    lab: Lab, settings: tuple[Path, Path], code: str
+) -> None:
+    hook = (
+        "import os\nimport pathlib\n\nHOME = os.path.expanduser('~')\n\n\ndef preprocess(i):\n"
+        f"    i['env']['CM_OUT'] = {code}.read()\n    return {{'return': 0}}\n"
+    )
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=hook)
+    for content in ("one", "three"):
+        _write(*settings, content)
+        assert lab.run("get,x").env["CM_OUT"] == content
+
+
+@pytest.mark.parametrize("code", ["i['input'].get('size')", "dict(i['input'])['size']"])
+def test_what_a_hook_reads_of_the_call_counts(lab: Lab, code: str) -> None:
+    hook = f"def preprocess(i):\n    i['env']['CM_OUT'] = {code}\n    return {{'return': 0}}\n"
+    told = {"size": {"desc": "x"}, "other": {"desc": "y"}}
+    keys = {"new_env_keys": ["CM_OUT"], "input_description": told}
+    lab.script("get-x", cache=True, customize=hook, **keys)
+    for size in ("1", "2"):
+        assert lab.run("get,x", size=size).env["CM_OUT"] == size
+    assert lab.run("get,x", size="2").status["get-x"] == "cached"
+    why = lab.call("why", "cache", tags="get,x", size="3").out
+    assert '--size was "2", is "3"' in why
+    # Who looks at all of it has seen which flags there are.
+    again = lab.run("get,x", size="2", other="9").status["get-x"]
+    assert again == ("done" if "dict" in code else "cached")
+
+
+@pytest.mark.parametrize("code", ["os.uname().nodename", "socket.gethostname()", "native"])
+def test_the_name_of_the_machine_counts_where_a_step_asks_for_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    if code == "native":
+        run = "python3 -c 'import os; print(\"CM_OUT=\" + os.uname().nodename)' > tmp-run-env.out\n"
+        lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=f"hostname\n{run}")
+    else:
+        hook = (
+            f"import os\nimport socket\n\n\ndef preprocess(i):\n    i['env']['CM_OUT'] = {code}\n"
+        )
+        hook += "    return {'return': 0}\n"
+        lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=hook)
+    assert lab.run("get,x").status["get-x"] == "done"
+    assert lab.run("get,x").status["get-x"] == "cached"
+    known = os.uname()
+    other = os.uname_result((known.sysname, "other", *known[2:]))
+    monkeypatch.setattr(os, "uname", lambda: other)
+    assert lab.run("get,x").status["get-x"] == "done"
+
+
+@pytest.mark.parametrize(
     ("run", "name"),
     [
+        ("true", "GLOBIGNORE"),
+        ("ls -l", "TIME_STYLE"),
+        ("tar xf a.tar", "TAR_OPTIONS"),
+        ("xz -d a", "XZ_DEFAULTS"),
+        ("git clone a", "GIT_CONFIG_COUNT"),
+        ("pip install x", "PIP_INDEX_URL"),
+        ("printf '%(%H)T' 0", "TZ"),
+        ("perl -e 1", "TZ"),
+        ("python3 -V", "PYTHONUSERBASE"),
         ("make -s", "CFLAGS"),
         ("cmake --build .", "CXX"),
         ("gcc -c x.c", "CPATH"),
@@ -586,16 +686,17 @@ def test_what_a_compiler_looks_at_by_itself_counts(
         ("os.path.expanduser('~')", "HOME"),
         ("getpass.getuser()", "LOGNAME"),
         ("os.get_exec_path()[-1]", "PATH"),
+        ('urllib.request.getproxies()["http"]', "http_proxy"),
     ],
 )
 @pytest.mark.parametrize("native", [False, True])
 def test_what_a_function_of_python_looks_at_counts(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, name: str, native: bool
 ) -> None:
-    head = "import getpass, os, pathlib\n"
+    head = "import getpass, os, pathlib, urllib.request\n"
     if native:
         run = "python3 $CM_TMP_CURRENT_SCRIPT_PATH/p.py > tmp-run-env.out\n"
-        files = {"p.py": f"{head}print(f'CM_OUT={{{code}}}')\n".replace("'~'", '"~"')}
+        files = {"p.py": f"{head}print('CM_OUT=' + str({code}))\n"}
         lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run, files=files)
     else:
         hook = f"{head}\n\ndef preprocess(i):\n    i['env']['CM_OUT'] = str({code})\n"

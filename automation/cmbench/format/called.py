@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from cmbench.format.env import MISSING
 
@@ -25,6 +26,7 @@ _DEFAULT = rb"\$\{\w+:?[-=](" + _WORD + rb")\}"
 _VARIABLE = rb"\$\{[^}\n]*\}"
 _ASSIGNED = rb"\w+[+:?]?=[\"']?(" + _WORD + rb")?"
 _IN_PYTHON = rb"[\[(=]\s*f?[\"'](?:sudo )?(" + _WORD + rb")(?=[ \"'])"
+_ANY_PROGRAM = rb"(?<![\w./$-])(?<!-m )[A-Za-z_][\w+.-]*(?![\w/=+.-])"
 _LEADS_ON = frozenset(
     b"-c -P -p -v ! builtin command do elif else env exec hash if ionice nice nohup numactl stdbuf"
     b" sudo taskset then time timeout type until which while xargs := = ?=".split()
@@ -38,13 +40,32 @@ _OF_SHELL = frozenset(
     b" ulimit umask unalias unset until wait while".split()
 )
 _OF_THE_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
-_PLACE = rb"(?<![\w$}\])/.~:*@%<-])(?:~|\$HOME|\$\{HOME\})?((?:/[\w+@-][\w.+@-]*|/\.\w[\w.+@-]*)+)"
+_PLACE = (
+    rb"(?<![\w$}\])/.~:*@%<-])(?:~|\$HOME|\$\{HOME\})?((?:/[\w+@-][\w.+@-]*|/\.\w[\w.+@-]*)+"
+    rb"(?:/?[*?][\w.+@*?-]*)?)"
+)
 _QUOTED = rb"\s*f?['\"]([^'\"\s{}]+)['\"]\s*"
 _HOME = rb"(?:os\.path\.)?expanduser\(\s*['\"]~['\"]\s*\)|os\.environ\[\s*['\"]HOME['\"]\s*\]"
+_ANY_HOME = (
+    _HOME + rb"|(?:pathlib\.)?Path\.home\(\)|os\.(?:getenv|environ\.get)\(\s*['\"]HOME['\"]\s*\)"
+)
+_HOME_OF_SHELL = (
+    rb"(?m)^[ \t]*(?:export[ \t]+)?(\w+)=[\"']?(?:\$HOME|\$\{HOME\}|~)/?[\"']?[ \t]*(?:;|$)"
+)
+_HOME_OF_PYTHON = rb"(?m)^[ \t]*(\w+)\s*=\s*(?:str\()?(?:" + _ANY_HOME + rb")\)?[ \t]*$"
+_BY_START = {
+    rb"\b(?:ba|z)?sh\s+(?:-\w+\s+)*(?:-\w*l|--login\b)": (b"~/.bash_profile", b"~/.profile"),
+    rb"\bbash\s+(?:-\w+\s+)*-\w*i\w*\b": (b"~/.bashrc",),
+}
+"""What a shell reads first where it is started as one of a user."""
 _JOINED = (
-    rb"(?:\bPath\.home\(\)|\bPath\((?:" + _HOME + rb"|" + _QUOTED + rb")\)(?:\.expanduser\(\))?)"
+    rb"(?:\b(?:pathlib\.)?Path\.home\(\)|\bPath\((?:"
+    + _HOME
+    + rb"|"
+    + _QUOTED
+    + rb")\)(?:\.expanduser\(\))?)"
     rb"((?:\s*/" + _QUOTED.replace(b"(", b"(?:") + rb")+)"
-    rb"|\bjoin\(\s*(?:" + _HOME + rb"|" + _QUOTED + rb")"
+    rb"|\bjoin\(\s*(?:" + _ANY_HOME + rb"|" + _QUOTED + rb")"
     rb"((?:," + _QUOTED.replace(b"(", b"(?:") + rb")+),?\s*\)"
 )
 """A path that Python puts together of texts: ``Path.home() / ".a"``, ``join("/etc", "a")``."""
@@ -52,20 +73,60 @@ _NO_PLACE = re.compile(rb"/(?:proc|sys|dev|tmp|run|var/tmp|var/run)(?:/|$)")
 """Where a file is another one each time, or shows the machine's state."""
 _COMPILERS = b"CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH LIBRARY_PATH MAKEFLAGS"
 _GENERATORS = b"CMAKE_ARGS CMAKE_GENERATOR CMAKE_PREFIX_PATH CMAKE_BUILD_PARALLEL_LEVEL"
+_PROXIES = b"http_proxy https_proxy ftp_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY"
+_OF_PYTHON = (
+    b"PYTHONPATH PYTHONHOME PYTHONHASHSEED PYTHONIOENCODING PYTHONOPTIMIZE PYTHONUTF8"
+    b" PYTHONUSERBASE PYTHONNOUSERSITE PYTHONSAFEPATH PYTHONWARNINGS"
+)
+_LOCALE = b"LC_ALL LC_CTYPE LC_COLLATE LANG LANGUAGE PYTHONIOENCODING PYTHONUTF8"
 _CALLS = {
-    rb"\bPath\.home\(\)|\bexpanduser\(\s*['\"]~": (b"HOME",),
-    rb"\bgetuser\(": (b"LOGNAME", b"USER", b"LNAME", b"USERNAME"),
-    rb"\bget_exec_path\(": (b"PATH",),
+    rb"\bPath\.home\(\)|\bexpanduser\(\s*['\"]~": b"HOME",
+    rb"\bgetuser\(": b"LOGNAME USER LNAME USERNAME",
+    rb"\bget_exec_path\(": b"PATH",
+    rb"\b(?:localtime|mktime|fromtimestamp|ctime|astimezone)\(|\btzname\b|%\([^()]*\)T": b"TZ",
+    rb"\b(?:setlocale|get(?:default)?locale|get(?:preferred)?encoding)\(": _LOCALE,
+    rb"\bgetproxies(?:_environment)?\(|\bproxy_bypass\(": _PROXIES,
+    rb"\bget(?:user(?:base|sitepackages))\(": b"PYTHONUSERBASE HOME",
 }
-_OF_PIP = b"PIP_CONSTRAINT PIP_NO_BINARY PIP_ONLY_BINARY PIP_PRE PIP_NO_DEPS PYTHONPATH"
+_OF_PIP = (
+    b"PIP_CONSTRAINT PIP_NO_BINARY PIP_ONLY_BINARY PIP_PRE PIP_NO_DEPS PIP_INDEX_URL"
+    b" PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_NO_INDEX PIP_PLATFORM PIP_TARGET PIP_PREFIX PIP_USER"
+    b" PIP_CONFIG_FILE PYTHONPATH"
+)
+_OF_GIT = (
+    b"GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_SSH_COMMAND"
+    b" GIT_CONFIG_KEY_0 GIT_CONFIG_VALUE_0"
+    b" GIT_DIR GIT_WORK_TREE GIT_TEMPLATE_DIR GIT_LFS_SKIP_SMUDGE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL"
+    b" GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE"
+)
+OF_SHELLS = frozenset(b"BASH_ENV BASHOPTS SHELLOPTS CDPATH GLOBIGNORE POSIXLY_CORRECT".split())
+"""What decides how a shell reads its own script."""
+_OF_CURL, _OF_WGET = b"CURL_HOME PATH/~/.curlrc", b"WGETRC PATH/~/.wgetrc PATH//etc/wgetrc"
+_PIP_FILES = b" PATH/~/.config/pip/pip.conf PATH/~/.pip/pip.conf PATH//etc/pip.conf"
 _READ_BY = {
     **dict.fromkeys((b"make", b"gmake", b"ninja", b"configure", b"gcc", b"g++"), _COMPILERS),
     **dict.fromkeys((b"cc", b"c++", b"clang", b"clang++", b"bazel", b"meson"), _COMPILERS),
     b"cmake": _COMPILERS + b" " + _GENERATORS,
-    **dict.fromkeys((b"pip", b"pip3"), _COMPILERS + b" " + _GENERATORS + b" " + _OF_PIP),
-    b"git": b"GIT_CONFIG_GLOBAL GIT_SSH_COMMAND GIT_DIR GIT_WORK_TREE",
-    **dict.fromkeys((b"python", b"python3"), b"PYTHONPATH PYTHONHOME"),
-    **dict.fromkeys((b"df", b"du", b"ls"), b"BLOCK_SIZE POSIXLY_CORRECT"),
+    **dict.fromkeys((b"pip", b"pip3"), b" ".join((_COMPILERS, _GENERATORS, _OF_PIP)) + _PIP_FILES),
+    b"git": _OF_GIT,
+    **dict.fromkeys((b"python", b"python3"), _OF_PYTHON),
+    **dict.fromkeys((b"df", b"du"), b"BLOCK_SIZE POSIXLY_CORRECT"),
+    b"ls": b"BLOCK_SIZE POSIXLY_CORRECT QUOTING_STYLE TIME_STYLE TZ",
+    **dict.fromkeys((b"awk", b"gawk"), b"AWKPATH POSIXLY_CORRECT TZ"),
+    **dict.fromkeys((b"grep", b"egrep", b"zgrep"), b"GREP_COLOR GREP_COLORS GREP_OPTIONS"),
+    **dict.fromkeys((b"gzip", b"gunzip", b"pigz", b"zcat"), b"GZIP"),
+    **dict.fromkeys((b"xz", b"unxz", b"xzcat"), b"XZ_DEFAULTS XZ_OPT"),
+    b"tar": b"TAR_OPTIONS GZIP XZ_DEFAULTS XZ_OPT ZSTD_CLEVEL",
+    **dict.fromkeys((b"zstd", b"unzstd"), b"ZSTD_CLEVEL"),
+    b"zip": b"ZIPOPT",
+    b"unzip": b"UNZIP",
+    b"stat": b"TZ",
+    b"curl": _OF_CURL,
+    b"wget": _OF_WGET,
+    b"rsync": b"RSYNC_RSH",
+    **dict.fromkeys((b"npm", b"npx"), b"NPM_CONFIG_REGISTRY PATH/~/.npmrc"),
+    **dict.fromkeys((b"conda", b"mamba"), b"CONDA_CHANNELS CONDARC PATH/~/.condarc"),
+    b"uv": b"UV_CONSTRAINT UV_INDEX_URL UV_DEFAULT_INDEX UV_PRERELEASE UV_RESOLUTION",
     **dict.fromkeys((b"java", b"javac", b"mvn"), b"CLASSPATH JAVA_TOOL_OPTIONS"),
     b"bash": b"BASH_ENV",
     b"cargo": b"RUSTFLAGS CARGO_BUILD_TARGET",
@@ -73,7 +134,7 @@ _READ_BY = {
     b"go": b"GOFLAGS GOOS GOARCH CGO_ENABLED",
     b"node": b"NODE_PATH NODE_OPTIONS",
     b"nvcc": b"NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS",
-    b"perl": b"PERL5LIB PERL5OPT",
+    b"perl": b"PERL5LIB PERL5OPT TZ",
     b"ruby": b"RUBYLIB RUBYOPT",
 }
 """What decides the work of a program though no source names it."""
@@ -103,6 +164,24 @@ def _goes_on(token: bytes, word: bytes, begins: bool) -> bool:
     return begins and (word[:1] == b"-" or word.isdigit())
 
 
+def words_of(code: bytes) -> set[bytes]:
+    """All words of ``code`` by which a program may be started, in whatever way.
+
+    A word behind ``-m`` is a module's; one behind ``git`` may be a program of git's.
+    """
+    words = set(re.findall(_ANY_PROGRAM, code))
+    return words | {b"git-" + name for name in re.findall(rb"\bgit[ \t]+([a-z][\w-]*)", code)}
+
+
+def programs_in_path() -> frozenset[str]:
+    """The names of all that lies in the folders of ``PATH``."""
+    found: set[str] = set()
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        with suppress(OSError):
+            found.update(os.listdir(folder) if os.path.isabs(folder) else ())
+    return frozenset(found)
+
+
 def called_by_python(code: bytes) -> set[bytes]:
     """Words with which a text of Python begins that may be a command line."""
     return {word for word in re.findall(_IN_PYTHON, code) if not word.isupper()}
@@ -118,19 +197,34 @@ def read_by_calls(code: bytes) -> set[bytes]:
 
     A place for temporary files is none: it differs from job to job, and nothing there stays.
     """
-    return {word for call, words in _CALLS.items() if re.search(call, code) for word in words}
+    return {
+        word for call, names in _CALLS.items() if re.search(call, code) for word in names.split()
+    }
 
 
 def named_files(code: bytes) -> set[bytes]:
     """Absolute paths in ``code``, and those in the user's home folder, which begin with ``~``."""
-    code = re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE)
-    found = set()
+    code = _with_home(re.sub(rb"\A#!.*$", b"", code, flags=re.MULTILINE))
+    found = {
+        place for start, places in _BY_START.items() if re.search(start, code) for place in places
+    }
     for match in re.finditer(_PLACE, code):
         if match.start(1) > match.start():
             found.add(b"~" + match[1])
         elif not _NO_PLACE.match(match[1]):
             found.add(match[1])
     return found | set(_joined(code))
+
+
+def _with_home(code: bytes) -> bytes:
+    """``code`` with the user's home folder written as ``$HOME`` where it has another name."""
+    code = re.sub(rb"\$\{\w+:?-((?:\$HOME|\$\{HOME\}|~)[^}\n]*)\}", rb"\1", code)
+    for name in set(re.findall(_HOME_OF_SHELL, code)):
+        code = re.sub(rb"\$(?:\{" + name + rb"\}|" + name + rb"\b)", b"$HOME", code)
+    for name in set(re.findall(_HOME_OF_PYTHON, code)):
+        code = re.sub(rb"(?<![\w.'\"])" + name + rb"\b(?!\s*=)", b"Path.home()", code)
+    code = re.sub(rb"\{(?:" + _ANY_HOME + rb")\}(?=/)", b"$HOME", code)
+    return re.sub(rb"(?:" + _ANY_HOME + rb")\s*\+\s*f?(['\"])(?=/)", rb"\1$HOME", code)
 
 
 def _joined(code: bytes) -> Iterator[bytes]:
@@ -140,6 +234,31 @@ def _joined(code: bytes) -> Iterator[bytes]:
         place = b"/".join([base.rstrip(b"/"), *names])
         if place.startswith((b"~/", b"/")) and not _NO_PLACE.match(place):
             yield place
+
+
+HOST = "HOST/"
+"""How the read of a fact of this machine begins."""
+_FACTS = {
+    b"name": rb"\bhostname\b|\bHOSTNAME\b|\buname\s+-\w*[na]|\bget(?:hostname|fqdn)\("
+    rb"|\bplatform\.(?:node|uname|platform)\(|\buname\(\)(?!\.(?:machine|sysname|release|version))",
+    b"kernel": rb"\buname\s+-\w*[rva]|\bplatform\.(?:release|version|platform|uname)\("
+    rb"|\buname\(\)(?!\.(?:machine|sysname|nodename))",
+    b"machine": rb"\buname\b|\barch\b|\bplatform\.(?:machine|processor|architecture)\(",
+}
+
+
+def facts_asked(code: bytes) -> set[bytes]:
+    """Reads of the machine's own name, kernel and kind, where ``code`` asks the system for them."""
+    return {HOST.encode() + name for name, asks in _FACTS.items() if re.search(asks, code)}
+
+
+def outside_now(name: str) -> str:
+    """What the read ``name`` of something outside (``PATH/`` or ``HOST/``) is now."""
+    if name.startswith(HOST):
+        known = os.uname()
+        facts = {"name": known.nodename, "kernel": known.release, "machine": known.machine}
+        return facts.get(name.removeprefix(HOST), MISSING)
+    return program_now(name.removeprefix(IN_PATH))
 
 
 def program_now(name: str) -> str:
@@ -152,6 +271,10 @@ def program_now(name: str) -> str:
     it was found (each virtual environment has a Python of its own) and where links lead from there,
     size and time.
     """
+    if "*" in name or "?" in name:
+        from glob import glob
+
+        return ", ".join(map(_file_now, sorted(glob(os.path.expanduser(name))))) or MISSING
     if "/" in name:
         return _file_now(os.path.expanduser(name))
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):

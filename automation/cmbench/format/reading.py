@@ -4,21 +4,27 @@ A word ``NAME`` is a variable that a native program may read, ``os:NAME`` one of
 ``customize.py`` looks at. Where a source reads in a way that cannot be followed, by a name that it
 puts together or by a look at the whole environment, the word is ``*`` or ``os:*``: all counts.
 ``PATH/NAME`` is the first program of that name in PATH, where a source shows that it is started;
-a NAME that is an absolute path, or begins with ``~/``, is a file that a source names.
+a NAME that is an absolute path, or begins with ``~/``, is a file that a source names, or a pattern
+for some. ``HOST/NAME`` is a fact of this machine that a source asks the system for.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from cmbench.format.called import (
     IN_PATH,
+    OF_SHELLS,
     called_by_python,
     called_by_shell,
+    facts_asked,
     named_files,
+    programs_in_path,
     read_by,
     read_by_calls,
+    words_of,
 )
 from cmbench.format.meta import META_FILES
 
@@ -113,6 +119,8 @@ _OPEN_OTHER += (
 )
 """The same in other languages: a list of all, another name for it, a name that is put together."""
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
+_STRING = rb"\'\'\'(?s:.*?)\'\'\'|\"\"\"(?s:.*?)\"\"\"|\'[^\'\n]*\'|\"[^\"\n]*\""
+_LONGEST = 1 << 20
 _MAKEFILE = r"(?i)(?:^|/)(?:gnu)?makefile(?:\.\w+)?$|\.mk$"
 _OF_OTHERS = ("-macos.sh", "-windows.sh")
 _LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
@@ -143,12 +151,14 @@ class Reads:
         started = _started(kind, name, code)
         self._native |= _followed(kind, words) | _reads_of(started)
         if kind in _PROGRAMS and not name.endswith(_OF_OTHERS):
-            self._native |= _reads_of(named_files(code))
+            self._native |= _reads_of(named_files(code)) | facts_asked(code)
+        if kind == "shell":
+            self._native |= OF_SHELLS
         if kind == "python" and "/" not in name:
             self._process |= _python(code)
 
     def _hook(self, code: bytes) -> None:
-        self._process |= _python(code) | _reads_of(named_files(code))
+        self._process |= _python(code) | _reads_of(named_files(code)) | facts_asked(code)
         if re.search(_LOOKS_FOR, code):
             self._process.add(b"PATH")
         if re.search(_STARTS, code):
@@ -160,6 +170,29 @@ class Reads:
         process = self._process | (self._native if self._starts else set())
         found = {word.decode() for word in self._native}
         return tuple(sorted(found | {"os:" + word.decode() for word in process}))
+
+
+def programs_named(path: str, names: Iterable[str]) -> set[str]:
+    """The reads of all programs in PATH that sources of the script at ``path`` name anywhere.
+
+    ``names`` are its files. ``words`` of a script has what stands where a program is started, be it
+    there or not; here a word counts wherever it stands, if there is such a program now.
+    """
+    known = programs_in_path()
+    found: set[str] = set()
+    for name in names:
+        with open(os.path.join(path, name), "rb") as stream:
+            data = stream.read(_LONGEST)
+        kind = _kind(name, data)
+        if name in META_FILES or kind not in _PROGRAMS or name.endswith(_OF_OTHERS):
+            continue
+        code = re.sub(_COMMENT, b"", data)
+        if kind == "python":
+            code = b"\n".join(re.findall(_STRING, code)) if re.search(_STARTS, code) else b""
+        space = "os:" if name == _HOOK else ""
+        words = {word.decode() for word in words_of(code)} & known
+        found |= {f"{space}{IN_PATH}{word}" for word in words}
+    return found
 
 
 _PREFIXES = (b"CM_", b"MLC")

@@ -51,7 +51,7 @@ from cmbench.index.select import (
     version_variations,
 )
 from cmbench.plan.names import registered, selected
-from cmbench.plan.resolved_step import Frame, process_value, visible_env
+from cmbench.plan.resolved_step import Frame, call_value, process_value, visible_env
 from cmbench.values import immutable
 
 REPEATS = 3
@@ -547,6 +547,8 @@ def value_now(key: str, frame: Frame) -> Any:
         return fingerprint(name, frame.adr.peek(name, MISSING))
     if space == "const":
         return fingerprint(name, frame.const.get(name, MISSING))
+    if space == "call":
+        return call_value(name, frame.request)
     if space == "laid":
         return frame.laid(name)
     if space == "os":
@@ -567,8 +569,14 @@ def changed(key: str, then: str, now: str) -> str:
         return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
     if colon and space == "all":
         return "it reads all of its env, and other keys are set now"
+    if key == "call:":
+        return "it looks at all inputs, and others are given now"
+    if space == "call":
+        key = f"--{name}"
     if key == "os:*":
         return "it reads all variables of the process, and some are others now"
+    if key.startswith("os:HOST/"):
+        return f"the {key[8:]} of this machine was {then}, is {now}"
     if key.startswith("os:PATH/"):
         if "/" in key[8:]:
             return f"{key[8:]} was {_none(then)}, is {_none(now)}"

@@ -48,8 +48,9 @@ class Frame:
     is the ``run_script_input`` that all hooks of one step share, ``asked`` the requests of those
     dependencies that it has taken. ``ended`` says that only the steps that come last, its
     ``post_deps``, are still to run; ``ignored`` that a failure of its native script was, by the
-    user's wish: what it made answers no later call. ``watched`` is what the watcher of a plan,
-    such as an explanation, keeps of it; ``course`` is its node in the plan while the run goes as
+    user's wish: what it made answers no later call. ``call`` is the call as hooks see it, once one
+    of them has been handed it. ``watched`` is what the watcher of a plan, such as an explanation,
+    keeps of it; ``course`` is its node in the plan while the run goes as
     foreseen.
     """
 
@@ -70,6 +71,7 @@ class Frame:
     doubts: dict[str, None] = field(default_factory=dict)
     chosen: dict[str, dict[str, str]] = field(default_factory=dict)
     os_reads: set[str] = field(default_factory=set)
+    call: TracedEnv = field(default_factory=TracedEnv)
     late_updates: dict[str, Dependency] = field(default_factory=dict)
     cwd: str = ""
     ended: bool = False
@@ -163,6 +165,9 @@ class Frame:
         found = dict(self.env.reads)
         found.update({f"state:{key}": value for key, value in self.state.reads.items()})
         found.update({f"adr:{key}": value for key, value in self.adr.reads.items()})
+        found.update({f"call:{key}": value for key, value in self.call.reads.items()})
+        if self.call.whole:
+            found["call:"] = call_value("", self.request)
         for name in self.os_reads:
             found[f"os:{name}"] = process_value(name)
         if self.env.whole:
@@ -193,6 +198,14 @@ class Frame:
     def laid(self, pattern: str) -> str:
         """Which keys that match ``pattern`` the settings and the call have set."""
         return " ".join(sorted(select_keys(self.env.laid, (pattern,))))
+
+    def call_as_read(self) -> TracedEnv:
+        """The call as hooks see it: what they look at of it counts."""
+        if not self.call.running:
+            for key, value in call_of(self.request).items():
+                self.call.overlay(key, value)
+            self.call.begin()
+        return self.call
 
     def outer_reads(self) -> list[str]:
         """Names of what was read from the caller, for the caller to record in turn."""
@@ -236,16 +249,31 @@ class Frame:
         return tuple(dict.fromkeys([*self.script.tags, *variations, *extra]))
 
 
+def call_of(request: Request) -> dict[str, Any]:
+    """A call as hooks see it."""
+    words = {"artifacts": list(request.arguments)} if request.arguments else {}
+    return {**request.inputs, "tags": str(request.tags), **words}
+
+
+def call_value(name: str, request: Request) -> str:
+    """The fingerprint of what a call says of ``name``; of an empty name, of which there are."""
+    call = call_of(request)
+    return fingerprint(name, call.get(name, MISSING) if name else sorted(call))
+
+
 def process_value(name: str) -> str:
-    """The fingerprint of a variable of this process, of all, or of a program (``PATH/NAME``)."""
+    """The fingerprint of a variable of this process, of all, or of what lies outside.
+
+    That is a program or file (``PATH/NAME``) or a fact of this machine (``HOST/NAME``).
+    """
     if name == ALL:
         from cmbench.format.reading import process_variables
 
         return fingerprint("", repr(sorted(process_variables().items())).ljust(201))
-    if name.startswith("PATH/"):
-        from cmbench.format.called import program_now
+    if "/" in name:
+        from cmbench.format.called import outside_now
 
-        return program_now(name[5:])
+        return outside_now(name)
     return fingerprint(name, os.environ.get(name, MISSING))
 
 

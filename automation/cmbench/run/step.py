@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, shell_word, visible
 from cmbench.format.env import expanded_env, process_env
-from cmbench.format.model import Outcome, Request
+from cmbench.format.model import Outcome
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Automation, Failed, Place, artifact, os_info, run_state
@@ -235,7 +235,6 @@ class StepRunner:
 
     def hook_input(self, frame: Frame, place: Place) -> dict[str, Any]:
         """The dictionary ``i`` of the CM format."""
-        request = frame.request
         script = frame.script
         module = self._module(frame)
         meta = copy.deepcopy(dict(script.meta))
@@ -255,7 +254,7 @@ class StepRunner:
         frame.shared.update(common, path=script.path, run_state=run_state(frame, self.command))
         return {
             **common,
-            "input": _input(request),
+            "input": frame.call_as_read(),
             "artifact": artifact(script.path, meta),
             "automation": Automation(self, frame, place.scratch),
             "run_script_input": frame.shared,
@@ -499,6 +498,10 @@ _OF_BASH = frozenset(
 )
 
 
+_OUTSIDE = ("PATH/", "HOST/")
+"""How the reads of programs, files and facts begin."""
+
+
 def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
     """What a native script counts as reading.
 
@@ -507,7 +510,7 @@ def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
     """
     if "*" in words:
         words = [*words, "all:", "os:*"]
-    programs = [f"os:{word}" for word in words if word.startswith("PATH/")]
+    programs = [f"os:{word}" for word in words if word.startswith(_OUTSIDE)]
     named = [word for word in words if not _is_of_bash(word)]
     mapped = [key for block in frame.blocks for key in block.input_mapping.values()]
     outside = _from_process(frame, named)
@@ -516,7 +519,7 @@ def _native_reads(frame: Frame, words: Sequence[str]) -> list[str]:
 
 def _is_of_bash(word: str) -> bool:
     """Whether ``word`` is no variable that has a value from outside."""
-    return word in _OF_BASH or word.startswith(("*", "BASH_", "PATH/"))
+    return word in _OF_BASH or (word != "BASH_ENV" and word.startswith(("*", "BASH_", *_OUTSIDE)))
 
 
 def _from_process(frame: Frame, named: Sequence[str]) -> list[str]:
@@ -592,9 +595,3 @@ def _write_repeat_file(
     with suppress(OSError), open(path, "w", encoding="utf-8") as stream:
         stream.write("\n".join(lines) + "\n")
     return path
-
-
-def _input(request: Request) -> dict[str, Any]:
-    """The call as hooks see it."""
-    words = {"artifacts": list(request.arguments)} if request.arguments else {}
-    return {**request.inputs, "tags": str(request.tags), **words}

@@ -73,8 +73,11 @@ class Workspace:
         return other
 
     def words(self, path: str) -> tuple[str, ...]:
-        """Env words of a script's native programs."""
-        return self.index.content(path).words
+        """What the programs of a script that is about to run may read."""
+        from cmbench.format.reading import programs_named
+
+        content = self.index.content(path)
+        return (*content.words, *programs_named(path, content.names))
 
 
 class _Deferred:
