@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from triton_bench import perf_analyzer
 from triton_bench.errors import UsageError
 from triton_bench.options import DASHES, ENDLESS, OPTIONS, Settings, load_points, read
 
@@ -45,6 +46,36 @@ def test_values_are_left_as_they_are() -> None:
     assert found.headers == (("X", "--a\u2013b"),)
     assert found.shapes == {"i": (1, 2)}
     assert not notes
+
+
+@pytest.mark.parametrize(
+    ("flag", "ours"),
+    [
+        ("--concurrency-range 1:4", "--concurrency here: Requests in flight"),
+        ("--request-rate-range=10:100", "--rate here"),
+        ("-p 5000", "--duration here"),
+        ("-p5000", "--duration here"),
+        ("-s 30", "--until_stable here"),
+        ("--latency-threshold 10", "--search_p99_ms here"),
+        ("-u localhost:8000", "--url here"),
+        ("-i grpc", "--protocol here"),
+        ("-f x.csv", "--csv here"),
+        ("--streaming", "streams and sequences"),
+        ("--concurency 4", "did you mean --concurrency?"),
+    ],
+)
+def test_what_perf_analyzer_calls_otherwise_is_named(flag: str, ours: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        asked(f"-m x {flag}")
+    assert ours in caught.value.hint
+
+
+def test_names_of_perf_analyzer_lead_to_options_and_are_none_themselves() -> None:
+    own = {option.name for option in OPTIONS} | {option.short for option in OPTIONS}
+    assert set(perf_analyzer.NAMES) <= own
+    theirs = [name for names in perf_analyzer.NAMES.values() for name in names.split()]
+    assert len(theirs) == len(set(theirs))
+    assert not own & set(theirs)
 
 
 @pytest.mark.parametrize(

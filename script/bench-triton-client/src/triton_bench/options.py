@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from . import perf_analyzer
 from .errors import UsageError
 
 # What typesetting makes of a hyphen.
@@ -163,11 +164,20 @@ def read(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     made = parser()
     told, rest = made.parse_known_args(words)
     if rest:
-        known = [f"--{option.name}" for option in OPTIONS]
-        near = difflib.get_close_matches(rest[0].partition("=")[0], known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "--help names all"
+        hint = _in_place_of(bare(rest[0].partition("=")[0]))
         raise UsageError(f'"{rest[0]}" is not an option', hint=hint)
     return settings(vars(told)), notes
+
+
+def _in_place_of(name: str) -> str:
+    """What to type in place of an option that is none."""
+    if perf_analyzer.is_not_here(name):
+        return "streams and sequences of requests are not measured here"
+    if ours := perf_analyzer.ours(name):
+        option = next(each for each in OPTIONS if each.name == ours)
+        return f"what perf_analyzer calls so is --{ours} here: {option.desc}"
+    near = difflib.get_close_matches(name, [option.name for option in OPTIONS], n=1)
+    return f"did you mean --{near[0]}?" if near else "--help names all"
 
 
 def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
