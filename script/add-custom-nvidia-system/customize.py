@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cmbench.lib import nvidia, siblings
+from cmbench.lib import siblings
 
 siblings.importable(__file__, "run-harness", "app-mlperf-inference")
+nvidia_machine = siblings.hooks(__file__, "nvidia_machine")
 
 
 @siblings.told
@@ -21,7 +22,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
     words.rounds(vendor_round)
     known = registry.load()
-    machine = this_machine()
+    machine = nvidia_machine.this_machine()
     like = scaled_from(known, machine, vendor_round, str(env.get("CM_NVIDIA_ALLOW_NEAREST") or ""))
     name = str(env.get("CM_NVIDIA_SYSTEM_NAME") or "") or default_name(machine)
     made = custom.files(known, machine, like, vendor_round, name)
@@ -43,7 +44,8 @@ def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> An
 
     of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
     if allowed:
-        return systems.named(allowed, of_round)
+        return systems.named(allowed, known.systems.values(), vendor_round)
+    systems.of_one_kind(machine)
     for exact in systems.match(machine, of_round):
         hint = f"its values: --tags=explain,nvidia-config --system={exact.id}"
         raise FlowError("bad-value", f"{machine} is a known system, {exact.id}", hint)
@@ -51,17 +53,6 @@ def scaled_from(known: Any, machine: Any, vendor_round: str, allowed: str) -> An
     if like is None:
         raise FlowError("not-available", f"no system of {vendor_round} is like {machine}")
     return like
-
-
-def this_machine() -> Any:
-    """The GPUs of this machine as the registry looks at them."""
-    from nvidia_flow import systems
-
-    jetson = nvidia.jetson()
-    gpus = [
-        {**gpu.kind, "profiles": [part.profile for part in gpu.mig]} for gpu in nvidia.read().gpus
-    ]
-    return systems.machine_of(gpus, os.uname().machine, jetson.board if jetson else "")
 
 
 def default_name(machine: Any) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib import nvidia, siblings
+from cmbench.lib import siblings
 
 siblings.importable(__file__, "run-harness", "app-mlperf-inference")
+nvidia_machine = siblings.hooks(__file__, "nvidia_machine")
 
 
 @siblings.told
@@ -101,16 +102,12 @@ def chosen(env: dict[str, Any], known: Any, vendor_round: str) -> tuple[Any, str
     """The machine, where its number of GPUs counts, and the system whose values are taken."""
     from nvidia_flow import systems
 
-    of_round = [s for s in known.systems.values() if vendor_round in s.rounds]
+    every = list(known.systems.values())
     if env.get("CM_NVIDIA_SYSTEM"):
-        return None, systems.named(str(env["CM_NVIDIA_SYSTEM"]), of_round).id
-    jetson = nvidia.jetson()
-    gpus = [
-        {**gpu.kind, "profiles": [part.profile for part in gpu.mig]} for gpu in nvidia.read().gpus
-    ]
-    machine = systems.machine_of(gpus, os.uname().machine, jetson.board if jetson else "")
+        return None, systems.named(str(env["CM_NVIDIA_SYSTEM"]), every, vendor_round).id
+    machine = nvidia_machine.this_machine()
     allowed = str(env.get("CM_NVIDIA_ALLOW_NEAREST") or "")
-    system = systems.chosen(machine, of_round, vendor_round, allowed)
+    system = systems.chosen(machine, every, vendor_round, allowed)
     print(f"this machine: {machine}")
     return machine, system.id
 

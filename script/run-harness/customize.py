@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 siblings.importable(__file__, "run-harness", "compile-neuron-model", "app-mlperf-inference")
 
+nvidia_machine = siblings.hooks(__file__, "nvidia_machine")
+
 # What make tells its own children only.
 _OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR")
 _SETTINGS = {
@@ -96,16 +98,7 @@ class Engine:
 
     def machine(self) -> Any:
         """The GPUs of this machine; None without one."""
-        from nvidia_flow import systems
-
-        jetson = nvidia.jetson()
-        gpus = [
-            {**gpu.kind, "profiles": [part.profile for part in gpu.mig]}
-            for gpu in nvidia.read().gpus
-        ]
-        if not gpus and not jetson:
-            return None
-        return systems.machine_of(gpus, os.uname().machine, jetson.board if jetson else "")
+        return nvidia_machine.machine()
 
     def neuron(self) -> Any:
         """The Neuron devices of this machine."""
@@ -262,6 +255,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 
 def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     """Run the target in its folder; raises Error when none is given."""
+    from nvidia_flow.errors import FlowError
     from nvidia_make import flow, targets
 
     if not env.get("CM_NVIDIA_FLOW_TARGET"):
@@ -277,7 +271,11 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     if variables["SUBMITTER"]:
         given = {**asdict(settings), "submitter": variables["SUBMITTER"]}
         settings = flow.checked(given, "SUBMITTER")
+    flow.check_chosen(variables)
     engine = Engine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0), home)
     for note in overlooked:
         engine.tell(f"note: {note}")
-    target.function()(flow.Flow(folder, settings, variables, vendor, engine))
+    try:
+        target.function()(flow.Flow(folder, settings, variables, vendor, engine))
+    except FlowError as problem:
+        raise flow.with_folder(problem, folder, settings) from None

@@ -17,13 +17,17 @@ from cmbench.errors import Error
 from cmbench.render.container import enter_lines, place_printed, summary
 from cmbench.session.workspace import Workspace
 
+_VARIABLES = {"--docker_engine": "CONTAINER_ENGINE", "--docker_base_image": "BASE_IMAGE"}
 _NOT_OF_THE_JOB = ("engine", "base_image", "tools", "user", "mounts")
 
 
 def engine_name(asked: str) -> str:
     """The engine that words use: the one asked for, else docker or podman; empty without one."""
     if asked:
-        return find_engine(asked, os.environ).name
+        try:
+            return find_engine(asked, os.environ).name
+        except Error as error:
+            raise error.rewrite(_in_variables) from None
     return next(filter(None, map(_answering, ("docker", "podman"))), "")
 
 
@@ -64,6 +68,22 @@ def do(
 
     The plan is printed first. Returns the exit status; raises Error.
     """
+    try:
+        return _do(home, what, told, command, only_print)
+    except Error as error:
+        raise error.rewrite(_in_variables) from None
+
+
+def _in_variables(text: str) -> str:
+    """What to type, as it stands on a make line."""
+    for option, variable in _VARIABLES.items():
+        text = text.replace(option, variable)
+    return text
+
+
+def _do(
+    home: str, what: str, told: Mapping[str, Any], command: Sequence[str], only_print: bool
+) -> int:
     made = designed(home, told, only_print)
     if what == "user":
         text = user_text(made.job.image, str(told["user"]), *made.engine.owner)

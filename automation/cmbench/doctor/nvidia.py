@@ -7,7 +7,7 @@ docs/how-to/doctor.md has the list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Check, Finding, View
 from cmbench.lib import nvidia
@@ -129,36 +129,16 @@ def visible(view: View) -> Iterator[Finding]:
         if told is None or (name.startswith("NVIDIA") and told.lower() in _ALL_OR_NONE):
             continue
         unset = f"unset {name}; what there is: nvidia-smi -L"
-        gone = [word for word in _words(told) if not names_one(word, view.driver.gpus)]
+        gone = [word for word in nvidia.words_of(told) if not nvidia.named(word, view.driver.gpus)]
         if not view.driver.gpus:
             text = f"{name}={told} names nothing: no GPU answers"
             yield view.found(LOOK, text, f"unset {name}")
         elif gone:
             yield view.found(STOP, f"{name}={told}: {', '.join(gone)} names no GPU here", unset)
-        elif not _words(told):
+        elif not nvidia.words_of(told):
             yield view.found(STOP, f"{name} is set and empty: it hides every GPU", unset)
         else:
             yield view.found(OK, f"{name}={told}")
-
-
-def _words(told: str) -> list[str]:
-    return [word.strip() for word in told.split(",") if word.strip()]
-
-
-def names_one(word: str, gpus: Sequence[nvidia.Gpu]) -> bool:
-    """Whether a word of CUDA_VISIBLE_DEVICES is a GPU's number, UUID (or its start), or a part's.
-
-    ``0:1`` is the second MIG instance of the first GPU, as NVIDIA_VISIBLE_DEVICES has it.
-    """
-    number, _, part = word.partition(":")
-    if number.isdigit():
-        found = [gpu for gpu in gpus if gpu.index == int(number)]
-        return any(not part or part in {str(each.number) for each in gpu.mig} for gpu in found)
-    if word.startswith("MIG-"):
-        parts = [each.uuid for gpu in gpus for each in gpu.mig]
-        # Drivers before 470 name a part by the GPU's UUID and its two numbers.
-        return word in parts or any(f"MIG-{gpu.uuid}/" in word for gpu in gpus if gpu.mig)
-    return word.startswith("GPU-") and any(gpu.uuid.startswith(word) for gpu in gpus)
 
 
 def instances(view: View) -> Iterator[Finding]:

@@ -246,6 +246,56 @@ def processes(
     return tuple((row[0], row[1], row[2]) for row in cells if len(row) == 3 and row[1].isdigit())
 
 
+def words_of(told: str) -> list[str]:
+    """The words of a variable that chooses GPUs, such as CUDA_VISIBLE_DEVICES."""
+    return [word.strip() for word in told.split(",") if word.strip()]
+
+
+def named(word: str, gpus: Iterable[Gpu]) -> Gpu | None:
+    """The GPU that such a word names: by its number, its UUID or the start of it, or by a part.
+
+    A part is named by its UUID, or as ``0:1``, the second MIG instance of the first GPU; the GPU
+    is given with that part alone.
+    """
+    number, _, part = word.partition(":")
+    for gpu in gpus:
+        if number.isdigit() and gpu.index == int(number) and not part:
+            return gpu
+        if word.startswith("GPU-") and gpu.uuid.startswith(word):
+            return gpu
+        parts = [each for each in gpu.mig if f"{gpu.index}:{each.number}" == word]
+        parts += [each for each in gpu.mig if each.uuid == word]
+        # Drivers before 470 name a part by the GPU's UUID and its two numbers.
+        parts += gpu.mig[:1] if f"MIG-{gpu.uuid}/" in word else ()
+        if parts:
+            return replace(gpu, mig=tuple(parts[:1]))
+    return None
+
+
+def visible(gpus: Sequence[Gpu], told: str | None) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to a program, with those parts alone that it names.
+
+    Raises ``no-device`` where it names one that is not there, or hides all.
+    """
+    if told is None or not gpus:
+        return tuple(gpus)
+    found: dict[str, Gpu] = {}
+    for word in words_of(told):
+        gpu = named(word, gpus)
+        if gpu is None:
+            raise _hidden(f"CUDA_VISIBLE_DEVICES={told}: {word} names no GPU here")
+        before = found.get(gpu.uuid)
+        found[gpu.uuid] = replace(gpu, mig=before.mig + gpu.mig) if before else gpu
+    if not found:
+        raise _hidden("CUDA_VISIBLE_DEVICES is set and empty: it hides every GPU")
+    return tuple(found.values())
+
+
+def _hidden(why: str) -> Error:
+    hint = "unset CUDA_VISIBLE_DEVICES; what there is: nvidia-smi -L"
+    return Error("no-device", why, hint=hint)
+
+
 def kinds() -> tuple[Mapping[str, str], ...]:
     """What the driver tells of each GPU's model and settings; empty where it tells nothing."""
     return tuple(gpu.kind for gpu in read().gpus)

@@ -240,7 +240,7 @@ def test_another_machine_is_refused_with_the_nearest_by_name(
 ) -> None:
     with pytest.raises(FlowError, match=f"nearest is {nearest}: ") as caught:
         chosen(machine, SYSTEMS, "v0.7")
-    assert caught.value.hint.endswith(f"--allow-nearest={nearest}")
+    assert caught.value.hint.endswith(f"--allow_nearest={nearest}")
     assert chosen(machine, SYSTEMS, "v0.7", nearest).id == nearest
 
 
@@ -266,7 +266,7 @@ def test_machines_that_cannot_be_told() -> None:
         machine_of((), "x86_64")
     two = ({"name": "Tesla T4"}, {"name": "NVIDIA L4"})
     with pytest.raises(FlowError, match="the GPUs differ: NVIDIA L4, Tesla T4"):
-        machine_of(two, "x86_64")
+        chosen(machine_of(two, "x86_64"), SYSTEMS, "v0.7")
     assert nearest_to(Machine("x", 1), ()) is None
 
 

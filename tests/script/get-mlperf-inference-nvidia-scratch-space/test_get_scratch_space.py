@@ -48,6 +48,20 @@ def test_nobody_names_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert space.named("", {}) == str(tmp_path / "fixed")
 
 
+@pytest.mark.parametrize("told", ["/path/to/scratch/space", "<path/to/scratch/space>", "DIR"])
+def test_nothing_is_made_of_a_placeholder(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    env = {"CM_NVIDIA_SCRATCH_PATH": told, "CM_NVIDIA_ALLOW_ROOT": "yes"}
+    with pytest.raises(Error, match="is a placeholder of the guide") as caught:
+        Step(ALIAS, tmp_path / "entry", env).call("preprocess")
+    assert caught.value.hint.startswith("export MLPERF_SCRATCH_PATH=")
+    assert list(here.iterdir()) == []
+
+
 def test_root_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     env = {"CM_NVIDIA_SCRATCH_PATH": str(tmp_path / "space")}

@@ -239,6 +239,27 @@ def test_no_engine_and_no_scratch_space(place: Path) -> None:
     assert caught.value.hint.startswith(f"mkdir -p '{place}/no where'")
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"), [("dockr", 'did you mean "docker"?'), ("docker", "CONTAINER_ENGINE=podman")]
+)
+def test_what_to_type_stands_as_make_takes_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch, asked: str, says: str
+) -> None:
+    monkeypatch.setenv("PATH", str(place / "bin"))
+    tool = place / "bin/docker"
+    tool.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2; exit 1\n")
+    tool.chmod(0o755)
+    told = docker.described(a_flow(place))
+    for call in (
+        lambda: CONTAINERS.engine_name(asked),
+        lambda: CONTAINERS.do(str(place / "cm"), "image", {**told, "engine": asked}, (), False),
+    ):
+        with pytest.raises(Error) as caught:
+            call()
+        assert says in caught.value.hint
+        assert "--docker" not in f"{caught.value} {caught.value.hint}"
+
+
 # ---- attacks
 
 ARGS = {

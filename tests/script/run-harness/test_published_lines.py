@@ -10,7 +10,7 @@ import pytest
 from nvidia_flow.errors import FlowError, nearest
 from nvidia_flow.fields import USED
 from nvidia_flow.systems import Machine
-from nvidia_make import asked, checks, flow, generate, info, targets, work
+from nvidia_make import asked, checks, flow, generate, harness, info, targets, work
 
 from nvidia_flow_lab import KNOWN, Hands, a_flow, read
 
@@ -64,7 +64,7 @@ REFUSED = {
     ("v2.0", "--benchmarks=... --config_ver=default[,triton]"): "..., [,triton] are placeholders",
     ("v2.0", "--benchmarks=bert --scenarios=offline [OTHER FLAGS]"): "[OTHER FLAGS] is a placeh",
     ("v3.1", "--benchmarks=ssd-resnet34,dlrm"): "v3.1 has no benchmark ssd-resnet34: it is one of "
-    "v0.7 and v2.0; v3.1 has no benchmark dlrm: it is one of v0.7 and v2.0",
+    "v0.7 and v2.0: --vendor_round=v2.0; v3.1 has no benchmark dlrm: it is one of v0.7 and v2.0",
     ("v2.0", "--benchmarks=retinanet"): "v2.0 has no benchmark retinanet: it is one of v3.1",
     ("v2.0", "--benchmarks=llama2-70b"): "v2.0 has no benchmark llama2-70b: one of: 3d-unet, bert",
     ("v2.0", "--help"): "--help is refused: make info shows all words",
@@ -90,6 +90,49 @@ def test_no_hint_is_empty_or_of_another_kind_of_machine(tmp_path: Path) -> None:
     with pytest.raises(FlowError) as caught:
         work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands, vendor_round="v2.0"))
     assert "nearest is A10x1" in str(caught.value), "a Jetson is no card"
+
+
+def test_a_system_of_another_round_is_told_with_that_round(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match=r"v0\.7 has no system ND_H100_v5") as caught:
+        work.plan(a_flow(tmp_path, "--system_name=ND_H100_v5"))
+    assert caught.value.hint == "it is one of v3.1: --vendor_round=v3.1"
+    with pytest.raises(FlowError) as caught:
+        work.plan(a_flow(tmp_path, "--benchmarks=bert --allow_nearest=Orin", hands=Hands(T4)))
+    assert caught.value.hint == "it is one of v2.0: --vendor_round=v2.0"
+
+
+def test_what_another_round_has_comes_with_the_line_that_makes_its_folder(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path / "flow", "--benchmarks=gptj", submitter="Me & Co", allow_root=True)
+    with pytest.raises(FlowError, match=r"v0\.7 has no benchmark gptj") as caught:
+        work.plan(flow_)
+    told = flow.with_folder(caught.value, flow_.folder, flow_.settings)
+    assert told.hint.endswith(
+        "a folder for it: cm run script --tags=run-harness,nvidia,_workdir "
+        f"--path={tmp_path}/flow-v3.1 --vendor_round=v3.1 '--submitter=Me & Co' --form=tiny "
+        "--execution_mode=test --allow_root=true"
+    )
+    other = FlowError("bad-value", "x", "y")
+    assert flow.with_folder(other, flow_.folder, flow_.settings) is other
+
+
+NEAREST = "--benchmarks=resnet50 --scenarios=offline --allow_nearest=T4x8"
+
+
+def test_the_line_that_makes_engines_keeps_whose_values_count(tmp_path: Path) -> None:
+    flow_ = a_flow(tmp_path, NEAREST, hands=Hands(replace(T4, count=4)))
+    with pytest.raises(FlowError, match="engines do not fit") as caught:
+        harness.run_harness(flow_)
+    assert "--allow_nearest=T4x8" in caught.value.hint
+
+
+def test_gpus_that_differ_are_no_reason_against_a_system_that_is_named(tmp_path: Path) -> None:
+    hands = Hands(replace(T4, name="NVIDIA L4, Tesla T4", count=2, kinds=2))
+    info.info(a_flow(tmp_path, hands=hands))
+    with pytest.raises(FlowError, match="the GPUs differ: NVIDIA L4, Tesla T4") as caught:
+        work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands))
+    assert "--system=T4x1" in caught.value.hint
+    named = "--benchmarks=bert --scenarios=offline --system=T4x1"
+    assert work.plan(a_flow(tmp_path, named, hands=hands)).system == "T4x1"
 
 
 # ---- words
@@ -170,6 +213,29 @@ def test_variables_that_are_misspelt_are_refused(name: str, meant: str) -> None:
     with pytest.raises(FlowError, match=f"no word reads {name}=") as caught:
         flow.unread(f"w -- {name}=resnet50")
     assert caught.value.hint == f"did you mean {meant}=?"
+
+
+PLACEHOLDERS = {
+    "MLPERF_SCRATCH_PATH": ["/path/to/scratch/space", "<path/to/scratch/space>", "DIR"],
+    "DOCKER_ARGS": ["-v <from>:<to> -v <from>:<to>", "-v /path/to/data:/data"],
+    "NVIDIA_VISIBLE_DEVICES": ["0,2,4..."],
+    "LOG_DIR": ["path/to/logs"],
+    "SUBMITTER": ["<your_company>"],
+}
+
+
+@pytest.mark.parametrize("name", PLACEHOLDERS)
+def test_what_nobody_has_chosen_is_refused(name: str) -> None:
+    for text in PLACEHOLDERS[name]:
+        with pytest.raises(FlowError, match=f"{name}=.*: a placeholder of the guide"):
+            flow.check_chosen({name: text, "DOCKER_COMMAND": "a <b >c", "RUN_ARGS": "..."})
+
+
+def test_paths_that_only_look_like_placeholders(tmp_path: Path) -> None:
+    there = tmp_path / "[A disk]"
+    there.mkdir()
+    for text in (str(there), "/data/DIR", "/my/path/to/space", "-v /a:/b -e X=1", "0,1", "all"):
+        flow.check_chosen({"MLPERF_SCRATCH_PATH": text})
 
 
 # ---- before a build

@@ -174,7 +174,7 @@ IMPOSSIBLE = {
     "--config_ver=high_acuracy": "--config_ver=high_acuracy is not there",
     "--benchmarks=resnet50 --config_ver=high_accuracy": "--config_ver=high_accuracy is not there",
     "--scenarios=offline --server_target_qps=5": "server_target_qps is for Server, not for Offline",
-    "--system_name=T4x3": "there is no system T4x3",
+    "--system_name=T4x3": "v0.7 has no system T4x3",
 }
 
 

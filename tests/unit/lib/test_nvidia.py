@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cmbench.errors import Error
 from cmbench.lib import nvidia, nvml
 from cmbench.lib.probe import ProbeResult, probe, which
 
@@ -202,6 +203,39 @@ def test_the_least_driver_and_the_error_that_names_it() -> None:
     error = nvidia.no_driver(nvidia.Driver(problem="there is no NVIDIA driver"), cuda="13.0")
     assert error.code == "no-driver"
     assert error.message == ("there is no NVIDIA driver; CUDA 13.0 needs driver 580.65.06 or newer")
+
+
+# ---- the GPUs that a program sees
+
+PARTS = tuple(nvidia.Mig("1g.5gb", number, f"MIG-{number}a-bc") for number in range(7))
+CUT = nvidia.Gpu(0, "GPU-11aa", "00:04.0", {"name": "NVIDIA A100-SXM4-40GB"}, PARTS)
+WHOLE = nvidia.Gpu(1, "GPU-22bb", "00:05.0", {"name": "Tesla T4"})
+OLD = nvidia.Gpu(2, "GPU-33cc", "00:06.0", {}, (nvidia.Mig("1g.5gb", 0, "MIG-GPU-33cc/7/0"),))
+ALL = (CUT, WHOLE, OLD)
+SEEN: dict[str, list[tuple[int, int]]] = {
+    "1": [(1, 0)],
+    "1, 0": [(1, 0), (0, 7)],
+    "GPU-22": [(1, 0)],
+    "MIG-3a-bc": [(0, 1)],
+    "MIG-3a-bc,MIG-5a-bc,1": [(0, 2), (1, 0)],
+    "0:2": [(0, 1)],
+    "MIG-GPU-33cc/7/0": [(2, 1)],
+}
+"""CUDA_VISIBLE_DEVICES, and the GPUs with the number of parts that are left."""
+
+
+@pytest.mark.parametrize("told", SEEN)
+def test_a_program_sees_what_the_variable_names(told: str) -> None:
+    assert [(gpu.index, len(gpu.mig)) for gpu in nvidia.visible(ALL, told)] == SEEN[told]
+
+
+@pytest.mark.parametrize("told", ["3", "-1", "GPU-9", "MIG-9", "0:9", "0,3", "", " , "])
+def test_what_names_nothing_is_refused_where_there_are_gpus(told: str) -> None:
+    with pytest.raises(Error, match=r"names no GPU here|hides every GPU") as caught:
+        nvidia.visible(ALL, told)
+    assert caught.value.code == "no-device"
+    assert nvidia.visible((), told) == ()
+    assert nvidia.visible(ALL, None) == ALL
 
 
 FAKE = r"""

@@ -54,10 +54,11 @@ def named(given: object, environ: Mapping[str, str]) -> str:
     told = str(given or "") or environ.get("MLPERF_SCRATCH_PATH", "")
     if not told and Path(FALLBACK).is_dir():
         told = FALLBACK
+    choose = "export MLPERF_SCRATCH_PATH=, and a folder of a large disk: 3 TB for everything"
     if not told:
+        raise FlowError("needs-input", "the scratch space is not named", choose)
+    if words.placeholders(told):
         raise FlowError(
-            "needs-input",
-            "the scratch space is not named",
-            "export MLPERF_SCRATCH_PATH=DIR, or --scratch_path=DIR; 3 TB for everything",
+            "bad-value", f"the scratch space {told} is a placeholder of the guide", choose
         )
     return told

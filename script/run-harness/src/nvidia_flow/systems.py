@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nvidia_flow import words
 from nvidia_flow.errors import FlowError, nearest
 
 SAME_MEMORY, SAME_POWER = 0.1, 0.05
@@ -48,7 +49,10 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a machine is: its GPUs as the driver tells them, and how it is cut in parts."""
+    """What a machine is: its GPUs as the driver tells them, and how it is cut in parts.
+
+    ``kinds`` counts different ones.
+    """
 
     name: str
     count: int
@@ -59,6 +63,7 @@ class Machine:
     board: str = ""
     profile: str = ""
     instances: int = 0
+    kinds: int = 1
 
     def __str__(self) -> str:
         parts = f", {self.instances} x MIG {self.profile}" if self.instances else ""
@@ -88,23 +93,17 @@ class NeuronDevices:
 def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "") -> Machine:
     """The machine of these GPUs, with nvidia-smi's names; ``mig`` has the UUIDs of instances.
 
-    Raises FlowError where there is none, or where they differ.
+    Where they differ, the first one tells of them. Raises FlowError where there is none.
     """
     names = sorted({str(gpu.get("name", "")) for gpu in gpus})
     if not gpus and not board:
         raise FlowError(
             "no-device", "this machine shows no NVIDIA GPU", "name a system: --system=T4x1"
         )
-    if len(names) > 1:
-        raise FlowError(
-            "bad-value",
-            f"the GPUs differ: {', '.join(names)}",
-            "choose those of one kind with CUDA_VISIBLE_DEVICES, or name a system: --system=T4x1",
-        )
     first: Mapping[str, Any] = gpus[0] if gpus else {}
     profiles = [str(part) for gpu in gpus for part in gpu.get("profiles", ())]
     return Machine(
-        name=names[0] if names else board,
+        name=", ".join(names) or board,
         count=max(1, len(gpus)),
         memory=_number(first.get("memory.total")) / 1024,
         power=_number(first.get("power.limit")),
@@ -113,6 +112,7 @@ def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "")
         board=board,
         profile=profiles[0] if len(set(profiles)) == 1 else "",
         instances=len(profiles),
+        kinds=len(names),
     )
 
 
@@ -167,7 +167,8 @@ def chosen(
     """
     of_round = [system for system in systems if vendor_round in system.rounds]
     if allow_nearest:
-        return named(allow_nearest, of_round)
+        return named(allow_nearest, systems, vendor_round)
+    of_one_kind(machine)
     exact = match(machine, of_round)
     if len(exact) == 1:
         return exact[0]
@@ -181,18 +182,33 @@ def chosen(
         "not-available",
         f"{machine} is not a system of {vendor_round}; nearest is {found.id}: "
         f"{difference(machine, found)}",
-        f"its values, scaled by the number of GPUs: --allow-nearest={found.id}",
+        f"its values, scaled by the number of GPUs: --allow_nearest={found.id}",
     )
 
 
-def named(word: str, systems: Iterable[System]) -> System:
-    """The system of that id; raises FlowError with the nearest one."""
+def of_one_kind(machine: Machine) -> None:
+    """Raise FlowError where the GPUs differ: no system of the registry is like that."""
+    if machine.kinds > 1:
+        raise FlowError(
+            "bad-value",
+            f"the GPUs differ: {machine.name}",
+            "choose those of one kind with CUDA_VISIBLE_DEVICES, or name a system: --system=T4x1",
+        )
+
+
+def named(word: str, systems: Iterable[System], vendor_round: str) -> System:
+    """The system of that id in a round; raises FlowError with the rounds that have it.
+
+    Where none has, the nearest one of the round is named.
+    """
     known = {system.id.lower(): system for system in systems}
-    if word.lower() not in known:
-        own = "one of your own: cm run script --tags=add,custom,system,nvidia"
-        hint = nearest(word, [system.id for system in known.values()], own)
-        raise FlowError("bad-value", f"there is no system {word}", hint)
-    return known[word.lower()]
+    found = known.get(word.lower())
+    if found is not None and vendor_round in found.rounds:
+        return found
+    own = "one of your own: cm run script --tags=add,custom,system,nvidia"
+    ids = [system.id for system in known.values() if vendor_round in system.rounds]
+    hint = words.of_rounds(found.rounds) if found is not None else nearest(word, ids, own)
+    raise FlowError("bad-value", f"{vendor_round} has no system {word}", hint)
 
 
 def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:

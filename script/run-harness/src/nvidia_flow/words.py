@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import mlperf_catalog as catalog
@@ -13,6 +15,21 @@ from nvidia_flow.errors import FlowError, nearest
 VENDOR_ROUNDS = ("v0.7", "v2.0", "v3.1")
 SCENARIOS = ("Offline", "Server", "SingleStream", "MultiStream")
 _EXACT = "high_accuracy"
+_PLACEHOLDER = re.compile(
+    r"<[^<>]*>|\[[^][]*[A-Za-z][^][]*\]|\.{3,}|…|(?<![^\s=:])(?:DIR|/?path/to\b[^\s:]*)(?![^\s:])"
+)
+"""What guides write where a user has to choose."""
+
+
+def placeholders(text: str) -> list[str]:
+    """What of a guide's line nobody has replaced; the path of a file that is there has none."""
+    return [] if os.path.exists(text) else list(dict.fromkeys(_PLACEHOLDER.findall(text)))
+
+
+def of_rounds(rounds: Iterable[str]) -> str:
+    """Which rounds have what this one has not, and how one of them is asked for."""
+    names = list(rounds)
+    return f"it is one of {' and '.join(names)}: --vendor_round={names[-1]}"
 
 
 def benchmark(vendor_round: str, word: str) -> str:
@@ -23,7 +40,7 @@ def benchmark(vendor_round: str, word: str) -> str:
     known = rounds(vendor_round)
     if word.lower() not in known:
         others = [each for each in VENDOR_ROUNDS if word.lower() in rounds(each)]
-        hint = f"it is one of {' and '.join(others)}" if others else nearest(word, known)
+        hint = of_rounds(others) if others else nearest(word, known)
         raise FlowError("bad-value", f"{vendor_round} has no benchmark {word}", hint)
     return word.lower()
 

@@ -23,8 +23,6 @@ MODES = {
 """The test modes; AccuracyMode stands in a README of round v2.0, and no program knows it."""
 ALL = "all"
 AUDITS = ("TEST01", "TEST04", "TEST04-A", "TEST04-B", "TEST05", "TEST06")
-_PLACEHOLDER = re.compile(r"<[^<>]*>|\[[^][]*[A-Za-z][^][]*\]|\.{3,}|…")
-"""What guides write where a user has to choose."""
 _LONG_DASH = re.compile(r"(?<!\S)[\u2013\u2014\u2212]{1,2}(?=[A-Za-z])")
 """What pages make of two hyphens."""
 
@@ -51,6 +49,8 @@ FLAGS: Mapping[str, Flag] = {
     "test_run": Flag("bool", "used", "what fast is called since round v4.0"),
     "audit_test": Flag("str", "used", "", AUDITS),
     "system_name": Flag("str", "used"),
+    "system": Flag("str", "used", "what system_name is called in scripts here"),
+    "allow_nearest": Flag("str", "used"),
     "log_dir": Flag("str", "used"),
     "verbose": Flag("bool", "used"),
     "gpu_only": Flag("bool", "record", "there is no DLA here"),
@@ -78,6 +78,7 @@ class Asked:
     fast: bool = False
     audit: str = ""
     system: str = ""
+    nearest: str = ""
     log_dir: str = ""
     verbose: bool = False
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -96,12 +97,18 @@ class Asked:
             for name, value in (
                 ("fast", self.fast),
                 ("audit_test", self.audit),
-                ("system_name", self.system),
+                *self.named.items(),
                 ("log_dir", self.log_dir),
             )
             if value
         ]
         return [*told, *(f"{k}: {v}" for k, v in self.fields.items())]
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The flags that say whose values count, where they are given."""
+        told = {"system_name": self.system, "allow_nearest": self.nearest}
+        return {name: value for name, value in told.items() if value}
 
 
 def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: str = "") -> Asked:
@@ -134,8 +141,7 @@ def read(text: str, known: Mapping[str, Field], vendor_round: str, benchmarks: s
 
 def _refuse_placeholders(text: str) -> None:
     """Raise FlowError for a line of a guide in which nothing was chosen yet, with all of them."""
-    found = dict.fromkeys(_PLACEHOLDER.findall(text))
-    if found:
+    if found := words.placeholders(text):
         what = "is a placeholder" if len(found) == 1 else "are placeholders"
         raise FlowError(
             "bad-value",
@@ -233,7 +239,8 @@ def _made(
         mode=str(given.get("test_mode", PERFORMANCE)),
         fast=bool(flags.get("fast") or flags.get("test_run")),
         audit=str(flags.get("audit_test", "")),
-        system=str(flags.get("system_name", "")),
+        system=str(flags.get("system_name") or flags.get("system", "")),
+        nearest=str(flags.get("allow_nearest", "")),
         log_dir=str(flags.get("log_dir", given.get("log_dir", ""))),
         verbose=bool(flags.get("verbose")),
         fields=fields,

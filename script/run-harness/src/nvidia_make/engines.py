@@ -174,10 +174,10 @@ def unlike(item: Item, engine: Path) -> str:
     return "" if same else "it was made with other fields"
 
 
-def require(flow: Flow, items: Sequence[Item], system: str = "") -> None:
+def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None = None) -> None:
     """Raise FlowError unless every item has an engine that fits, with the line that makes them.
 
-    ``system`` is that of RUN_ARGS, where it stands there.
+    ``named`` are the flags of RUN_ARGS that say whose values count.
     """
     wrong, asked, plans = [], [], []
     for item in items:
@@ -189,7 +189,7 @@ def require(flow: Flow, items: Sequence[Item], system: str = "") -> None:
             plans += [shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
-        hint = f"{aside(plans)}{make_line(asked, system)}"
+        hint = f"{aside(plans)}{make_line(asked, named)}"
         if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
@@ -216,14 +216,14 @@ def aside(plans: Sequence[str]) -> str:
     return f"rm -f {shlex.join(files)} && " if files else ""
 
 
-def make_line(items: Sequence[Item], system: str = "") -> str:
-    """The line of make that makes the engines of these items, for a system that was named."""
+def make_line(items: Sequence[Item], named: Mapping[str, str] | None = None) -> str:
+    """The line of make that makes the engines of these items; ``named`` as in ``require``."""
     given = {name: value for item in items for name, value in item.given.items()}
     told = {
         "benchmarks": _once(item.config.benchmark for item in items),
         "scenarios": _once(item.config.scenario for item in items),
         "config_ver": _once(item.config.ver for item in items),
-        **({"system_name": system} if system else {}),
+        **(named or {}),
         **{name: str(value) for name, value in given.items() if name in BUILT_WITH},
     }
     run_args = " ".join(f"--{key}={value}" for key, value in told.items())

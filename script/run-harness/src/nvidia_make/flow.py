@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -205,6 +206,37 @@ def unread(makeflags: str) -> list[str]:
         if meant:
             raise FlowError("bad-value", f"no word reads {name}=", f"did you mean {meant[0]}=?")
     return [f"{name}= has no effect: no word here reads it" for name in foreign]
+
+
+def check_chosen(variables: Mapping[str, str]) -> None:
+    """Raise FlowError for placeholders of a guide in variables, with all of them.
+
+    A shell command may have any sign, and RUN_ARGS is looked at where it is read.
+    """
+    looked = {k: v for k, v in variables.items() if k not in ("DOCKER_COMMAND", "RUN_ARGS")}
+    wrong = [f"{name}={text}" for name, text in looked.items() if words.placeholders(text)]
+    if wrong:
+        told = f"{', '.join(wrong)}: a placeholder of the guide"
+        raise FlowError("bad-value", told, "write what you want in its place, or leave it out")
+
+
+def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowError:
+    """The failure with the line that makes a folder like this one for the round that it names.
+
+    One that names no round stays as it is.
+    """
+    named = re.search(r"--vendor_round=(v[\d.]*\d)", f"{problem} {problem.hint}")
+    if not named:
+        return problem
+    own = ("vendor_round", "system", "allow_nearest")
+    usual = asdict(Settings(""))
+    told = {k: v for k, v in asdict(settings).items() if k not in own and v != usual[k]}
+    line = f"cm run script --tags=run-harness,nvidia,_workdir --path={folder}-{named[1]} {named[0]}"
+    given = [
+        shlex.quote(f"--{name}={str(value).lower() if value is True else value}")
+        for name, value in told.items()
+    ]
+    return problem.within("", "", " ".join(["a folder for it:", line, *given]))
 
 
 def read(folder: Path) -> Settings:

@@ -140,7 +140,7 @@ def require(flow: Flow, work: Work) -> None:
     if flow.vendor == neuron.ACCELERATOR:
         compiled_models.require(flow, work.items)
     else:
-        engines.require(flow, work.items, work.asked.system)
+        engines.require(flow, work.items, work.asked.named)
         if engines.computes(flow, work.items) == STAND_IN:
             flow.tell(f"note: {note}" for note in options.idle(work.fields, work.asked.fields))
 

@@ -41,7 +41,7 @@ def system(flow: Flow, name: str, systems: Iterable[System]) -> tuple[str, list[
     ours = [each for each in systems if each.accelerator == ACCELERATOR]
     found = device(flow)
     if name:
-        return named(name, ours).id, []
+        return named(name, ours, ROUND).id, []
     if not found.target:
         note = f"there is no Neuron device: benchmarks and scenarios are those of {REFERENCE}"
         return REFERENCE, [f"{note}, its rates and batches of requests are not taken"]

@@ -115,7 +115,8 @@ def read_registry(own: str = "") -> Registry:
 def which(flow: Flow, known: Registry, asked: Asked) -> tuple[str, Machine | None, list[str]]:
     """The system whose values count, the machine where it has a GPU, and what to say of it."""
     settings = flow.settings
-    of_round = [s for s in known.systems.values() if settings.vendor_round in s.rounds]
+    every, vendor_round = list(known.systems.values()), settings.vendor_round
+    of_round = [system for system in every if vendor_round in system.rounds]
     name = asked.system or settings.system
     if flow.vendor == neuron.ACCELERATOR:
         system, told = neuron.system(flow, name, of_round)
@@ -123,12 +124,13 @@ def which(flow: Flow, known: Registry, asked: Asked) -> tuple[str, Machine | Non
     neuron.refuse_foreign(name, of_round)
     machine = flow.doer.machine()
     if name:
-        return systems.named(name, of_round).id, machine, []
+        return systems.named(name, every, vendor_round).id, machine, []
     if machine is None:
-        reference = REFERENCE[settings.vendor_round]
+        reference = REFERENCE[vendor_round]
         note = f"there is no NVIDIA GPU: benchmarks and scenarios are those of {reference}"
         return reference, None, [f"{note}, its rates and batches are not taken"]
-    chosen = systems.chosen(machine, of_round, settings.vendor_round, settings.allow_nearest)
+    nearest = asked.nearest or settings.allow_nearest
+    chosen = systems.chosen(machine, every, vendor_round, nearest)
     return chosen.id, machine, []
 
 
