@@ -77,8 +77,8 @@ class Error(Exception):
         return "\n".join(lines)
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_COLOUR = r"\x1b\[[0-9;]*m"
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 def visible(text: str, lines: bool = True) -> str:
@@ -87,9 +87,10 @@ def visible(text: str, lines: bool = True) -> str:
     Colours go, other control characters become ``\\x1b`` and the like; without ``lines`` the ends
     of lines too.
     """
-    if text.isprintable():
+    if (text.replace("\n", "") if lines else text).isprintable():
         return text
-    text = _CONTROL.sub(_escaped, _COLOUR.sub("", text.replace("\r\n", "\n")))
+    text = re.sub(_COLOUR, "", text.replace("\r\n", "\n"))
+    text = re.sub(_CONTROL, _escaped, text)
     return text if lines else text.replace("\n", "\\n")
 
 

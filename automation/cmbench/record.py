@@ -19,7 +19,12 @@ FORMAT = 1
 NAMED = "CMBENCH_RUN"
 """The variable by which whoever starts a run chooses its id, to find the run again."""
 
-RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+_RUN_ID = r"\d{8}-\d{6}-[0-9a-f]{6}"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a run may have this id."""
+    return bool(text) and re.fullmatch(_RUN_ID, text) is not None
 
 
 def new_run_id() -> str:
@@ -32,7 +37,7 @@ def new_run_directory(root: str) -> str:
     # It names one run, and not those that the run's own programs start.
     named = os.environ.pop(NAMED, "")
     path = os.path.join(root, "runs", named)
-    if RUN_ID.fullmatch(named) and not os.path.exists(os.path.join(path, "log.txt")):
+    if is_run_id(named) and not os.path.exists(os.path.join(path, "log.txt")):
         os.makedirs(path, exist_ok=True)
         return path
     path = os.path.join(root, "runs", new_run_id())

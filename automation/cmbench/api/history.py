@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.record import RUN_ID, load_record
+from cmbench.record import is_run_id, load_record
 from cmbench.run.recorder import EVENTS, PROGRESS
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
@@ -57,7 +57,7 @@ def runs(workspace: Workspace, limit: int = 50) -> list[KnownRun]:
     place = os.path.join(workspace.root, "runs")
     names: list[str] = []
     with suppress(OSError):
-        names = sorted(filter(RUN_ID.fullmatch, os.listdir(place)), reverse=True)[:limit]
+        names = sorted(filter(is_run_id, os.listdir(place)), reverse=True)[:limit]
     alive = set(workspace.store.living())
     return [_known(os.path.join(place, name), alive) for name in names]
 
@@ -65,7 +65,7 @@ def runs(workspace: Workspace, limit: int = 50) -> list[KnownRun]:
 def one_run(workspace: Workspace, run: str) -> KnownRun:
     """The run with this id; raises ``entry-not-found``."""
     folder = os.path.join(workspace.root, "runs", run)
-    if not RUN_ID.fullmatch(run) or not os.path.isdir(folder):
+    if not is_run_id(run) or not os.path.isdir(folder):
         raise Error("entry-not-found", f"there is no run {run}", hint="see them: cm log script")
     return _known(folder, set(workspace.store.living()))
 

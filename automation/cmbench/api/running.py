@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 from cmbench.api.events import OnEvent, Teller
 from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_of
 from cmbench.errors import Error, internal
-from cmbench.format.model import Outcome
+from cmbench.format.model import Outcome, Request
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.asking import told_dependencies
-from cmbench.plan.names import unused
 from cmbench.plan.resolve import Resolver
 from cmbench.record import new_run_directory
 from cmbench.run.customize import refuse_each
@@ -28,7 +26,7 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.api.planning import Planned
-    from cmbench.plan.resolved_step import Plan
+    from cmbench.plan.resolved_step import Frame, Plan
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
     from cmbench.run.parallel import Together
@@ -191,8 +189,8 @@ class _Run:
             resolver, runner, facts, reporters, self._directory, together, self._prefetcher
         )
         frame, outcome = scheduler.run(self._request.request, plan)
-        self._asked = told_dependencies(frame, resolver.dependencies(frame, "deps"))
-        for text in (*unused(self._request.request, resolver.names), *self._not_met()):
+        self._asked = _told_dependencies(frame, resolver)
+        for text in (*_unused_names(self._request.request, resolver), *self._not_met()):
             self._teller.tell("warning", text)
         if self._lock is not None:
             from cmbench.repeat.lockfile import check_result
@@ -279,6 +277,24 @@ class _Run:
         data = lock_data(record, self._workspace.index, self._workspace.store)
         write_lock(str(path), {**data, "files": locked_files(data, self._workspace.index)})
         return data
+
+
+def _told_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:
+    """What the result says that the script depends on."""
+    if frame.script.dialect.deps_told != "entries":
+        return tuple(str(request.tags) for request in frame.asked)
+    from cmbench.plan.asking import told_entries
+
+    return told_entries(frame, resolver.dependencies(frame, "deps"))
+
+
+def _unused_names(request: Request, resolver: Resolver) -> list[str]:
+    """Warnings about the updates of dependencies by name, where the user asks for any."""
+    if not request.ad and not request.adr:
+        return []
+    from cmbench.plan.names import unused
+
+    return unused(request, resolver.names)
 
 
 def _secrets_of(request: RunRequest) -> Secrets:

@@ -1,4 +1,4 @@
-"""What the disk does to the store: trees that resist their removal, errors in a user's words."""
+"""What the store does to the disk, and the disk to it: files, trees, errors in a user's words."""
 
 from __future__ import annotations
 
@@ -60,3 +60,24 @@ def disk_error(problem: OSError, path: str) -> Error:
         if problem.errno in odd and path
         else "",
     )
+
+
+def write_in(folder: str, path: str, text: str) -> None:
+    """Write ``path`` in ``folder``, which others remove whenever they find it empty.
+
+    Raises ``OSError``.
+    """
+    for _ in range(100):
+        with suppress(FileNotFoundError):
+            os.makedirs(folder, exist_ok=True)
+            return write(path, text, sync=True)
+    return write(path, text, sync=True)
+
+
+def write(path: str, text: str, sync: bool = False) -> None:
+    """Write a text, with ``sync`` until it is on the disk; raises ``OSError``."""
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        if sync:
+            stream.flush()
+            os.fsync(stream.fileno())

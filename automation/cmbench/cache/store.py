@@ -29,8 +29,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
-from typing import Any, Protocol
+from dataclasses import asdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.cache import records
 from cmbench.cache.cache_entry import (
@@ -43,11 +44,13 @@ from cmbench.cache.cache_entry import (
     sealed,
     unsealed,
 )
-from cmbench.cache.disk import disk_error, remove_tree
-from cmbench.cache.keyed import is_keyed, keyed
-from cmbench.cache.listing import Listed, Listing, Where
+from cmbench.cache.disk import disk_error, remove_tree, write, write_in
 from cmbench.errors import Error
-from cmbench.lib import locks, orphans
+from cmbench.lib import locks
+from cmbench.values import replace
+
+if TYPE_CHECKING:
+    from cmbench.cache.listing import Listed, Listing, Where
 
 __all__ = [
     "DRAFT_SECONDS",
@@ -120,7 +123,8 @@ class Store:
         if shared:
             own = os.path.join(root, f"shared-{make_identity(shared)}.db")
             self.shared = Store(shared, notes=own)
-        self._listing = Listing(self.place("entries"), notes or os.path.join(root, "entries.db"))
+        self._notes = notes or os.path.join(root, "entries.db")
+        self._before: Store | None = None
         self._readers = records.Readers(self.root)
         self._entries: dict[str, Entry] = {}
         self._identities: frozenset[str] | None = None
@@ -131,7 +135,7 @@ class Store:
         now = Store.__new__(Store)
         now.root, now._entries = self.root, self._entries
         now.wait_for, now._readers = self.wait_for, self._readers
-        now._listing = self._listing.as_it_is_now()
+        now._before = self
         now.shared = self.shared.as_it_is_now() if self.shared else None
         try:
             now._identities = frozenset(os.listdir(self.place("entries")))
@@ -139,16 +143,29 @@ class Store:
             now._identities = frozenset()
         return now
 
+    @cached_property
+    def _listing(self) -> Listing:
+        """The list of all entries, of which most runs ask nothing."""
+        if self._before is not None:
+            return self._before._listing.as_it_is_now()
+        from cmbench.cache.listing import Listing
+
+        return Listing(self.place("entries"), self._notes)
+
     def place(self, *parts: str) -> str:
         """A path inside the store."""
         return os.sep.join((self.root, *parts))
 
     def keyed(self, text: str) -> str:
         """The fingerprint of a secret for an entry that is being made here."""
+        from cmbench.cache.keyed import keyed
+
         return keyed(text, self.place("key"), make=True)
 
     def is_same(self, then: str, now: str) -> bool:
         """Whether ``now`` is the fingerprint ``then`` of an entry, of a secret too."""
+        from cmbench.cache.keyed import is_keyed, keyed
+
         if then == now or not is_keyed(then):
             return then == now
         shared = self.shared is not None and self.shared.is_same(then, now)
@@ -161,7 +178,7 @@ class Store:
             found = self._read_directory(self.place("entries", identity))
         if self.shared is not None:
             found += self.shared.candidates(identity)
-        return _newest_first(found)
+        return sorted(found, key=lambda entry: -entry.created)
 
     def listed(self, where: Where = bool) -> list[Listed]:
         """All entries in short, the newest first, or those for which ``where`` is true."""
@@ -326,7 +343,7 @@ class Store:
         final = self.metadata(entry)
         draft = os.path.join(directory, f".{entry.uid}")
         try:
-            _write_in(directory, draft, sealed(json.dumps(asdict(entry))))
+            write_in(directory, draft, sealed(json.dumps(asdict(entry))))
             os.rename(draft, final)
         except OSError as problem:
             with suppress(OSError):
@@ -349,7 +366,7 @@ class Store:
     def keep_files(self, uid: str, files: Mapping[str, Any]) -> None:
         """Store what the payload of a future entry holds; raises ``OSError``."""
         os.makedirs(self.place("files"), exist_ok=True)
-        _write(self.place("files", uid + ".json"), sealed(json.dumps({"files": files})))
+        write(self.place("files", uid + ".json"), sealed(json.dumps({"files": files})))
 
     def files(self, entry: Entry) -> Mapping[str, Any] | None:
         """What the payload held when it was published, or ``None`` where that is not known."""
@@ -374,7 +391,7 @@ class Store:
         path = self.place("pins", entry.uid)
         try:
             os.makedirs(self.place("pins"), exist_ok=True)
-            _write(path, entry.key)
+            write(path, entry.key)
         except OSError as problem:
             raise disk_error(problem, path) from None
 
@@ -522,6 +539,8 @@ class Store:
         """End what a dead run has left running, or remove what was left half-made."""
         if os.path.dirname(path) != self.place("store"):
             if path:
+                from cmbench.lib import orphans
+
                 orphans.end(path)
             return
         uid = _uid(path)
@@ -574,27 +593,6 @@ class Store:
             raise disk_error(problem, path) from None
 
 
-def _write_in(folder: str, path: str, text: str) -> None:
-    """Write ``path`` in ``folder``, which others remove whenever they find it empty."""
-    for _ in range(100):
-        with suppress(FileNotFoundError):
-            os.makedirs(folder, exist_ok=True)
-            return _write(path, text, sync=True)
-    return _write(path, text, sync=True)
-
-
-def _write(path: str, text: str, sync: bool = False) -> None:
-    with open(path, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        if sync:
-            stream.flush()
-            os.fsync(stream.fileno())
-
-
 def _uid(path: str) -> str:
     """The uid that the name of a payload or of a record ends with."""
     return re.split("[_-]", os.path.basename(path).removesuffix(".json"))[-1]
-
-
-def _newest_first(entries: list[Entry]) -> list[Entry]:
-    return sorted(entries, key=lambda entry: -entry.created)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.failure import show
 from cmbench.errors import Error, did_you_mean
 
 if TYPE_CHECKING:
@@ -144,5 +143,7 @@ def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
         hint=f"{guess + ' ' if guess else ''}cm help {thing} lists the commands",
     )
     if i.get("out") == "con":
+        from cmbench.cli.failure import show
+
         show(error)
     return {"return": error.exit_code, "error": error.message}

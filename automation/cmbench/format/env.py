@@ -7,7 +7,6 @@ step has not written itself is recorded; the recorded reads are what a cache ent
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import re
@@ -25,12 +24,10 @@ MISSING = "\0missing"
 _NO_TEXT = "\0"
 """Begins the fingerprint of what is no text: ``true`` is another value than ``"true"``."""
 _WILD = frozenset("*?[")
-_REFERENCE = re.compile(r"<<<([^<>]+)>>>")
+_REFERENCE = r"<<<([^<>]+)>>>"
 _TRUE = frozenset(("1", "yes", "on", "true"))
 _FALSE = frozenset(("0", "no", "off", "false"))
-_SHELL_PART = re.compile(
-    r"\\(?P<quoted>[$`\"\\])|\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})"
-)
+_SHELL_PART = r"\\(?P<quoted>[$`\"\\])|\$(?:(?P<name>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})"
 
 
 class Pending:
@@ -287,13 +284,13 @@ def _substitute_text(text: str, env: TracedEnv | Mapping[str, Any]) -> Any:
             pending = pending or value
         return match[0] if value is MISSING else as_text(value)
 
-    result = _REFERENCE.sub(one, text)
+    result = re.sub(_REFERENCE, one, text)
     return pending if pending is not None else result
 
 
 def unresolved(value: Any) -> bool:
     """Whether a ``<<<KEY>>>`` is left in ``value``."""
-    return isinstance(value, str) and "<<<" in value and bool(_REFERENCE.search(value))
+    return isinstance(value, str) and "<<<" in value and bool(re.search(_REFERENCE, value))
 
 
 def as_text(value: Any) -> str:
@@ -368,6 +365,8 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
     heads = tuple(pattern[:-1] for pattern in globs)
     if all(g.endswith("*") and not _WILD.intersection(g[:-1]) for g in globs):
         return lambda key: key.startswith(heads) or key in exact
+    import fnmatch
+
     match = re.compile("|".join(fnmatch.translate(g) for g in globs)).match
     return lambda key: key in exact or match(key)
 
@@ -424,9 +423,9 @@ def expanded_env(env: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, A
     for key in sorted(env):
         value = env[key]
         if isinstance(value, str):
-            result[key] = _SHELL_PART.sub(one, value)
+            result[key] = re.sub(_SHELL_PART, one, value)
         elif isinstance(value, list):
-            result[key] = [_SHELL_PART.sub(one, str(item)) for item in value]
+            result[key] = [re.sub(_SHELL_PART, one, str(item)) for item in value]
         else:
             result[key] = value
     return result

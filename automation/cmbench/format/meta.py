@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
-from cmbench.format.bounded import SAFE_LENGTH, bounded, refuse_deep, too_deep
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import (
     PHASES,
@@ -24,7 +23,6 @@ from cmbench.format.model import (
     Variation,
     VersionRange,
 )
-from cmbench.lib import places
 from cmbench.lib.yes_no import is_no, is_yes
 from cmbench.values import immutable
 
@@ -186,6 +184,8 @@ def load_yaml(text: str, source: str, loader: Any = None) -> Any:
     """Parse YAML with the fast loader; raises ``bad-meta`` with file, line and column."""
     import yaml
 
+    from cmbench.format.bounded import SAFE_LENGTH, bounded, refuse_deep, too_deep
+
     loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         if len(text) > SAFE_LENGTH:
@@ -238,6 +238,8 @@ def read_meta(directory: str) -> dict[str, Any]:
 def _parse(text: str, path: str) -> Any:
     if not path.endswith(".json"):
         return load_yaml(text, path)
+    from cmbench.format.bounded import bounded, too_deep
+
     try:
         return bounded(json.loads(text), path)
     except RecursionError:
@@ -314,8 +316,10 @@ def _check_inputs(meta: Mapping[str, Any]) -> list[Diagnostic]:
 def _check_place(spec: Mapping[str, Any], where: str) -> list[Diagnostic]:
     if "must_be" not in spec:
         return []
-    if spec["must_be"] not in places.KINDS:
-        return [Diagnostic(f"{where}.must_be", f"must be one of {', '.join(places.KINDS)}")]
+    from cmbench.lib.places import KINDS
+
+    if spec["must_be"] not in KINDS:
+        return [Diagnostic(f"{where}.must_be", f"must be one of {', '.join(KINDS)}")]
     is_path = spec.get("type") == "path"
     return [] if is_path else [Diagnostic(f"{where}.must_be", "is for inputs of type path")]
 

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from fnmatch import translate
 from functools import cached_property
 from operator import attrgetter
 
@@ -18,15 +17,14 @@ from cmbench.format.meta import META_FILES
 from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable
 
-_IGNORED = re.compile(
-    r"(^|/)(__pycache__|tests|detection_test\.yaml|\.git|\.DS_Store|\.[^/]*\.sw.|\.pytest_cache"
-    r"|README[^/]*|COPYRIGHT[^/]*|[^/]*\.pyc|[^/]*~)$"
+_IGNORED = frozenset(
+    ("__pycache__", "tests", "detection_test.yaml", ".git", ".DS_Store", ".pytest_cache")
 )
 # Of these, one counts that a program of the script names, other than in an address.
 _NAMED = rb"(?<![\w.-])(README[\w.-]*|COPYRIGHT[\w.-]*|detection_test\.yaml|tests(?![\w.-]))"
 # So do those that a pattern with a letter in it fits (`*.md`).
 _PATTERN = rb"(?<![\w.*?-])(?=[\w.?-]*\*)(?=[*.?-]*\w)[\w.*?-]+"
-_DOCUMENT = re.compile(r"README|COPYRIGHT|tests$|detection_test\.yaml$")
+_DOCUMENT = r"README|COPYRIGHT|tests$|detection_test\.yaml$"
 # Files that people read and metadata, which start nothing.
 _TOLD = (".md", *META_FILES)
 _ADDRESS = rb"https?://\S+"
@@ -77,13 +75,24 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
         with os.scandir(f"{path}/{prefix}") as entries:
             for entry in sorted(entries, key=_NAME):
                 name = prefix + entry.name
-                if _IGNORED.search(name):
+                if _is_ignored(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False) or _is_linked(entry, path, linked):
                     pending.append(name + "/")
                 else:
                     found += _state(entry, name)
     return found
+
+
+def _is_ignored(name: str) -> bool:
+    """Whether a file or folder of that name is no part of a script: notes, tests, leftovers."""
+    return (
+        name in _IGNORED
+        or name.startswith(("README", "COPYRIGHT"))
+        or name.endswith((".pyc", "~"))
+        # What an editor keeps while it has a file open: .run.sh.swp
+        or (name[0] == "." and name[1:][-4:-1] == ".sw")
+    )
 
 
 def _is_linked(entry: os.DirEntry[str], path: str, linked: set[str]) -> bool:
@@ -160,8 +169,10 @@ def _left_out(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
     if not named:
         return ()
     folder = os.path.basename(path)
-    left = sorted(name for name in os.listdir(path) if _DOCUMENT.match(name))
+    left = sorted(name for name in os.listdir(path) if re.match(_DOCUMENT, name))
     whole = [word if "*" in word else word + "*" for word in named]
+    from fnmatch import translate
+
     fits = re.compile("|".join(map(translate, whole))).match
     return tuple(f"{folder}/{name}" for name in left if fits(name))
 

@@ -25,12 +25,11 @@ _LONG = ("TOKEN", "SECRET", "PASS", "CRED", "AUTH", "BEARER", "COOKIE")
 _WORDS = (*_LONG, "JWT", "KEY", "PAT", "OTP", "PW")
 SIGNS = ("://", "?", "&", ";", "#")
 """A text without any of them has no URL: nothing in it is hidden but values that are known."""
-_IN_QUERY = re.compile(
-    r"token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login",
-    re.IGNORECASE,
+_IN_QUERY = (
+    r"(?i)token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login"
 )
-_USER = re.compile(r"(?<=://)[^/?#@\s]+@")
-_PARAMETER = re.compile(r"(?P<before>[?&;#](?P<name>[^=&;#?\s]+)=)(?P<value>[^&;#\s\"'<>]+)")
+_USER = r"(?<=://)[^/?#@\s]+@"
+_PARAMETER = r"(?P<before>[?&;#](?P<name>[^=&;#?\s]+)=)(?P<value>[^&;#\s\"'<>]+)"
 
 
 @lru_cache(maxsize=8192)
@@ -50,12 +49,12 @@ def mask(text: str, harmless: int = 1 << 30) -> str:
     """
 
     def parameter(match: re.Match[str]) -> str:
-        hidden = _IN_QUERY.search(match["name"]) or len(match["value"]) > harmless
+        hidden = re.search(_IN_QUERY, match["name"]) or len(match["value"]) > harmless
         return match["before"] + (HIDDEN if hidden else match["value"])
 
     if "://" in text:
-        text = _USER.sub(HIDDEN + "@", text)
-    return _PARAMETER.sub(parameter, text) if "=" in text else text
+        text = re.sub(_USER, HIDDEN + "@", text)
+    return re.sub(_PARAMETER, parameter, text) if "=" in text else text
 
 
 def mask_word(word: str) -> str:

@@ -46,13 +46,11 @@ def request_of(frame: Frame, entry: Dependency, known_only: bool = False) -> Req
     )
 
 
-def told_dependencies(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:
-    """What a result says that the script depends on: the tags, in the way of its dialect.
+def told_entries(frame: Frame, entries: Iterable[Dependency]) -> tuple[str, ...]:
+    """What a result of MLC says that the script depends on: the tags of all of ``entries``.
 
-    ``entries`` are its own ``deps``: with MLC all of them are told, wanted or not, and no others.
+    They are its own ``deps``, and told whether they are wanted or not.
     """
-    if frame.script.dialect.deps_told != "entries":
-        return tuple(str(request.tags) for request in frame.asked)
     found = []
     for entry in entries:
         wanted = decide(entry.conditions, frame.env)[0]

@@ -11,12 +11,9 @@ import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.cache_entry import damage, expiry
-from cmbench.cache.keyed import is_keyed
-from cmbench.cache.listing import Listed
 from cmbench.cache.store import Entry, Store, relied_on_change
 from cmbench.errors import Error
 from cmbench.format.dialect import Dialect, host_env
@@ -50,9 +47,11 @@ from cmbench.index.select import (
     variation_of,
     version_variations,
 )
-from cmbench.plan.names import registered, selected
 from cmbench.plan.resolved_step import Frame, call_value, process_value, visible_env
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
+
+if TYPE_CHECKING:
+    from cmbench.cache.listing import Listed
 
 REPEATS = 3
 """How often one script may stand in a chain with the same tags."""
@@ -245,6 +244,8 @@ class Resolver:
             return None, "a new entry was asked for"
         why = "no entry was made by such a call"
         if frame.request.name:
+            from cmbench.plan.names import registered
+
             named = registered(frame, self.store, self.unsound)
             if named is None:
                 why = f"nothing is registered as {frame.request.name}"
@@ -252,8 +253,7 @@ class Resolver:
                 return self._answered(named, frame), f"registered as {frame.request.name}"
         candidates = self.store.candidates(frame.identity)
         unwanted = set(frame.request.tags.unwanted)
-        tagged = selected(frame, self.store, self._mismatch)
-        if tagged is not None:
+        if frame.request.extra_cache_tags and (tagged := self._selected(frame)) is not None:
             return self._answered(tagged, frame), "it carries the tags that were asked for"
         for entry in candidates:
             if unwanted & set(entry.tags):
@@ -263,6 +263,11 @@ class Resolver:
             if not why:
                 return self._answered(entry, frame), "same script, variations and inputs"
         return None, why
+
+    def _selected(self, frame: Frame) -> Entry | None:
+        from cmbench.plan.names import selected
+
+        return selected(frame, self.store, self._mismatch)
 
     def _answered(self, entry: Entry, frame: Frame) -> Entry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
@@ -581,6 +586,8 @@ def changed(key: str, then: str, now: str) -> str:
         if "/" in key[8:]:
             return f"{key[8:]} was {_none(then)}, is {_none(now)}"
         return f"the first {key[8:]} in PATH was {_none(then)}, is {_none(now)}"
+    from cmbench.cache.keyed import is_keyed
+
     if is_keyed(then):
         return f"{key} has another value, a secret"
     return f"{key} was {shown_value(then)}, is {shown_value(now)}"

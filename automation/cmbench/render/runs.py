@@ -10,7 +10,6 @@ from typing import Any
 from cmbench.api.running import Ran
 from cmbench.errors import visible
 from cmbench.lib.text_files import counted
-from cmbench.render.listing import closing_text
 
 
 def end_text(ran: Ran, answer: Mapping[str, Any]) -> str | None:
@@ -36,6 +35,8 @@ def _result_lines(ran: Ran) -> Iterator[str]:
             if key in shown:
                 yield f"{title}: {visible(str(shown[key]), lines=False)}"
     if not quiet or len(ran.steps) > 1:
+        from cmbench.render.listing import closing_text
+
         yield closing_text(ran.steps, ran.record)
 
 

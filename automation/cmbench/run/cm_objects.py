@@ -11,18 +11,17 @@ import re
 import struct
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cmbench.errors import Error
 from cmbench.exit_codes import EXIT_NOT_FOUND
 from cmbench.format.env import TracedEnv
-from cmbench.plan.asking import command_of
 from cmbench.plan.resolved_step import Frame
-from cmbench.values import immutable
+from cmbench.values import immutable, replace
 
 if TYPE_CHECKING:
+    from cmbench.format.model import Request
     from cmbench.run.mlc_modules import Actions, Logger
 
 VERSION_FILE = "tmp-ver.out"
@@ -103,8 +102,14 @@ def run_state(frame: Frame, command: str) -> dict[str, Any]:
         "version_info": [],
         "deps": [str(request.tags) for request in frame.asked],
         "command": command,
-        "commands": list(dict.fromkeys(command_of(request) for request in frame.asked)),
+        "commands": _commands(frame.asked) if frame.asked else [],
     }
+
+
+def _commands(asked: Iterable[Request]) -> list[str]:
+    from cmbench.plan.asking import command_of
+
+    return list(dict.fromkeys(command_of(request) for request in asked))
 
 
 class Failed(dict[str, Any]):

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,6 @@ from cmbench.format.env import (
 )
 from cmbench.format.meta import dependency
 from cmbench.format.model import Dependency, Outcome, Request, Tags
-from cmbench.plan.asking import request_of
 from cmbench.plan.resolve import Resolver
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.cm_objects import Place
@@ -50,6 +48,7 @@ from cmbench.run.outcome import (
     working_directory,
 )
 from cmbench.run.step import ALONE, Reporter, StepEnd, StepRunner
+from cmbench.values import replace
 
 if TYPE_CHECKING:
     from cmbench.plan.resolved_step import Node, Plan
@@ -410,6 +409,8 @@ class Scheduler:
         """Run the script that ``preprocess`` has named in the place of its own; both results."""
         if self._together is not None:
             self._together.crew.alone("another script does the work of this one")
+        from cmbench.plan.asking import request_of
+
         request = request_of(frame, dependency(asked))
         assert isinstance(request, Request)
         child, other = self._step(request, frame, depth + 1)
@@ -479,6 +480,8 @@ class Scheduler:
             return None
         if entry.skip_if_fake_run and frame.is_fake:
             return None
+        from cmbench.plan.asking import request_of
+
         request = request_of(frame, entry)
         if isinstance(request, Pending):
             raise Error("internal", f"{request!r} is pending while {frame.label} runs")

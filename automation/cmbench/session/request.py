@@ -6,7 +6,6 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
@@ -17,6 +16,7 @@ from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Scr
 from cmbench.index.select import parse_tags
 from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.resolved_step import Node, walk
+from cmbench.values import replace
 
 FLAGS: Mapping[str, str] = {
     "tags": "tags of the script, with variations as _name: --tags=get,python3,_x",
@@ -269,7 +269,7 @@ def _text(flags: Mapping[str, Any], key: str) -> str:
     return ",".join(str(v) for v in value) if isinstance(value, list) else str(value or "")
 
 
-_LOOKS_AT_PATH = re.compile(r"TMP_PATH|find_artifact|get_default_path_list|\btools\b")
+_LOOKS_AT_PATH = r"TMP_PATH|find_artifact|get_default_path_list|\btools\b"
 
 
 def _path_as_input(
@@ -279,7 +279,7 @@ def _path_as_input(
 
     Raises ``unknown-flag`` where it has none, or several.
     """
-    if _LOOKS_AT_PATH.search(read_or_empty(os.path.join(script.path, "customize.py"))):
+    if re.search(_LOOKS_AT_PATH, read_or_empty(os.path.join(script.path, "customize.py"))):
         return inputs, flags
     places = [name for name, spec in script.inputs.items() if spec.type == "path"]
     named = [name for name in places if name.endswith("_path")]
