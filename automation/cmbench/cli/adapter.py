@@ -61,6 +61,9 @@ def answer(thing: str, automation: Any, i: dict[str, Any]) -> dict[str, Any]:
         result["skip_delayed_help"] = True
     if result.get("return", 0) > 0:
         keep_cmind_quiet(cmind, i)
+    if "cmd" in i:
+        # The process ends: Python need not look through all of this for what is no longer used.
+        gc.freeze()
     return result
 
 

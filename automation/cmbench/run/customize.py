@@ -144,14 +144,16 @@ class _Imports:
     def _spec(self, name: str) -> ModuleSpec | None:
         from importlib.machinery import PathFinder
 
-        from cmbench.run.fresh_source import spec_of
-
-        found = PathFinder.find_spec(name, [self._folder])
-        others = [p for p in sys.path if not os.path.isfile(os.path.join(p, "customize.py"))]
-        if found is None or found.origin is None or name in sys.stdlib_module_names:
+        if name in sys.stdlib_module_names:
             return None
+        found = PathFinder.find_spec(name, [self._folder])
+        if found is None or found.origin is None:
+            return None
+        others = [p for p in sys.path if not os.path.isfile(os.path.join(p, "customize.py"))]
         if PathFinder.find_spec(name, others) is not None:
             return None
+        from cmbench.run.fresh_source import spec_of
+
         places = found.submodule_search_locations
         return spec_of(f"{self._name}_{name}", found.origin, places)
 
