@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
@@ -51,7 +52,15 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
         "sections": {at: name for at, name in SECTIONS.items() if at in paths},
         "here": request.url.path,
     }
-    return HTMLResponse(environment().get_template(template).render({**common, **values}), status)
+    return HTMLResponse(rendered(template, **{**common, **values}), status)
+
+
+def rendered(template: str, **values: Any) -> str:
+    """The text that a template makes; it reads as it is written, whoever wrote what is in it.
+
+    Raises jinja2.TemplateError.
+    """
+    return visible(environment().get_template(template).render(values))
 
 
 def failure(request: Request, error: Error, status: int = 0) -> Response:
@@ -82,7 +91,6 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader([TEMPLATES, COMPONENTS]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_visible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -100,11 +108,9 @@ _UNSEEN = re.compile(
 """What no text of a page holds: control characters, marks that turn text round, half characters."""
 
 
-def _visible(value: Any) -> Any:
-    """A text that can be sent and reads as it is written, whoever wrote it."""
-    if isinstance(value, str) and _UNSEEN.search(value):
-        return type(value)(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value))
-    return value
+def visible(text: str) -> str:
+    """A text that can be sent, without what makes it read otherwise than it is written."""
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _iso(seconds: float) -> str:
@@ -126,4 +132,4 @@ def _data(value: Any) -> Any:
     text = json.dumps(value, default=str)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
-    return jinja2.filters.Markup(text)
+    return Markup(text)

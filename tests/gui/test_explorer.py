@@ -436,12 +436,12 @@ def test_a_recording_that_is_none_only_lacks(
     assert "During the run" not in answer.text
 
 
-@pytest.mark.parametrize("selective", [0, columns.SELECTIVE])
+@pytest.mark.parametrize("looked", [0, 4, 1000])
 @pytest.mark.parametrize("query", QUERIES)
 def test_columns_in_memory_answer_what_the_database_does(
-    site: Site, tmp_path: Path, query: str, selective: int, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, query: str, looked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "SELECTIVE", selective)
+    monkeypatch.setattr(columns, "_SORTING", looked)
     places = Places(site.workspace().root)
     with Store(places) as store:
         odd = {**ROW, "Platform": "odd", "SystemName": "100%_Odd [a-z]\\"}
@@ -449,11 +449,29 @@ def test_columns_in_memory_answer_what_the_database_does(
             place = places.add(path)
             store.add(place, places.results(place))
         known = Columns(store)
-        known.prepare(tuple(table.FACETS), ("", "-value"))
+        known.prepare(tuple(table.FACETS), ("-value",))
         seen = view.read(parse_qsl(query))
         assert known.knows(seen.wanted)
         assert table.table(store, seen, known) == table.table(store, seen)
         assert table.facets(store, seen, known) == table.facets(store, seen)
+
+
+@pytest.mark.parametrize("value", ["", "a", "ab", "aba", "abab", "ba"])
+@pytest.mark.parametrize("pattern", ["", "*", "a*", "*a", "a*a", "ab*ba", "*b*", "a**b", "a*b*a"])
+def test_stars_stand_for_anything(pattern: str, value: str) -> None:
+    wanted = re.fullmatch(pattern.replace("*", ".*"), value) is not None
+    assert columns._fits(value, pattern.split("*")) is wanted
+
+
+def test_a_pattern_with_many_stars_stops_nobody(tmp_path: Path, site: Site) -> None:
+    places = Places(site.workspace().root)
+    with Store(places) as store:
+        named = {**ROW, "Organization": "a" * 200, "Submitter": "a" * 200}
+        place = places.add(experiments(tmp_path / "p", named))
+        store.add(place, places.results(place))
+        known = Columns(store)
+        wanted = view.read([("organization", "a*" * 99 + "b")]).wanted
+        assert known.find(wanted, "", 50, 0).total == 0
 
 
 def test_what_columns_do_not_know_is_left_to_the_database(site: Site) -> None:

@@ -8,49 +8,87 @@ asked of the database, whose answers it equals.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from itertools import islice
+from typing import Any
 
 from cmbench_results import query, schema
-from cmbench_results.query import Filter, Page
+from cmbench_results.query import Filter, Page, Row
 from cmbench_results.store import Store
 
 KNOWN = tuple(name for name in schema.WORDS if name not in ("series", "system_id", "figures_from"))
-"""The columns with values that many rows share."""
+"""The columns with values that many rows share, by which rows are chosen."""
+_TOLD = ("benchmark", "form", "scenario", "system", "cpu", "accelerator", "organization", "round")
+_TOLD += ("division", "energy_tier", "precision", "tier", "validity", "unit", "system_id")
+"""The columns of words that a line of the table tells."""
+_FIGURES = dict.fromkeys(("value", "accuracy", "power", "energy_per_sample", "throughput"), "d")
+_FIGURES |= {"accelerators": "q", "inferred": "b"}
+"""Those of numbers, by the type of their array; a figure that nobody knows is not a number."""
 _ANYWHERE = ("benchmark", "model", "scenario", "system", "organization", "cpu")
 _ANYWHERE += ("accelerator", "framework", "round")
 _COUNTED = 400
 """Values of a facet, the most frequent ones, that are counted."""
-_KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS = 600, 60, 8
+_KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS, _KEPT_COUNTS = 600, 60, 8, 200
 _BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
 _SORTING = 4
 """To sort a row takes so many times what it takes to look whether a row is chosen."""
-SELECTIVE = 16
-"""A filter that leaves less than this part of all rows has few enough to sort."""
+
+Counts = list[tuple[str, int]]
+Order = tuple[Sequence[int], Sequence[int]]
+"""The rows in an order, and the place of each row in it."""
 
 
 class Columns:
-    """The columns of the results of a database at one moment."""
+    """The columns of the results of a database at one moment.
+
+    Rows are numbered in the usual order of the table.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows: dict[str, dict[str, array[int]]] = {name: {} for name in KNOWN}
-        self._uids = array("Q")
+        self._uids = array("Q", (int(uid, 16) for uid in query.uids_by(store, "")))
+        rows = len(self._uids)
+        self._numbers = array("I", sorted(range(rows), key=self._uids.__getitem__))
+        self._ascending = array("Q", map(self._uids.__getitem__, self._numbers))
+        self._rows: dict[str, dict[str, array[int]]] = {name: {} for name in (*KNOWN, "system_id")}
+        self._figures = {n: array(code, [0]) * rows for n, code in _FIGURES.items()}
+        self._all = self._read(store)
+        self._told = {name: _codes(self._rows[name], rows) for name in _TOLD}
         self._bits: dict[tuple[str, str], int] = {}
         self._words: dict[str, int] = {}
-        self._orders: dict[str, tuple[array[int], array[int]]] = {}
+        self._counts: dict[Hashable, dict[str, Counts]] = {}
+        self._orders: dict[str, Order] = {"": (range(rows), range(rows))}
         self._lock = threading.Lock()
         self._sorting: dict[str, threading.Lock] = {}
-        for number, (uid, *values) in enumerate(query.columns_by_uid(store, KNOWN)):
-            self._uids.append(int(uid, 16))
-            for name, value in zip(KNOWN, values, strict=True):
+
+    def _read(self, store: Store) -> int:
+        """Read all columns; the number whose bits are the rows that were there."""
+        there = bytearray(len(self._uids) // 8 + 1)
+        names = (*self._rows, *_FIGURES)
+        for uid, *values in query.columns_by_uid(store, names):
+            number = self._number_of(uid)
+            if number is None:
+                continue
+            there[number >> 3] |= 1 << (number & 7)
+            told = iter(values)
+            for rows, value in zip(self._rows.values(), told, strict=False):
                 if value:
-                    self._rows[name].setdefault(value, array("I")).append(number)
-        self._all = (1 << len(self._uids)) - 1
+                    rows.setdefault(value, array("I")).append(number)
+            for column, figure in zip(self._figures.values(), told, strict=True):
+                column[number] = math.nan if figure is None else figure
+        return int.from_bytes(there, "little")
+
+    def _number_of(self, uid: str) -> int | None:
+        wanted = int(uid, 16)
+        place = bisect_left(self._ascending, wanted)
+        found = place < len(self._ascending) and self._ascending[place] == wanted
+        return self._numbers[place] if found else None
 
     def prepare(self, facets: Sequence[str], sorts: Sequence[str]) -> None:
         """Make now what the first pages would wait for: these orders, and the bits of facets."""
@@ -61,28 +99,50 @@ class Columns:
 
     def knows(self, wanted: Filter) -> bool:
         """Whether a filter is one of these columns alone."""
-        return not wanted.has and all(name in self._rows for name in wanted.columns)
+        return not wanted.has and all(name in KNOWN for name in wanted.columns)
+
+    def sorted_by(self, sort: str) -> bool:
+        """Whether that order is known, so that a page of it is made at once."""
+        return sort in self._orders
 
     def find(self, wanted: Filter, sort: str, limit: int, offset: int) -> Page:
-        """What ``query.find`` answers."""
+        """What ``query.find`` answers, of each row the columns that the table tells."""
         mask = self._mask(wanted)
         order, ranks = self._order(sort)
         chosen = _inside(mask, order, ranks, slice(offset, offset + limit))
-        uids = [f"{self._uids[number]:016x}" for number in chosen]
-        return Page(tuple(query.of_uids(self._store, uids)), mask.bit_count())
+        return Page(tuple(map(self._row, chosen)), mask.bit_count())
 
-    def facets(self, wanted: Filter, names: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+    def _row(self, number: int) -> Row:
+        found: dict[str, Any] = {"uid": f"{self._uids[number]:016x}"}
+        for name, (values, codes) in self._told.items():
+            found[name] = values[codes[number]]
+        for name, figures in self._figures.items():
+            figure = figures[number]
+            found[name] = figure if figure == figure else None
+        return found
+
+    def facets(self, wanted: Filter, names: Sequence[str]) -> Mapping[str, Counts]:
         """What ``query.facets`` answers, of the most frequent values."""
-        same = self._mask(wanted)
-        free = {name: self._mask(wanted.without(name)) for name in names if name in wanted.columns}
-        return {name: self._facet(free.get(name, same), name) for name in names}
+        key = (tuple(sorted(wanted.columns.items())), wanted.words, tuple(names))
+        found = self._counts.get(key)
+        if found is None:
+            same = self._mask(wanted)
+            found = {
+                name: self._facet(
+                    self._mask(wanted.without(name)) if name in wanted.columns else same, name
+                )
+                for name in names
+            }
+            if len(self._counts) >= _KEPT_COUNTS:
+                self._counts.clear()
+            self._counts[key] = found
+        return found
 
-    def _facet(self, mask: int, name: str) -> list[tuple[str, int]]:
-        known = self._rows[name]
-        largest = sorted(known, key=lambda value: (-len(known[value]), value))[:_COUNTED]
+    def _facet(self, mask: int, name: str) -> Counts:
+        largest = self._largest(name)
         if mask == self._all:
-            return [(value, len(known[value])) for value in largest]
-        counted = [(value, (mask & self._of(name, value)).bit_count()) for value in largest]
+            return largest
+        counted = [(value, (mask & self._of(name, value)).bit_count()) for value, _ in largest]
         found = [each for each in counted if each[1]]
         return sorted(found, key=lambda each: (-each[1], each[0]))
 
@@ -119,9 +179,8 @@ class Columns:
     def _matching(self, name: str, pattern: str) -> list[str]:
         if name == "category":
             return self._containing(name, pattern)
-        parts = map(re.escape, pattern.lower().split("*"))
-        fits = re.compile(".*".join(parts), re.DOTALL).fullmatch
-        return [value for value in self._rows[name] if fits(value.lower())]
+        parts = pattern.lower().split("*")
+        return [value for value in self._rows[name] if _fits(value.lower(), parts)]
 
     def _containing(self, name: str, word: str) -> list[str]:
         small = word.lower()
@@ -145,8 +204,16 @@ class Columns:
                 self._bits[key] = found
         return found
 
-    def _order(self, sort: str) -> tuple[array[int], array[int]]:
+    def _largest(self, name: str) -> Counts:
+        """The most frequent values of a column, with how many rows have each."""
+        counted = ((value, len(rows)) for value, rows in self._rows[name].items())
+        return nsmallest(_COUNTED, counted, key=lambda each: (-each[1], each[0]))
+
+    def _order(self, sort: str) -> Order:
         """The rows in an order, and the place of each row in it."""
+        known = self._orders.get(sort)
+        if known is not None:
+            return known
         with self._lock:
             mine = self._sorting.setdefault(sort, threading.Lock())
         # Who asks for another order does not wait for this one.
@@ -154,20 +221,37 @@ class Columns:
             found = self._orders.get(sort) or self._sorted(sort)
         with self._lock:
             if sort not in self._orders and len(self._orders) >= _KEPT_ORDERS:
-                self._orders.pop(next(iter(self._orders)))
+                self._orders.pop(next(filter(None, self._orders)))
             return self._orders.setdefault(sort, found)
 
-    def _sorted(self, sort: str) -> tuple[array[int], array[int]]:
-        order = array("I")
-        for uid in query.uids_by(self._store, sort):
-            number = bisect_left(self._uids, int(uid, 16))
-            if number < len(self._uids) and self._uids[number] == int(uid, 16):
-                order.append(number)
+    def _sorted(self, sort: str) -> Order:
+        found = map(self._number_of, query.uids_by(self._store, sort))
+        order = array("I", (number for number in found if number is not None))
         # A row that is gone meanwhile comes after all others.
         ranks = array("I", [len(order)]) * len(self._uids)
         for place, number in enumerate(order):
             ranks[number] = place
         return order, ranks
+
+
+def _fits(text: str, parts: Sequence[str]) -> bool:
+    """Whether a text consists of these parts, with anything between them.
+
+    A regular expression would try all places of each part against all of the others.
+    """
+    first, *others = parts
+    if not others:
+        return text == first
+    *between, last = others
+    if not (text.startswith(first) and text.endswith(last)):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for part in between:
+        place = text.find(part, place, end)
+        if place < 0:
+            return False
+        place += len(part)
+    return place <= end
 
 
 def _number(rows: int, many: Iterable[array[int]]) -> int:
@@ -179,16 +263,36 @@ def _number(rows: int, many: Iterable[array[int]]) -> int:
     return int.from_bytes(bits, "little")
 
 
-def _inside(mask: int, order: array[int], ranks: array[int], part: slice) -> Sequence[int]:
+def _inside(mask: int, order: Sequence[int], ranks: Sequence[int], part: slice) -> Sequence[int]:
     """A part of the rows of a mask in an order."""
     rows, many = len(ranks), mask.bit_count()
     if many == rows:
         return order[part]
     bits = mask.to_bytes(rows // 8 + 1, "little")
-    # The rows of a filter may lie together at the end of an order, so that all is looked through.
-    if many * SELECTIVE > rows and min(part.stop, many) * rows < _SORTING * many * many:
-        chosen = (row for row in order if bits[row >> 3] >> (row & 7) & 1)
-        return list(islice(chosen, part.start, part.stop))
-    some = (found.start() for found in re.finditer(rb"[^\0]", bits))
-    places = sorted(ranks[8 * at + bit] for at in some for bit in _BITS[bits[at]])
+    numbers = (
+        8 * found.start() + bit
+        for found in re.finditer(rb"[^\0]", bits)
+        for bit in _BITS[found[0][0]]
+    )
+    if isinstance(order, range):
+        return list(islice(numbers, part.start, part.stop))
+    wanted, worth = min(part.stop, many), _SORTING * many
+    if wanted * rows < worth * many:
+        # The rows of a filter may lie together at the end of an order: then it is soon given up.
+        looked = (row for row in islice(order, worth) if bits[row >> 3] >> (row & 7) & 1)
+        chosen = list(islice(looked, wanted))
+        if len(chosen) == wanted:
+            return chosen[part]
+    places = sorted(ranks[number] for number in numbers)
     return [order[place] for place in places[part] if place < len(order)]
+
+
+def _codes(known: Mapping[str, Iterable[int]], rows: int) -> tuple[list[str], Sequence[int]]:
+    """The values of a column, and for each row the place of its own among them."""
+    values = ["", *known]
+    code = next(code for code in "BHI" if len(values) <= 1 << 8 * array(code).itemsize)
+    codes = array(code, [0]) * rows
+    for place, numbers in enumerate(known.values(), 1):
+        for number in numbers:
+            codes[number] = place
+    return values, codes

@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from cmbench.errors import Error
 from cmbench_gui.explorer import details, drawings, plot, table, view
-from cmbench_gui.explorer.source import source_of
+from cmbench_gui.explorer.source import Short, source_of
 from cmbench_gui.explorer.view import View
-from cmbench_gui.pages import environment, page
+from cmbench_gui.pages import environment, page, rendered, visible
 from cmbench_results import export, query
 from cmbench_results.values import to_json
 
@@ -27,7 +27,9 @@ def _view(request: Request) -> View:
     return view.read(request.query_params.multi_items())
 
 
-async def _shown(request: Request, template: str, values: Callable[[], Values]) -> Response:
+async def _shown(
+    request: Request, template: str, values: Callable[[], Values], short: Short = lambda: False
+) -> Response:
     """The page that a template makes of values, which are computed where nobody has yet."""
     source = source_of(request)
 
@@ -35,7 +37,7 @@ async def _shown(request: Request, template: str, values: Callable[[], Values]) 
         return bytes(page(request, f"explorer/{template}.html", **values()).body)
 
     address = f"{request.url.path}?{request.url.query}"
-    return Response(await source.page(address, make), media_type="text/html")
+    return Response(await source.page(address, make, short), media_type="text/html")
 
 
 def _tabs(seen: View) -> list[tuple[str, str, str]]:
@@ -70,7 +72,11 @@ async def results(request: Request) -> Response:
         found, facets = table.table(store, seen, known), table.facets(store, seen, known)
         return {**_common(seen, "/results"), "table": found, "facets": facets, "here_tab": "table"}
 
-    return await _shown(request, "table", values)
+    def short() -> bool:
+        known = source.known()
+        return known is not None and known.knows(seen.wanted) and known.sorted_by(seen.sort)
+
+    return await _shown(request, "table", values, short)
 
 
 async def drawing(request: Request) -> Response:
@@ -105,12 +111,12 @@ def _svg(found: plot.Plot) -> bytes:
     if found.chart is None:
         raise Error("no-results", found.title, hint="choose one benchmark and scenario")
     components: Any = environment().get_template("components.html").module
-    styles: Any = environment().get_template("style.css").render()
+    styles = rendered("style.css")
     frame = found.chart.frame
     size = f'width="{frame.width:g}" height="{frame.height:g}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
     style = f"<style>{styles} svg {{ background: var(--card); }}</style>"
-    drawn = str(components.chart(found.chart)).strip().replace("<svg ", head, 1)
+    drawn = visible(str(components.chart(found.chart))).strip().replace("<svg ", head, 1)
     return drawn.replace(">", f">{style}", 1).encode()
 
 

@@ -28,11 +28,18 @@ from cmbench_results.store import Store
 
 T = TypeVar("T")
 
+Short = Callable[[], bool]
+
+
+def _never() -> bool:
+    return False
+
+
 KEPT = 24 << 20
 """Bytes of pages that are kept."""
 AT_ONCE = 3
-FIRST_SORTS = ("", "-value")
-"""The usual order, and that of the first heading."""
+FIRST_SORTS = ("-value",)
+"""Beside the usual order: that of the first heading."""
 FRESH_S = 1.0
 """So old may a page be."""
 
@@ -96,8 +103,16 @@ class Source:
             self._limit = CapacityLimiter(AT_ONCE)
         return await to_thread.run_sync(make, limiter=self._limit)
 
-    async def page(self, address: str, make: Callable[[], bytes]) -> bytes:
-        """The page of an address, made anew where the results are others than before."""
+    def known(self) -> Columns | None:
+        """The columns in memory if they are those of now; nobody waits for them."""
+        return self._columns[1] if self._columns[0] == self._version else None
+
+    async def page(self, address: str, make: Callable[[], bytes], short: Short = _never) -> bytes:
+        """The page of an address, made anew where the results are others than before.
+
+        Where ``short`` says that all is in memory it is made here and now: to hand it to a thread
+        and to wait for that one takes longer.
+        """
         if time.monotonic() - self._looked > FRESH_S:
             await self.work(self.store)
         key = f"{self._version} {address}"
@@ -105,6 +120,9 @@ class Source:
             self._pages.move_to_end(key)
             return self._pages[key]
         making = self._making.get(key)
+        if making is None and short():
+            self._keep(key, made := make())
+            return made
         if making is None:
             making = asyncio.ensure_future(self.work(make))
             self._making[key] = making

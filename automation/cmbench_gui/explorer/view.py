@@ -81,11 +81,12 @@ class View:
         rest = {name: found for name, found in self.wanted.columns.items() if name != column}
         free = replace(self, wanted=replace(self.wanted, columns=rest), page=1, ranges={})
         begun = free.at(path)
+        one_more = _more(begun, column, (*chosen, ""))
 
         def address(value: str) -> str:
-            kept = [v for v in chosen if v != value]
-            kept += [value] if len(kept) == len(chosen) else []
-            return _more(begun, column, kept)
+            if value not in chosen:
+                return one_more + _quoted(value)
+            return _more(begun, column, [v for v in chosen if v != value])
 
         return address
 
@@ -101,11 +102,12 @@ class View:
     def holds(self, path: str) -> Callable[[str], str]:
         """For a result, the address of the same with it put into the basket, or taken out."""
         begun = replace(self, basket=()).at(path)
+        one_more = _more(begun, "in", (*self.basket[1 - BASKET :], ""))
 
         def address(uid: str) -> str:
-            kept = [each for each in self.basket if each != uid]
-            kept += [uid] if len(kept) == len(self.basket) else []
-            return _more(begun, "in", kept[-BASKET:])
+            if uid not in self.basket:
+                return one_more + uid
+            return _more(begun, "in", [each for each in self.basket if each != uid])
 
         return address
 

@@ -14,7 +14,7 @@ from cmbench_gui import command as commands
 from cmbench_gui.guard import form_field
 from cmbench_gui.jobs import control
 from cmbench_gui.jobs.watch import Branch, events, tree
-from cmbench_gui.pages import environment, page
+from cmbench_gui.pages import page, rendered
 from cmbench_gui.site import Site, site_of
 
 _FROM = "--renew_from="
@@ -80,8 +80,7 @@ def _tail(job: control.Job, most: int = 4000) -> str:
 
 def drawn(job: control.Job, from_here: bool = False) -> str:
     """The tree of its steps as HTML; ``from_here`` is whether a run may start from each."""
-    template = environment().get_template("jobs/steps.html")
-    return str(template.render(steps=tree(job), job=job, from_here=from_here))
+    return rendered("jobs/steps.html", steps=tree(job), job=job, from_here=from_here)
 
 
 async def stream(request: Request) -> Response:
