@@ -87,6 +87,16 @@ def test_flags_that_mean_nothing_are_told(change: dict[str, Any], says: str) -> 
     assert says in f"{caught.value} {caught.value.hint}"
 
 
+@pytest.mark.parametrize("given", ["", "/", "."])
+def test_without_a_model_file_the_flags_alone_say_what_is_served(given: str) -> None:
+    """Echo computes nothing: it has no file, and neither has a model that is asked for wrongly."""
+    flags = {**FLAGS, "runtime": "echo", "compiled_model": given, "target": ""}
+    plan, _ = asked.plan(flags)
+    assert [tensor.name for tensor in plan.inputs] == ["a", "b"]
+    with pytest.raises(RepositoryError, match="is not a tensor"):
+        asked.plan({**flags, "triton_input": "x"})
+
+
 def test_the_facts_of_a_model_give_its_tensors(tmp_path: Path) -> None:
     facts = MODEL.with_name("model.json")
     asks = {**FLAGS, "compiled_model": "", "triton_input": "", "triton_output": ""}

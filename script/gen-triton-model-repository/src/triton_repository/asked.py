@@ -53,8 +53,10 @@ def _compiled(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises RepositoryError for one that is damaged, or was made for another device than asked for.
     """
     path = Path(asked.get("compiled_model") or asked.get("facts") or "")
+    if not path.name:
+        return {}
     beside = path if path.suffix == ".json" else neuron_artefact.sidecar_of(path)
-    if not path.name or beside.name == MODEL_FACTS or not beside.is_file():
+    if beside.name == MODEL_FACTS or not beside.is_file():
         return {}
     try:
         found = neuron_artefact.read(beside)

@@ -95,7 +95,7 @@ def _cores(plan: Plan) -> Iterator[str]:
 def _artefact(plan: Plan) -> Iterator[str]:
     if plan.artefact is None:
         if plan.runtime != "echo":
-            yield "no model file is named"
+            yield "no model file is named: --compiled_model=FILE does"
         return
     for path in (plan.artefact.path, *plan.artefact.more, *plan.helpers):
         if not Path(path).exists():
