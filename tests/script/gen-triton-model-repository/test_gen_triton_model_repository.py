@@ -78,6 +78,9 @@ def test_the_flags_of_the_known_generator_mean_what_they_do_there() -> None:
         ({"neuron_core_range": "0-15"}, "FIRST:LAST"),
         ({"max_batch_size": "many"}, "--max_batch_size=many"),
         ({"enable_dynamic_batching": True, "preferred_batch_size": "4;8"}, "preferred_batch_size"),
+        ({"preferred_batch_size": "many"}, "--preferred_batch_size=many"),
+        ({"preferred_batch_size": "8"}, "says nothing without --enable_dynamic_batching"),
+        ({"max_queue_delay_microseconds": "9"}, "leave out --max_queue_delay_microseconds"),
         ({"compiled_model": "", "facts": "/none/model.json"}, "No such file"),
     ],
 )

@@ -139,14 +139,19 @@ def _read(value: Any, name: str, kind: Callable[[str], T], what: str) -> T:
 
 
 def _batching(asked: Mapping[str, Any]) -> Batching | None:
-    if not asked["enable_dynamic_batching"]:
-        return None
     sizes = str(asked.get("preferred_batch_size") or "")
     what = "whole numbers with commas between them are needed"
     preferred = _read(
         sizes, "preferred_batch_size", lambda t: tuple(int(s) for s in t.split(",") if s), what
     )
-    return Batching(preferred, _number(asked, "max_queue_delay_microseconds"))
+    found = Batching(preferred, _number(asked, "max_queue_delay_microseconds"))
+    if asked["enable_dynamic_batching"]:
+        return found
+    if found != Batching():
+        name = "preferred_batch_size" if preferred else "max_queue_delay_microseconds"
+        text = f"--{name} says nothing without --enable_dynamic_batching"
+        raise RepositoryError("bad-value", text, f"add it, or leave out --{name}")
+    return None
 
 
 def _cores(asked: Mapping[str, Any]) -> Cores | None:
