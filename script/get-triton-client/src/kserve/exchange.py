@@ -20,6 +20,7 @@ from .errors import KserveError
 
 FIRST_BUFFER = 1 << 16
 LARGEST_HEAD = 1 << 16
+FIRST = b"HTTP/"
 # Memory for a body grows with what arrives, up to this: a header alone reserves nothing.
 STEP = 1 << 24
 LARGEST_BODY = 1 << 32
@@ -180,9 +181,10 @@ class Exchange:
         while (end := self._buffer.find(b"\r\n\r\n", start, self._filled)) < 0:
             if self._filled - start > LARGEST_HEAD:
                 raise KserveError("protocol", "the head of the answer has no end")
+            # What speaks something else may wait for the other side, as long as that waits.
+            if self._filled - start >= len(FIRST) and not self._buffer.startswith(FIRST, start):
+                raise KserveError("protocol", f"{self.address} does not speak HTTP")
             if not self._more(connection):
-                if self._filled - start >= 5 and bytes(self._view[start : start + 5]) != b"HTTP/":
-                    raise KserveError("protocol", f"{self.address} does not speak HTTP")
                 what = "in the head of its answer" if self._filled > start else "without an answer"
                 raise KserveError("reset", f"{self.address} ended the connection {what}")
         text = bytes(self._view[start:end])
