@@ -231,7 +231,7 @@ def test_the_power_limit_tells_a_station_from_a_server() -> None:
     ("machine", "nearest"),
     [
         (Machine("Tesla T4", 4, 15, 70, "7.5"), "T4x1"),
-        (Machine("NVIDIA GeForce RTX 2080 Ti", 1, 11, 250, "7.5"), "T4x1"),
+        (Machine("NVIDIA GeForce RTX 2080 Ti", 1, 11, 250, "7.5"), "TitanRTXx1"),
         (Machine("NVIDIA A100-SXM4-40GB", 4, 40, 400, "8.0"), "A100-SXM4x1"),
     ],
 )
@@ -240,8 +240,92 @@ def test_another_machine_is_refused_with_the_nearest_by_name(
 ) -> None:
     with pytest.raises(FlowError, match=f"nearest is {nearest}: ") as caught:
         chosen(machine, SYSTEMS, "v0.7")
-    assert caught.value.hint.endswith(f"--allow_nearest={nearest}")
+    assert f"--allow_nearest={nearest}\n" in caught.value.hint
+    assert caught.value.hint.endswith("--tags=add,custom,system,nvidia --vendor_round=v0.7")
     assert chosen(machine, SYSTEMS, "v0.7", nearest).id == nearest
+
+
+# GPUs that nobody submitted with in these rounds: values of nvidia-smi as public pages show them.
+OTHERS = {
+    ("NVIDIA L40S", 44.99, 350, "8.9", "v2.0"): "DGX-A100_A100-SXM4-40GBx1",
+    ("NVIDIA L4", 22.49, 72, "8.9", "v2.0"): "A2x1",
+    ("NVIDIA GeForce RTX 4090", 23.99, 450, "8.9", "v2.0"): "Drive-A100-PCIex1",
+    ("NVIDIA H100 PCIe", 79.65, 350, "9.0", "v2.0"): "DGX-A100_A100-SXM-80GBx1",
+    ("NVIDIA GH200 480GB", 95.58, 900, "9.0", "v2.0"): "A100-SXM-80GB_aarch64x1",
+    ("NVIDIA H100 NVL", 93.58, 400, "9.0", "v3.1"): "ND_H100_v5",
+    ("Quadro RTX 6000", 24, 260, "7.5", "v0.7"): "TitanRTXx1",
+    ("GRID T4-16Q", 16, 0, "7.5", "v0.7"): "T4x1",
+}
+
+
+@pytest.mark.parametrize("gpu", OTHERS, ids=lambda gpu: gpu[0])
+def test_a_gpu_that_nobody_submitted_with_is_near_one_of_its_kind(
+    gpu: tuple[str, float, float, str, str],
+) -> None:
+    name, memory, power, capability, vendor_round = gpu
+    machine = Machine(name, 1, memory, power, capability)
+    if "GH200" in name:
+        machine = replace(machine, machine="aarch64")
+    with pytest.raises(FlowError, match=f"nearest is {OTHERS[gpu]}: "):
+        chosen(machine, SYSTEMS, vendor_round)
+
+
+def test_a_system_without_values_in_a_round_is_none_of_it() -> None:
+    # NVIDIA's programs of v2.0 know it, and its configurations have nothing for it.
+    machine = Machine("NVIDIA GeForce RTX 3090", 1, 24, 350, "8.6")
+    with pytest.raises(FlowError, match="is not a system of v2") as caught:
+        chosen(machine, SYSTEMS, "v2.0")
+    nearest = str(caught.value).partition("nearest is ")[2].partition(":")[0]
+    table = KNOWN.table("v2.0", "resnet50", "Offline")
+    assert KNOWN.config(table, nearest).values
+
+
+def test_one_of_several_instances_is_chosen_first() -> None:
+    machine = replace(GPUS["A100-SXM4x1-MIG_1x1g.5gb"], instances=7)
+    with pytest.raises(FlowError) as caught:
+        chosen(machine, SYSTEMS, "v0.7")
+    assert caught.value.hint.startswith("one instance: export CUDA_VISIBLE_DEVICES=MIG-")
+
+
+WRITTEN = {
+    "gpu: {names: NVIDIA L4}": "it is not a system: names is 'NVIDIA L4', and not a list of texts",
+    "gpu: {names: [.nan]}": "it is not a system: names is [nan], and not a list of texts",
+    "gpu: {name: [NVIDIA L4]}": "a system has no name: did you mean names?",
+    "gpus: {names: [NVIDIA L4]}": "a system has no gpus: did you mean gpu?",
+    "rounds: [v2]": "there is no round v2: did you mean v2.0?",
+    "count: two": "it is not a system: invalid literal for int() with base 10: 'two'",
+}
+
+
+@pytest.mark.parametrize("line", WRITTEN)
+def test_what_is_wrong_in_a_system_of_a_users_own_is_told(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "systems/mine.yaml"
+    path.parent.mkdir()
+    rounds = "" if "rounds" in line else "rounds: [v2.0]\n"
+    path.write_text(f"id: mine\norigin: [here]\n{rounds}{line}\n")
+    (fault,) = registry.load(own=tmp_path).faults
+    assert fault.text == WRITTEN[line]
+
+
+FOREIGN = {
+    "configs/bert/Offline/custom.py": "from code.common import *\nclass A30X4(OfflineGPU:\n",
+    "configs/v0.7/bert/Offline/config.json": "{}",
+    "systems/mine.yml": "id: mine",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_files_that_nobody_would_read_are_told(name: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert [str(fault) for fault in registry.load(own=empty).faults] == [
+        f"{empty}: it has no systems/*.yaml and no configs/**/*.yaml"
+    ]
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(FOREIGN[name])
+    (fault,) = registry.load(own=tmp_path).faults
+    assert str(fault).startswith(f"{name}: it is not read: values are in files named .yaml, which ")
 
 
 def test_one_t4_never_gets_the_values_of_eight_unscaled() -> None:

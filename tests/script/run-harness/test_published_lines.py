@@ -89,7 +89,7 @@ def test_no_hint_is_empty_or_of_another_kind_of_machine(tmp_path: Path) -> None:
     hands = Hands(Machine("NVIDIA L4", 1, 22.5, 72, "8.9"))
     with pytest.raises(FlowError) as caught:
         work.plan(a_flow(tmp_path, "--benchmarks=bert", hands=hands, vendor_round="v2.0"))
-    assert "nearest is A10x1" in str(caught.value), "a Jetson is no card"
+    assert "nearest is A2x1" in str(caught.value), "a Jetson is no card"
 
 
 def test_a_system_of_another_round_is_told_with_that_round(tmp_path: Path) -> None:

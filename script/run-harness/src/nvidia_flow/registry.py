@@ -7,7 +7,7 @@ block that it is ``like``, up to one that is like none; what it says itself come
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,14 @@ RATES = (
 """What grows with the number of devices."""
 _HEAD = {"source", "round", "benchmark", "scenario", "blocks"}
 _BLOCK = {"like", "origin", "system", "ver", "fields"}
+_SYSTEM = frozenset(
+    ("id", "rounds", "origin", "gpu", "count", "machine", "mig", "accelerator", "instance")
+)
+_GPU = frozenset(("names", "memory_gib", "power", "pci", "compute_capability", "board"))
+_MIG = frozenset(("profile", "instances"))
+_FOREIGN = (".py", ".json", ".yml")
+"""What configurations are in NVIDIA's own folders, and another ending of YAML."""
+_MAKES = "which cm run script --tags=add,custom,system,nvidia makes"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -240,7 +248,34 @@ def load(folder: Path = HERE, own: Path | None = None) -> Registry:
                 _join(tables, table)
     for table in tables.values():
         faults += _faults_of(table, fields, systems)
-    return Registry(fields, systems, tuple(tables.values()), tuple(faults))
+    if own:
+        faults += _unread(own)
+    every = tuple(tables.values())
+    return Registry(fields, _with_values(systems, every), every, tuple(faults))
+
+
+def _with_values(systems: Mapping[str, System], tables: Sequence[Table]) -> dict[str, System]:
+    """The systems, each with those of its rounds alone that have values for it.
+
+    Some that NVIDIA's programs recognise were never submitted with.
+    """
+    there = {(block.system, t.round) for t in tables for block in t.blocks.values()}
+    return {
+        name: replace(system, rounds=tuple(r for r in system.rounds if (name, r) in there))
+        for name, system in systems.items()
+    }
+
+
+def _unread(own: Path) -> Iterator[Fault]:
+    """Files of a user's own that would count for nothing, such as those of NVIDIA's programs."""
+    parts = [own / "systems", own / "configs"]
+    there = [path for part in parts for path in sorted(part.rglob("*")) if path.is_file()]
+    if not there:
+        yield Fault(str(own), 0, "it has no systems/*.yaml and no configs/**/*.yaml")
+    for path in there:
+        if path.suffix in _FOREIGN:
+            name = path.relative_to(own).as_posix()
+            yield Fault(name, 0, f"it is not read: values are in files named .yaml, {_MAKES}")
 
 
 def _join(tables: dict[tuple[str, str, str], Table], table: Table) -> None:
@@ -276,28 +311,46 @@ def _system(path: Path, folder: Path, faults: list[Fault]) -> System | None:
     try:
         system = System(
             id=told["id"],
-            rounds=tuple(told["rounds"]),
-            origin=tuple(told["origin"]),
-            names=tuple(gpu.get("names", ())),
+            rounds=_texts(told, "rounds"),
+            origin=_texts(told, "origin"),
+            names=_texts(gpu, "names") if "names" in gpu else (),
             count=int(told.get("count", 0)),
             memory=float(gpu.get("memory_gib", 0)),
             power=float(gpu.get("power", 0)),
-            compute_capability=gpu.get("compute_capability", ""),
-            machine=told.get("machine", "any"),
+            compute_capability=str(gpu.get("compute_capability", "")),
+            machine=str(told.get("machine", "any")),
             board=bool(gpu.get("board", False)),
-            profile=mig.get("profile", ""),
+            profile=str(mig.get("profile", "")),
             instances=int(mig.get("instances", 0)),
             accelerator=told.get("accelerator", ""),
             instance=told.get("instance", ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        text = f"it is not a system: {type(problem).__name__} {problem}"
-        faults.append(Fault(path.relative_to(folder).as_posix(), 0, text))
+        what = f"it lacks {problem}" if isinstance(problem, KeyError) else str(problem)
+        faults.append(Fault(path.relative_to(folder).as_posix(), 0, f"it is not a system: {what}"))
         return None
+    strange = [*_strange(told, _SYSTEM), *_strange(gpu, _GPU), *_strange(mig, _MIG)]
     if system.id != path.stem:
-        text = f"its id is {system.id}, and its name is not"
-        faults.append(Fault(path.relative_to(folder).as_posix(), 1, text))
+        strange.append(f"its id is {system.id}, and its name is not")
+    wrong = [each for each in system.rounds if each not in words.VENDOR_ROUNDS]
+    strange += [f"there is no round {each}: {nearest(each, words.VENDOR_ROUNDS)}" for each in wrong]
+    faults += [Fault(path.relative_to(folder).as_posix(), 1, text) for text in strange]
     return system
+
+
+def _texts(told: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A list of texts; raises ValueError for anything else, and KeyError without one."""
+    value = told[key]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{key} is {value!r}, and not a list of texts")
+    return tuple(value)
+
+
+def _strange(told: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+    """Names that nobody reads."""
+    for key in told:
+        if key not in known:
+            yield f"a system has no {key}: {nearest(str(key), known)}"
 
 
 def _table(path: Path, folder: Path, faults: list[Fault]) -> Table | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +117,11 @@ def machine_of(gpus: Sequence[Mapping[str, Any]], machine: str, board: str = "")
     )
 
 
+def _apart(one: float, other: float) -> float:
+    """How many times larger the larger one is, as a logarithm; 0 where one is not known."""
+    return abs(math.log(one / other)) if one > 0 and other > 0 else 0.0
+
+
 def _number(value: Any) -> float:
     try:
         return float(value)
@@ -182,8 +188,17 @@ def chosen(
         "not-available",
         f"{machine} is not a system of {vendor_round}; nearest is {found.id}: "
         f"{difference(machine, found)}",
-        f"its values, scaled by the number of GPUs: --allow_nearest={found.id}",
+        "\n".join(_ways(machine, found, vendor_round)),
     )
+
+
+def _ways(machine: Machine, like: System, vendor_round: str) -> Iterator[str]:
+    """What a user of a machine may do that is no system, the likeliest first."""
+    if machine.instances > 1 and like.instances == 1:
+        yield "one instance: export CUDA_VISIBLE_DEVICES=MIG-… (nvidia-smi -L shows them)"
+    yield f"its values, scaled by the number of GPUs: --allow_nearest={like.id}"
+    own = f"cm run script --tags=add,custom,system,nvidia --vendor_round={vendor_round}"
+    yield f"or values of your own, scaled from it: {own}"
 
 
 def of_one_kind(machine: Machine) -> None:
@@ -207,14 +222,16 @@ def named(word: str, systems: Iterable[System], vendor_round: str) -> System:
         return found
     own = "one of your own: cm run script --tags=add,custom,system,nvidia"
     ids = [system.id for system in known.values() if vendor_round in system.rounds]
-    hint = words.of_rounds(found.rounds) if found is not None else nearest(word, ids, own)
+    others = found.rounds if found is not None else ()
+    hint = words.of_rounds(others) if others else nearest(word, ids, own)
     raise FlowError("bad-value", f"{vendor_round} has no system {word}", hint)
 
 
 def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:
-    """The system that is most like it: the same GPU, else the same generation and memory.
+    """The system that is most like it: the same GPU, else one near in generation, memory, power.
 
-    A card is never like a board, whose GPU shares the memory of its processor.
+    2.7 times the memory or power count as one in compute capability. A card is never like a board,
+    whose GPU shares the memory of its processor.
     """
     with_gpu = [system for system in systems if system.names]
 
@@ -225,10 +242,11 @@ def nearest_to(machine: Machine, systems: Iterable[System]) -> System | None:
             not _named(machine, system),
             system.board != bool(machine.board),
             bool(system.instances) != bool(machine.instances),
-            abs(capability) if known else 0.0,
-            abs(system.memory - machine.memory) if machine.memory else 0.0,
-            abs(system.units - (machine.instances or machine.count)),
+            (abs(capability) if known else 0.0)
+            + _apart(system.memory, machine.memory)
+            + _apart(system.power, machine.power),
             system.machine not in ("any", machine.machine),
+            abs(system.units - (machine.instances or machine.count)),
         )
 
     return min(with_gpu, key=distance, default=None)
