@@ -57,6 +57,30 @@ def test_every_published_name_is_an_input() -> None:
         assert row.here == "used" or row.why or row.field, name
 
 
+OF_VARIATIONS = {
+    # What variations and run modes of both collections set, beside their inputs.
+    "AUDIO_BATCH_SIZE": "",
+    "DISABLE_BETA1_SMALLK": "",
+    "DISABLE_ENCODER_PLUGIN": "",
+    "SERVER_NUM_ISSUE_QUERY_THREADS": "",
+    "EXTRA_BUILD_ENGINE_OPTIONS": "nothing here reads it",
+    "LON": "nothing here reads it",
+    "MAXN": "nothing here reads it",
+    "MAXQ": "nothing here reads it",
+    "RUN_MODE": "nothing here reads it",
+}
+
+
+@pytest.mark.parametrize("name", OF_VARIATIONS)
+def test_keys_that_are_no_input_are_not_passed_over(name: str) -> None:
+    key = f"{inputs.PREFIX}{name}"
+    values = {"AUDIO_BATCH_SIZE": "64", "SERVER_NUM_ISSUE_QUERY_THREADS": "4"}
+    _, (note,) = take(**{key: values.get(name, "true")})
+    assert note.startswith(f"--env.{key} has no effect: {OF_VARIATIONS[name]}")
+    with pytest.raises(FlowError, match=f"--env.{key} is for --implementation=nvidia"):
+        take(**{key: values.get(name, "true"), "CM_MLPERF_IMPLEMENTATION": "reference"})
+
+
 def test_used_ones_become_settings_that_there_are() -> None:
     options = catalog.backend("tensorrt").options
     for row in inputs.read().values():

@@ -31,6 +31,7 @@ _KEYS = {
 }
 MIB = 1 << 20
 FP8_FROM = "8.9"
+_NO_INPUT = "nothing here reads it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,17 @@ def read() -> dict[str, Input]:
     known = fields.read(yaml.safe_load((HERE / "fields.yaml").read_text(encoding="utf-8")))
     table = yaml.safe_load((HERE / "inputs.yaml").read_text(encoding="utf-8"))
     return {name: _input(name, told, known) for name, told in table.items() if "input" not in told}
+
+
+def _others(env: Mapping[str, Any], table: Mapping[str, Input]) -> Iterator[Input]:
+    """Keys of the collections' script that are no input there: its variations set them."""
+    known = fields.read(yaml.safe_load((HERE / "fields.yaml").read_text(encoding="utf-8")))
+    there = {row.env for row in table.values()}
+    for key in env:
+        name = key.removeprefix(PREFIX).lower()
+        if key.startswith(PREFIX) and key not in there:
+            told = {"field": name} if name in known else {"here": RECORD, "why": _NO_INPUT}
+            yield _input(f"env.{key}", {"env": key, **told}, known)
 
 
 def _input(name: str, told: Mapping[str, str], known: Mapping[str, Field]) -> Input:
@@ -94,7 +106,9 @@ def take(env: MutableMapping[str, Any], capabilities: tuple[str, ...] = ()) -> l
 
 def _given(env: Mapping[str, Any]) -> dict[Input, str]:
     """The inputs that somebody has set, with what was typed."""
-    return {row: str(env[row.env]) for row in read().values() if str(env.get(row.env) or "")}
+    table = read()
+    rows = [*table.values(), *_others(env, table)]
+    return {row: str(env[row.env]) for row in rows if str(env.get(row.env) or "")}
 
 
 def _idle(env: Mapping[str, Any], row: Input) -> str:
