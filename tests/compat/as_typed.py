@@ -109,7 +109,7 @@ def _of_part(at: int, part: str, one: Any, other: Any) -> Iterator[str]:
             yield f"{at}: list {names[0]} and {names[1]}"
     elif part == "deps":
         # What theirs tells of an entry that it has looked at depends on its cache.
-        tags = [{_tags_of(dep).strip(",") for dep in each or ()} for each in (one, other)]
+        tags = [{_tags_of(dep) for dep in each or ()} for each in (one, other)]
         if not tags[0] <= tags[1]:
             yield f"{at}: deps: {one} and {other}"
     elif part != "list":
@@ -124,7 +124,10 @@ _OWN = {"ours", "internal", "repo"}
 
 
 def _tags_of(dep: Any) -> str:
-    return f"tags {dep['tags']}" if isinstance(dep, dict) else str(dep)
+    """The tags of a dependency in a fixed order: theirs says nothing."""
+    tags = dep["tags"] if isinstance(dep, dict) else str(dep)
+    kind = "tags " if isinstance(dep, dict) else ""
+    return kind + ",".join(sorted({tag for tag in tags.split(",") if tag}))
 
 
 def compare(session: Session, theirs: Sandbox, ours: Sandbox, seconds: float) -> Compared:

@@ -534,9 +534,11 @@ def test_a_script_itself_is_not_run(foreign: Lab) -> None:
     assert ran_here() == "bc"
     assert foreign.run("get,a", force_new_env_keys=["SET"]).env == {"SET": "1"}
     Path("ran.txt").write_text("b c")
+    # The engine of MLC knows the flag, and runs the dependencies all the same.
+    is_mlc = (foreign.repo / "meta.yaml").exists()
     assert foreign.run("get,a", prepare=True, fake_deps=True).env == {"SET": "1"}
     assert foreign.run("get,a", fake_deps=True).env == {"SET": "1", "RAN": "yes"}
-    assert ran_here() == "bca"
+    assert ran_here() == ("bcbcbca" if is_mlc else "bca")
 
 
 def test_what_a_caller_has_is_given_back_by_name(mlc: Lab) -> None:
@@ -706,3 +708,25 @@ def test_what_mlc_says_that_a_script_depends_on(mlc: Lab) -> None:
         post_deps=[{"tags": "get,c"}],
     )
     assert mlc.run("get,a").answer["deps"] == [{"tags": "get,b"}, {"tags": "get,c"}]
+
+
+def test_a_hook_sees_that_its_step_is_to_be_kept(mlc: Lab) -> None:
+    hook = (
+        "def preprocess(i):\n"
+        "    if i['input'].get('force_cache'):\n"
+        "        tags = i['input'].get('extra_cache_tags', '')\n"
+        "        told = {'below': {'force_cache': True, 'extra_cache_tags': tags}}\n"
+        "        below = i['meta']['prehook_deps']\n"
+        "        return i['automation'].update_deps({'deps': below, 'update_deps': told})\n"
+        "    return {'return': 0}\n"
+    )
+    mlc.script("get-b", cache=False, can_force_cache=True, env={"B": "1"}, new_env_keys=["B"])
+    below = [{"tags": "get,b", "names": ["below"]}]
+    keys = {"new_env_keys": ["B"], "can_force_cache": True}
+    mlc.script("get-a", cache=False, prehook_deps=below, customize=hook, **keys)
+    entry = {"tags": "get,a", "force_cache": True, "extra_cache_tags": "one,two"}
+    mlc.script("app", deps=[entry])
+    mlc.run("app")
+    kept = {each["script"]: each["tags"] for each in mlc.call("show", "cache").answer["list"]}
+    assert set(kept) == {"get-a", "get-b"}
+    assert {"one", "two"} <= set(kept["get-b"])

@@ -205,7 +205,7 @@ MLC = Dialect(
     modules="mlc",
     deps_told="entries",
     command="mlcr ",
-    idle_flags=("repro",),
+    idle_flags=("repro", "fake_deps"),
 )
 DIALECTS: Mapping[str, Mapping[str, Dialect]] = {
     "meta.yaml": {"": MLC},

@@ -251,7 +251,11 @@ class Frame:
 
 def call_of(request: Request) -> dict[str, Any]:
     """A call as hooks see it."""
-    words = {"artifacts": list(request.arguments)} if request.arguments else {}
+    words: dict[str, Any] = {"artifacts": list(request.arguments)} if request.arguments else {}
+    if request.force_cache:
+        words["force_cache"] = True
+    if request.extra_cache_tags:
+        words["extra_cache_tags"] = ",".join(request.extra_cache_tags)
     return {**request.inputs, "tags": str(request.tags), **words}
 
 
