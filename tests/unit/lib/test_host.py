@@ -300,6 +300,38 @@ ARMS = {
         ("Apple", "Icestorm-M1 + Firestorm-M1"),
         megahertz=(2064, 3204),
     ),
+    "a guest on a Mac with an M3 Max": Arm(
+        "Dr-Noob/cpufetch#229",
+        (("0x61 0x000 0x0 0", 4),),
+        "fp asimd evtstrm aes atomics jscvt fcma sha3 asimddp asimdfhm flagm2 frint",
+        ("Apple", "Apple virtual core"),
+    ),
+    "Mac with an M3 (its parts as PyTorch's cpuinfo has them)": Arm(
+        "pytorch/cpuinfo#385",
+        (("0x61 0x042 0x1 1", 4), ("0x61 0x043 0x1 1", 4)),
+        "fp asimd aes atomics jscvt fcma sha3 asimddp asimdfhm i8mm bf16",
+        ("Apple", "Sawtooth-M3 + Everest-M3"),
+    ),
+    "Snapdragon 685: cores of two makers": Arm(
+        "hrw/arm-socs-table#174",
+        (("0x51 0x801 0xa 4", 4), ("0x41 0xd09 0x1 0", 4)),
+        "fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid",
+        ("Qualcomm", "Kryo-2XX-Silver + Cortex-A73"),
+    ),
+    "A64FX: four nodes in one package": Arm(
+        "libxsmm/libxsmm#737",
+        (("0x46 0x001 0x1 0", 48),),
+        "fp asimd evtstrm sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm fcma dcpop sve",
+        ("FUJITSU", "A64FX"),
+        nodes="0-3",
+        nodes_of_cores="0-3",
+    ),
+    "Agilex 5": Arm(
+        "hrw/arm-socs-table#202",
+        (("0x41 0xd05 0x2 0", 2), ("0x41 0xd0b 0x4 1", 2)),
+        "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimddp",
+        ("ARM", "Cortex-A55 + Cortex-A76"),
+    ),
     "Dimensity 7300": Arm(
         "hrw/arm-socs-table#157",
         (("0x41 0xd05 0x2 0", 4), ("0x41 0xd41 0x1 0", 4)),

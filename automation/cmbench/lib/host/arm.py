@@ -1,7 +1,8 @@
 """Names of Arm processors: their ``/proc/cpuinfo`` has numbers only.
 
 The numbers are those of Linux's ``arch/arm64/include/asm/cputype.h``, and those that people have
-reported of machines which it does not name (Phytium; Oryon's third generation).
+reported of machines which it does not name (Phytium; Oryon's third generation; Apple's M3 and M4,
+and its virtual machines).
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ _PARTS = {
     (0x51, 0x803): "Kryo-3XX-Silver",
     (0x51, 0x804): "Kryo-4XX-Gold",
     (0x51, 0x805): "Kryo-4XX-Silver",
+    # What Apple's hypervisor shows to a guest, of whatever generation the Mac is.
+    (0x61, 0x000): "Apple virtual core",
     (0x61, 0x022): "Icestorm-M1",
     (0x61, 0x023): "Firestorm-M1",
     (0x61, 0x024): "Icestorm-M1-Pro",
@@ -80,6 +83,14 @@ _PARTS = {
     (0x61, 0x035): "Avalanche-M2-Pro",
     (0x61, 0x038): "Blizzard-M2-Max",
     (0x61, 0x039): "Avalanche-M2-Max",
+    (0x61, 0x042): "Sawtooth-M3",
+    (0x61, 0x043): "Everest-M3",
+    (0x61, 0x044): "Sawtooth-M3-Pro",
+    (0x61, 0x045): "Everest-M3-Pro",
+    (0x61, 0x048): "Sawtooth-M3-Max",
+    (0x61, 0x049): "Everest-M3-Max",
+    (0x61, 0x052): "Donan-Sawtooth-M4",
+    (0x61, 0x053): "Donan-Everest-M4",
     (0x70, 0x660): "FTC660",
     (0x70, 0x661): "FTC661",
     (0x70, 0x662): "FTC662",
