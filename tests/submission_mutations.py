@@ -357,6 +357,11 @@ MUTATIONS = (
         "performance.mode",
     ),
     Mutation(
+        "MultiStream result of nothing, with queries enough",
+        perf("early_stopping_latency_ms", 0, "MultiStream"),
+        "performance.figures",
+    ),
+    Mutation(
         "performance log of a Server run",
         perf("effective_scenario", "Server"),
         "performance.scenario",
@@ -546,6 +551,14 @@ MUTATIONS = (
         "log.lines",
     ),
     Mutation(
+        "line of a detailed log with metadata of nothing",
+        appended(
+            lambda p: p.offline.run / DETAIL,
+            b':::MLLOG {"key": "x", "value": 1, "metadata": null}\n',
+        ),
+        "log.lines",
+    ),
+    Mutation(
         "line of a detailed log nested without end",
         appended(lambda p: p.offline.run / DETAIL, b":::MLLOG " + b"[" * 100_000 + b"\n"),
         "log.lines",
@@ -702,6 +715,11 @@ MUTATIONS = (
         "compliance.verdict",
     ),
     Mutation(
+        "TEST01 verification that is not UTF-8",
+        lambda p: (tested(p, "TEST01") / "verify_accuracy.txt").write_bytes(b"\xff\nTEST PASS\n"),
+        "compliance.verdict",
+    ),
+    Mutation(
         "TEST01 verify file missing",
         drop(lambda p: tested(p, "TEST01") / "verify_performance.txt"),
         "compliance.files",
@@ -849,6 +867,19 @@ MUTATIONS = (
         write(lambda p: coded(p) / "__pycache__/a.pyc", "x"),
         "tree.names",
     ),
+    Mutation(
+        "folder whose name ends with __pycache__",
+        write(lambda p: coded(p) / "my__pycache__/a.txt", "x"),
+        "tree.names",
+    ),
+    Mutation(
+        "hidden link", lambda p: (coded(p) / ".docs").symlink_to(p.root / "systems"), "tree.names"
+    ),
+    Mutation(
+        "link that leads elsewhere from the top of the tree",
+        lambda p: (coded(p) / "same.md").symlink_to("README.md"),
+        "tree.links",
+    ),
     Mutation("broken link", lambda p: (coded(p) / "gone.md").symlink_to("nowhere"), "tree.links"),
     Mutation("file above 50 MB", lambda p: big(coded(p) / "weights.bin"), "tree.size"),
     Mutation(
@@ -888,6 +919,6 @@ ALLOWED = (
     ),
     Mutation("code that a file points to", pointed),
     Mutation("TEST01 nearly as accurate", lambda p: unequal(p, 0.999)),
-    Mutation("link inside the tree", lambda p: (coded(p) / "same.md").symlink_to("README.md")),
+    Mutation("link to a folder", lambda p: (coded(p) / "same").symlink_to(p.root / "systems")),
     Mutation("more notes in the code", write(lambda p: coded(p) / "notes.md", "x")),
 )  # fmt: skip

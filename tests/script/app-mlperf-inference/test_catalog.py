@@ -93,6 +93,23 @@ def test_the_open_division_compares_small_networks_with_resnet50() -> None:
     assert catalog.find("abacus", "4.1", open_division=True) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("bert-99_obert_large_95sparse", "bert-99"),
+        ("bert-99.9_MiniLM", "bert-99.9"),
+        ("ssd_mobilenet_v2_320x320", "ssd-mobilenet"),
+        ("ssd_resnet50_v1_fpn_1024x1024", "ssd-resnet34"),
+        ("rcnn-inception-resnet-v2-lowproposals-coco", "ssd-resnet34"),
+    ],
+)
+def test_own_names_of_the_open_division_as_its_checkers_guess_them(name: str, ours: str) -> None:
+    assert catalog.find(name, "2.0") is None
+    found = catalog.find(name, "2.0", open_division=True)
+    assert found is not None
+    assert found.name == ours
+
+
 def test_values_that_changed_are_those_of_the_round() -> None:
     old = catalog.find("mixtral-8x7b", "4.1")
     new = catalog.find("mixtral-8x7b", "5.0")

@@ -390,6 +390,23 @@ def equal(p: mutations.Place) -> None:
         lab.put(accuracy / f"{name}_accuracy.txt", mutations.told(p))
 
 
+def hidden(p: mutations.Place) -> None:
+    lab.put(p.root / p.tree.layout.code / p.offline.benchmark / ".env", "x")
+
+
+def other_seeds(p: mutations.Place) -> None:
+    log = p.offline.accuracy / mutations.DETAIL
+    mutations.value(log, "effective_qsl_rng_seed", 12786827339337101903)
+
+
+def halved(p: mutations.Place) -> None:
+    shutil.rmtree(p.offline.compliance("TEST04-B"))
+
+
+def pairs(p: mutations.Place) -> None:
+    mutations.field(p.system, "accelerators_per_node", "(8,4)")
+
+
 def leftover(p: mutations.Place) -> None:
     shutil.copytree(p.root / "measurements" / lab.SYSTEM, p.root / "measurements" / "other")
 
@@ -398,8 +415,16 @@ def leftover(p: mutations.Place) -> None:
     ("name", "apply", "found"),
     [
         ("5.1", same, {("tree.links", "error")}),
+        ("6.1", same, {("tree.links", "warning")}),
         ("5.1", equal, {("compliance.files", "error")}),
         ("6.1", equal, {("compliance.files", "warning")}),
+        ("2.0", lambda p: None, set()),
+        ("2.0", halved, {("compliance.missing", "error")}),
+        ("2.1", hidden, {("tree.names", "warning")}),
+        ("3.0", hidden, {("tree.names", "error")}),
+        ("3.0", other_seeds, {("accuracy.seeds", "warning")}),
+        ("3.1", other_seeds, {("accuracy.seeds", "error")}),
+        ("2.1", pairs, {("system.field-number", "warning")}),
         ("5.1", leftover, {("tree.system-without-results", "error")}),
         ("4.1", leftover, {("tree.system-without-results", "warning")}),
     ],

@@ -5,6 +5,7 @@ Source: the submission rules of each round and the file paths in the official ch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,9 @@ RANGING = "performance/ranging"
 LAST_WITH_CONF = "4.1"
 # From here on everything about a run lies in one folder.
 FIRST_JOINED = "6.0"
+# From here on TEST04 is one run; before it was two, with one verdict.
+FIRST_SINGLE = "2.1"
+HALVES = ("TEST04-A", "TEST04-B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,12 @@ class Layout:
     def joined(self) -> bool:
         """Whether measurements and compliance tests lie among the results."""
         return self.measurements == RESULTS
+
+    def tests(self, asked: Iterable[str]) -> tuple[str, ...]:
+        """The folders of the compliance tests that are ``asked`` for."""
+        single = rounds.since(self.round, FIRST_SINGLE)
+        found = ((name,) if single or name != "TEST04" else HALVES for name in asked)
+        return tuple(name for names in found for name in names)
 
     def measurement_file(self, system: str, scenario: str) -> str:
         """The name of the file that describes an implementation."""

@@ -144,7 +144,7 @@ def _tests(site: Site, cell: Cell) -> tuple[list[str], list[str]]:
     passed: list[str] = []
     failed: list[str] = []
     known = site.rules(cell.benchmark)
-    for test in known.tests(site.layout.round) if known else ():
+    for test in site.layout.tests(known.tests(site.layout.round)) if known else ():
         folder = cell.compliance(test)
         if folder.is_dir():
             told = [text(path) for path in sorted(folder.glob("verify_*.txt"))]

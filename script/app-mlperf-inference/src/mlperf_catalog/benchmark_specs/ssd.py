@@ -47,6 +47,7 @@ SMALL = BenchmarkSpec(
     fastest="int8",
     parameters=6,
     scratch=_scratch(3, "SSDMobileNet"),
+    open_names=("ssd_mobilenet*", "ssd_*_640x640"),
 )
 SPECS = (
     SMALL,
@@ -63,5 +64,6 @@ SPECS = (
         assets=_assets("ssd-resnet34"),
         parameters=20,
         scratch=_scratch(25, "SSDResNet34"),
+        open_names=("ssd_*_1024x1024", "rcnn-*"),
     ),
 )

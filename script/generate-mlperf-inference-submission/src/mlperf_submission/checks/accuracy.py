@@ -16,7 +16,20 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
 from ..layouts import FIRST_JOINED, Cell
-from .base import CHECKER, LOADGEN, NATURE, RULES, WARNING, Finding, Rule, Site, lines, log, text
+from .base import (
+    CHECKER,
+    FIRST_FILLED,
+    LOADGEN,
+    NATURE,
+    RULES,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    lines,
+    log,
+    text,
+)
 from .benchmarks import form
 from .performance import seeds
 
@@ -29,14 +42,19 @@ LENGTH = Rule("accuracy.truncated", "a log of at most 10 KiB", CHECKER)
 ERRORS = Rule("accuracy.errors", "LoadGen logged no error", RULES)
 MODE = Rule("accuracy.mode", "a run in accuracy mode", RULES, WARNING)
 UNFINISHED = Rule("accuracy.unfinished", "a run that came to its end", LOADGEN)
-SCENARIO = Rule("accuracy.scenario", "a run of this scenario", RULES)
-SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES)
+SCENARIO = Rule("accuracy.scenario", "a run of this scenario", RULES, first=FIRST_FILLED)
+SEEDS = Rule("accuracy.seeds", "the seeds of the round", RULES, first=FIRST_FILLED)
 SAMPLES = Rule("accuracy.samples", "the whole data set", RULES, NATURE)
 ANSWERS = Rule("accuracy.answers", "a log of LoadGen's answers", LOADGEN)
 COPIED = Rule("accuracy.copied", "every run has logs of its own", LOADGEN, WARNING)
 VERSION = Rule("accuracy.loadgen", "the LoadGen of the performance run", RULES, WARNING)
 OUTPUTS = Rule("accuracy.outputs", "the outputs that the round wants to see", CHECKER)
-FOREIGN = Rule("accuracy.other-run", "the log of the run that accuracy.txt was made from", LOADGEN)
+FOREIGN = Rule(
+    "accuracy.other-run",
+    "the log of the run that accuracy.txt was made from",
+    LOADGEN,
+    first=FIRST_FILLED,
+)
 
 # The checkers take no space behind the hash.
 EXACT_HASH = re.compile(r"^hash=\w+$", re.MULTILINE)

@@ -47,12 +47,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its id, what it asks for in a few words, and where it is written."""
+    """A rule with its id, what it asks for in a few words, and where it is written.
+
+    Rounds before ``first`` accepted what breaks it: there it is a warning.
+    """
 
     id: str
     title: str
     source: str
     severity: str = ERROR
+    first: str = rounds.ROUNDS[0]
 
     def broken(self, where: str, found: str, mend: str) -> Finding:
         """The finding that this rule is broken."""
@@ -70,6 +74,8 @@ class Rule:
 
 # From here on the checker asks for two more fields and the meter's settings, and for no empty ones.
 FIRST_FILLED = "3.1"
+# From here on it looks at names, sizes, links and empty folders.
+FIRST_TIDY = "3.0"
 LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
 LINE = detail_log.PREFIX.strip()
 # Of some 6,500 published logs none has one of these twice with other values.
@@ -186,6 +192,15 @@ def text(path: Path) -> str:
         return ""
 
 
+def readable(path: Path) -> bool:
+    """Whether a file is text in UTF-8; the checkers end with a traceback where it is not."""
+    try:
+        path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def log(folder: Path) -> DetailLog:
     """LoadGen's detailed log in a folder."""
     return detail_log.read(folder / "mlperf_log_detail.txt")
@@ -210,8 +225,8 @@ def _strange(whole: str) -> Iterator[str]:
     if whole and not whole.startswith(LINE):
         yield "line 1 is not a record of LoadGen"
     for at, line in _logged(whole):
-        if '"metadata"' not in line:
-            yield f"line {at} has no metadata"
+        if '"is_error"' not in line:
+            yield f"line {at} does not tell whether it is an error"
 
 
 def _faults(whole: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from ..build import MEASUREMENT_KEYS
 from ..layouts import SYSTEMS, Cell
 from .base import (
     CHECKER,
+    FIRST_FILLED,
     NATURE,
     RULES,
     TREE,
@@ -32,7 +33,9 @@ LACKING = Rule("benchmark.scenario-missing", "all scenarios of the category", RU
 FOREIGN = Rule("benchmark.scenario-unknown", "no other scenarios", CHECKER)
 FILES = Rule("measurements.files", "description, user.conf and README.md, none empty", TREE)
 KEYS = Rule("measurements.keys", "all keys of the description", CHECKER)
-VALUES = Rule("measurements.values", "no key of the description is empty", CHECKER)
+VALUES = Rule(
+    "measurements.values", "no key of the description is empty", CHECKER, first=FIRST_FILLED
+)
 FORM = Rule("result.form", "the real model and data", RULES, NATURE)
 STAND_IN = Rule("result.stand-in", "what the system is said to compute with", RULES, NATURE)
 

@@ -10,6 +10,7 @@ from mlperf_catalog.scenario import INFERRED_TOKENS
 
 from .base import CHECKER, Finding, Rule
 from .run import Run
+from .settings import fewer
 
 FIGURES = Rule("performance.figures", "the figures that the checker calculates with", CHECKER)
 
@@ -29,7 +30,7 @@ def figures(run: Run) -> Iterator[Finding]:
     results = tuple(_results(run, run.measured))
     inferred = _inferred(run, run.measured)
     # The estimate of early stopping is zero after too few queries, which another rule tells.
-    above_zero = inferred if run.measured.stream else results
+    above_zero = inferred if run.measured.stream and fewer(run) else (*results, *inferred)
     for key in dict.fromkeys((*results, *_settings(run.measured), *inferred)):
         if not _possible(run.log.number(key), key in above_zero):
             told = repr(run.log.values[key]) if key in run.log.values else "not there"

@@ -15,10 +15,12 @@ from .. import truncate
 from ..build import LOGS, METER_FILES, SAMPLES
 from ..counted import during, lasted
 from ..layouts import POWER, RANGING, SYSTEMS, Cell
-from .base import CHECKER, RULES, WARNING, Finding, Rule, Site, log, missing, text
+from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, Site, log, missing, text
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
-METER = Rule("power.meter", "the analyzer's table and the power settings", CHECKER)
+METER = Rule(
+    "power.meter", "the analyzer's table and the power settings", CHECKER, first=FIRST_FILLED
+)
 FIGURE = Rule("power.samples", "readings of the power while the run lasted", RULES)
 NAMEPLATE = Rule("power.nameplate", "what the power supplies are made for", CHECKER)
 
@@ -84,5 +86,4 @@ def _meter(site: Site, cell: Cell) -> Iterator[Finding]:
         found = [path for folder in folders for path in sorted(folder.glob(pattern))]
         if not any(path.stat().st_size for path in found):
             where = site.where(place / pattern)
-            rule = METER.at(WARNING, site.early)
-            yield rule.broken(where, "missing or empty", "put it beside user.conf of the runs")
+            yield METER.broken(where, "missing or empty", "put it beside user.conf of the runs")

@@ -7,25 +7,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mlperf_catalog as catalog
-from mlperf_catalog import rounds
 
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
-from .base import CHECKER, NOTE, RULES, TREE, WARNING, Finding, Rule, Site, read_object, text
+from .base import (
+    CHECKER,
+    FIRST_FILLED,
+    FIRST_TIDY,
+    NOTE,
+    RULES,
+    TREE,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    read_object,
+    text,
+)
 
 LARGEST = 50 * 1024 * 1024
 
-ROOT = Rule("tree.root", "only divisions and documents at the top", CHECKER)
+ROOT = Rule("tree.root", "only divisions and documents at the top", CHECKER, first=FIRST_FILLED)
 EMPTY = Rule("tree.nothing", "a tree holds at least one result", TREE)
-OUTSIDE = Rule("tree.division", "only folders of submitters in a division", CHECKER)
-NAMES = Rule("tree.names", "no hidden names, spaces or compiled files", CHECKER)
-LINKS = Rule("tree.links", "links only to what the tree holds", CHECKER)
-SIZE = Rule("tree.size", "no file above 50 MB", CHECKER)
-EMPTY_FOLDER = Rule("tree.empty-folder", "no empty folders", CHECKER)
+OUTSIDE = Rule(
+    "tree.division", "only folders of submitters in a division", CHECKER, first=FIRST_FILLED
+)
+NAMES = Rule("tree.names", "no hidden names, spaces or compiled files", CHECKER, first=FIRST_TIDY)
+LINKS = Rule("tree.links", "links only to what the tree holds", CHECKER, first=FIRST_TIDY)
+SIZE = Rule("tree.size", "no file above 50 MB", CHECKER, first=FIRST_TIDY)
+EMPTY_FOLDER = Rule("tree.empty-folder", "no empty folders", CHECKER, first=FIRST_TIDY)
 CODE = Rule("tree.code", "the code, or where it is, for every benchmark", TREE)
-# From here on the checker looks for it.
-FIRST_CALIBRATED, FIRST_WITHOUT_UNUSED = "5.1", "5.0"
-CALIBRATED = Rule("tree.calibration", "how calibration was done", RULES)
-UNUSED = Rule("tree.system-without-results", "no description without results", CHECKER)
+CALIBRATED = Rule("tree.calibration", "how calibration was done", RULES, first="5.1")
+UNUSED = Rule("tree.system-without-results", "no description without results", CHECKER, first="5.0")
 MAPPED = Rule("tree.model-mapping", "open: which benchmark each own name stands for", CHECKER)
 UNKNOWN = Rule("tree.unknown-folder", "only folders that the layout knows", TREE, NOTE)
 
@@ -59,12 +71,12 @@ def files(site: Site) -> Iterator[Finding]:
 
 def _entry(site: Site, path: Path) -> Iterator[Finding]:
     where = site.where(path)
+    compiled = path.name.endswith("__pycache__") and path.is_dir()
+    if path.name.startswith(".") or " " in path.name or compiled:
+        yield NAMES.broken(where, "git and the checkers refuse this name", "rename or remove it")
     if path.is_symlink():
         yield from _link(site, path, where)
-        return
-    if path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
-        yield NAMES.broken(where, "git and the checkers refuse this name", "rename or remove it")
-    if path.is_file() and path.stat().st_size > LARGEST:
+    elif path.is_file() and path.stat().st_size > LARGEST:
         found = f"{path.stat().st_size / 2**20:.0f} MB"
         yield SIZE.broken(where, found, "truncate logs: cm run script --tags=truncate,accuracy-log")
 
@@ -75,11 +87,11 @@ def _link(site: Site, path: Path, where: str) -> Iterator[Finding]:
     told = "a link that leads nowhere, or out of the tree"
     mend = "put the file itself in its place"
     yield from LINKS.unless(inside, where, told, mend)
-    # The checkers of before 6.0 look for what it says from the top of the tree.
-    seen = (site.tree.root / os.readlink(path)).exists()
-    seen = seen or site.layout.joined or path.is_dir() or not inside
-    told = "a link that the checker of the round takes for broken"
-    yield from LINKS.unless(seen, where, told, mend)
+    # The single-file checkers look for what it says from the top of the tree; the modular one,
+    # which counts from 6.0 on, looks at no link.
+    seen = (site.tree.root / os.readlink(path)).exists() or path.is_dir() or not inside
+    told = "a link that the single-file checker takes for broken"
+    yield from LINKS.at(WARNING, site.layout.joined).unless(seen, where, told, mend)
 
 
 def parts(site: Site) -> Iterator[Finding]:
@@ -95,10 +107,9 @@ def parts(site: Site) -> Iterator[Finding]:
     described = {path: path.stem for path in sorted((site.root / SYSTEMS).glob("*.json"))}
     others = () if site.layout.joined else folders(site.root / site.layout.measurements)
     described |= {path: path.name for path in others}
-    rule = UNUSED.at(WARNING, not rounds.since(site.layout.round, FIRST_WITHOUT_UNUSED))
     for place, system in described.items():
         found, where = f"there are no results of {system}", site.where(place)
-        yield from rule.unless(system in measured, where, found, f"rm -r {where}")
+        yield from UNUSED.unless(system in measured, where, found, f"rm -r {where}")
     if site.division == "open":
         yield from _mapping(site)
 
@@ -124,8 +135,7 @@ def _calibration(site: Site) -> Iterator[Finding]:
     there = any((site.root / name).is_file() for name in places)
     where = site.where(site.root / CALIBRATION)
     again = "generate the tree again"
-    rule = CALIBRATED.at(WARNING, not rounds.since(site.layout.round, FIRST_CALIBRATED))
-    yield from rule.unless(there or not site.strict, where, "there is no such file", again)
+    yield from CALIBRATED.unless(there or not site.strict, where, "there is no such file", again)
 
 
 def _mapping(site: Site) -> Iterator[Finding]:

@@ -9,14 +9,25 @@ from typing import Any
 
 from ..fields import FIELDS, NETWORK_FIELDS, STATUSES, TYPES, UNKNOWN, Field
 from ..layouts import RESULTS, SYSTEMS, folders
-from .base import CHECKER, NOTE, RULES, WARNING, Finding, Rule, Site, number, read_object
+from .base import (
+    CHECKER,
+    FIRST_FILLED,
+    NOTE,
+    RULES,
+    WARNING,
+    Finding,
+    Rule,
+    Site,
+    number,
+    read_object,
+)
 
 MISSING = Rule("system.missing", "every system is described", CHECKER)
 UNREADABLE = Rule("system.unreadable", "a description is a JSON object", CHECKER)
 FIELD = Rule("system.field-missing", "every field is there", CHECKER)
-EMPTY = Rule("system.field-empty", "fields that matter are not empty", CHECKER)
+EMPTY = Rule("system.field-empty", "fields that matter are not empty", CHECKER, first=FIRST_FILLED)
 TEXT = Rule("system.field-type", 'fields are texts; zero is written as "0"', CHECKER)
-COUNT = Rule("system.field-number", "counts are whole numbers", CHECKER)
+COUNT = Rule("system.field-number", "counts are whole numbers", CHECKER, first=FIRST_FILLED)
 STATUS = Rule("system.status", "available, preview or rdi", RULES)
 TYPE = Rule("system.type", "edge, datacenter or both", RULES)
 OWNER = Rule("system.owner", "submitter and division are those of the folders", CHECKER)
@@ -69,7 +80,7 @@ def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
             yield rule.broken(where, f"the field {field.name} is missing", MEND)
             continue
         value = document[field.name]
-        yield from _field(EMPTY.at(WARNING, site.early), where, field, value)
+        yield from _field(where, field, value)
         if field.needed and value == UNKNOWN and not _may_be_unknown(field, document):
             unanswered.append(field.name)
     if unanswered:
@@ -128,13 +139,13 @@ def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:
     )
 
 
-def _field(empty: Rule, where: str, field: Field, value: object) -> Iterator[Finding]:
+def _field(where: str, field: Field, value: object) -> Iterator[Finding]:
     if not value and field.needed:
         found = f"the field {field.name} is {value!r}"
-        yield empty.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
+        yield EMPTY.broken(where, found, f"{MEND}; where it does not apply, write {UNKNOWN}")
     elif not isinstance(value, str) and not value:
         found = f"the field {field.name} is {value!r}, which counts as empty"
-        yield TEXT.broken(where, found, f'write "{value}" with quotes')
+        yield TEXT.at(WARNING).broken(where, found, "write a text, such as N/A")
     if (
         field.whole_number
         and value
