@@ -1,4 +1,4 @@
-"""``immutable`` and ``mutable``: the decorators of the engine's data classes, and ``replace``.
+"""The engine's data classes: ``immutable`` and ``mutable`` make them, of ``field``.
 
 A type checker sees ``dataclasses.dataclass``, and refuses every assignment to a field of a frozen
 one. At run time nothing guards them, and a class costs the start of a command nearly nothing:
@@ -12,10 +12,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dataclasses import dataclass as immutable
     from dataclasses import dataclass as mutable
-    from dataclasses import replace
+    from dataclasses import field, replace
 else:
-    from dataclasses import MISSING, Field, dataclass
     from operator import attrgetter
+
+    MISSING = object()
+
+    class Field:
+        """What a class says of a field besides its type."""
+
+        def __init__(self, default_factory, init):
+            self.default_factory = default_factory
+            self.init = init
+
+    def field(*, default_factory=MISSING, init=True):
+        """As ``dataclasses.field``: what makes a default, or that only the class itself sets it."""
+        return Field(default_factory, init)
 
     _OFTEN = 100
     """After so many calls a compiled ``__init__`` has paid for itself."""
@@ -29,6 +41,8 @@ else:
         def decorate(cls):
             names = tuple(cls.__annotations__)
             defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+            if any(type(value).__module__ == "dataclasses" for value in defaults.values()):
+                raise TypeError(f"{cls.__qualname__}: take field from cmbench.values")
             left_out = {*names, "__dict__", "__weakref__"}
             body = {key: value for key, value in vars(cls).items() if key not in left_out}
             body |= _compared(names) if eq else {}
@@ -120,9 +134,28 @@ else:
             self._cls = cls
 
         def __get__(self, instance, owner):
+            from dataclasses import dataclass
+            from dataclasses import field as known_field
+
+            own = [
+                (name, value) for name, value in vars(self._cls).items() if isinstance(value, Field)
+            ]
+            for name, value in own:
+                makes = (
+                    {}
+                    if value.default_factory is MISSING
+                    else {"default_factory": value.default_factory}
+                )
+                setattr(self._cls, name, known_field(init=value.init, **makes))
             known = dataclass(init=False, repr=False, eq=False)(self._cls)
             owner.__dataclass_fields__ = known.__dataclass_fields__
             return owner.__dataclass_fields__
 
 
-__all__ = ["immutable", "mutable", "replace"]
+def names_of(value: object) -> tuple[str, ...]:
+    """The names of the fields by which a data object is made; none for anything else."""
+    names: tuple[str, ...] = getattr(type(value), "__match_args__", ())
+    return names
+
+
+__all__ = ["field", "immutable", "mutable", "names_of", "replace"]

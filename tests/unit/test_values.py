@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field
+import dataclasses
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from cmbench.values import immutable, mutable, replace
+from cmbench.values import field, immutable, mutable, replace
 
 MANY = 1000
 """Objects of one class, more than are made before it gets a compiled ``__init__``."""
@@ -84,3 +85,11 @@ def test_a_class_may_finish_its_own_objects(before: int) -> None:
     assert made.total == 3
     made.parts = (4,)
     assert replace(made).total == 4
+
+
+def test_a_field_of_dataclasses_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"take field from cmbench\.values"):
+
+        @immutable(frozen=True, slots=True, eq=False, repr=False)
+        class Point:
+            seen: list[int] = dataclasses.field(default_factory=list)

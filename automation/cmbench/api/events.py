@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
 
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolved_step import Frame
 from cmbench.run.step import StepEnd
-from cmbench.values import immutable
+from cmbench.values import field, immutable
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

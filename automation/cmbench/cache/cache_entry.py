@@ -10,11 +10,10 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from cmbench.lib.text_files import sha256
-from cmbench.values import immutable
+from cmbench.values import field, immutable
 
 _SEAL = '{"seal": "'
 _SEAL_DIGITS = 24

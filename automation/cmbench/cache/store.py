@@ -29,7 +29,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -342,6 +341,8 @@ class Store:
         directory = self.place("entries", entry.identity)
         final = self.metadata(entry)
         draft = os.path.join(directory, f".{entry.uid}")
+        from dataclasses import asdict
+
         try:
             write_in(directory, draft, sealed(json.dumps(asdict(entry))))
             os.rename(draft, final)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from cmbench.values import immutable
+from cmbench.values import field, immutable
 
 if TYPE_CHECKING:
     from cmbench.cli.reply import Command, Reply

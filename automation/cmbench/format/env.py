@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, is_dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -253,6 +252,8 @@ def _as_json(value: Any) -> str:
 
 
 def _as_plain(value: Any) -> Any:
+    from dataclasses import asdict, is_dataclass
+
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else repr(value)
 
 

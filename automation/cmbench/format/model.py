@@ -9,11 +9,10 @@ from a finished step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from cmbench.format.dialect import CM, Dialect
-from cmbench.values import immutable
+from cmbench.values import field, immutable
 
 PHASES = ("deps", "prehook_deps", "posthook_deps", "post_deps")
 """The four kinds of dependencies, in the order in which they run."""

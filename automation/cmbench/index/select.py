@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ from cmbench.errors import Error, did_you_mean, nearest
 from cmbench.format.model import Script, Tags, Variation
 from cmbench.index.scripts import Index, Row
 from cmbench.lib.text_files import read_or_empty
-from cmbench.values import immutable, replace
+from cmbench.values import immutable, names_of, replace
 
 _LISTED = 20
 """So many variations of a script an error names at most."""
@@ -440,7 +439,7 @@ def _fill(value: Any, suffix: str) -> Any:
         return tuple(_fill(item, suffix) for item in value)
     if isinstance(value, dict):
         return {_fill(key, suffix): _fill(item, suffix) for key, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
+    if names_of(value):
         return _filled(value, suffix)
     return value
 
@@ -452,5 +451,5 @@ def _filled(value: Any, suffix: str) -> Any:
 @lru_cache(maxsize=1024)
 def _parts(value: Any) -> list[tuple[str, Any]]:
     """The fields of a data object that hold something."""
-    every = ((field.name, getattr(value, field.name)) for field in fields(value))
+    every = ((name, getattr(value, name)) for name in names_of(value))
     return [(name, part) for name, part in every if part]

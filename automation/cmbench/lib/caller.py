@@ -9,10 +9,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
 from typing import IO, Any
 
-from cmbench.values import immutable
+from cmbench.values import field, immutable
 
 ENDS_WITH = "CM_ENDS_WITH"
 """The number of the process without which the work has no more use."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from cmbench.format.env import (
 )
 from cmbench.format.model import Dependency, Request, Script, Settings, VersionRange
 from cmbench.index.select import Choice
-from cmbench.values import immutable, mutable
+from cmbench.values import field, immutable, mutable
 
 ALL = "*"
 """The name that stands for all variables of the process."""
