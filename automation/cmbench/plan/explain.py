@@ -20,13 +20,9 @@ from cmbench.format.merge import USER
 from cmbench.format.model import Condition, Dependency, Script, Settings
 from cmbench.index.select import merge_order
 from cmbench.lib.secrecy import mask_values
+from cmbench.plan.read_values import changed
 from cmbench.plan.requirements import Estimator
-from cmbench.plan.resolve import (
-    Resolver,
-    call_env,
-    changed,
-    value_now,
-)
+from cmbench.plan.resolve import Resolver, call_env, value_now
 from cmbench.plan.resolved_step import Detail, Frame, Node, visible_env
 from cmbench.plan.tree import TAGS_FROM
 

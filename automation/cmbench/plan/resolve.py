@@ -253,8 +253,11 @@ class Resolver:
                 return self._answered(named, frame), f"registered as {frame.request.name}"
         candidates = self.store.candidates(frame.identity)
         unwanted = set(frame.request.tags.unwanted)
-        if frame.request.extra_cache_tags and (tagged := self._selected(frame)) is not None:
-            return self._answered(tagged, frame), "it carries the tags that were asked for"
+        if frame.request.extra_cache_tags:
+            from cmbench.plan.names import selected
+
+            if (tagged := selected(frame, self.store, self._mismatch)) is not None:
+                return self._answered(tagged, frame), "it carries the tags that were asked for"
         for entry in candidates:
             if unwanted & set(entry.tags):
                 why = f"the one there is carries a tag that is not wanted: {','.join(unwanted)}"
@@ -263,11 +266,6 @@ class Resolver:
             if not why:
                 return self._answered(entry, frame), "same script, variations and inputs"
         return None, why
-
-    def _selected(self, frame: Frame) -> Entry | None:
-        from cmbench.plan.names import selected
-
-        return selected(frame, self.store, self._mismatch)
 
     def _answered(self, entry: Entry, frame: Frame) -> Entry:
         """``entry`` with its secrets; its dependencies had names that are not seen again."""
@@ -295,6 +293,8 @@ class Resolver:
             if isinstance(now, Pending):
                 return f"unknown until {now.producer} has run ({key})"
             if then != now and not self.store.is_same(then, now):
+                from cmbench.plan.read_values import changed
+
                 return changed(key, then, now)
         return self._missing_secret(entry, frame) or self.unsound(entry)
 
@@ -565,42 +565,3 @@ def value_now(key: str, frame: Frame) -> Any:
 
 def _print(key: str, value: Any) -> Any:
     return value if isinstance(value, Pending) else fingerprint(key, value)
-
-
-def changed(key: str, then: str, now: str) -> str:
-    """A recorded read that has another fingerprint now, in words."""
-    space, colon, name = key.partition(":")
-    if colon and space == "laid":
-        return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
-    if colon and space == "all":
-        return "it reads all of its env, and other keys are set now"
-    if key == "call:":
-        return "it looks at all inputs, and others are given now"
-    if space == "call":
-        key = f"--{name}"
-    if key == "os:*":
-        return "it reads all variables of the process, and some are others now"
-    if key.startswith("os:HOST/"):
-        return f"the {key[8:]} of this machine was {then}, is {now}"
-    if key.startswith("os:PATH/"):
-        if "/" in key[8:]:
-            return f"{key[8:]} was {_none(then)}, is {_none(now)}"
-        return f"the first {key[8:]} in PATH was {_none(then)}, is {_none(now)}"
-    from cmbench.cache.keyed import is_keyed
-
-    if is_keyed(then):
-        return f"{key} has another value, a secret"
-    return f"{key} was {shown_value(then)}, is {shown_value(now)}"
-
-
-def _none(then: str) -> str:
-    return "none" if then == MISSING else then
-
-
-def shown_value(text: str) -> str:
-    """A fingerprint as a message shows it."""
-    if text == MISSING:
-        return "not set"
-    if text.startswith("\0"):
-        return text[1:]
-    return text if text.startswith("sha256:") else f'"{text}"'

@@ -100,7 +100,7 @@ def _title(data: Mapping[str, Any]) -> str:
 def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """What an entry read, by whether it was set."""
     from cmbench.format.env import MISSING
-    from cmbench.plan.resolve import shown_value
+    from cmbench.plan.read_values import shown_value
 
     reads = sorted(data["reads"].items())
     found = [(key, value) for key, value in reads if value not in ("", MISSING)]
