@@ -43,6 +43,14 @@ def benchmark_of(name: str, model: str = "") -> str:
     return next((each for each, spec in known.items() if spec.named(name)), name)
 
 
+def scenario_of(name: str) -> Any:
+    """The ``Scenario`` of that name in any case, or None: rounds before 2.0 had others."""
+    importable()
+    import mlperf_catalog as catalog
+
+    return catalog.Scenario.of_folder(name)
+
+
 def counts_tokens(benchmark: str, benchmark_round: str) -> bool:
     """Whether the results of a benchmark are in tokens per second in a round."""
     importable()

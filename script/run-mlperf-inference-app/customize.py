@@ -18,7 +18,7 @@ from cmbench.lib import capacity, nvidia, siblings
 SHARED = ("generate-mlperf-inference-submission", "app-mlperf-inference", "run-harness")
 siblings.importable(__file__, *SHARED)
 
-from mlperf_catalog import asked  # noqa: E402
+from mlperf_catalog import Category, Division, asked  # noqa: E402
 from mlperf_harness.engines import handed  # noqa: E402
 from mlperf_harness.errors import HarnessError  # noqa: E402
 from nvidia_flow import inputs  # noqa: E402
@@ -152,10 +152,10 @@ def take_network(env: dict[str, Any]) -> None:
     if any(is_here(place) for place in env[SERVERS].split(",")):
         # The node has this machine to itself, and must not be waited for.
         env["CM_MLPERF_LOCK"] = "loadgen of a network"
-    if env["CM_MLPERF_SUBMISSION_DIVISION"] == "closed":
+    if env["CM_MLPERF_SUBMISSION_DIVISION"] == Division.CLOSED:
         # The closed division is measured on one system; this one has its rules and more.
-        env["CM_MLPERF_SUBMISSION_DIVISION"] = "network"
-    if env["CM_MLPERF_SUBMISSION_DIVISION"] == "network":
+        env["CM_MLPERF_SUBMISSION_DIVISION"] = Division.NETWORK.value
+    if env["CM_MLPERF_SUBMISSION_DIVISION"] == Division.NETWORK:
         ask_for_datacenter(env)
 
 
@@ -173,8 +173,8 @@ def is_here(place: str) -> bool:
 
 def ask_for_datacenter(env: dict[str, Any]) -> None:
     """The network division has the datacenter's scenarios only; raises Error for others."""
-    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or "datacenter"
-    if category != "datacenter":
+    category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or Category.DATACENTER.value
+    if category != Category.DATACENTER:
         hint = "use --category=datacenter, or --division=open"
         raise Error("bad-value", f"the network division has no {category}", hint=hint)
     env["CM_MLPERF_SUBMISSION_SYSTEM_TYPE"] = category
@@ -244,7 +244,7 @@ def ask_for_all(env: dict[str, Any]) -> None:
     """Set what a submission needs and the command line does not tell."""
     if not env.get("CM_MLPERF_LOADGEN_SCENARIO"):
         env["CM_MLPERF_LOADGEN_ALL_SCENARIOS"] = "yes"
-    if env.get("CM_MLPERF_SUBMISSION_DIVISION") in ("closed", "network"):
+    if env.get("CM_MLPERF_SUBMISSION_DIVISION") in (Division.CLOSED, Division.NETWORK):
         env["CM_MLPERF_LOADGEN_COMPLIANCE"] = "yes"
     if not env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE"):
         edge = asked.benchmark(env).required(env["CM_MLPERF_INFERENCE_VERSION"], "edge")

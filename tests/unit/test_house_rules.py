@@ -99,6 +99,24 @@ def imported_modules(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def test_words_of_the_rules_are_compared_by_their_types() -> None:
+    """A branch on a scenario, a division or a category asks the catalogue's type."""
+    words = {"SingleStream", "MultiStream", "Server", "Interactive", "Offline"}
+    words |= {"closed", "edge", "datacenter"}
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in SOURCES
+        if path.relative_to(ROOT).parts[0] in ("automation", "script")
+        # The engine knows nothing of MLPerf: what it is told to look for are words to it.
+        and not path.is_relative_to(ENGINE)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Compare)
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and constant.value in words
+    ]
+    assert not found, "use mlperf_catalog's Scenario, Division, Category: " + ", ".join(found)
+
+
 def test_harness_code_imports_nothing_of_the_engine() -> None:
     wrong = [
         f"{relative(path)}:{node.lineno}"

@@ -45,8 +45,6 @@ PLACES: Mapping[str, str] = {
 _TOO_MUCH = f"could not be read within {CPU_S} s and {MEMORY >> 30} GiB"
 _SENDER, _SYSTEM = "volunteer", "machine"
 _TIMES, _SEEDS, _LATENCIES = "crowd.times", "crowd.seeds", "crowd.latencies"
-_SAME = ("Offline", "Server", "SingleStream")
-"""Scenarios whose summary has the latencies of samples, as the detailed log; not of queries."""
 _LATENCY = re.compile(
     r"(?:(Min|Max|Mean)|([\d.]{1,6}) percentile) latency \(ns\)\s*: (\d{1,20})\s*"
 )
@@ -220,12 +218,14 @@ def _latencies(folder: Path) -> Iterator[str]:
     numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
     percentiles = sorted((name for name in numbers if name[0].isdigit()), key=_share)
     # LoadGen's sum of many long latencies, as fast machines have them Offline, overflows.
-    mean = [] if values.get("effective_scenario") == "Offline" else ["mean"]
+    scenario = shared.scenario_of(str(values.get("effective_scenario")))
+    mean = [] if scenario and scenario.batched else ["mean"]
     for between in (percentiles, mean):
         told = [numbers[name] for name in ("min", *between, "max") if name in numbers]
         if told != sorted(told):
             yield "its latencies are not in order from min to max"
-    if values.get("effective_scenario") in _SAME:
+    # The summary of the others has latencies of queries, the detailed log those of samples.
+    if scenario and scenario.samples_per_query == 1:
         yield from _beside(numbers, folder / "performance-summary")
 
 

@@ -6,7 +6,7 @@ All bounds are generous: what is beyond them is impossible, what is below them m
 from __future__ import annotations
 
 from cmbench_crowd import manifest as m
-from cmbench_results.shared import importable
+from cmbench_results.shared import importable, scenario_of
 
 HERTZ = 7e9
 PER_CYCLE = {"float32": 128.0, "float16": 2048.0, "bfloat16": 2048.0}
@@ -16,7 +16,6 @@ WIDEST = 4096.0
 ACCELERATOR = {"float32": 2e15, "float16": 1e16, "bfloat16": 1e16}
 FASTEST = 5e16
 """Operations of an accelerator in a second, some times what any has."""
-_PER_QUERY = {"SingleStream": 1, "MultiStream": 8}
 
 
 def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, str]:
@@ -26,7 +25,9 @@ def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, s
     """
     work, system = told.workload, told.system
     if unit == "ms":
-        value, unit = 1000 * _PER_QUERY.get(work.scenario, 1) / value, "samples/s"
+        scenario = scenario_of(work.scenario)
+        samples = scenario.samples_per_query if scenario else 1
+        value, unit = 1000 * samples / value, "samples/s"
     each = _operations(work.benchmark, unit)
     most = _most(system, work.precision)
     # The open division, and the tiny forms, compute other models.

@@ -78,7 +78,8 @@ def result(row: Row) -> Result:
         lacking = ", ".join(word for word, value in needed.items() if not value)
         raise IncompleteError(f"no result of MLPerf inference: it tells no {lacking}")
     benchmark = shared.benchmark_of(text(row.get("MlperfModel")) or model, model)
-    value, unit, energy = _figures(row, scenario)
+    known = shared.scenario_of(scenario)
+    value, unit, energy = _figures(row, known)
     if unit == "samples/s" and shared.counts_tokens(benchmark, version):
         # Rounds 4.0 and 4.1 call them samples or queries.
         unit = "tokens/s"
@@ -99,16 +100,14 @@ def result(row: Row) -> Result:
         software=Software(
             framework=text(told(row, "framework")), precision=text(row.get("weight_data_types"))
         ),
-        metric={"SingleStream": "p90 latency", "MultiStream": "p99 latency of 8"}.get(
-            scenario, "throughput" if scenario == "Offline" else "p99 within limit"
-        ),
+        metric=known.result.meaning if known else "",
         value=value,
         unit=unit,
         direction=LOWER if unit == "ms" else HIGHER,
         organization=name[1],
         validity="VALID" if value is not None else "",
         accuracy=_accuracy(row.get("Accuracy")),
-        metrics=(*_speed(value, unit, scenario), *energy),
+        metrics=(*_speed(value, unit, known), *energy),
         inferred=text(row.get("inferred")) == "1",
         availability=text(row.get("Availability")),
         tier=OFFICIAL if link.startswith(_PUBLISHER) else LOCAL,
@@ -148,7 +147,7 @@ def _both(one: Result, other: Result) -> Result:
     return replace(together, metrics=tuple(_per_sample(together)))
 
 
-def _figures(row: Row, scenario: str) -> tuple[float | None, str, tuple[Metric, ...]]:
+def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[Metric, ...]]:
     """The figure in its unit, and what is told of power; a row may be of power alone."""
     value, unit = number(told(row, "Result")), text(told(row, "Units"))
     power, power_unit = number(told(row, "power")), text(told(row, "power_unit"))
@@ -156,18 +155,17 @@ def _figures(row: Row, scenario: str) -> tuple[float | None, str, tuple[Metric, 
         # A row of power: what it calls the result is the power, where the speed has another row.
         power, power_unit = power if power is not None else value, unit
         value, unit = None, ""
-    known = _UNITS.get(unit.lower(), "ms" if "ms" in unit else unit)
-    if not known:
-        known = "ms" if scenario in ("SingleStream", "MultiStream") else "samples/s"
+    unit = _UNITS.get(unit.lower(), "ms" if "ms" in unit else unit)
+    unit = unit or (scenario.result.unit if scenario else "samples/s")
     energy = () if power is None else tuple(_energy(power, power_unit.lower(), scenario))
-    return value, known, energy
+    return value, unit, energy
 
 
-def _energy(power: float, unit: str, scenario: str) -> Iterator[Metric]:
+def _energy(power: float, unit: str, scenario: Any) -> Iterator[Metric]:
     if unit == "watts":
         yield Metric(POWER, power, "W", LOWER, CERTIFIED)
     elif unit == "millijoules":
-        samples = 8 if scenario == "MultiStream" else 1
+        samples = scenario.samples_per_query if scenario else 1
         yield Metric(ENERGY, power / 1000 / samples, "J", LOWER, CERTIFIED)
 
 
@@ -179,13 +177,13 @@ def _per_sample(found: Result) -> Iterator[Metric]:
         yield Metric(ENERGY, power.value / rate.value, "J", LOWER, power.tier)
 
 
-def _speed(value: float | None, unit: str, scenario: str) -> Iterator[Metric]:
+def _speed(value: float | None, unit: str, scenario: Any) -> Iterator[Metric]:
     if value is None:
         return
     if unit != "ms":
         yield Metric(THROUGHPUT, value, unit, HIGHER)
-    elif scenario in ("SingleStream", "MultiStream"):
-        yield Metric("latency_p90" if scenario[0] == "S" else "latency_p99", value, "ms", LOWER)
+    elif scenario and scenario.stream:
+        yield Metric(f"latency_p{100 * scenario.percentile:.0f}", value, "ms", LOWER)
 
 
 def _accuracy(value: object) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_catalog import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from nvidia_make import advice, options, tune, work
 from nvidia_make.advice import Length
 
@@ -21,16 +22,16 @@ def the_item(tmp_path: Path, line: str, **given: Any) -> work.Item:
 
 # ---- before the run
 
-FORMULA: dict[str, tuple[str, Length, float]] = {
+FORMULA: dict[str, tuple[Scenario, Length, float]] = {
     # 1.1 x duration x expected / reached: eight times too high a rate, eight times the time.
-    "offline": ("Offline", Length(60, 0, 48800, 6100), 1.1 * 60 * 8),
-    "offline by its samples": ("Offline", Length(60, 24576, 10, 10), 2457.6),
-    "offline unknown": ("Offline", Length(600), 660),
-    "server": ("Server", Length(60, 0, 4650, 2325), 120),
-    "server by its queries": ("Server", Length(60, 270336, 1000, 1000), 270.336),
-    "single": ("SingleStream", Length(60, 0, 1e6, 2e6), 120),
-    "single by its queries": ("SingleStream", Length(60, 1024, 1e9, 1e9), 1024),
-    "multi": ("MultiStream", Length(600, 0, 8e6, 4e6), 300),
+    "offline": (OFFLINE, Length(60, 0, 48800, 6100), 1.1 * 60 * 8),
+    "offline by its samples": (OFFLINE, Length(60, 24576, 10, 10), 2457.6),
+    "offline unknown": (OFFLINE, Length(600), 660),
+    "server": (SERVER, Length(60, 0, 4650, 2325), 120),
+    "server by its queries": (SERVER, Length(60, 270336, 1000, 1000), 270.336),
+    "single": (SINGLE_STREAM, Length(60, 0, 1e6, 2e6), 120),
+    "single by its queries": (SINGLE_STREAM, Length(60, 1024, 1e9, 1e9), 1024),
+    "multi": (MULTI_STREAM, Length(600, 0, 8e6, 4e6), 300),
 }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from mlperf_catalog import Division
 from mlperf_harness.reporting.results import private_folder, sweep
 
 from . import layouts, names, texts, truncate
@@ -162,7 +163,7 @@ def _code(target: Path, source: Document) -> None:
 
 def _documents(root: Path, parts: Sequence[Part], order: Order) -> None:
     """The files about all that a submitter submits; logs are cut last."""
-    if order.division == "open":
+    if order.division == Division.OPEN:
         here = {each.name: names.official(each.name) for each in _benchmarks(root)}
         told = {name: to for part in parts for name, to in part.run.mapping.items()}
         _json(root / layouts.MAPPING, {**here, **names.mapping(root), **told})

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mlperf_catalog import Division
+
 STATUSES = ("available", "preview", "rdi")
 TYPES = ("edge", "datacenter", "datacenter,edge", "edge,datacenter")
 UNKNOWN = "N/A"
@@ -82,4 +84,4 @@ WITHOUT_ACCELERATOR = "accelerator"
 
 def of_division(division: str) -> tuple[Field, ...]:
     """The fields that a division asks for."""
-    return FIELDS + NETWORK_FIELDS if division == "network" else FIELDS
+    return FIELDS + NETWORK_FIELDS if division == Division.NETWORK else FIELDS

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlperf_catalog import SCENARIOS, Scenario
+from mlperf_catalog import SCENARIOS, Category, Scenario
 
 from .checks.base import Site
 from .layouts import Cell, Tree
@@ -25,9 +25,9 @@ def fill(tree: Tree) -> list[str]:
         have = {(cell.system, cell.benchmark, cell.scenario.lower()): cell for cell in site.cells}
         for system, benchmark in sorted({key[:2] for key in have}):
             known = site.rules(benchmark)
-            if known is None or "edge" not in site.category(system):
+            if known is None or Category.EDGE not in Category.each(site.category(system)):
                 continue
-            for scenario in known.required(tree.layout.round, "edge"):
+            for scenario in known.required(tree.layout.round, Category.EDGE):
                 source = _source(have, system, benchmark, scenario)
                 if source is not None:
                     _copy(source, scenario)

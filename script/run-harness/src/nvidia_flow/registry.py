@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from mlperf_catalog import Scenario
 
 from nvidia_flow import systems as systems_of
 from nvidia_flow import words
@@ -87,7 +88,7 @@ class Config:
 
     round: str
     benchmark: str
-    scenario: str
+    scenario: Scenario
     system: str
     ver: str
     values: Mapping[str, Value]
@@ -142,7 +143,8 @@ class Registry:
             hint = f"{system} has {', '.join(there)}"
             raise FlowError("bad-value", f"--config_ver={ver} is not there for {system}", hint)
         values = {**self._inherited(table, fitting[-1]), **self._given(table, given or {})}
-        config = Config(table.round, table.benchmark, table.scenario, system, ver, values)
+        scenario = words.scenario(table.scenario)
+        config = Config(table.round, table.benchmark, scenario, system, ver, values)
         return replace(config, notes=tuple(self._notes(table, config)))
 
     def scaled(self, config: Config, machine: systems_of.Machine) -> Config:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 import mlperf_catalog as catalog
-from mlperf_catalog import BenchmarkSpec
+from mlperf_catalog import BenchmarkSpec, Scenario
 
 from nvidia_flow.errors import FlowError, nearest
 
 VENDOR_ROUNDS = ("v0.7", "v2.0", "v3.1")
-SCENARIOS = ("Offline", "Server", "SingleStream", "MultiStream")
+SCENARIOS = (Scenario.OFFLINE, Scenario.SERVER, Scenario.SINGLE_STREAM, Scenario.MULTI_STREAM)
 _EXACT = "high_accuracy"
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\[[^][]*[A-Za-z][^][]*\]|\.{3,}|…|(?<![^\s=:])(?:DIR|/?path/to\b[^\s:]*)(?![^\s:])"
@@ -51,12 +51,12 @@ def our_benchmark(vendor_round: str, word: str, config_ver: str) -> str:
     return name + ".9" if name.endswith("-99") and _EXACT in config_ver else name
 
 
-def scenario(word: str) -> str:
+def scenario(word: str) -> Scenario:
     """The scenario, whatever the case of its letters; raises FlowError."""
-    known = {name.lower(): name for name in SCENARIOS}
-    if word.lower() not in known:
+    found = Scenario.of_folder(word)
+    if found not in SCENARIOS:
         raise FlowError("bad-value", f"there is no scenario {word}", nearest(word, SCENARIOS))
-    return known[word.lower()]
+    return found
 
 
 @cache

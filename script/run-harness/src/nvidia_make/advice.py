@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog import Scenario
+from mlperf_catalog.scenario import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+
 from nvidia_make.flow import Flow
 from nvidia_make.logs import COMPLETED, detail
 from nvidia_make.work import Item, Work
@@ -15,16 +18,12 @@ from nvidia_make.work import Item, Work
 SECONDS = {"test": 10, "fast": 120, "valid": 600}
 LEAST_S = 1.1
 FIELDS = {
-    "Offline": "offline_expected_qps",
-    "Server": "server_target_qps",
-    "SingleStream": "single_stream_expected_latency_ns",
-    "MultiStream": "multi_stream_expected_latency_ns",
+    OFFLINE: "offline_expected_qps",
+    SERVER: "server_target_qps",
+    SINGLE_STREAM: "single_stream_expected_latency_ns",
+    MULTI_STREAM: "multi_stream_expected_latency_ns",
 }
-_LATENCY = {
-    "SingleStream": "result_90.00_percentile_latency_ns",
-    "MultiStream": "result_99.00_percentile_per_query_latency_ns",
-}
-LEAST_QUERIES = {"Offline": 24576}
+LEAST_QUERIES = {OFFLINE: 24576}
 """What the rules ask of a valid run besides its length, in samples; others stop early."""
 LESS = 0.9
 """A Server rate is lowered to this share of the target, or of what was answered."""
@@ -82,16 +81,16 @@ def expecting(item: Item) -> tuple[str, str]:
 def measured(flow: Flow, item: Item) -> float:
     """What the item's last finished run has reached: samples/s, ns; 0 where there was none."""
     scenario = item.config.scenario
-    place = f"*_results/*/{item.ours}/{scenario.lower()}/performance/run_1/mlperf_log_detail.txt"
+    place = f"*_results/*/{item.ours}/{scenario.folder}/performance/run_1/mlperf_log_detail.txt"
     logs = sorted(flow.results.glob(place), key=lambda path: path.stat().st_mtime)
     if not logs:
         return 0.0
     told = detail(logs[-1])
-    keys = (_LATENCY.get(scenario), COMPLETED, "result_samples_per_second")
+    keys = (scenario.result.otherwise, COMPLETED, OFFLINE.result.key)
     return next((float(told[key]) for key in keys if key and told.get(key)), 0.0)
 
 
-def seconds(scenario: str, of: Length) -> tuple[float, str]:
+def seconds(scenario: Scenario, of: Length) -> tuple[float, str]:
     """How long a run takes in seconds, and why: section "Performance tuning" of NVIDIA's guide.
 
     Offline makes one query of all samples that the expected rate answers in the least duration and
@@ -102,24 +101,24 @@ def seconds(scenario: str, of: Length) -> tuple[float, str]:
     if by_count > (by_time := room(scenario) * of.least_s * slower(scenario, of)):
         return by_count, f"{of.queries} queries at least"
     why = f"{of.least_s:g} s at least"
-    why += f", and {LEAST_S:g} of it" if scenario == "Offline" else ""
+    why += f", and {LEAST_S:g} of it" if scenario.batched else ""
     if of.expected and of.actual:
-        unit = "ns" if scenario in _LATENCY else "samples/s"
+        unit = "ns" if scenario.stream else "samples/s"
         why += f"; {of.expected:g} {unit} expected, {of.actual:g} reached last"
     return by_time, why
 
 
-def each(scenario: str, actual: float) -> float:
+def each(scenario: Scenario, actual: float) -> float:
     """Seconds of a query (a sample, in Offline) at a rate in samples/s or a latency in ns."""
-    return actual / 1e9 if scenario in _LATENCY else 1 / actual
+    return actual / 1e9 if scenario.stream else 1 / actual
 
 
-def room(scenario: str) -> float:
+def room(scenario: Scenario) -> float:
     """How much more than the least duration LoadGen prepares samples for."""
-    return LEAST_S if scenario == "Offline" else 1.0
+    return LEAST_S if scenario.batched else 1.0
 
 
-def slower(scenario: str, of: Length) -> float:
+def slower(scenario: Scenario, of: Length) -> float:
     """The number of times as long as expected that a query takes; 1 where it is not known."""
     if not of.expected or not of.actual:
         return 1.0
@@ -170,7 +169,7 @@ def _next_step(item: Item, changed: Mapping[str, Any]) -> str:
 
 def too_few(item: Item, told: Mapping[str, Any]) -> bool:
     """Whether all was in time, and only early stopping or the least count was not reached."""
-    if item.config.scenario == "Offline" or not queries_of(told):
+    if item.config.scenario.batched or not queries_of(told):
         return False
     in_time = told.get("result_perf_constraints_met", True) is not False
     return in_time and (
@@ -187,13 +186,13 @@ def new_value(item: Item, result: Mapping[str, Any], told: Mapping[str, Any]) ->
     """The new value of the field, in the field's unit; 0 where the log does not tell one."""
     scenario = item.config.scenario
     figure = result.get("value")
-    if scenario == "Offline":
-        rate = told.get("result_samples_per_second", figure)
+    if scenario.batched:
+        rate = told.get(scenario.result.key, figure)
         return round(float(rate) * LEAST_S, 3) if rate else 0
-    if scenario == "Server":
+    if scenario.online:
         target = told.get("effective_target_qps", item.value("server_target_qps"))
         # What was answered is the most that there was; far below the target, that is the measure.
         rates = [float(rate) for rate in (target, told.get(COMPLETED)) if rate]
         return round(min(rates, default=0) * LESS, 3)
-    latency = told.get(_LATENCY[scenario])
+    latency = told.get(scenario.result.otherwise)
     return float(latency) if latency else 0

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from mlperf_catalog import Scenario
 from nvidia_flow import words
 from nvidia_flow.errors import FlowError, nearest
 from nvidia_flow.fields import REFUSED, Field
+
+W = TypeVar("W", bound=str)
 
 PERFORMANCE, ACCURACY = "PerformanceOnly", "AccuracyOnly"
 MODES = {
@@ -72,7 +75,7 @@ class Asked:
     """What RUN_ARGS asks for; empty tuples mean everything that there is a configuration for."""
 
     benchmarks: tuple[str, ...] = ()
-    scenarios: tuple[str, ...] = ()
+    scenarios: tuple[Scenario, ...] = ()
     versions: tuple[str, ...] = ()
     mode: str = PERFORMANCE
     fast: bool = False
@@ -247,9 +250,9 @@ def _made(
     )
 
 
-def _each(typed: tuple[str, ...], meaning: Any, wrong: list[str]) -> tuple[str, ...]:
+def _each(typed: Iterable[str], meaning: Callable[[str], W], wrong: list[str]) -> tuple[W, ...]:
     """Each word once, as it is meant; ``all`` means the same as nothing."""
-    found: dict[str, None] = {}
+    found: dict[W, None] = {}
     for word in typed:
         if word.lower() == ALL:
             return ()

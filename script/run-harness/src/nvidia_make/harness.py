@@ -236,7 +236,7 @@ def told_of(found: Path, item: Item) -> Mapping[str, Any]:
 
 def folder_of(found: Path, item: Item) -> Path:
     """Where our logs of the item's scenario lie."""
-    return found.parent / item.config.scenario.lower()
+    return found.parent / item.config.scenario.folder
 
 
 def check_model(flow: Flow, item: Item, found: Path) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog.scenario import MULTI_STREAM, OFFLINE, SERVER, SINGLE_STREAM
+
 from nvidia_make.work import Item
 
 LOGS = (
@@ -21,20 +23,20 @@ LOGS = (
     "user.conf",
 )
 PERFORMANCE, ACCURACY = "perf_harness_summary.json", "accuracy_summary.json"
+COMPLETED = SERVER.result.key
 METRICS = {
-    "Offline": "Samples per second",
-    "Server": "Scheduled samples per second",
-    "SingleStream": "90th percentile latency (ns)",
-    "MultiStream": "99th percentile latency (ns)",
+    OFFLINE: "Samples per second",
+    SERVER: "Scheduled samples per second",
+    SINGLE_STREAM: "90th percentile latency (ns)",
+    MULTI_STREAM: "99th percentile latency (ns)",
 }
 """What LoadGen's summary calls the figure of a scenario."""
 _KEYS = {
-    "Offline": ("result_samples_per_second",),
-    "Server": ("result_scheduled_samples_per_sec", "result_completed_samples_per_sec"),
-    "SingleStream": ("result_90.00_percentile_latency_ns",),
-    "MultiStream": ("result_99.00_percentile_per_query_latency_ns",),
+    OFFLINE: (OFFLINE.result.key,),
+    SERVER: ("result_scheduled_samples_per_sec", COMPLETED),
+    SINGLE_STREAM: (SINGLE_STREAM.result.otherwise,),
+    MULTI_STREAM: (MULTI_STREAM.result.otherwise,),
 }
-COMPLETED = "result_completed_samples_per_sec"
 
 
 @dataclass(slots=True)

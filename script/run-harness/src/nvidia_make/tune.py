@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from mlperf_catalog.scenario import OFFLINE, SERVER
+
 from nvidia_make import generate, harness, options
 from nvidia_make.flow import Flow
 from nvidia_make.work import Item, Work, plan
@@ -22,16 +24,15 @@ SPACE: Mapping[str, tuple[int, ...]] = {
 """The fields and their values: samples, streams, microseconds. The stand-in finds others by itself
 where a field is left out; these tell what one is worth."""
 ONLY = {
-    "gpu_batch_size": ("Offline", "Server"),
-    "gpu_inference_streams": ("Offline", "Server"),
-    "deque_timeout_usec": ("Server",),
+    "gpu_batch_size": (OFFLINE, SERVER),
+    "gpu_inference_streams": (OFFLINE, SERVER),
+    "deque_timeout_usec": (SERVER,),
 }
 """The scenarios in which a field changes anything: streams ask for one query after the other."""
 MOST = 12
 """Tries of one item at most."""
 NOT = "not VALID"
 SECONDS = 5
-LESS_IS_BETTER = ("SingleStream", "MultiStream")
 Fields = Mapping[str, int]
 
 
@@ -92,7 +93,7 @@ def steps(item: Item) -> Iterator[tuple[str, int]]:
 
 def better(item: Item, figure: float, than: float) -> bool:
     """Whether a figure (samples/s, or ms of streams) is better than another."""
-    return figure < than if item.config.scenario in LESS_IS_BETTER else figure > than
+    return figure < than if item.config.scenario.stream else figure > than
 
 
 def in_words(fields: Fields) -> str:

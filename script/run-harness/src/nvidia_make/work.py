@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog.scenario import MULTI_STREAM
 from nvidia_flow import registry, systems, words
 from nvidia_flow.errors import FlowError
 from nvidia_flow.fields import Field
@@ -150,13 +151,13 @@ def _wanted(table: Table, vendor_round: str, system: str, asked: Asked) -> bool:
         table.round == vendor_round
         and (not asked.benchmarks or table.benchmark in asked.benchmarks)
         and (not asked.scenarios or table.scenario in asked.scenarios)
-        and not (vendor_round == "v0.7" and table.scenario == "MultiStream")
+        and not (vendor_round == "v0.7" and table.scenario == MULTI_STREAM)
         and any(block.system == system for block in table.blocks.values())
     )
 
 
 def _refuse_old_stream(vendor_round: str, asked: Asked) -> None:
-    if vendor_round == "v0.7" and "MultiStream" in asked.scenarios:
+    if vendor_round == "v0.7" and MULTI_STREAM in asked.scenarios:
         raise FlowError("not-available", _OLD_STREAM, "leave MultiStream out of --scenarios")
 
 

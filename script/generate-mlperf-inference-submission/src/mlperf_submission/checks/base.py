@@ -100,7 +100,7 @@ class Site:
     @cached_property
     def mapping(self) -> Mapping[str, str]:
         """The submitter's own names of benchmarks."""
-        return names.mapping(self.root) if self.division == "open" else {}
+        return names.mapping(self.root) if self.division == Division.OPEN else {}
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlperf_catalog import OFFLINE, BenchmarkSpec, Scenario, rounds
+from mlperf_catalog import OFFLINE, BenchmarkSpec, Category, Division, Scenario, rounds
 from mlperf_catalog.scenario import SUMMARY_SCENARIO, SUMMARY_VERDICT
 from mlperf_harness.measuring.detail_log import DetailLog
 
@@ -108,7 +108,8 @@ def _scenario(run: Run) -> Iterator[Finding]:
     if measured is not None and wanted is not None:
         if measured == wanted.loadgen:
             return
-        if wanted in measured.stands_for and "edge" in run.site.category(run.cell.system):
+        categories = Category.each(run.site.category(run.cell.system))
+        if wanted in measured.stands_for and Category.EDGE in categories:
             found = f"the {wanted} result is inferred from a {measured} run"
             yield INFERRED.broken(run.where, found, f"measure {wanted} itself for a better figure")
             return
@@ -140,7 +141,7 @@ def _kind(run: Run) -> Iterator[Finding]:
     text_ = "sample_concatenate_permutation is not set: some samples were issued more often"
     yield from EQUAL.unless(equal or free, run.where, text_, RERUN)
     name = run.log.values.get("sut_name")
-    networked = run.site.division == "network" or over_network(
+    networked = run.site.division == Division.NETWORK or over_network(
         run.site.systems.get(run.cell.system, {})
     )
     if networked and NETWORK_NAME not in str(name):

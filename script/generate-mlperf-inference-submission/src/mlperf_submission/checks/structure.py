@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mlperf_catalog as catalog
+from mlperf_catalog import Division
 
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
 from .base import (
@@ -110,7 +111,7 @@ def parts(site: Site) -> Iterator[Finding]:
     for place, system in described.items():
         found, where = f"there are no results of {system}", site.where(place)
         yield from UNUSED.unless(system in measured, where, found, f"rm -r {where}")
-    if site.division == "open":
+    if site.division == Division.OPEN:
         yield from _mapping(site)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mlperf_catalog import Division
+
 from ..fields import FIELDS, NETWORK_FIELDS, STATUSES, TYPES, UNKNOWN, Field
 from ..layouts import RESULTS, SYSTEMS, folders
 from .base import (
@@ -107,7 +109,11 @@ def over_network(document: Mapping[str, Any]) -> bool:
 def _describes_network(site: Site, document: Mapping[str, Any]) -> bool:
     """Whether a system must describe its network: checkers from 6.0 on look for any is_network."""
     said = document.get("is_network")
-    return site.division == "network" or over_network(document) or bool(site.layout.joined and said)
+    return (
+        site.division == Division.NETWORK
+        or over_network(document)
+        or bool(site.layout.joined and said)
+    )
 
 
 def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -171,6 +177,6 @@ def _values(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
             found = f"{name} is {document.get(name)!r}, the folder is {folder!r}"
             yield OWNER.broken(where, found, f"make them the same: generate again with --{name}")
     networked = over_network(document)
-    if site.division in ("closed", "network") and networked != (site.division == "network"):
+    if Division(site.division).strict and networked != (site.division == Division.NETWORK):
         found = f"is_network is {networked} in the {site.division} division"
         yield NETWORK.broken(where, found, "submit it to the other division")
