@@ -65,7 +65,9 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     # What these become is known only in the run.
     own = env.get("CM_ML_MODEL_OWN_PATH") or env.get("CM_ML_MODEL_OWN_DATA")
-    if not own and env.get("CM_MLPERF_IMPLEMENTATION") not in inputs.IMPLEMENTATIONS:
+    if own:
+        take_own(dict(env))
+    elif env.get("CM_MLPERF_IMPLEMENTATION") not in inputs.IMPLEMENTATIONS:
         check(env)
     return {"return": 0}
 

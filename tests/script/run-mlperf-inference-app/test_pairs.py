@@ -82,3 +82,16 @@ def test_a_run_is_refused_before_anything_is_installed(lab: Lab, flags: dict[str
     assert answer["code"] == "not-available"
     assert "does not run retinanet: it runs resnet50, bert-99, bert-99.9 only" in answer["error"]
     assert not os.path.exists(lab.store.place("store"))
+
+
+def test_a_model_of_ones_own_needs_no_data_of_a_benchmark(lab: Lab, tmp_path: Path) -> None:
+    model = tmp_path / "mine.onnx"
+    model.write_bytes(b"a model")
+    asks = {"tags": "run-mlperf,inference,_all-scenarios"}
+    told = lab.call("plan", **asks, model_path=str(model))
+    assert told.answer["return"] == 0
+    assert "app-mlperf-inference,_benchmark.own,_cpu" in told.out
+    assert "imagenet" not in (told.out + told.err).lower()
+    refused = lab.call("plan", **asks, data_path=str(model))
+    assert refused.answer["code"] == "needs-input"
+    assert "--model_path" in refused.err
