@@ -67,7 +67,7 @@ def _cache(word: str, does: str, usage: Flags, flags: Flags, *takes: str, **more
     return Verb("cache", word, does, usage, flags, (*OF_ENTRIES, *takes), **more)
 
 
-_DB = {"db=URL": "a shared PostgreSQL in place of the file in this home"}
+_DB = {"db=URL": "a shared PostgreSQL database instead of the one in this home"}
 _CHOSEN = {
     "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
     "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
@@ -85,7 +85,7 @@ def _gui(thing: str, usage: Flags, flags: Flags) -> Verb:
     shared = {
         "port=N": "8501, or the next free one; 0 takes any",
         "address=HOST": "127.0.0.1 by default: only this machine can reach it",
-        "title=TEXT": "what the pages are called",
+        "title=TEXT": "title of the pages",
         "no_browser": "open none; print the address only",
         "no_run": "compose and show, but run nothing",
         **_DB,
@@ -483,7 +483,7 @@ VERBS: tuple[Verb, ...] = (
             "token-file=FILE": "a token a line; who uploads needs one of them",
             "publish=checked": "show what passes all checks before a person has looked",
             "proxied": "a proxy on this machine, with TLS, says who asks",
-            "title=TEXT": "what the pages are called",
+            "title=TEXT": "title of the pages",
             "home=DIR": "where uploads are kept, in place of this CM home",
             **_DB,
         },

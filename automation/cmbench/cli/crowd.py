@@ -18,11 +18,11 @@ _SHARED = {
 }
 _WHERE = {
     "server=URL": "where to: https, or http on this machine",
-    "token-file=FILE": "the token that the server wants",
+    "token-file=FILE": "file with the token of the server",
 }
 _SENT = {
     **_WHERE,
-    "yes": "send it without a question; what leaves is still shown",
+    "yes": "send it without asking; what is sent is still shown",
 }
 CROWD: tuple[Verb, ...] = (
     Verb("crowd", "help", "help:show_usage"),
@@ -38,7 +38,7 @@ CROWD: tuple[Verb, ...] = (
         "plan",
         {"cm plan crowd --model=bert-99": "what measuring would do, download and take"},
         {
-            "model=NAME": "the benchmark; resnet50 when it is not given",
+            "model=NAME": "the benchmark; by default resnet50",
             "scenario=NAME": "with --backend, --device, --precision, --category and"
             " --execution_mode: as of cm run script --tags=crowd,benchmark",
         },
