@@ -199,9 +199,9 @@ def model(env: Mapping[str, Any]) -> dict[str, Any]:
         "data_bytes": sum(each["bytes"] for each in ml_models.data_of(facts)),
         "parts": [_part(folder, part) for part in facts.get("parts", [])],
         "path": path,
-        "starting_weights": env["CM_ML_MODEL_STARTING_WEIGHTS_FILENAME"],
-        "retraining": env["CM_ML_MODEL_RETRAINING"],
-        "weight_transformations": env["CM_ML_MODEL_WEIGHT_TRANSFORMATIONS"],
+        "starting_weights": env.get("CM_ML_MODEL_STARTING_WEIGHTS_FILENAME") or facts["file"],
+        "retraining": env.get("CM_ML_MODEL_RETRAINING") or "no",
+        "weight_transformations": env.get("CM_ML_MODEL_WEIGHT_TRANSFORMATIONS") or "no",
     }
 
 

@@ -69,6 +69,13 @@ def test_what_was_compiled_is_opened_whatever_came_after_it(tmp_path: Path) -> N
     assert settings(**compiled).model.path == "/model.onnx"
 
 
+def test_a_model_without_notes_on_its_weights_is_as_it_came() -> None:
+    notes = ("STARTING_WEIGHTS_FILENAME", "RETRAINING", "WEIGHT_TRANSFORMATIONS")
+    found = settings(**{f"CM_ML_MODEL_{name}": "" for name in notes}).model
+    assert (found.retraining, found.weight_transformations) == ("no", "no")
+    assert found.starting_weights == json.loads((lab.MODEL / "model.json").read_text())["file"]
+
+
 @pytest.mark.parametrize(
     ("category", "scenarios"),
     [

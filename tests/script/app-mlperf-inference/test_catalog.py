@@ -10,6 +10,7 @@ from pathlib import Path
 import mlperf_catalog as catalog
 import pytest
 from mlperf_catalog import MODE_WORDS, SCENARIOS, Category, Division, Mode, Scenario, rounds
+from mlperf_catalog import asked as asked_of
 from mlperf_catalog.scenario import of_log
 
 import benchmark_lab as lab
@@ -43,6 +44,39 @@ def test_every_benchmark_of_the_newest_rounds_is_known_by_its_name_in_trees() ->
         if spec.allowed("6.1", "edge") or spec.allowed("6.1", "datacenter")
     }
     assert asked == newest
+
+
+@pytest.mark.parametrize(
+    ("category", "usual"), [("", "Server"), ("datacenter", "Server"), ("edge", "SingleStream")]
+)
+def test_the_first_scenario_is_run_where_there_is_no_offline(
+    category: str, usual: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own_spec.py").write_text(
+        """
+from mlperf_catalog import SERVER, SINGLE_STREAM, BenchmarkSpec, Period, Target, metrics
+
+CLOUD = (Period("5.0", "6.1", (SERVER,)),)
+SPECS = (
+    BenchmarkSpec("own", 9, (Target(metrics.TOP1, 1.0),), datacenter=CLOUD, module="own:Own"),
+    BenchmarkSpec(
+        "both",
+        9,
+        (Target(metrics.TOP1, 1.0),),
+        datacenter=CLOUD,
+        edge=(Period("5.0", "6.1", (SINGLE_STREAM,)),),
+        module="own:Own",
+    ),
+)
+"""
+    )
+    name = "both" if category else "own"
+    env = {
+        "CM_MLPERF_PLUGINS": str(tmp_path),
+        "CM_MLPERF_MODEL": f"benchmark.{name}",
+        "CM_MLPERF_SUBMISSION_SYSTEM_TYPE": category,
+    }
+    assert asked_of.scenarios(env) == (usual,)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,6 +24,7 @@ from .benchmark import (
     tokens,
 )
 from .lookup import backend, backends, benchmark, benchmarks, files_of, find, names, runnable
+from .metrics import Metric
 from .scenario import (
     DEFAULT_LIMIT_MS,
     INTERACTIVE,
@@ -60,6 +61,7 @@ __all__ = [
     "Compliance",
     "Division",
     "Limit",
+    "Metric",
     "Mode",
     "Need",
     "Option",

@@ -17,7 +17,7 @@ from .values import dataclass
 from .words import MODE_WORDS, CatalogError, Category, Mode
 
 YES = ("yes", "true", "on", "1")
-INSTEAD = "use the variation _all-scenarios for all that there are, or leave out --category"
+INSTEAD = "use the variation _all-scenarios for all that there are"
 
 Env = Mapping[str, Any]
 
@@ -88,6 +88,8 @@ def benchmark(env: Env) -> BenchmarkSpec:
 def scenarios(env: Env) -> tuple[Scenario, ...]:
     """The one scenario that is asked for, or all that the benchmark has in the category.
 
+    Without a word it is Offline, or the first of a benchmark that has no Offline.
+
     Raises CatalogError for a scenario or a category that it does not have.
     """
     category = env.get("CM_MLPERF_SUBMISSION_SYSTEM_TYPE") or ""
@@ -97,9 +99,11 @@ def scenarios(env: Env) -> tuple[Scenario, ...]:
     try:
         if is_set(env, "CM_MLPERF_LOADGEN_ALL_SCENARIOS"):
             return spec.all_scenarios(category)
-        return (spec.checked(env.get("CM_MLPERF_LOADGEN_SCENARIO") or "Offline", category),)
+        named = env.get("CM_MLPERF_LOADGEN_SCENARIO")
+        return (spec.checked(named, category) if named else spec.usual_scenario(category),)
     except CatalogError as error:
-        raise CatalogError(str(error), INSTEAD) from error
+        hint = f"{INSTEAD}, or leave out --category" if category else INSTEAD
+        raise CatalogError(str(error), hint) from error
 
 
 def modes(env: Env) -> tuple[Mode, ...]:

@@ -346,6 +346,11 @@ class BenchmarkSpec:
         ]
         return _ordered(scenario for period in periods for scenario in period.scenarios)
 
+    def usual_scenario(self, category: str = "") -> Scenario:
+        """Offline, or the first that there is; raises CatalogError if the category has none."""
+        known = self.all_scenarios(category)
+        return Scenario.OFFLINE if Scenario.OFFLINE in known else known[0]
+
     def checked(self, scenario: str, category: str = "") -> Scenario:
         """The scenario with this name; raises CatalogError naming those there are."""
         known = self.all_scenarios(category)
