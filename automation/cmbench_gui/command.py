@@ -32,8 +32,6 @@ GROUPS = {
     "adr": "changes the dependencies of this name, at any depth",
     "ad": "changes its own dependencies of this name",
 }
-NOT_SET = ("tags", "out", "json", "help", "save_to_json", "explain", "why", "dot", "mermaid")
-"""Flags of every script that are not for a form: they say what is printed where."""
 
 _PLAIN = re.compile(r"(?![-.@])[^\s/:,%]+")
 """A name that can be typed, and stand in an address."""

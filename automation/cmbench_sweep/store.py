@@ -105,10 +105,6 @@ class PointStore:
         finally:
             locks.release(path, handle)
 
-    def is_claimed(self, key: str) -> bool:
-        """Whether a process works at a point now."""
-        return locks.is_held(self.folder(key) / "lock")
-
     def name(self, name: str, told: Mapping[str, Any]) -> None:
         """Keep which points a sweep has."""
         with for_its_group(self.root):

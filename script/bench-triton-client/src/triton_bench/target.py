@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,8 +166,3 @@ class Places:
         place = self._region.slice(self._next, like.datatype, like.shape, size)
         self._next += _aligned(size)
         return place
-
-
-def cycled(samples: Sequence[Any]) -> Iterator[Any]:
-    """One after the other, for ever."""
-    return itertools.cycle(samples)

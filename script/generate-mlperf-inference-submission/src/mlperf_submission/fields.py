@@ -78,8 +78,6 @@ NETWORK_FIELDS = (
 )
 # Written only where it is told: round 6.1 wants it of systems whose power was measured.
 POWER_CAPACITY = Field("system_power_capacity", False, "watts, from the power supplies' nameplates")
-# What an accelerator field says of a system that has none.
-WITHOUT_ACCELERATOR = "accelerator"
 
 
 def of_division(division: str) -> tuple[Field, ...]:
