@@ -18,7 +18,7 @@ from cmbench import api
 from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench.lib.text_files import counted, read_or_empty
-from cmbench_sweep import parcels
+from cmbench_sweep import deployment
 from cmbench_sweep.driver import INTERRUPTED, Opened, Say, Teller, batch_of, worker_job
 from cmbench_sweep.jobs import Jobs, Kept, attend
 from cmbench_sweep.points import request_of
@@ -181,10 +181,10 @@ class OnCluster:
         if container is None:
             return worker_job(batch, folder)
         batch = replace(batch, prepare=tuple(samples(opened.sweep, group)))
-        libraries = parcels.laid_out(parcels.libraries(), opened.store.root / "parcels")
-        paths = [batch.home, *batch.repositories, str(opened.store.root), str(parcels.code())]
+        libraries = deployment.laid_out(deployment.libraries(), opened.store.root / "parcels")
+        paths = [batch.home, *batch.repositories, str(opened.store.root), str(deployment.code())]
         job = worker_job(batch, folder)
-        python = ("python3", "-c", parcels.WORKER, str(libraries), *job.command[-1:])
+        python = ("python3", "-c", deployment.WORKER, str(libraries), *job.command[-1:])
         return replace(job, command=(*container.words(paths, str(folder)), *python))
 
 

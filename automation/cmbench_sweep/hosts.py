@@ -26,7 +26,7 @@ from cmbench.api import cache
 from cmbench.api.cache import Machine as Hardware
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import counted
-from cmbench_sweep import parcels
+from cmbench_sweep import deployment
 from cmbench_sweep.jobs import ARRIVING, Jobs, Kept, attend
 from cmbench_sweep.preparing import at_hand, samples
 from cmbench_sweep.ssh import PYTHON, Host, SshExecutor, There, Wanted, host_of, reach, unpacked
@@ -407,13 +407,13 @@ class Luggage:
         # The engine plans one thing at a time.
         self._planning = threading.Lock()
         paths = [repository.path for repository in opened.workspace.repositories]
-        self._repositories = {path: parcels.repository(path) for path in paths}
-        self._libraries = parcels.libraries()
-        code = str(parcels.code())
+        self._repositories = {path: deployment.repository(path) for path in paths}
+        self._libraries = deployment.libraries()
+        code = str(deployment.code())
         inside = [path for path in paths if code.startswith(path + os.sep)]
-        self._engine = self._repositories[inside[0]] if inside else parcels.engine()
+        self._engine = self._repositories[inside[0]] if inside else deployment.engine()
         self._below = os.path.relpath(code, inside[0]) if inside else ""
-        self._wheels = parcels.folder(wheels) if wheels else None
+        self._wheels = deployment.folder(wheels) if wheels else None
 
     def job(self, place: There, share: Sequence[Point]) -> api.Job:
         """Bring what ``place`` lacks; the job that measures ``share`` there."""
@@ -461,7 +461,7 @@ class Luggage:
         if self._wheels:
             environment["PIP_FIND_LINKS"] = place.path("parcels", self._wheels.digest)
         return api.Job(
-            command=(PYTHON, "-c", parcels.WORKER, libraries, path),
+            command=(PYTHON, "-c", deployment.WORKER, libraries, path),
             cwd=place.path("jobs", place.job),
             environment=environment,
             scratch=place.path("jobs", place.job),

@@ -1,7 +1,7 @@
 """The executor of other machines: a job is a worker there that needs nobody here while it runs.
 
-``there.py`` is sent with each call and does what is asked on the other side. Who submits may die:
-the handle of a job is its host and its folder there, and another process takes it up by that.
+``remote_agent.py`` is sent with each call and does what is asked on the other side. Who submits may
+die: the handle of a job is its host and its folder there, and another process takes it up by that.
 ``docs/decisions/064`` tells how it fits together.
 """
 
@@ -59,7 +59,7 @@ class Host:
         Raises ``ssh-failed``, ``host-unfit``, ``no-space`` and others.
         """
         mark = secrets.token_hex(12)
-        program = Path(__file__).with_name("there.py").read_bytes()
+        program = Path(__file__).with_name("remote_agent.py").read_bytes()
         request = json.dumps({**asked, "verb": verb}).encode()
         sent = b"%d\n%s%s\n" % (len(program), program, request)
         script = _START.format(pythons=_PYTHONS, read=_READ, mark=mark, none=NO_PYTHON)

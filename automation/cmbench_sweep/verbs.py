@@ -216,7 +216,7 @@ def _implied(flags: Mapping[str, Any]) -> str:
 
 def _ray(flags: Mapping[str, Any]) -> driver.Place:
     from cmbench_sweep.clusters import OnCluster
-    from cmbench_sweep.on_ray import RayCluster, head
+    from cmbench_sweep.ray_jobs import RayCluster, head
 
     return OnCluster(RayCluster(head(str(flags.get("ray") or "")), str(flags.get("scratch") or "")))
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from cmbench_sweep import there
+from cmbench_sweep import remote_agent
 from cmbench_sweep.hosts import Machine, OnHosts, _Round
 from cmbench_sweep.ssh import Host
 from cmbench_sweep.store import PointStore
@@ -30,12 +30,12 @@ def test_who_comes_while_another_leaves_keeps_the_place_that_was_reserved(tmp_pa
                 "submitting": ["one", "two"],
             }
             try:
-                there.probe(asked)
+                remote_agent.probe(asked)
                 if not (base / "jobs" / asked["job"] / "written").exists():
                     problems.append(f"{asked['job']}: its place is gone")
             except OSError as problem:
                 problems.append(str(problem))
-            there.leave(asked)
+            remote_agent.leave(asked)
 
     people = [threading.Thread(target=come_and_go, args=(name,)) for name in ("one", "two")]
     for person in people:
@@ -52,19 +52,19 @@ def test_a_place_without_locks_is_refused_and_not_kept(
     def refuse(handle: object, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(there.fcntl, "flock", refuse)
+    monkeypatch.setattr(remote_agent.fcntl, "flock", refuse)
     asked = {"base": str(tmp_path / "cache" / "place"), "job": "1-one", "submitting": []}
     with pytest.raises(OSError, match="its file system has no locks"):
-        there.probe(asked)
+        remote_agent.probe(asked)
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_places_of_calls_that_are_dead_go_with_the_next_one(tmp_path: Path) -> None:
     base = tmp_path / "place"
     for job in ("1-one", "2-one", "3-two"):
-        there.probe({"base": str(base), "job": job, "submitting": ["1", "2", "3"]})
+        remote_agent.probe({"base": str(base), "job": job, "submitting": ["1", "2", "3"]})
     (base / "jobs" / "2-one" / "process").touch()
-    there.probe({"base": str(base), "job": "4-one", "submitting": ["3", "4"]})
+    remote_agent.probe({"base": str(base), "job": "4-one", "submitting": ["3", "4"]})
     left = sorted(path.name for path in (base / "jobs").iterdir())
     assert left == ["2-one", "3-two", "4-one"]
 
@@ -75,7 +75,7 @@ class Near(Host):
     def ask(
         self, verb: str, asked: Mapping[str, Any], *rest: object, **more: object
     ) -> tuple[dict[str, Any], bytes]:
-        return there.VERBS[verb](dict(asked)), b""
+        return remote_agent.VERBS[verb](dict(asked)), b""
 
 
 def test_machines_with_one_home_have_places_of_their_own(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_machines_with_one_home_have_places_of_their_own(tmp_path: Path) -> None
 def test_a_job_that_another_one_has_fetched_is_over(tmp_path: Path, stays: bool) -> None:
     asked = {"base": str(tmp_path / "place"), "job": "one", "stay": stays, "at": 0, "have": []}
     asked["submitting"] = []
-    there.probe(asked)
-    there.leave(asked)
-    told = there.look(asked)
+    remote_agent.probe(asked)
+    remote_agent.leave(asked)
+    told = remote_agent.look(asked)
     assert (told["status"], told["output"], told["points"]) == ("lost", 0, 0)
