@@ -21,10 +21,10 @@ AIM = (23, 9, 15)
 # Lines at the 95th percentile, complexity at the 95th percentile, largest complexity.
 LIMITS = {
     "engine": (23, 9, 15),
-    "customize.py": (24, 9, 15),
+    "customize.py": (23, 8, 13),
     "script programs": (23, 9, 15),
     "harness": (23, 9, 15),
-    "submission": (23, 9, 15),
+    "submission": (22, 9, 15),
 }
 
 
