@@ -11,6 +11,7 @@ from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error
 from cmbench.format.meta import is_true
 from cmbench.session.workspace import Workspace
+from cmbench_gui import packages
 
 if TYPE_CHECKING:
     import socket
@@ -62,7 +63,7 @@ def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, 
 
     from cmbench.index.select import parse_tags
 
-    needs_packages()
+    packages.require()
     from cmbench_gui.command import Names, choice_of, flat, meant
     from cmbench_gui.composer.views import address
 
@@ -85,7 +86,7 @@ def serve_pages(
     ``flags`` are those of ``OWN``; ``page`` is shown first. Without ``repositories`` the home's
     registered ones count. Raises ``tool-missing``, ``cannot-listen``, ``bad-value``.
     """
-    needs_packages()
+    packages.require()
     from cmbench_gui.guard import entrance, is_loopback
     from cmbench_gui.server import create_app, serve
 
@@ -100,21 +101,6 @@ def serve_pages(
         _open(site, address)
     serve(create_app(site), listener)
     return address
-
-
-def needs_packages() -> None:
-    """Raise ``tool-missing`` where a package of the pages is not installed."""
-    try:
-        import jinja2
-        import starlette
-        import uvicorn
-    except ModuleNotFoundError as missing:
-        raise Error(
-            "tool-missing",
-            f"the pages need the Python package {missing.name}, which is not installed",
-            hint=f"{sys.executable} -m pip install 'cmbench[gui]'",
-        ) from None
-    del jinja2, starlette, uvicorn
 
 
 def _listener(flags: Mapping[str, Any]) -> socket.socket:

@@ -91,12 +91,18 @@ def test_help_lists_every_command(cm: Cm) -> None:
     assert "--frontier=X,Y" in cm("find", "results", "--help").ok().stdout
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("verb", "package", "code"),
+    [("find", "sqlalchemy", "extra-missing"), ("serve", "starlette", "tool-missing")],
+)
+def test_without_the_extra_one_sentence_says_what_to_install(
+    home: Home, verb: str, package: str, code: str
+) -> None:
     code = (
-        "import sys; sys.modules['sqlalchemy'] = None\n"
+        f"import sys; sys.modules[{package!r}] = None\n"
         "from cmind.core import CM\n"
-        "found = CM().access({'action': 'find', 'automation': 'results', 'out': 'con'})\n"
-        "assert found['code'] == 'extra-missing', found"
+        f"found = CM().access({{'action': {verb!r}, 'automation': 'results', 'out': 'con'}})\n"
+        f"assert found['code'] == {code!r}, found"
     )
     env = home.environment()
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)

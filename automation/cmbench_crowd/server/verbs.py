@@ -26,13 +26,14 @@ PORT = 8502
 def serve_results(command: Command) -> Reply:
     """``cm serve results``: take results of volunteers, check them, show them, until Ctrl-C.
 
-    Raises ``needs-token``, ``cannot-listen``, ``bad-value``, ``no-database``.
+    Raises ``tool-missing``, ``needs-token``, ``cannot-listen``, ``bad-value``, ``no-database``.
     """
+    from cmbench_gui import packages
+
+    packages.require()
     from cmbench_gui.guard import is_loopback
     from cmbench_gui.server import listening
-    from cmbench_gui.verbs import needs_packages
 
-    needs_packages()
     flags = command.flags
     address, tokens = str(flags.get("address") or "127.0.0.1"), _tokens(flags)
     if not is_loopback(address) and tokens is None:

@@ -1,0 +1,22 @@
+"""The packages that pages need, or one sentence on how to get them."""
+
+from __future__ import annotations
+
+import sys
+
+from cmbench.errors import Error
+
+
+def require() -> None:
+    """Raise ``tool-missing`` where a package of the pages is not installed."""
+    try:
+        import jinja2
+        import starlette
+        import uvicorn
+    except ModuleNotFoundError as missing:
+        raise Error(
+            "tool-missing",
+            f"the pages need the Python package {missing.name}, which is not installed",
+            hint=f"{sys.executable} -m pip install 'cmbench[gui]'",
+        ) from None
+    del jinja2, starlette, uvicorn
