@@ -32,7 +32,8 @@ formats=/proc/sys/fs/binfmt_misc
 
 if [ ! -e "$root/.made" ]; then
   mirror=$(sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\{0,1\}\([^ ]*\).*/\2/p' \
-    /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
+    /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1 || true)
+  [ -n "$mirror" ] || { echo "run.sh: no mirror in /etc/apt/sources.list*: add one" >&2; exit 1; }
   rm -rf "$root"
   debootstrap --arch=arm64 --variant=minbase --include="$packages" "$release" "$root" "$mirror"
   touch "$root/.made"

@@ -18,13 +18,41 @@ _NAME = r"""TOKEN(?!I[SZ]) | SECRET | PASSWORD | PASSWD | PASSPHRASE | PASSCODE 
     | AUTH(?!OR(?!I[SZ])) | BEARER | COOKIE | (?<![A-Z])JWT(?![A-Z])
     | (?:API|ACCESS|PRIVATE|LICEN[CS]E|SIGNING|ENCRYPTION|ACCOUNT|STORAGE|SSH|GPG|PGP|RSA
         |DEPLOY|MASTER|SERVICE|PRODUCT|SUBSCRIPTION|WEBHOOK)[_-]?KEY
-    | (?<![A-Z])(?:PASS|PASSWDS?|PAT|CREDS?|OTP|PW)(?![A-Z])
+    | (?<![A-Z])(?:PASS|SSHPASS|PASSWDS?|PAT|CREDS?|OTP|PW)(?![A-Z])
     | (?<=[A-Z_-])(?<!OLD)(?<!OLD_)(?<!OLD-)PWD(?![A-Z])"""
 # One of these is in every name that the expression finds: most processes need not compile it.
 _LONG = ("TOKEN", "SECRET", "PASS", "CRED", "AUTH", "BEARER", "COOKIE")
 _WORDS = (*_LONG, "JWT", "KEY", "PAT", "OTP", "PW")
-SIGNS = ("://", "?", "&", ";", "#")
-"""A text without any of them has no URL: nothing in it is hidden but values that are known."""
+_ISSUED = ("ghp_", "gho_", "ghu_", "ghs_", "github_pat_", "glpat-", "hf_", "npm_", "nvapi-", "xox")
+_SAID = (
+    "assw",
+    "ecret",
+    "ASSW",
+    "ECRET",
+    "uthoriz",
+    "earer",
+    "_key",
+    "-key",
+    "oken",
+    "OKEN",
+    "_KEY",
+)
+SIGNS = ("://", "?", "&", ";", "#", "-u ", "--user", *_ISSUED, *_SAID)
+"""A text without any of them has nothing to hide but values that are known."""
+_TOKEN = (
+    r"(?<![A-Za-z0-9])(?:(?:gh[pousr]|hf|npm)_[A-Za-z0-9]{30,}|github_pat_\w{30,}"
+    r"|(?:glpat|nvapi)-[\w-]{20,}|xox[abeprs]-[\w-]{10,})"
+)
+"""Tokens in the forms in which GitHub, GitLab, Hugging Face, npm, NVIDIA and Slack issue them."""
+_WEBHOOK = r"(//(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/)[\w/-]+"
+_SENT = r"(?i)(\bauthorization\W{1,4}(?:\w+\s+)?|\bbearer\s+)[\w.~+/=-]{6,}"
+_OF_CURL = r"((?<![\w-])(?:-u|--user)[= ]+[^\s:=]+:)(?!\d+\b)[^\s\"']+"
+_NAMED = (
+    r"(?i)((?<![a-z])[\w-]*(?:passw(?:or)?d|secret|(?:api|access|private)[_-]?key"
+    r"|(?:auth|access|api)[_-]?token|(?<=--)token)[\"']?(?:\s*[:=]\s*|(?<=[a-z])[ ]+)[\"']?)"
+    r"(?![\"'=:*-]|is\b|for\b|of\b|and\b|or\b|in\b)([^\s\"',;}&]{4,})"
+)
+"""A secret with its name in a text: an option, a key of JSON, a setting."""
 _IN_QUERY = (
     r"(?i)token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login"
 )
@@ -53,8 +81,25 @@ def mask(text: str, harmless: int = 1 << 30) -> str:
         return match["before"] + (HIDDEN if hidden else match["value"])
 
     if "://" in text:
-        text = re.sub(_USER, HIDDEN + "@", text)
+        text = re.sub(_WEBHOOK, r"\1" + HIDDEN, re.sub(_USER, HIDDEN + "@", text))
+    text = _said(text)
     return re.sub(_PARAMETER, parameter, text) if "=" in text else text
+
+
+def _said(text: str) -> str:
+    """``text`` without tokens whose form tells what they are, and values beside their name."""
+    if any(map(text.__contains__, _ISSUED)):
+        text = re.sub(_TOKEN, HIDDEN, text)
+    if "-u " in text or "--user" in text:
+        text = re.sub(_OF_CURL, r"\1" + HIDDEN, text)
+    if any(map(text.__contains__, _SAID)):
+        text = re.sub(_NAMED, _unless_a_place, re.sub(_SENT, r"\1" + HIDDEN, text))
+    return text
+
+
+def _unless_a_place(match: re.Match[str]) -> str:
+    """A path and a variable say where a secret lies."""
+    return match[0] if match[2][0] in "/~.$<" else match[1] + HIDDEN
 
 
 def mask_word(word: str) -> str:
@@ -152,19 +197,42 @@ class Secrets:
 
 
 def _forms(value: Any) -> Iterator[str]:
-    """The texts to look for: as it is, line by line, and as part of a URL.
+    """The texts to look for: as it is, line by line, and as programs write it.
 
     A path is no secret, it says where one lies.
     """
-    from urllib.parse import quote  # Rarely needed: most runs have no secret.
-
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
         for item in value:
             yield from _forms(item)
     elif isinstance(value, str) and not (value.startswith("/") and os.path.exists(value)):
-        lines = (line.strip() for line in (value, *value.splitlines()))
-        for text in (form for line in lines for form in (line, quote(line, safe=""))):
-            if len(text) >= _SHORTEST:
-                yield text
+        for line in (value, *value.splitlines()):
+            yield from (text for text in _written(line.strip()) if len(text) >= _SHORTEST)
+
+
+@lru_cache(maxsize=256)
+def _written(line: str) -> frozenset[str]:
+    """``line`` as it is, in a URL, quoted for a shell, Python, JSON or HTML, in base64 and hex."""
+    import base64  # Rarely needed: most runs have no secret.
+    import html
+    import json
+    import shlex
+    from urllib.parse import quote
+
+    found = {line, quote(line, safe=""), html.escape(line), repr(line)[1:-1]}
+    found |= {json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1]}
+    found |= {
+        shlex.quote(line),
+        line.replace("'", "'\\''"),
+        re.sub(r"([^\w@%+=:,./-])", r"\\\1", line),
+    }
+    data = line.encode()
+    if len(data) >= _SHORTEST:
+        found |= {data.hex(), line.upper()}
+        found.add(base64.b64encode(data).decode())
+        # What stands before and behind it moves it: of each case the signs that are its own.
+        for before, first in enumerate((0, 2, 3)):
+            text = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
+            found.add(text[first : len(text) - bool((before + len(data)) % 3)])
+    return frozenset(found)

@@ -14,6 +14,7 @@ from cmbench.format.merge import USER
 from cmbench.format.meta import is_true, updates, version_range
 from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Script, Tags, Typed
 from cmbench.index.select import parse_tags
+from cmbench.lib.secrecy import mask_word
 from cmbench.lib.text_files import read_or_empty
 from cmbench.plan.resolved_step import Node, walk
 from cmbench.values import replace
@@ -451,7 +452,7 @@ def check_input(name: str, value: Any, script: Script) -> None:
         close = did_you_mean(text, spec.choices)
         raise Error(
             "bad-value",
-            f"--{name}={text} is not possible for {script.alias}",
+            f"{mask_word(f'--{name}={text}')} is not possible for {script.alias}",
             hint=f"{close}\nchoose one of: {', '.join(spec.choices)}".lstrip(),
         )
     if spec.type in ("int", "float"):

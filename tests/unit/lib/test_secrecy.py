@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+import shlex
+
 import pytest
 
-from cmbench.lib.secrecy import is_secret, mask, mask_word, masked
+from cmbench.lib.secrecy import Secrets, is_secret, mask, mask_word, masked
 
 SECRET = """
 HF_TOKEN AUTHORIZATION CM_AUTHORIZATION AUTH_HEADER PASSPHRASE GPG_PASSPHRASE PRIVATE_KEY
 SSH_PRIVATE_KEY DB_PASS PASS MYSQL_PWD CM_DB_PWD COOKIE SESSION_COOKIE BEARER GITHUB_PAT PAT
 PAT_OF_BOT LICENSE_KEY LICENCE_KEY NGC_API_KEY SIGNING_KEY dbPassword password apiKey pw
-db-pass AWS_CREDS CREDENTIALS DOCKER_AUTH NGC_JWT ENCRYPTION_KEY
+db-pass AWS_CREDS CREDENTIALS DOCKER_AUTH NGC_JWT ENCRYPTION_KEY SSHPASS
 """
 HARMLESS = """
 PATH PWD OLDPWD PATTERN PATCH COMPASS BYPASS PASSES GIT_ASKPASS AUTHOR AUTHORS TOKENIZER
@@ -50,3 +55,52 @@ def test_names_of_what_is_no_secret(name: str) -> None:
 def test_urls(url: str, shown: str) -> None:
     assert mask(url) == shown
     assert mask(f"got {url} today") == f"got {shown} today"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("run --user=a --password=Zq7-Xw92", "run --user=a --password=***"),
+        ("run --password Zq7-Xw92 --x", "run --password *** --x"),
+        ('{"user": "a", "password": "Zq7-Xw92"}', '{"user": "a", "password": "***"}'),
+        ("{'api_key': 'Zq7-Xw92'}", "{'api_key': '***'}"),
+        ("Authorization: Bearer Zq7-Xw92", "Authorization: Bearer ***"),
+        ("aws_secret_access_key=Zq7Xw92", "aws_secret_access_key=***"),
+        ("curl -u bob:Zq7-Xw92 http://h", "curl -u bob:*** http://h"),
+        ("token ghp_" + "a1B2" * 9, "token ***"),
+        ("hf_" + "a1B2" * 9, "***"),
+        ("https://hooks.slack.com/services/T0/B0/Zq7", "https://hooks.slack.com/services/***"),
+    ],
+)
+def test_a_secret_that_a_text_names_is_hidden(text: str, shown: str) -> None:
+    assert mask(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run -u 1000:1000 x",
+        "the password is wrong",
+        "max_tokens=128, 12 tokens: 5 tokens/s",
+        "--password-stdin",
+        "access_key: /etc/keys/a.pem",
+        "password=$DB_PASSWORD",
+        "task-manager, disk-usage of hf_hub",
+        "secret: <what you were given>",
+    ],
+)
+def test_a_text_that_names_no_secret_stays(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_a_known_secret_is_hidden_however_a_program_writes_it() -> None:
+    secret = "Zq7 \"hunt'er\\Xw92&=\u00e9"
+    secrets = Secrets({"DB_PASSWORD": secret})
+    ways = [secret, json.dumps(secret), repr(secret), html.escape(secret), shlex.quote(secret)]
+    ways += ["'Zq7 \"hunt'\\''er\\Xw92&=\u00e9'", secret.encode().hex(), secret.upper()]
+    ways += [base64.b64encode(start + secret.encode()).decode() for start in (b"", b"a:", b"bob:")]
+    for text in ways:
+        shown = secrets.text(f"it says {text}")
+        assert "***" in shown, text
+        assert "Xw92" not in shown, text
+        assert len(shown) < len("it says ***") + 12, text
