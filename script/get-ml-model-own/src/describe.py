@@ -61,6 +61,9 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
     except Exception as error:
         raise ProgramError(f"{path} cannot be read as ONNX: {error}") from error
     inputs = inputs_of(graph, path)
+    names = [each.name for each in inputs]
+    for name in shapes.keys() - set(names):
+        raise ProgramError(f"{path} has no input {name}", f"it has: {', '.join(names)}")
     fixed = has_fixed_batch(inputs, path)
     return {
         "name": path.stem,
@@ -74,12 +77,15 @@ def described(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, An
 
 
 def inputs_of(graph: Any, path: Path) -> list[Any]:
-    """What has to be fed; raises ProgramError for what is no tensor."""
+    """What has to be fed; raises ProgramError for what is no tensor, and where nothing is."""
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
     other = next((each.name for each in inputs if not each.type.HasField("tensor_type")), "")
     if other:
         raise ProgramError(f"the input {other} of {path} is not a tensor")
+    if not inputs or not graph.output:
+        lacks = "input" if graph.output else "output"
+        raise ProgramError(f"{path} has no {lacks}", "export the model anew, and look at its size")
     return inputs
 
 

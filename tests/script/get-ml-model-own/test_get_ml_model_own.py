@@ -30,7 +30,7 @@ def model(folder: Path, *dims: Any, kind: int = TensorProto.FLOAT) -> Path:
 
 def run(folder: Path, path: Path, *words: str) -> int:
     out = folder / "out"
-    out.mkdir()
+    out.mkdir(exist_ok=True)
     status: int = describe.main(["--out", str(out), "--model", str(path), *words])
     return status
 
@@ -64,6 +64,19 @@ def test_open_dimensions_can_be_said(tmp_path: Path) -> None:
     drawn = np.load(tmp_path / "out" / "input-0.npy")
     assert drawn.shape == (3, 6)
     assert set(np.unique(drawn)) <= {0, 1}
+
+
+def test_what_is_no_model_and_a_shape_of_no_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty.onnx"
+    empty.write_bytes(b"")
+    assert run(tmp_path, empty) == 1
+    assert f"{empty} has no output" in capsys.readouterr().err
+    assert run(tmp_path, model(tmp_path, "n", "m"), "--shapes", "picture=6") == 1
+    told = capsys.readouterr().err
+    assert "has no input picture" in told
+    assert "it has: image" in told
 
 
 @pytest.mark.parametrize(
