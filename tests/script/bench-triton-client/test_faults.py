@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from kserve import KserveError, Region
 from kserve.regions import SHM, abandoned
-from triton_bench import load, session
+from triton_bench import load, served, session
 from triton_bench.errors import BenchError
 
+import triton_lab  # noqa: F401 - makes the package of servers importable
 from triton_client_lab import SOURCES, Answer, says, serving
 from triton_client_lab import http as response
 
@@ -235,6 +236,20 @@ def test_a_port_that_speaks_something_else_is_named(capsys: pytest.CaptureFixtur
     with serving(says(b"\0\0\x18\x04\0\0", then="end")) as port:
         assert session.main(["-m", "m", "--url", f"127.0.0.1:{port}"]) == 1
     assert "(protocol)" in capsys.readouterr().err
+
+
+def test_a_server_that_does_not_start_is_told_without_a_log_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, answer = tmp_path / "tritonserver", tmp_path / "answer.json"
+    launcher.write_text("#!/bin/sh\necho \"No module named 'openvino'\"\nexit 3\n")
+    launcher.chmod(0o755)
+    monkeypatch.setenv("CM_TRITON_SERVER_BIN_WITH_PATH", str(launcher))
+    monkeypatch.setenv("CM_TRITON_MODEL_REPOSITORY", str(tmp_path))
+    assert served.main(["-m", "m"], str(answer)) == 0
+    failure = json.loads(answer.read_text())["failure"]
+    assert "--adr.triton-server.tags=_openvino" in failure["hint"]
+    assert "server.log" not in failure["hint"]
 
 
 def test_a_reader_that_leaves_is_no_traceback() -> None:

@@ -144,8 +144,11 @@ def test_a_log_tells_its_table_its_addresses_and_which_model_failed() -> None:
     )
     error = server.failed(LOG, "/l/server.log")
     assert str(error).startswith("the model bad failed: Internal")
-    assert "finds no onnxruntime" in error.hint
+    assert "finds no onnxruntime: --adr.triton-server.tags=_onnxruntime" in error.hint
     assert "/l/server.log" in error.hint
+    assert error.hint_without(Path("/l")) == error.hint.splitlines()[0]
+    for module, words in (("torch", "tags=_pytorch"), ("pandas", "first python3 in PATH")):
+        assert words in server_log.cause(f"No module named '{module}'")
     assert any("there is no GPU" in line for line in server_log.shown(LOG))
     assert server_log.table("") == server_log.started("") == []
     assert "failed to stat" in str(server.failed("error: failed to stat file /x", "l"))

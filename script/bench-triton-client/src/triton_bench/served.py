@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,21 +24,22 @@ def main(arguments: Sequence[str], answer: str) -> int:
     wanted = Wanted(
         os.environ["CM_TRITON_SERVER_BIN_WITH_PATH"], os.environ["CM_TRITON_MODEL_REPOSITORY"]
     )
+    folder = Path(tempfile.mkdtemp(prefix="triton-bench-"))
     try:
         protocol = read(arguments)[0].protocol
-        with (
-            tempfile.TemporaryDirectory(prefix="triton-bench-") as folder,
-            server.running(wanted, Path(folder)) as found,
-        ):
+        with server.running(wanted, folder) as found:
             url = found.grpc_url if protocol == "grpc" else found.url
             say(f"Triton {found.version} at {url}, for as long as this takes")
             return session.main([*arguments, f"--url={url}"], answer)
     except (ServerError, BenchError) as error:
-        failure = {"kind": error.kind, "text": str(error), "hint": error.hint}
+        hint = error.hint_without(folder) if isinstance(error, ServerError) else error.hint
+        failure = {"kind": error.kind, "text": str(error), "hint": hint}
         Path(answer).write_text(json.dumps({"failure": failure}), encoding="utf-8")
         return 0
     except KeyboardInterrupt:
         return session.INTERRUPTED
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class ServerError(Exception):
     """A server that cannot be started or used.
@@ -13,6 +15,10 @@ class ServerError(Exception):
         super().__init__(text)
         self.kind = kind
         self.hint = hint
+
+    def hint_without(self, folder: Path) -> str:
+        """The hint without the lines about files of a folder that ends with the server."""
+        return "\n".join(line for line in self.hint.splitlines() if str(folder) not in line)
 
 
 class LateError(ServerError):

@@ -18,8 +18,11 @@ NO_MODULE = (
     "its Python finds no {0}: packages are those of the first python3 in PATH, and the stub must "
     "be of that version (PYTHONPATH is ignored)"
 )
+INSTALLED = "its Python finds no {0}: --adr.triton-server.tags=_{1} installs it with the server"
 FULL = "/dev/shm is full: see `df /dev/shm`; a container needs --shm-size=1g"
 CAUSES = (
+    (r"No module named '((onnxruntime|openvino))'", INSTALLED),
+    (r"No module named '(torch)'", INSTALLED.format("{0}", "pytorch")),
     (r"No module named '(\S+?)'", NO_MODULE),
     (r"libpython\S+: cannot open", "the library of its Python is missing"),
     (r"compiled using NumPy 1|numpy\.core\.multiarray failed", "its numpy is 2 or newer"),

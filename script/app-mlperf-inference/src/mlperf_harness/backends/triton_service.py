@@ -66,15 +66,16 @@ def serve(setup: Setup, models: Sequence[ModelSpec]) -> Iterator[Mapping[str, An
         with server.running(wanted, folder, (("rm", "-rf", "--", str(folder)),)) as found:
             url = found.grpc_url if setup.options["protocol"] == "grpc" else found.url
             yield {"url": url}
-    except (RepositoryError, ServerError) as error:
-        raise HarnessError(" ".join(str(error).split()), _lasting(error.hint, folder)) from error
+    except RepositoryError as error:
+        raise HarnessError(_one_line(error), error.hint) from error
+    except ServerError as error:
+        raise HarnessError(_one_line(error), error.hint_without(folder)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lasting(hint: str, folder: Path) -> str:
-    """A hint without the lines about files of the session, which end with it."""
-    return "\n".join(line for line in hint.splitlines() if str(folder) not in line)
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _graphs(model: ModelSpec) -> Sequence[GraphSpec]:
