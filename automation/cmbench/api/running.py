@@ -14,6 +14,7 @@ from cmbench.errors import Error, internal
 from cmbench.format.model import Outcome, Request
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.resolve import Resolver
+from cmbench.plan.resolved_step import sure
 from cmbench.record import new_run_directory
 from cmbench.run.customize import refuse_each
 from cmbench.run.log import RunLog
@@ -26,7 +27,7 @@ from cmbench.values import immutable
 
 if TYPE_CHECKING:
     from cmbench.api.planning import Planned
-    from cmbench.plan.resolved_step import Frame, Plan
+    from cmbench.plan.resolved_step import Frame, Node, Plan
     from cmbench.repeat.lockfile import Lock
     from cmbench.run.executor import Executor
     from cmbench.run.parallel import Together
@@ -245,10 +246,11 @@ class _Run:
         plan = make_plan(self._workspace, self._request.request, facts, resolver)
         check_places_below(plan.root)
         refuse_each(plan.root)
-        from cmbench.run.room import require_room
-
         ahead = self._workspace.store.place("ahead")
-        require_room(plan.root, self._request.request.env, self._workspace.root, ahead)
+        if any(map(_takes_room, sure(plan.root))):
+            from cmbench.run.room import require_room
+
+            require_room(plan.root, self._request.request.env, self._workspace.root, ahead)
         if options.prefetch and not options.offline:
             from cmbench.run.prefetch import certain
 
@@ -277,6 +279,11 @@ class _Run:
         data = lock_data(record, self._workspace.index, self._workspace.store)
         write_lock(str(path), {**data, "files": locked_files(data, self._workspace.index)})
         return data
+
+
+def _takes_room(node: Node) -> bool:
+    """Whether a step fetches anything, or keeps what it makes."""
+    return bool(node.fetches) or (node.frame is not None and node.frame.cacheable)
 
 
 def _told_dependencies(frame: Frame, resolver: Resolver) -> tuple[str, ...]:

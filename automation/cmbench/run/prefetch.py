@@ -10,14 +10,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench.format.env import MISSING, Pending
-from cmbench.lib.download_request import read_request
 from cmbench.plan.resolved_step import Frame, Node, sure
+from cmbench.values import immutable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FETCHER = "9cdc8dc41aae437e"
 """The uid of the script that takes what was fetched ahead: download-file."""
@@ -25,7 +26,7 @@ AT_ONCE = 3
 """Transfers at a time: more of them do not make one line faster, and servers mind."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True, eq=True, repr=True)
 class Wish:
     """One file: its addresses in order, its checksum, its size in bytes if known."""
 
@@ -51,6 +52,7 @@ def _wish(frame: Frame) -> Wish | None:
     env = _Known(frame)
     if env.get("CM_DOWNLOAD_LOCAL_FILE_PATH") or env.is_pending("CM_DOWNLOAD_LOCAL_FILE_PATH"):
         return None
+    from cmbench.lib.download_request import read_request
     from cmbench.lib.files import parse_checksum
 
     try:
