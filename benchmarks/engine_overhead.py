@@ -8,6 +8,11 @@ turn, so that whatever else the machine does reaches all of them.
 
     python benchmarks/engine_overhead.py
     python benchmarks/engine_overhead.py --cm4mlops ~/cm4mlops --mlc ~/mlc/bin/mlc --json out.json
+
+With --before another checkout of this repository is measured in the same turns: what a change of
+the engine has won or lost.
+
+    git worktree add /tmp/before COMMIT && python benchmarks/engine_overhead.py --before /tmp/before
 """
 
 from __future__ import annotations
@@ -259,6 +264,8 @@ def cm_engine(name: str, home: Path, cm: str, repository: Path, scripts: int) ->
     known = sum(1 for _ in repository.glob("script/*/"))
     generated = write_repository(home / "overhead", "CM", calls, known, scripts)
     env = cm_home(home, [repository, generated])
+    # An engine that is installed beside `cm` would be in front of that of another checkout.
+    env["PYTHONPATH"] = str(repository / "automation")
     return Engine(name, job_lines([cm], ["version"], detect=True), env, home, calls)
 
 
@@ -273,6 +280,9 @@ def mlc_engine(home: Path, mlc: str, scripts: int) -> Engine:
 
 def set_up(options: argparse.Namespace, folder: Path) -> list[Engine]:
     engines = [cm_engine("cmbench", folder / "cmbench", options.cm, ROOT, options.scripts)]
+    if options.before:
+        root = options.before.resolve()
+        engines.append(cm_engine("before", folder / "before", options.cm, root, options.scripts))
     if options.cm4mlops:
         copy = copy_of(options.cm4mlops, folder)
         name, home = "cm4mlops", folder / "cm4mlops"
@@ -394,6 +404,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_engine_options(parser)
+    parser.add_argument("--before", type=Path, help="another checkout to compare with")
     parser.add_argument("--repeat", type=int, default=10, help="rounds (default: %(default)s)")
     parser.add_argument(
         "--scripts",
