@@ -29,7 +29,7 @@ else:
         """As ``dataclasses.field``: what makes a default, or that only the class itself sets it."""
         return Field(default_factory, init)
 
-    _OFTEN = 100
+    _OFTEN = 40
     """After so many calls a compiled ``__init__`` has paid for itself."""
 
     def immutable(*, frozen, slots, eq, repr):  # noqa: A002
@@ -71,6 +71,8 @@ else:
         """
         names = cls.__match_args__
         known, needed = set(names), set(names) - set(defaults)
+        makers = {n: d.default_factory for n, d in defaults.items() if isinstance(d, Field)}
+        plain = {name: default for name, default in defaults.items() if name not in makers}
         finish = getattr(cls, "__post_init__", None)
         calls = 0
 
@@ -83,16 +85,13 @@ else:
                 cls.__init__ = _compiled_init(names, defaults, finish)
                 cls.__init__(self, *given, **named)
                 return
+            values = {**plain, **values}
             for name in names:
-                setattr(self, name, values[name] if name in values else _made(defaults[name]))
+                setattr(self, name, values[name] if name in values else makers[name]())
             if finish:
                 finish(self)
 
         return __init__
-
-    def _made(default):
-        """The value of a field that is not given."""
-        return default.default_factory() if isinstance(default, Field) else default
 
     def _compiled_init(names, defaults, finish):
         """``__init__`` of a class that is called with the fields ``names``."""
