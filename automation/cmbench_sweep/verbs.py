@@ -233,8 +233,9 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
         for name in (name for name in names if name in flags):
             if name not in _PLACES.get(on, ()):
                 raise Error("unknown-flag", f"--{name} is of {place}", hint=f"add --on={place}")
-            if flags[name] is True and name not in ("share_nodes", "keep"):
-                raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
+    for name in ("labels", *_PLACES.get(on, ())):
+        if flags.get(name) is True and name not in ("share_nodes", "keep"):
+            raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
 
 
 def _hosts(flags: Mapping[str, Any]) -> driver.Place:

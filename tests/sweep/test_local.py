@@ -321,6 +321,7 @@ def test_what_is_wrong_is_told_at_once(cm: Cm, world: Path, text: str, told: lis
 
 def test_flags_and_names_that_are_not_there(cm: Cm, world: Path) -> None:
     assert "did you mean" in cm(*RUN, "--retry_faled").stderr
+    assert "--labels needs a value" in cm(*RUN, "--labels").stderr
     assert "does not exist" in cm("run", "experiment", "--sweep=none.yaml").stderr.replace(
         "No such file or directory", "does not exist"
     )
