@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping
 from functools import cache
@@ -25,6 +26,8 @@ from cmbench_gui.site import Site, site_of
 
 MOST_BYTES = 256 * 1024
 """No form of ours is longer."""
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:\d{1,5})?", re.ASCII)
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' blob:; object-src 'none';"
@@ -148,7 +151,7 @@ def entrance(site: Site, page: str = "/") -> str:
 def _is_own(host: str, site: Site) -> bool:
     """Whether a Host header names this server: an address, or a name that this machine has."""
     try:
-        name = urlsplit(f"//{host}").hostname or ""
+        name = urlsplit(f"//{host}").hostname or "" if _HOST.fullmatch(host) else ""
     except ValueError:
         return False
     if name in ("localhost", site.address.lower()):

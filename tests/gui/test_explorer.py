@@ -474,6 +474,22 @@ def test_a_pattern_with_many_stars_stops_nobody(tmp_path: Path, site: Site) -> N
         assert known.find(wanted, "", 50, 0).total == 0
 
 
+def test_only_pages_of_few_values_are_made_where_others_wait(site: Site) -> None:
+    with Store(Places(site.workspace().root)) as store:
+        known = Columns(store)
+        for query, quick in (
+            ("", True),
+            ("scenario=Offline&q=a+b", True),
+            ("scenario=Off*", False),
+            ("sort=-power", False),
+            ("has=power", False),
+            ("q=a+b+c+d+e+f+g+h+i", False),
+            ("&".join(f"round={number}" for number in range(20)), False),
+        ):
+            seen = view.read(parse_qsl(query))
+            assert known.at_once(seen.wanted, seen.sort) is quick, query
+
+
 def test_what_columns_do_not_know_is_left_to_the_database(site: Site) -> None:
     with Store(Places(site.workspace().root)) as store:
         known = Columns(store)

@@ -54,7 +54,10 @@ def test_who_is_let_in_stays_on_this_server(
     assert "httponly" in answer.headers["set-cookie"].lower()
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "", "[::1", "10.1.2.3"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8501", "", "[::1", "10.1.2.3", "a@localhost", "127.0.0.1:1:2"],
+)
 def test_a_name_that_was_pointed_here_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 400
 

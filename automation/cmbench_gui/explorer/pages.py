@@ -74,7 +74,7 @@ async def results(request: Request) -> Response:
 
     def short() -> bool:
         known = source.known()
-        return known is not None and known.knows(seen.wanted) and known.sorted_by(seen.sort)
+        return known is not None and known.at_once(seen.wanted, seen.sort)
 
     return await _shown(request, "table", values, short)
 
