@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error, did_you_mean
+from cmbench.lib.secrecy import HIDDEN
 from cmbench_crowd import manifest as m
 from cmbench_crowd.private import Private
 from cmbench_results import shared
@@ -38,6 +39,12 @@ _SYSTEM = re.compile(r"(Linux|Windows|Darwin|macOS|FreeBSD)( \d+(\.\d+)?)?")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?")
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_MAKERS = re.compile(
+    r"@|[\[(]*(?:[A-Za-z0-9+&_*-]|\((?:R|TM|C|tm|r|c)\)){0,24}"  # E5-2670, Core(TM)
+    r"(?:/[A-Za-z0-9-]{0,12}|(?<=\w)\.\d{1,3}[A-Za-z]{0,8})?[\])]*[,;]?"  # Flex/Max, 2.30GHz
+)
+_NUMBERED = re.compile(r"\d{8}|[0-9A-Fa-f]{10}|[A-Za-z0-9+_]{17}")
+"""What no name of a part has: a long number, digits of a digest, a key."""
 _VALUE = re.compile(r"[A-Za-z0-9._+,=_-]+")
 _TEXT, _DATA = m.MEDIA
 _LOGS = {
@@ -62,13 +69,12 @@ _NEVER_NONE = frozenset(f"system.{name}" for name in ("sockets", "cores", "memor
 class Draft:
     """What would leave: a manifest and the bytes of its files by their digest.
 
-    ``notes`` say what was left out of logs, and why; ``off`` are the fields that were switched off.
+    ``notes`` say what was left out of logs, and why.
     """
 
     manifest: m.Manifest
     files: Mapping[str, bytes]
     notes: tuple[str, ...] = ()
-    off: frozenset[str] = frozenset()
 
 
 def draft(
@@ -206,9 +212,18 @@ def _command(line: str, private: Private) -> str:
 
 
 def _name(text: str, private: Private) -> str:
-    """The name of a part, in ASCII: makers write no other, and others could look like theirs."""
+    """The name of a part, in ASCII: makers write no other, and others could look like theirs.
+
+    Of its words those stay that makers write: what holds an address, a path or a number of this one
+    piece of hardware does not look like them.
+    """
     plain = "".join(sign if sign.isascii() and sign.isprintable() else " " for sign in text)
-    return " ".join(private.text(plain).split())[:200]
+    words = private.text(plain).split()
+    return " ".join(word if _is_of_maker(word) else HIDDEN for word in words)[:200]
+
+
+def _is_of_maker(word: str) -> bool:
+    return _MAKERS.fullmatch(word) is not None and not _NUMBERED.search(word)
 
 
 def _word(text: str, private: Private) -> str:
@@ -265,7 +280,7 @@ def without(told: Draft, names: Collection[str]) -> Draft:
     manifest = m.parse(m.canonical(data))
     kept = {each.sha256 for each in manifest.files}
     files = {k: told.files[k] for k in kept}
-    return replace(told, manifest=manifest, files=files, off=told.off.union(names))
+    return replace(told, manifest=manifest, files=files)
 
 
 def _drop(data: dict[str, Any], name: str) -> None:
@@ -279,7 +294,7 @@ def _drop(data: dict[str, Any], name: str) -> None:
     elif key:
         del data[first][inner][key]
     else:
-        data[first][inner] = type(data[first][inner])()
+        data[first][inner] = None if name == "system.accelerators" else type(data[first][inner])()
 
 
 def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:

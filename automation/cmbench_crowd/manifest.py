@@ -65,7 +65,11 @@ def _from(least: float, most: float, **more: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """The hardware: models and numbers of parts, never the name of this one machine."""
+    """The hardware: models and numbers of parts, never the name of this one machine.
+
+    Nothing has 0 sockets, cores, nodes or GB: there it says that they are not told. A machine may
+    have no accelerator, so that their number is null then.
+    """
 
     cpu: str = _is("[ -~]*", default="")
     architecture: str = _is(f"({_WORD})?", 20, default="")
@@ -73,7 +77,7 @@ class System:
     cores: int = _from(0, 10_000_000, default=0)
     memory_gb: float = _from(0, 1e9, default=0.0)
     accelerator: str = _is("[ -~]*", default="")
-    accelerators: int = _from(0, 100_000, default=0)
+    accelerators: int | None = _from(0, 100_000, default=0)
     nodes: int = _from(0, 100_000, default=1)
 
 

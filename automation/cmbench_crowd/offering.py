@@ -131,9 +131,7 @@ def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft,
 
 def shown(draft: Draft) -> str:
     """Every field that would leave, and how many bytes that are."""
-    every = [
-        (name, "" if name in draft.off else value) for name, value in making.lines(draft.manifest)
-    ]
+    every = list(making.lines(draft.manifest))
     told = [each for each in every if each[1]]
     empty = ", ".join(name for name, value in every if not value)
     wide = max(len(name) for name, _ in told)

@@ -51,13 +51,16 @@ _LOADGEN = frozenset(
 """Values by which logs are read: they stay, though a machine may be called so."""
 _OWN = re.compile(
     r"Py[A-Za-z]{0,8}(SUT|QSL)|[a-z_]{1,40}\.(cc|h)|[0-9a-f]{40}"
-    r"|\d[\d.]{0,12}( @ [0-9a-f]{7,40})?"
+    r"|\d{1,4}(\.\d{1,5}){0,3}( @ [0-9a-f]{7,40})?"
 )
 """What else LoadGen writes: names of its Python binding and of its sources, and versions."""
 _POWER = "%m-%d-%Y %H:%M:%S.%f"
 _PROSE = ("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid")
 _PROSE += ("warning_generic_message", "error_generic_message", "error_runtime")
 _WORDS = re.compile(r"[A-Za-z]{1,20}|[a-z]+(?:_[a-z]+)+|\d{1,20}(?:th|e\d+)?")
+_WITH = re.compile(r"\bw/(?:o\b)?")
+_JOINED = re.compile(r"\w(?!\.\d|[-'][a-z])[^\w\s]+\w|[^\s -~]")
+"""What no sentence has: words with signs between them, as addresses and paths are, and controls."""
 _MARK = ":::MLLOG "
 _KEYS = ("key", "value", "time_ms", "namespace", "event_type", "metadata")
 _SAID = ("is_error", "is_warning", "file", "line_no")
@@ -143,14 +146,15 @@ class Private:
     def _prose(self, text: str) -> str:
         """A message of LoadGen: plain words and numbers, else nothing of it."""
         words = re.findall(r"\w+", text)
-        plain = text.isascii() and all(_WORDS.fullmatch(word) for word in words)
+        plain = not _JOINED.search(_WITH.sub("", text)) and all(map(_WORDS.fullmatch, words))
         return self.text(text) if plain else HIDDEN
 
     def _summary(self, line: str) -> str:
         name, colon, value = line.rstrip("\n").partition(":")
         end = line[len(line.rstrip("\n")) :]
         said = value.strip()
-        if _NUMBER.fullmatch(said) or self._is_own(said):
+        figure = _NUMBER.fullmatch(said) and not name.strip().endswith("name")
+        if figure or self._is_own(said):
             return f"{self._prose(name)}{colon}{value}{end}"
         return f"{self._prose(name)}{colon} {HIDDEN}{end}" if colon else self._prose(line)
 

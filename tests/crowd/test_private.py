@@ -50,6 +50,33 @@ SEEDED = {
 }
 
 
+FOREIGN = {
+    "ip6": "2001:db8::17",
+    "ip6 of a link": "fe80::a9ff:fe12:3456%eth0",
+    "ip6 as bytes": "20010db8000000000000000000000017",
+    "mac without colons": "deadbeef1234",
+    "mac of a switch": "dead.beef.1234",
+    "machine id": "9c1d3e5f7a8b4c2d9e0f1a2b3c4d5e6f",
+    "container": "3f9d1c0b7a6e",
+    "serial": "Serial-Number:5CG1234XYZ",
+    "dmidecode": "UUID=4c4c4544-0042-3510-8053-b4c04f333333",
+    "virtual machine": "VMware-564d9a1b2c3d4e5f-60718293a4b5c6d7",
+    "user and host": "zebulon@quixotic-lathe",
+    "ssh key": "AAAAC3NzaC1lZDI1NTE5AAAAIFzebulonquackenbush",
+    "aws account": "123456789012",
+    "aws role": "arn:aws:iam::123456789012:role/zebulon",
+    "azure": "/subscriptions/0f0e0d0c-0b0a-0908-0706-050403020100",
+    "node": "ip-10-1-2-3.ec2.internal",
+    "trace": 'File"/srv/zebulon/quackenbush.py",line=3',
+    "compiled model": "users/zebulon/bert.neff",
+    "share": "smb://lathe/zebulon",
+    "domain account": "CORP\\zebulon",
+    "bmc": "https://bmc-lathe.example/redfish",
+    "session": "session_id=Qx7Zk2Lm9Pq4Rt6Vw8",
+}
+"""What other machines and their users are known by: this one cannot know these words."""
+
+
 def forms(text: str) -> Iterator[bytes]:
     """A text as a program may write it."""
     for each in {text, text.upper(), text.lower(), text.replace(":", ""), text.replace(":", "-")}:
@@ -174,6 +201,93 @@ def test_what_a_server_reads_stays_in_scrubbed_logs(seeded: Path) -> None:
     assert "Scenario : Offline" in texts["performance-summary"]
     assert '"qsl_idx" : 5' in texts["accuracy-log"]
     assert draft.notes
+
+
+@pytest.mark.parametrize("value", FOREIGN.values(), ids=FOREIGN)
+def test_what_looks_like_no_part_of_a_machine_is_hidden(value: str) -> None:
+    for name in (f"CPU {value} @ 2.60GHz", value, f"CPU({value})", f"CPU {value},"):
+        assert value.lower() not in making._name(name, Private([])).lower()
+
+
+@pytest.mark.parametrize("value", FOREIGN.values(), ids=FOREIGN)
+def test_no_log_has_a_word_of_another_machine(value: str) -> None:
+    for form in {value, *(each.decode("latin-1") for each in forms(value))}:
+        detail = [
+            {"key": "sut_name", "value": form},
+            {"key": "a", "value": {"b": form, "c": [form]}},
+            {"key": "a", "value": 1, "metadata": {"file": form, "line_no": form}},
+        ]
+        logs = {
+            "x-detail": "\n".join(":::MLLOG " + json.dumps(each) for each in detail),
+            "x-summary": f"SUT name : {form}\n",
+            "x-log": f'{form}\n{{ "seq_id" : 0, "qsl_idx" : 1, "data" : "", "{form}": 1 }},\n',
+        }
+        for role, text in logs.items():
+            kept, _ = Private([]).log(role, text.encode("utf-8", "replace"))
+            assert form.lower() not in kept.decode().lower(), role
+
+
+@pytest.mark.parametrize("value", FOREIGN.values(), ids=FOREIGN)
+def test_no_message_of_a_log_has_an_address_or_a_path(value: str) -> None:
+    # A message may have a long number, which is a time in ns.
+    for form in {value, value.upper(), value.replace(":", "-"), value[::-1]} - {"123456789012"}:
+        if form.isdigit():
+            continue
+        detail = {"key": "generic_message", "value": f"of {form} it"}
+        for role, text in (("x-detail", f":::MLLOG {json.dumps(detail)}"), ("x-summary", form)):
+            kept, _ = Private([]).log(role, text.encode())
+            assert form.lower() not in kept.decode().lower(), role
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "QPS w/o loadgen overhead : 1.5",
+        "Samples per second: 12345.6",
+        "90th percentile latency (ns) : 123456789012",
+        "50.00 percentile latency (ns)   : 123456",
+        "  * Performance constraints satisfied : Yes",
+        " * Processed at least 64 queries (5000).",
+        " * Early stopping 99.9 percentile estimate: 1234567890123",
+        "   Increase expected latency so the loadgen pre-generates more queries.",
+        "Min duration satisfied : NO",
+        "min_query_count : 24576",
+        "sample_index_rng_seed : 198141574272810017",
+        "================================================",
+        "Completed samples per second    : 99.5",
+        "Query's limit (5 of 7) isn't met; see the log.",
+    ],
+)
+def test_what_loadgen_says_stays(text: str) -> None:
+    assert Private([]).log("x-summary", f"{text}\n".encode()) == (f"{text}\n".encode(), 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz",
+        "Intel(R) Xeon(R) CPU E5-2670 v3 @ 2.30GHz",
+        "11th Gen Intel(R) Core(TM) i7-1185G7 @ 3.00GHz",
+        "AMD EPYC 9654 96-Core Processor",
+        "AMD Ryzen 7 PRO 4750U w/ Radeon Graphics",
+        "Genuine Intel(R) CPU @ 2.00GHz (ES, 4/12)",
+        "NVIDIA H100 80GB HBM3",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
+        "NVIDIA GeForce RTX 3080 Ti Laptop GPU",
+        "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+        "NVIDIA Jetson AGX Orin (64GB), 2x NVDLA v2.0",
+        "Neoverse-N1",
+        "Cortex-A78AE/Cortex-A55",
+        "Apple M2 Max",
+        "AWS Inferentia2 [inf2.48xlarge]",
+        "IBM POWER9, altivec supported",
+        "ARMv8 Processor rev 1 (v8l)",
+        "Qualcomm(R) Cloud AI 100 Ultra",
+        "Intel(R) Data Center GPU Flex 170 (56c0 & 4905)",
+    ],
+)
+def test_names_of_parts_stay(name: str) -> None:
+    assert making._name(name, Private([])) == name
 
 
 def test_a_machine_that_is_called_like_a_scenario_keeps_it() -> None:

@@ -376,6 +376,7 @@ def _result(row: Row, told: m.Manifest, computed: str) -> Result:
     names = ("benchmark", "scenario", "model", "round", "division", "category", "dataset")
     workload = Workload(form=form, **{name: getattr(work_, name) for name in names})
     shown = {k: v for k, v in asdict(told.system).items() if k != "architecture"}
+    shown["accelerators"] = told.system.accelerators or 0
     name = told.system.accelerator or told.system.cpu or "unknown"
     system = System(name=name, os=told.software.os if told.software else "", **shown)
     software = Software(

@@ -53,6 +53,8 @@ def _operations(benchmark: str, unit: str) -> float:
 
 def _most(system: m.System, precision: str) -> float:
     """Operations in a second that nothing with these parts can exceed; 0 where they are unknown."""
+    if system.accelerators is None or (system.accelerator and not system.accelerators):
+        return 0.0
     nodes = max(1, system.nodes)
     cores = nodes * system.cores * HERTZ * PER_CYCLE.get(precision, WIDEST)
     return cores + nodes * system.accelerators * ACCELERATOR.get(precision, FASTEST)

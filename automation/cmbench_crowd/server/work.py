@@ -48,7 +48,8 @@ def spec_of(told: m.Manifest) -> dict[str, Any]:
     spec: dict[str, Any] = {name: getattr(told.workload, name) for name in _FIELDS}
     spec |= {"backend": told.config.backend, "style": told.config.style}
     system = told.system
-    spec["hardware"] = f"{system.accelerators} x {system.accelerator}" * bool(system.accelerator)
+    many = f"{system.accelerators} x " if system.accelerators else ""
+    spec["hardware"] = f"{many}{system.accelerator}" * bool(system.accelerator)
     spec["hardware"] = spec["hardware"] or f"{system.cpu}, {system.cores} cores"
     return {name: value for name, value in spec.items() if value}
 
