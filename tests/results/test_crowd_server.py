@@ -598,6 +598,11 @@ def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
         other = replace(cpu, workload=replace(cpu.workload, **changes))
         assert plausible(other, 1e9, "samples/s")[0] is None
     assert plausible(sample(system=m.System()), 1e9, "samples/s")[0] is None
+    # Nobody knows what accelerators can do whose number is not told.
+    for many in (None, 0):
+        silent = replace(gpus, system=replace(large, accelerators=many))
+        assert plausible(silent, 73_310.0, "samples/s")[0] is None
+    assert m.parse(m.encode(silent)).system.accelerators == 0
 
 
 def test_one_home_has_one_server(tmp_path: Path) -> None:
