@@ -111,8 +111,9 @@ def test_what_another_round_has_comes_with_the_line_that_makes_its_folder(tmp_pa
         f"--path={tmp_path}/flow-v3.1 --vendor_round=v3.1 '--submitter=Me & Co' --form=tiny "
         "--execution_mode=test --allow_root=true"
     )
-    other = FlowError("bad-value", "x", "y")
-    assert flow.with_folder(other, flow_.folder, flow_.settings) is other
+    for hint in ("y", "cm run script --tags=add,custom,system,nvidia --vendor_round=v0.7"):
+        other = FlowError("bad-value", "x", hint)
+        assert flow.with_folder(other, flow_.folder, flow_.settings) is other
 
 
 NEAREST = "--benchmarks=resnet50 --scenarios=offline --allow_nearest=T4x8"
@@ -123,6 +124,7 @@ def test_the_line_that_makes_engines_keeps_whose_values_count(tmp_path: Path) ->
     with pytest.raises(FlowError, match="engines do not fit") as caught:
         harness.run_harness(flow_)
     assert "--allow_nearest=T4x8" in caught.value.hint
+    assert ".plan: it is not there" in str(caught.value), "what a GPU computes is no stand-in"
 
 
 def test_gpus_that_differ_are_no_reason_against_a_system_that_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nvidia_flow.errors import FlowError
+from nvidia_flow.systems import Machine
 
 from nvidia_make import files
 from nvidia_make.files import sidecar
@@ -26,9 +27,9 @@ MODEL = ".model.json"
 MIB = 1 << 20
 
 
-def chosen(flow: Flow, work: Work) -> str:
+def chosen(flow: Flow, machine: Machine | None) -> str:
     """Who builds: the folder says so, or TensorRT where there is a GPU, or nobody."""
-    return flow.settings.builder or (STAND_IN if work.machine is None else "tensorrt")
+    return flow.settings.builder or (STAND_IN if machine is None else "tensorrt")
 
 
 def line(flow: Flow, work: Work, item: Item, builder: str, config_ver: str) -> list[str]:

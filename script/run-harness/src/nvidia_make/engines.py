@@ -180,11 +180,12 @@ def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None =
     ``named`` are the flags of RUN_ARGS that say whose values count.
     """
     wrong, asked, plans = [], [], []
+    ending = ".plan" if builders.chosen(flow, flow.doer.machine()) in BUILDERS else ".onnx"
     for item in items:
         engine = found(flow, item)
         why = misfit(flow, item, engine) if engine else "it is not there"
         if why:
-            wrong.append(f"{shown(flow, engine or path(flow, item))}: {why}")
+            wrong.append(f"{shown(flow, engine or path(flow, item, ending))}: {why}")
             asked.append(item)
             plans += [shown(flow, engine)] if engine and is_plan(engine) else []
     if wrong:

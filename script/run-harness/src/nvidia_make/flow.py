@@ -223,10 +223,10 @@ def check_chosen(variables: Mapping[str, str]) -> None:
 def with_folder(problem: FlowError, folder: Path, settings: Settings) -> FlowError:
     """The failure with the line that makes a folder like this one for the round that it names.
 
-    One that names no round stays as it is.
+    One that names no other round stays as it is.
     """
     named = re.search(r"--vendor_round=(v[\d.]*\d)", f"{problem} {problem.hint}")
-    if not named:
+    if not named or named[1] == settings.vendor_round:
         return problem
     own = ("vendor_round", "system", "allow_nearest")
     usual = asdict(Settings(""))

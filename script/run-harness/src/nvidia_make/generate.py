@@ -23,7 +23,7 @@ def generate_engines(flow: Flow) -> None:
 def make(flow: Flow, work: Work) -> None:
     """Make the engines that are not there yet, and say what each is."""
     built: dict[str, Path] = {}
-    builder = builders.chosen(flow, work)
+    builder = builders.chosen(flow, work.machine)
     if builder in BUILDERS and work.machine is not None:
         checks.before_builds(flow, work, work.items)
     for item in work.items:
