@@ -236,7 +236,18 @@ def test_gpus_that_differ_or_are_in_use_or_too_small(tmp_path: Path) -> None:
     assert box.finds()["gpu.busy"].text == "1 processes compute on the GPUs: python3 (4711)"
     large = Subject(needs=(Needs("gptj", gpu_memory=20 * 10**9),))
     small = box.finds(large)["gpu.memory"]
-    assert (small.state, small.text) == (STOP, "GPU 0 has 15360 MiB, too few for gptj")
+    told = "GPU 0 has 15360 MiB, too few for the weights of gptj (19073 MiB)"
+    assert (small.state, small.text) == (STOP, told)
+    # The one that is chosen is large enough.
+    assert "gpu.memory" not in box.finds(large, CUDA_VISIBLE_DEVICES="1")
+
+
+def test_a_part_of_a_gpu_has_its_own_memory(tmp_path: Path) -> None:
+    large = Subject(needs=(Needs("gptj", gpu_memory=6 * 10**9),))
+    seven = Box(tmp_path, A100, parts=["1g.5gb"] * 7)
+    told = "GPU 0 has parts of 5120 MiB, too few for the weights of gptj (5722 MiB)"
+    assert seven.finds(large)["gpu.memory"].text == told
+    assert "gpu.memory" not in Box(tmp_path, A100, parts=["2g.10gb"]).finds(large)
 
 
 @pytest.mark.parametrize(

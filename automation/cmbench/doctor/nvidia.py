@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from cmbench.doctor.vendors import INFO, LOOK, OK, STOP, Check, Finding, View
+from cmbench.errors import Error
 from cmbench.lib import nvidia
 from cmbench.lib.versions import compare
 
@@ -167,13 +168,23 @@ _ONE = "export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
 
 
 def memory(view: View) -> Iterator[Finding]:
-    """Each GPU has the memory that the benchmarks take."""
-    for gpu in view.driver.gpus:
-        have = gpu.memory * 2**20
-        large = [n.name for n in view.subject.needs if have and n.gpu_memory > have]
+    """Each GPU that is used, or its part, has the memory that the benchmarks' weights take."""
+    for gpu in _used(view):
+        have = gpu.usable
+        needs = {n.name: n.gpu_memory >> 20 for n in view.subject.needs}
+        large = [f"{name} ({need} MiB)" for name, need in needs.items() if have and need > have]
         if large:
-            told = f"GPU {gpu.index} has {gpu.memory} MiB, too few for {', '.join(large)}"
+            what = f"GPU {gpu.index}{' has parts of' if gpu.mig else ' has'} {have} MiB"
+            told = f"{what}, too few for the weights of {', '.join(large)}"
             yield view.found(STOP, told, "leave it out: --benchmarks=…, or take a larger GPU")
+
+
+def _used(view: View) -> tuple[nvidia.Gpu, ...]:
+    """The GPUs that programs see; what names none of them is told by a check of its own."""
+    try:
+        return nvidia.visible(view.driver.gpus, view.machine.environ.get("CUDA_VISIBLE_DEVICES"))
+    except Error:
+        return view.driver.gpus
 
 
 def busy(view: View) -> Iterator[Finding]:

@@ -127,6 +127,12 @@ class Mig:
     number: int
     uuid: str
 
+    @property
+    def memory(self) -> int:
+        """Memory in MiB, as its profile says it; 0 where that does not."""
+        match = re.search(r"\.(\d+)gb", self.profile)
+        return int(match[1]) << 10 if match else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -152,6 +158,11 @@ class Gpu:
         """Memory in MiB; 0 where it is not known, as on a Jetson."""
         text = self.kind.get("memory.total", "")
         return int(text) if text.isdigit() else 0
+
+    @property
+    def usable(self) -> int:
+        """Memory in MiB that one program has at most: that of the smallest part of one in parts."""
+        return min((part.memory for part in self.mig), default=self.memory)
 
     @property
     def mig_is_on(self) -> bool:
