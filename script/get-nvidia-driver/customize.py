@@ -22,6 +22,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     vendor_round = str(env.get("CM_NVIDIA_VENDOR_ROUND") or "")
     jetson = nvidia.jetson(root)
     driver = nvidia.read(root)
+    env["CM_NVIDIA_GPU_VISIBLE"] = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
     if jetson:
         print("\n".join(jetson_lines(jetson, root, vendor_round)))
         env["CM_NVIDIA_JETSON_BOARD"] = jetson.board

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,9 @@ from nvidia_flow.systems import chosen, machine_of
 
 from cmbench.errors import Error
 from cmbench.lib import nvidia
+from nvidia_flow_lab import recording_smi
 from steps import Step
+from support import Finished
 
 Q, B, S = "gpu_offline_expected_qps", "gpu_batch_size", "gpu_inference_streams"
 
@@ -51,3 +56,23 @@ def test_a_machine_that_nobody_submitted_with_gets_scaled_values(
     with pytest.raises(Error, match="is a known system"):
         monkeypatch.setattr(nvidia, "read", lambda: nvidia.Driver("1", "", gpus[:1]))
         Step("add-custom-nvidia-system", tmp_path / "known", dict(given)).call("preprocess")
+
+
+def test_what_was_made_for_other_gpus_is_made_anew(
+    tmp_path: Path, cm: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = {"name": "Tesla T4", "driver_version": "515.65.01", "memory.total": "15360"}
+    told = {"gpu": {**gpu, "compute_cap": "7.5"}, "mig": "[N/A]", "parts": 0, "processes": []}
+    (tmp_path / "state.json").write_text(json.dumps({**told, "fails": "", "count": 4}))
+    monkeypatch.setenv("PATH", f"{recording_smi(tmp_path)}:{os.environ['PATH']}")
+
+    def made(visible: str) -> tuple[str, str]:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        line = ("--tags=add,custom,system,nvidia", "--vendor_round=v0.7", "--out=json")
+        env = cm("run", "script", *line).ok().json["new_env"]
+        return env["CM_NVIDIA_SYSTEM"], env["CM_NVIDIA_SYSTEMS_DIR"]
+
+    first = made("0,1")
+    assert first[0] == "Tesla_T4x2"
+    assert made("0,1") == first, "the same ones are not looked at again"
+    assert made("0,1,2")[0] == "Tesla_T4x3"
