@@ -136,7 +136,7 @@ def test_a_real_model_answers_in_lanes_what_it_answers_bare(gpu: ModuleType) -> 
 
 
 def test_what_cannot_be_measured_says_why(
-    flow: ModuleType, monkeypatch: pytest.MonkeyPatch
+    flow: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails(*given: Any) -> float:
         raise subprocess.CalledProcessError(1, ["cm"], "", "log\nerror [offline]: no index\n  next")
@@ -146,7 +146,10 @@ def test_what_cannot_be_measured_says_why(
         ("cached", "not measured: error [offline]: no index", True),
         ("build", "not measured: --python=PATH names no TensorRT-RTX", True),
     ]
-    _, build = flow.of_engines(sys.executable, TINY, 1)
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    _, build = flow.of_engines(str(bare), TINY, 1)
     assert build[1].startswith("not measured: ")
     assert not build[2], "a Python that was named has to have it"
 
