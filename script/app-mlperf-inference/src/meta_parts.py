@@ -52,6 +52,12 @@ def choices(specs: Sequence[BenchmarkSpec], backends: Sequence[BackendSpec]) -> 
         "category": catalog.Category,
         "mode": catalog.MODE_WORDS,
     }
+    options = [option for spec in backends for option in spec.options.values()]
+    words |= {
+        option.key.removeprefix("CM_MLPERF_").lower().replace("_", "-"): map(str, option.choices)
+        for option in options
+        if option.key and option.choices
+    }
     return {f"{name}-choices": f"choices: [{', '.join(found)}]" for name, found in words.items()}
 
 
