@@ -195,9 +195,13 @@ def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The ``count`` names in ``known`` that are closest to ``word``; empty when none is close."""
     import difflib
 
+    names = sorted(set(known))
+    letters, begun = sorted(word), len(word) > 3
+    near = [n for n in names if sorted(n) == letters or (begun and n.startswith(word))]
     # One letter of three makes another word: a gpu is no cpu.
     cutoff = 0.7 if len(word) <= 3 else 0.6
-    return difflib.get_close_matches(word, sorted(set(known)), n=count, cutoff=cutoff)
+    near += difflib.get_close_matches(word, names, n=count, cutoff=cutoff)
+    return list(dict.fromkeys(near))[:count]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

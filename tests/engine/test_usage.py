@@ -155,6 +155,11 @@ def test_one_letter_of_three_is_not_near() -> None:
     assert nearest("resnet5", ["resnet50", "bert"]) == ["resnet50"]
 
 
+def test_a_beginning_and_letters_in_another_order_are_near() -> None:
+    assert nearest("onnx", ["openvino", "onnxruntime"]) == ["onnxruntime"]
+    assert nearest("rnu", ["rm", "run", "find"]) == ["run"]
+
+
 @pytest.fixture
 def alike(lab: Lab) -> Lab:
     """Three scripts with two tags in common, one of which goes first."""
