@@ -95,3 +95,9 @@ def test_a_model_of_ones_own_needs_no_data_of_a_benchmark(lab: Lab, tmp_path: Pa
     refused = lab.call("plan", **asks, data_path=str(model))
     assert refused.answer["code"] == "needs-input"
     assert "--model_path" in refused.err
+
+
+def test_two_forms_at_once_exclude_each_other(lab: Lab) -> None:
+    refused = lab.call("plan", tags="run-mlperf,inference,_tiny,_synthetic")
+    assert refused.answer["code"] == "bad-value"
+    assert "_tiny and _synthetic exclude each other" in " ".join(refused.err.split())
