@@ -407,3 +407,11 @@ def test_warnings_about_the_work_of_others_are_told_by_kind(lab: Lab) -> None:
     one = lab.call("lint", path=str(path)).out
     assert one.count("CMB401") == 1
     assert "-v" not in one
+
+
+def test_all_scripts_of_all_repositories(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.script("get-x")
+    monkeypatch.chdir(lab.home)
+    assert "neither a script nor a repository" in lab.call("lint", "script").err
+    assert "script" in lab.call("lint", "script", all=True).out
+    assert "neither" not in lab.call("lint", "script", all=True).err

@@ -18,14 +18,25 @@ class Workbench:
     """The scripts that an author's command is about, and an index that knows them and the rest.
 
     They are named by tags, by alias or by ``path`` (a script directory or a repository). Without
-    a name they are all scripts of the repository that holds the current directory.
+    a name they are all scripts of the repository that holds the current directory, or of all that
+    are registered (``every``).
     ``as_written`` is the workspace as their author sees it: the files as they are, faults and all.
     """
 
     def __init__(
-        self, workspace: Workspace, tags: Tags | None = None, name: str = "", path: str = ""
+        self,
+        workspace: Workspace,
+        tags: Tags | None = None,
+        name: str = "",
+        path: str = "",
+        every: bool = False,
     ) -> None:
-        chosen = _chosen(workspace.index, tags or Tags(), name, path)
+        if every:
+            roots = [repository.path for repository in workspace.repositories]
+            chosen = [found for root in roots if _is_repository(root) for found in scripts_in(root)]
+            chosen.sort()
+        else:
+            chosen = _chosen(workspace.index, tags or Tags(), name, path)
         self.paths = [os.path.realpath(path) for path in chosen]
         self.as_written = workspace.with_index(
             Index(_lenient(workspace.repositories, self.paths), os.devnull, write=False)

@@ -274,7 +274,7 @@ VERBS: tuple[Verb, ...] = (
         "author:lint_script",
         {"cm lint script get-python3 [--fix]": "its faults; without a name, of all"},
         {
-            "all": "all scripts, as without a name",
+            "all": "all scripts of all registered repositories",
             "fix": "correct what is safe to correct",
             "only=CMB101,...": "only these checks",
             "skip=CMB101,...": "all but these checks",

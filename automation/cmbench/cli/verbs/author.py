@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 def _bench(command: Command) -> Workbench:
     tags, name = command.query()
-    return Workbench(command.workspace, tags, name, str(command.flags.get("path") or ""))
+    place, every = str(command.flags.get("path") or ""), bool(command.flags.get("all"))
+    return Workbench(command.workspace, tags, name, place, every)
 
 
 def lint_script(command: Command) -> Reply:
