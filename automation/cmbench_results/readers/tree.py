@@ -163,7 +163,7 @@ def _cell(site: Any, cell: Any, origin: str) -> Result | Unread:
 def _summarized(cell: Any, key: Any) -> tuple[float | None, str]:
     """Figure and validity out of mlperf_log_summary.txt, for a run whose long log is not there."""
     from mlperf_catalog.scenario import SUMMARY_VERDICT
-    from mlperf_submission.checks.base import text as text_of
+    from mlperf_submission.files import text as text_of
 
     told = text_of(cell.run / "mlperf_log_summary.txt")
     figure = re.search(key.summary, told, re.MULTILINE) if key.summary else None

@@ -10,10 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from mlperf_catalog import BenchmarkSpec, ResultKey, Scenario
 from mlperf_catalog.scenario import INFERRED_TOKENS, SERVER, of_log
 from mlperf_harness.measuring.detail_log import DetailLog
+
+from .build import SAMPLES
+from .files import text
 
 TIME = "%m-%d-%Y %H:%M:%S.%f"
 _READING = re.compile(r"^Time,([^,]+),Watts,(-?[\d.]+)", re.MULTILINE)
@@ -102,8 +106,9 @@ class Power:
         return self.watts * self.seconds / samples if samples else None
 
 
-def power(readings: str, run: DetailLog) -> Power | None:
-    """The power that a run took, by an analyzer's log; None where that has no reading of it."""
+def power(folder: Path, run: DetailLog) -> Power | None:
+    """The power that the run of ``folder`` took, where an analyzer's readings of it are there."""
+    readings = text(folder / SAMPLES)
     span = lasted(run) if readings else None
     above = [watts for watts in during(readings, span) if watts > 0] if span else []
     if not span or not above:

@@ -17,11 +17,11 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verify import PASS
 from mlperf_harness.wording import figures
 
-from .build import SAMPLES
 from .checks.accuracy import figure
-from .checks.base import Site, log, read_object, text
+from .checks.base import Site, log, read_object
 from .checks.benchmarks import form
 from .counted import counted, power
+from .files import text
 from .layouts import Cell, Tree
 
 
@@ -108,7 +108,7 @@ def _result(site: Site, cell: Cell, run: DetailLog) -> dict[str, Any]:
     if scenario is None or not run.values:
         return {"metric": "", "value": None, "unit": "", "power_w": None, "joules_per_sample": None}
     found = counted(run, site.rules(cell.benchmark), scenario, site.layout.round)
-    used = power(text(cell.run / SAMPLES), run)
+    used = power(cell.run, run)
     return {
         "metric": found.metric,
         "value": found.value,

@@ -15,6 +15,7 @@ from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import truncate
 from ..build import ACCURACY, DETAIL, SUMMARY
+from ..files import text
 from ..layouts import FIRST_JOINED, Cell
 from .base import (
     CHECKER,
@@ -28,7 +29,6 @@ from .base import (
     Site,
     lines,
     log,
-    text,
 )
 from .benchmarks import form
 from .performance import seeds

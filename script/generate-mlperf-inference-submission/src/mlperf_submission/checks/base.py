@@ -184,14 +184,6 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def text(path: Path) -> str:
-    """The text of a file, empty when it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def readable(path: Path) -> bool:
     """Whether a file is text in UTF-8; the checkers end with a traceback where it is not."""
     try:

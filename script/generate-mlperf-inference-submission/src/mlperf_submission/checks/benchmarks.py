@@ -11,6 +11,7 @@ from mlperf_catalog import BenchmarkSpec, Scenario, stand_in
 
 from .. import truncate
 from ..build import MEASUREMENT_KEYS
+from ..files import text
 from ..layouts import SYSTEMS, Cell
 from .base import (
     CHECKER,
@@ -24,7 +25,6 @@ from .base import (
     Site,
     missing,
     read_object,
-    text,
 )
 
 UNKNOWN = Rule("benchmark.unknown", "the round has this benchmark", RULES)

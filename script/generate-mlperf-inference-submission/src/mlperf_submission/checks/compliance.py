@@ -13,9 +13,10 @@ from mlperf_harness.measuring.detail_log import DetailLog
 
 from .. import truncate
 from ..build import DETAIL, TEST_ACCURACY
+from ..files import text
 from ..layouts import FIRST_SINGLE, Cell
 from .accuracy import entries
-from .base import CHECKER, FIRST_FILLED, RULES, WARNING, Finding, Rule, Site, log, readable, text
+from .base import CHECKER, FIRST_FILLED, RULES, WARNING, Finding, Rule, Site, log, readable
 from .performance import folder
 
 MISSING = Rule("compliance.missing", "every test that the round asks for", RULES)

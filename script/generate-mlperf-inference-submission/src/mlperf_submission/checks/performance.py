@@ -14,6 +14,7 @@ from mlperf_harness.measuring.detail_log import DetailLog
 from .. import truncate
 from ..build import LOGS
 from ..build import SAMPLES as POWER_LOG
+from ..files import text
 from ..layouts import LAST_WITH_CONF, Cell
 from .base import (
     CHECKER,
@@ -28,7 +29,6 @@ from .base import (
     lines,
     log,
     missing,
-    text,
 )
 from .figures import figures
 from .run import Run

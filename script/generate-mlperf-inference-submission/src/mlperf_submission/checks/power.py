@@ -14,8 +14,9 @@ from mlperf_catalog import rounds
 from .. import truncate
 from ..build import LOGS, METER_FILES, SAMPLES
 from ..counted import during, lasted
+from ..files import text
 from ..layouts import POWER, RANGING, SYSTEMS, Cell
-from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, Site, log, missing, text
+from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, Site, log, missing
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
 METER = Rule(

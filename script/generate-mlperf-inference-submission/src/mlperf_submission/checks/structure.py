@@ -9,6 +9,7 @@ from pathlib import Path
 import mlperf_catalog as catalog
 from mlperf_catalog import Division
 
+from ..files import text
 from ..layouts import CALIBRATION, DIVISIONS, MAPPING, RESULTS, SYSTEMS, Tree, folders
 from .base import (
     CHECKER,
@@ -22,7 +23,6 @@ from .base import (
     Rule,
     Site,
     read_object,
-    text,
 )
 
 LARGEST = 50 * 1024 * 1024
