@@ -21,7 +21,7 @@ AIM = (23, 9, 15)
 # Lines at the 95th percentile, complexity at the 95th percentile, largest complexity.
 LIMITS = {
     "engine": (23, 9, 15),
-    "customize.py": (23, 8, 13),
+    "customize.py": (23, 9, 13),
     "script programs": (23, 9, 15),
     "harness": (23, 9, 15),
     "submission": (22, 9, 15),

@@ -245,7 +245,7 @@ def test_another_machine_is_refused_with_the_nearest_by_name(
     assert chosen(machine, SYSTEMS, "v0.7", nearest).id == nearest
 
 
-# GPUs that nobody submitted with in these rounds: values of nvidia-smi as public pages show them.
+# GPUs that nobody submitted with in these rounds: name, memory and power as their makers give them.
 OTHERS = {
     ("NVIDIA L40S", 44.99, 350, "8.9", "v2.0"): "DGX-A100_A100-SXM4-40GBx1",
     ("NVIDIA L4", 22.49, 72, "8.9", "v2.0"): "A2x1",
