@@ -107,6 +107,14 @@ class Frame:
         return wanted and not request.skip_cache and not self.is_fake
 
     @property
+    def is_kept(self) -> bool:
+        """Whether what the step reads counts for an entry: its own, or that of a step above it."""
+        frame: Frame | None = self
+        while frame is not None and not frame.cacheable:
+            frame = frame.parent
+        return frame is not None
+
+    @property
     def is_fake(self) -> bool:
         """Whether only what it depends on runs."""
         return "fake_run" in self.request.modes

@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -100,7 +100,7 @@ class StepRunner:
         quiet: bool,
         verbose: bool,
         cmind: Any,
-        words: Callable[[str], tuple[str, ...]],
+        words: Callable[[str, bool], tuple[str, ...]],
         offline: bool = False,
         crew: Crew | None = None,
         executor: Executor | None = None,
@@ -111,7 +111,7 @@ class StepRunner:
         self.command = ""
         self._executor = executor
         self._crew = crew
-        self._words = words
+        self._words = cache(words)
         self._reporter = reporter
         self._log = log
         self._quiet = quiet
@@ -301,8 +301,8 @@ class StepRunner:
         return answer.rstrip("\n")
 
     def words(self, frame: Frame) -> tuple[str, ...]:
-        """The env words that native programs of this step may read."""
-        return self._words(frame.script.path)
+        """What native programs of this step may read, as far as an entry keeps it."""
+        return self._words(frame.script.path, frame.is_kept)
 
     def native_script(self, frame: Frame, base: str = "") -> str:
         """The path of the native script for this machine, or an empty string."""

@@ -72,11 +72,13 @@ class Workspace:
         other.index = index
         return other
 
-    def words(self, path: str) -> tuple[str, ...]:
-        """What the programs of a script that is about to run may read."""
+    def words(self, path: str, kept: bool) -> tuple[str, ...]:
+        """What the programs of a script may read; if ``kept``, all that it may start too."""
+        content = self.index.content(path)
+        if not kept:
+            return content.words
         from cmbench.format.reading import programs_named
 
-        content = self.index.content(path)
         return (*content.words, *programs_named(path, content.names))
 
 
