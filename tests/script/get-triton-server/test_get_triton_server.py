@@ -16,7 +16,7 @@ from steps import Step, load, tool
 from support import run
 
 MODULE = load("get-triton-server")
-LINUX = os_facts()._replace(kind="linux", machine="x86_64", glibc="2.36")
+LINUX = replace(os_facts(), kind="linux", machine="x86_64", glibc="2.36")
 
 
 def step(tmp_path: Path, **env: str) -> Step:
@@ -27,17 +27,17 @@ def step(tmp_path: Path, **env: str) -> Step:
 @pytest.mark.parametrize(
     "facts",
     [
-        LINUX._replace(kind="darwin"),
-        LINUX._replace(machine="ppc64le"),
-        LINUX._replace(glibc="2.31"),
-        LINUX._replace(glibc=""),
+        replace(LINUX, kind="darwin"),
+        replace(LINUX, machine="ppc64le"),
+        replace(LINUX, glibc="2.31"),
+        replace(LINUX, glibc=""),
     ],
 )
 def test_a_machine_that_the_wheel_is_not_for_is_told_before_anything_is_installed(
     facts: OsFacts,
 ) -> None:
     MODULE.require_platform(LINUX)
-    MODULE.require_platform(LINUX._replace(machine="aarch64", glibc="2.35"))
+    MODULE.require_platform(replace(LINUX, machine="aarch64", glibc="2.35"))
     with pytest.raises(Error, match="there is no Triton server to install") as caught:
         MODULE.require_platform(facts)
     assert "--path" in caught.value.hint
