@@ -206,3 +206,9 @@ def test_links_in_a_drawing_are_escaped_and_the_best_are_reached_by_key(tmp_path
 
 def axis_of_one() -> scatter.Axis:
     return scatter.Axis("rate", "samples/s", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(("more", "last"), [(0, "s7"), (1, "1 other"), (3, "3 others")])
+def test_a_legend_counts_the_series_without_a_colour_of_their_own(more: int, last: str) -> None:
+    names = [f"s{number}" for number in range(scatter.COLOURS + more)]
+    assert scatter.legend(names)[-1] == last

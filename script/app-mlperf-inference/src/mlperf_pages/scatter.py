@@ -117,7 +117,7 @@ def steps(points: Sequence[Point], down: bool) -> list[Point]:
 def legend(series: Sequence[str]) -> list[str]:
     """The names of series with a colour of their own, and the number of the others."""
     more = len(series) - COLOURS
-    return [*series[:COLOURS], *([f"{more} others"] if more > 0 else [])]
+    return [*series[:COLOURS], *([f"{more} other{'s' * (more > 1)}"] if more > 0 else [])]
 
 
 def colour(number: int) -> str:
