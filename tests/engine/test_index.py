@@ -75,6 +75,21 @@ def test_a_run_stores_what_it_has_read(two: Lab, read: Read) -> None:
     assert read.during(two, "run", tags="get,y") == ([], [])
 
 
+@pytest.mark.parametrize("counted", ["README.md", "tests/data.txt", "../common/lib.sh"])
+def test_what_counts_beside_the_files_of_a_script_is_stored_too(
+    lab: Lab, read: Read, counted: str
+) -> None:
+    script = lab.script("get-x", run=f'cat "$(dirname "$0")/../get-x/{counted}"; . x/../common/y')
+    file = script / counted
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("one")
+    assert read.during(lab, "plan", tags="get,x") == (["get-x"], ["get-x"])
+    assert read.during(lab, "plan", tags="get,x") == ([], [])
+    file.write_text("other")
+    assert read.during(lab, "plan", tags="get,x") == ([], ["get-x"])
+    assert read.during(lab, "plan", tags="get,x") == ([], [])
+
+
 def test_a_script_that_is_gone_leaves_the_index(two: Lab) -> None:
     two.call("plan", tags="get,x")
     (two.repo / "script/get-x/meta.yaml").unlink()

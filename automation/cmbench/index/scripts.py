@@ -311,7 +311,7 @@ class Index:
         names = tuple(sorted([name for name, _, _ in files]))
         stored = self._stored.pop(path) if path in self._stored else self._stored_content(path)
         known, digest, words = stored
-        shared = _shared(known)
+        shared = _shared(known, os.path.basename(path))
         if known == _files_stamp(files + shared_files(path, shared)):
             self._seen[path] = known
             return Content(digest, tuple(json.loads(words)), names, shared)
@@ -332,12 +332,17 @@ def _files_stamp(files: Iterable[tuple[str, int, int]]) -> str:
     return "\n".join([f"{name}:{size}:{time}" for name, size, time in files])
 
 
-def _shared(stamp: str) -> tuple[str, ...]:
-    """The folders beside a script that a stamp lists files of: lines such as ``../NAME/FILE:``."""
+def _shared(stamp: str, own: str) -> tuple[str, ...]:
+    """What a stamp lists of files outside those of the script, whose folder is called ``own``.
+
+    Of another folder (``../NAME/FILE:``), it is the folder; of its own (``../own/README.md:``),
+    only what is named.
+    """
     if "../" not in stamp:
         return ()
-    lines = [line for line in stamp.splitlines() if line.startswith("../")]
-    return tuple(dict.fromkeys([line.split("/", 2)[1] for line in lines]))
+    names = [line.rsplit(":", 2)[0] for line in stamp.splitlines() if line.startswith("../")]
+    parts = [name.split("/")[1:3] for name in names]
+    return tuple(dict.fromkeys([f"{own}/{rest}" if at == own else at for at, rest in parts]))
 
 
 def _read(path: str, stamp: str) -> tuple[dict[str, Any], tuple[Any, ...]]:
