@@ -23,13 +23,9 @@ hypothesis.settings.load_profile("patient")
 
 
 # Folders of tests that run benchmarks: a test beside them would change what they measure.
-QUIET = (
-    "tests/end_to_end",
-    "tests/script/app-mlperf-inference",
-    "tests/script/generate-mlperf-inference-submission",
-    "tests/script/quantize-ml-model",
-    "tests/script/run-mlperf-inference-app",
-)
+QUIET = ("tests/end_to_end", "tests/script/app-mlperf-inference")
+# The fixture of short real runs: what asks for it measures, too.
+MEASURED = "measured"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,7 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Files with slow tests go first, so that no process is left with one while the others are idle.
     """
     for item in items:
-        if any(item.path.is_relative_to(ROOT / folder) for folder in QUIET):
+        asks = MEASURED in getattr(item, "fixturenames", ())
+        if asks or any(item.path.is_relative_to(ROOT / folder) for folder in QUIET):
             item.add_marker(pytest.mark.quiet)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
