@@ -100,6 +100,31 @@ def test_a_failure_under_load_is_counted_by_its_kind(
     assert point["stopped"] == "count"
 
 
+def test_what_a_server_counts_after_its_answer_is_counted(tmp_path: Path) -> None:
+    answered: list[float] = []
+
+    def statistics() -> bytes:
+        count = sum(at < time.monotonic() - 0.1 for at in answered)
+        success = {"success": {"count": count, "ns": count}}
+        stats = {"name": "m", "version": "1", "inference_stats": success}
+        return json.dumps({"model_stats": [stats]}).encode()
+
+    def infer(connection: socket.socket, request: bytes) -> None:
+        says(answers())(connection, request)
+        answered.append(time.monotonic())
+
+    def answer(connection: socket.socket, request: bytes) -> None:
+        if request.split(b" ", 2)[1].endswith(b"/stats"):
+            says(response(statistics()))(connection, request)
+        else:
+            triton(infer, healthy=0)(connection, request)
+
+    with serving(answer) as port:
+        words = ("--concurrency", "2", "--count", "20", "--warmup", "8")
+        _, point = measured(port, tmp_path, *words)
+    assert (point["requests"], point["server"]["requests"]) == (20, 20)
+
+
 def test_ten_thousand_refused_connections_are_counted(tmp_path: Path) -> None:
     gone = threading.Event()
 

@@ -18,6 +18,9 @@ from .schedule import arrivals
 from .stability import Stability
 from .target import Target
 
+COUNTED_S = 0.5
+"""How long a server may take to count what it has answered."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Counters:
@@ -36,20 +39,34 @@ class _Reader:
         address = connection.address
         self._server = machine.listener(address.host, address.port)
 
-    def before(self) -> _Counters:
-        """The server is asked first: its answer is no part of the measurement."""
-        counted = self._statistics()
-        return _Counters(machine.moment(self._server), counted)
+        self._counted = self._statistics(0)
 
-    def after(self) -> _Counters:
+    def before(self, warm_up: Sequence[Record]) -> _Counters:
+        """The server is asked first: its answer is no part of the measurement."""
+        self._counted = self._after(warm_up)
+        return _Counters(machine.moment(self._server), self._counted)
+
+    def after(self, records: Sequence[Record]) -> _Counters:
         """The server is asked last; one that is gone has nothing to say."""
         at = machine.moment(self._server)
         with contextlib.suppress(KserveError):
-            return _Counters(at, self._statistics())
+            return _Counters(at, self._after(records))
         return _Counters(at, None)
 
-    def _statistics(self) -> Statistics | None:
-        return server.statistics(self._connection, self._settings.model, self._settings.version)
+    def _after(self, records: Sequence[Record]) -> Statistics | None:
+        known = self._counted.success.count if self._counted else 0
+        return self._statistics(known + sum(len(record.done) for record in records))
+
+    def _statistics(self, least: int) -> Statistics | None:
+        """The counters once they hold ``least`` requests: a server answers first, then counts."""
+        deadline = time.monotonic() + COUNTED_S
+        while True:
+            settings = self._settings
+            found = server.statistics(self._connection, settings.model, settings.version)
+            late = time.monotonic() > deadline
+            if found is None or found.success.count >= least or late:
+                return found
+            time.sleep(0.002)
 
 
 def measure(found: Target, load: Load) -> Point:
@@ -61,13 +78,12 @@ def measure(found: Target, load: Load) -> Point:
         try:
             workers = target.workers(found, count, stack)
             reader = _Reader(found, control)
-            warm_up(found, workers)
-            before = reader.before()
+            before = reader.before(warm_up(found, workers))
         except KserveError as error:
             raise explained(settings, control, error) from error
         pace = make_pace(found, load)
         records = run(workers, pace, _watch(found, load, pace))
-        return _point(found, load, pace, records, (before, reader.after()))
+        return _point(found, load, pace, records, (before, reader.after(records)))
 
 
 def make_pace(found: Target, load: Load) -> Pace:
@@ -89,16 +105,18 @@ def _watch(found: Target, load: Load, pace: Pace) -> Watch | None:
     return rule.watch
 
 
-def warm_up(found: Target, workers: Sequence[Worker]) -> None:
+def warm_up(found: Target, workers: Sequence[Worker]) -> list[Record]:
     """Open every connection and make its first requests, before the clock runs."""
     settings = found.settings
+    records: list[Record] = []
     if settings.warmup_seconds:
         begin = time.perf_counter_ns()
-        run(workers, Closed(begin, begin + int(settings.warmup_seconds * 1e9), 0))
+        records += run(workers, Closed(begin, begin + int(settings.warmup_seconds * 1e9), 0))
     each = max(1, -(-settings.warmup_requests // len(workers)))
     for worker in workers:
         begin = time.perf_counter_ns()
-        run([worker], Closed(begin, begin + int(1e9 * settings.timeout), each))
+        records += run([worker], Closed(begin, begin + int(1e9 * settings.timeout), each))
+    return records
 
 
 def _point(
