@@ -205,7 +205,14 @@ def test_a_system_has_its_page(explorer: TestClient) -> None:
     page = explorer.get(address[0]).text
     assert MACHINE in page
     assert "4 results" in page
-    assert "2.0, 2.1, 3.0, 4.0" in page
+    assert "rounds 2.0, 2.1, 3.0, 4.0" in page
+
+
+def test_a_system_of_nobody_has_its_page(explorer: TestClient) -> None:
+    text = explorer.get("/results?tier=local").text
+    address = re.search(r"/results/systems/[0-9a-f]{16}", text)
+    assert address
+    assert re.search(r'<p class="soft">(round [\d.]+)?</p>', explorer.get(address[0]).text)
 
 
 def test_exports_have_what_the_view_has(explorer: TestClient) -> None:

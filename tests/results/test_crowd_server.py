@@ -105,8 +105,8 @@ def test_an_honest_an_agreeing_and_a_lying_volunteer(
     assert ">Compose<" not in one  # this server composes nothing
     upload = client.get(f"/uploads/{first[0]}").text
     assert upload.count(">passed<") > 3
-    assert ">refused<" not in upload
-    assert ">refused<" in client.get(f"/uploads/{next(iter(lies.values()))}").text
+    assert ">failed<" not in upload
+    assert ">failed<" in client.get(f"/uploads/{next(iter(lies.values()))}").text
     # Each host that goes takes its agreement with it.
     for run in second:
         crowd.checker.reject(run, "me", "a test")

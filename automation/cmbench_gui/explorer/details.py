@@ -366,7 +366,7 @@ def machine(store: Store, system_id: str) -> Machine:
     return Machine(
         name=result.system.name,
         facts=_system(result),
-        organizations=tuple(name for name, _ in counts["organization"]),
+        organizations=tuple(name for name, _ in counts["organization"] if name),
         total=page.total,
         works=works,
         rounds=tuple(sorted(name for name, _ in counts["round"])),
