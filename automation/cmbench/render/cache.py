@@ -31,7 +31,8 @@ def entries_text(
             f"{age(entry.created):>11}{age(last):>11}"
         )
         extra = " ".join(t for t in entry.tags if t.startswith(("_", "name-")))
-        lines += textwrap.wrap(extra, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        if extra:
+            lines += textwrap.wrap(extra, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
         lines.append("    " + entry.path + (f"  ({note})" if note else ""))
     total = size_text(sum(entry.size for entry in entries))
     lines.append(f"{counted(len(entries), 'entry', 'entries')}, {total}")
