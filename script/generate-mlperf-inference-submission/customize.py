@@ -30,6 +30,7 @@ TEXTS = {
     "device": "CM_MLPERF_DEVICE",
     "hw_notes_extra": "CM_MLPERF_SUT_HW_NOTES_EXTRA",
     "sw_notes_extra": "CM_MLPERF_SUT_SW_NOTES_EXTRA",
+    "make_target": "CM_MLPERF_SUBMISSION_MAKE_TARGET",
 }
 # What logs of other programs may not tell.
 HANDED = {

@@ -17,7 +17,12 @@ from cmbench.errors import Error
 from cmbench.render.container import enter_lines, place_printed, summary
 from cmbench.session.workspace import Workspace
 
-_VARIABLES = {"--docker_engine": "CONTAINER_ENGINE", "--docker_base_image": "BASE_IMAGE"}
+_VARIABLES = {
+    ", or --docker_os with --docker_os_version": "",
+    "--docker_engine": "CONTAINER_ENGINE",
+    "--docker_base_image": "BASE_IMAGE",
+}
+"""Words of advice for ``cm docker``, and what a make line has for them."""
 _NOT_OF_THE_JOB = ("engine", "base_image", "tools", "user", "mounts")
 
 

@@ -28,6 +28,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
         official(env, tree, benchmark_round.lower().lstrip("vr")),
         inputs.optional(env, "CM_MLPERF_SUBMISSION_COMPARE_DIR"),
         inputs.is_set(env, "CM_MLPERF_SUBMISSION_EXPLAIN"),
+        env.get("CM_MLPERF_SUBMISSION_MAKE_TARGET") or "",
     )
     print("\n".join(answer.lines))
     i["state"]["cm-mlperf-inference-submission-checks"] = dict(answer.data)

@@ -20,6 +20,7 @@ from nvidia_flow.errors import FlowError
 from nvidia_flow.systems import Machine
 from nvidia_make import docker, flow, neuron, targets
 
+from cmbench.container import launch
 from cmbench.container.workplace import user_text
 from cmbench.errors import Error
 from nvidia_flow_lab import Hands
@@ -258,6 +259,19 @@ def test_what_to_type_stands_as_make_takes_it(
             call()
         assert says in caught.value.hint
         assert "--docker" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("hint", [hint for _, hint in launch._CAUSES])
+def test_what_a_failed_build_advises_can_be_typed_with_make(
+    place: Path, monkeypatch: pytest.MonkeyPatch, hint: str
+) -> None:
+    def failing(*_: object) -> int:
+        raise Error("image-failed", "the image could not be built", hint=hint)
+
+    monkeypatch.setattr(CONTAINERS, "_do", failing)
+    with pytest.raises(Error) as caught:
+        CONTAINERS.do(str(place / "cm"), "image", {}, (), False)
+    assert "--docker" not in caught.value.hint
 
 
 # ---- attacks

@@ -557,6 +557,18 @@ def test_no_results_no_tree(tmp_path: Path) -> None:
         assert caught.value.hint.startswith("make ")
 
 
+def test_what_judges_a_tree_is_told_which_target_measures(tmp_path: Path) -> None:
+    for vendor, target in (
+        (targets.NVIDIA, "run_harness"),
+        (targets.INFERENTIA, "run_inferentia_harness"),
+    ):
+        flow_ = a_flow(tmp_path, vendor=vendor)
+        results.tree(flow_, there=False).mkdir(parents=True, exist_ok=True)
+        results.check_submission(flow_)
+        assert isinstance(flow_.doer, Hands)
+        assert f"--make_target={target}" in flow_.doer.lines[0]
+
+
 def test_azures_category_needs_not_be_told(tmp_path: Path) -> None:
     for vendor_round, given in (("v0.7", []), ("v3.1", ["--category=datacenter"])):
         flow_ = a_flow(tmp_path, vendor_round=vendor_round)

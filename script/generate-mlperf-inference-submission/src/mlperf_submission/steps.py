@@ -21,6 +21,7 @@ from . import (
     infer,
     intake,
     layouts,
+    make_lines,
     names,
     official,
     pack,
@@ -42,7 +43,10 @@ WIDTH = 80
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What ``generate`` is asked for; empty texts mean that the user said nothing."""
+    """What ``generate`` is asked for; empty texts mean that the user said nothing.
+
+    ``make_target`` makes runs where the user types make: then advice has make commands.
+    """
 
     results_dir: Path
     submission_dir: Path
@@ -60,6 +64,7 @@ class Request:
     hw_notes_extra: str = ""
     sw_notes_extra: str = ""
     gpus: system.Gpus = tuple
+    make_target: str = ""
     handed: intake.Handed = field(default_factory=intake.Handed)
 
 
@@ -82,6 +87,15 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
 
     Raises SubmissionError without results.
     """
+    try:
+        return _generate(request, ask)
+    except SubmissionError as problem:
+        if not request.make_target:
+            raise
+        raise make_lines.Folder(request.make_target).error(problem) from None
+
+
+def _generate(request: Request, ask: Asker | None) -> Answer:
     if not request.submitter:
         raise SubmissionError("no submitter is named", "give --submitter=NAME", "needs-input")
     handed = replace(request.handed, division=request.division, round=request.round)
@@ -106,11 +120,11 @@ def generate(request: Request, ask: Asker | None = None) -> Answer:
     order = build.Order(request.submitter, division, layout, request.clean, request.truncated)
     built = build.build(request.submission_dir, parts, order, finish)
     tree = Tree(request.submission_dir, layout)
-    verdict = judge([_typed(finding, chosen) for finding in checks.check(tree)])
+    verdict = judge([_typed(each, chosen, request.make_target) for each in checks.check(tree)])
     rows = report(tree, verdict, described, compare=request.compare)
     line = f"tree:    {tree.root} (round v{layout.round}, {division}, {request.submitter})"
     lines = (
-        *_description_lines(described),
+        *_description_lines(described, request.make_target),
         *("", line, f"report:  {report_folder(tree.root) / 'report.html'}"),
         *(line for note in (*notes, *added) for line in wrapped(note, "note:    ", " " * 9)),
         *("", *result_lines(rows)),
@@ -142,8 +156,10 @@ def _one_division(chosen: Sequence[BenchmarkRun], request: Request) -> str:
     return divisions.pop()
 
 
-def _typed(finding: Finding, chosen: Sequence[BenchmarkRun]) -> Finding:
+def _typed(finding: Finding, chosen: Sequence[BenchmarkRun], make_target: str) -> Finding:
     """The finding with the very command that makes its runs, where it is about runs."""
+    if make_target:
+        return make_lines.Folder(make_target).finding(finding)
     parts = finding.where.split("/")
     for run in chosen:
         if parts[3:5] == [run.sut, names.official(run.benchmark)]:
@@ -245,13 +261,19 @@ def check(
     outcomes: Sequence[official.Outcome] = (),
     compare: Path | None = None,
     explain: bool = False,
+    make_target: str = "",
 ) -> Answer:
     """Judge a tree by our own checks, beside what the official checkers said.
+
+    ``make_target`` makes runs where the user types make: then advice has make commands.
 
     Raises SubmissionError where there is no tree.
     """
     tree = _tree(submission_dir, benchmark_round)
-    verdict = judge(checks.check(tree, submitter))
+    findings = checks.check(tree, submitter)
+    if make_target:
+        findings = [make_lines.Folder(make_target).finding(each) for each in findings]
+    verdict = judge(findings)
     rows = report(tree, verdict, {}, outcomes, compare)
     said = [
         line
@@ -427,8 +449,10 @@ def _data(
     }
 
 
-def _description_lines(described: Mapping[str, Description]) -> list[str]:
+def _description_lines(described: Mapping[str, Description], make_target: str) -> list[str]:
     lines = []
+    again = "generate again with --system_file=FILE"
+    again = make_lines.Folder(make_target).advice(again) if make_target else again
     for name, each in described.items():
         lines += [f"system {name}:"]
         rows = [
@@ -438,7 +462,7 @@ def _description_lines(described: Mapping[str, Description]) -> list[str]:
         ]
         lines += table(("field", "value", "from"), rows)
         if each.questions:
-            lines += ["", "not known, write them into a file and give it by --system_file=FILE:"]
+            lines += ["", *wrapped(f"not known; write them into a file, and {again}:", "", "  ")]
             for question in each.questions:
                 lines += wrapped(f"{question.name}: {question.hint}", "  ", "    ")
     return lines

@@ -37,8 +37,9 @@ def update_results(flow: Flow) -> None:
     Raises FlowError without runs, or when no tree is made of them.
     """
     runs = flow.results / f"{flow.settings.execution_mode}_results"
+    again = f"make {measuring(flow)}"
     if not runs.is_dir():
-        raise FlowError("no-results", f"{runs} is not there: nothing was measured", "make run")
+        raise FlowError("no-results", f"{runs} is not there: nothing was measured", again)
     settings, folder = flow.settings, tree(flow, there=False)
     only = "datacenter" if flow.vendor == neuron.ACCELERATOR else ""
     category = settings.category or only or CATEGORY.get(settings.vendor_round) or both(runs)
@@ -54,6 +55,7 @@ def update_results(flow: Flow) -> None:
             f"--division={settings.division}",
             *([f"--category={category}"] if category else []),
             *note(flow),
+            f"--make_target={measuring(flow)}",
             "--quiet",
         ]
     )
@@ -66,6 +68,11 @@ def update_results(flow: Flow) -> None:
         told = flow.failed(status)
         flow.tell([f"the tree is made; what still stands against it: {told}"])
     flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
+
+
+def measuring(flow: Flow) -> str:
+    """The target that makes runs; what the tree is told to advise."""
+    return "run_inferentia_harness" if flow.vendor == neuron.ACCELERATOR else "run_harness"
 
 
 def both(runs: Path) -> str:
@@ -111,7 +118,8 @@ def summarize_results(flow: Flow) -> None:
 def check_submission(flow: Flow) -> None:
     """Our checks on the tree, without the official checker's; raises FlowError where they fail."""
     tags = "--tags=run,mlperf,inference,submission,checker"
-    flow.cm("run", "script", tags, *_of_tree(flow), "--official=no")
+    target = f"--make_target={measuring(flow)}"
+    flow.cm("run", "script", tags, *_of_tree(flow), "--official=no", target)
 
 
 def _of_tree(flow: Flow) -> list[str]:

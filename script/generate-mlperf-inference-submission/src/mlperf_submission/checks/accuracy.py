@@ -113,7 +113,7 @@ def _text(site: Site, cell: Cell, place: Path, known: BenchmarkSpec) -> Iterator
     log_file = place / truncate.LOG
     if site.uncut(place):
         size = f"{log_file.stat().st_size / 1024:.0f} KiB"
-        hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+        hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
         yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
     whole = log_file.is_file() and not truncate.cut(log_file)
     if stated and whole and sha256(log_file) != stated:

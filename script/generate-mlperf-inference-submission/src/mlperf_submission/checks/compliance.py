@@ -168,7 +168,7 @@ def _logged(
     yield from site.lost(FILES, accuracy, wanted, RERUN)
     yield from _beside(site, test, place)
     where = site.where(accuracy / truncate.LOG)
-    hint = "cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
+    hint = "truncate it: cm run script --tags=run,mlperf,inference,truncate,accuracy-log"
     if test != "TEST01":
         return
     yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)

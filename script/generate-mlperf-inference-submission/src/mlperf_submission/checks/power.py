@@ -33,7 +33,7 @@ AGAIN = "measure again with the power meter"
 # From here on the checker asks for the capacity of the power supplies.
 FIRST_WITH_NAMEPLATE = "6.1"
 CAPACITY = "system_power_capacity"
-MEND = f"write {CAPACITY}: WATTS into a file, give it by --system_file, and generate again"
+MEND = f"write {CAPACITY}: WATTS into a file, and generate again with --system_file=FILE"
 
 
 def measurements(site: Site) -> Iterator[Finding]:

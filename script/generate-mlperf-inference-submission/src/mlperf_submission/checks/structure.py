@@ -101,7 +101,9 @@ def parts(site: Site) -> Iterator[Finding]:
     for path in folders(site.root):
         if path.name not in known | {"documentation", "calibration", "power", "tools"}:
             found = f"the layout of v{site.layout.round} has no such folder"
-            yield UNKNOWN.broken(site.where(path), found, "check --benchmark-version / the round")
+            yield UNKNOWN.broken(
+                site.where(path), found, "give --round=ROUND if it is of another round"
+            )
     yield from _code(site)
     yield from _calibration(site)
     measured = {cell.system for cell in site.cells}

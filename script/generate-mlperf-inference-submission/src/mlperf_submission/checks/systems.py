@@ -50,7 +50,7 @@ JOINED = (
 ADDED = ("hw_notes", "sw_notes")
 # What the checkers from 6.0 on turn into whole numbers.
 COUNTED = ("number_of_nodes", "accelerators_per_node")
-MEND = "write the field into a file and give it: --system_file=FILE"
+MEND = "write the field into a file, and generate again with --system_file=FILE"
 
 
 def descriptions(site: Site) -> Iterator[Finding]:
