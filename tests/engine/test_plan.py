@@ -350,3 +350,55 @@ def test_what_a_step_hands_down_need_not_be_there_yet(lab: Lab) -> None:
     entry = {"tags": "get,thing", "env": {"CM_DATA": str(place)}}
     lab.script("use-thing", deps=[{"tags": "make,place"}, entry])
     assert lab.run("use,thing").answer["return"] == 0
+
+
+def _bound(lab: Lab, **spec: Any) -> None:
+    lab.script(
+        "get-thing",
+        input_mapping={"kind": "CM_KIND", "more": "CM_MORE", "on": "CM_ON"},
+        input_description={
+            "kind": {"desc": "it", "type": "str", "default": "a"},
+            "more": {"desc": "it", "type": "str", "default": "usual", **spec},
+            "on": {"desc": "it", "type": "bool"},
+        },
+        default_env={"CM_KIND": "a", "CM_MORE": "usual"},
+        variations={"big": {"env": {"CM_BIG": "yes"}}, "bigger": {"base": ["big"]}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "typed", "shown"),
+    [
+        ("_big", {"tags": "get,thing,_bigger"}, "_big"),
+        ("kind=b", {"kind": "b"}, "--kind=b"),
+        ("on", {"on": True}, "--on"),
+    ],
+)
+def test_an_input_that_has_no_effect_alone_is_refused(
+    lab: Lab, condition: str, typed: dict[str, Any], shown: str
+) -> None:
+    _bound(lab, only_with=[condition])
+    for call in (lab.plan, lab.run):
+        alone = call("get,thing", more="x")
+        assert alone.answer["code"] == "bad-value"
+        assert f"--more has no effect without {shown}" in alone.err
+        assert f"leave out --more, or add {shown}" in alone.err
+        assert call("get,thing", more="usual").answer["return"] == 0, "nothing else is asked for"
+        given = {"more": "x", **typed}
+        assert call(given.pop("tags", "get,thing"), **given).answer["return"] == 0
+
+
+def test_an_input_that_another_one_makes_idle_is_refused(lab: Lab) -> None:
+    _bound(lab, not_with=["on"])
+    assert "--more has no effect with --on" in lab.run("get,thing", more="x", on=True).err
+    assert lab.run("get,thing", more="x", on=False).answer["return"] == 0
+
+
+def test_an_idle_input_of_a_dependency_is_refused_as_it_was_typed(lab: Lab) -> None:
+    _bound(lab, only_with=["_big"])
+    lab.script("use-thing", deps=[{"tags": "get,thing", "names": ["thing"]}])
+    ran = lab.run("use,thing", adr={"thing": {"more": "x"}})
+    assert "--adr.thing.more has no effect without _big" in ran.err
+    assert ran.record["steps"] == []
+    both = {"thing": {"more": "x", "tags": "_big"}}
+    assert lab.run("use,thing", adr=both).answer["return"] == 0

@@ -123,6 +123,12 @@ EXAMPLES: Mapping[str, list[tuple[Example, Example]]] = {
             Example(inputs(desc="d", type="float", default=2.5)),
         ),
     ],
+    "CMB205": [
+        (
+            Example(inputs(desc="d", type="str", only_with=["_none"])),
+            Example(inputs(desc="d", type="str", only_with=["n=1"])),
+        ),
+    ],
     "CMB203": [
         (code("CM_X_PATH", "pass"), code("CM_X_PATH", "env['CM_X_PATH'] = ''")),
         (code("CM_X_*", "CM_Y_A"), code("CM_X_*", "f'CM_X_{name}'")),

@@ -10,7 +10,7 @@ from cmbench.api.resolving import make_plan, make_resolver, open_lock, renewal_o
 from cmbench.errors import Error
 from cmbench.plan.resolved_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
-from cmbench.session.request import check_places, check_places_below
+from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def plan(request: RunRequest, explain: str = "") -> Planned:
         total(found, certain, request.workspace.root),
         (
             *_told(lambda: check_places(request.request, request.script)),
-            *_told(lambda: check_places_below(made.root)),
+            *_told(lambda: check_typed_below(made.root)),
             *_told(lambda: refuse_each(made.root)),
             *(unused(request.request, resolver.names) if decided else ()),
         ),

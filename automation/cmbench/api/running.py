@@ -22,7 +22,7 @@ from cmbench.run.recorder import Recorder
 from cmbench.run.scheduler import FactTeller, Scheduler
 from cmbench.run.step import Reporter, StepRunner
 from cmbench.session.call import RunRequest
-from cmbench.session.request import check_places, check_places_below
+from cmbench.session.request import check_places, check_typed_below
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class _Run:
         if not any(block.deps for block in script.blocks):
             return None
         plan = make_plan(self._workspace, self._request.request, facts, resolver)
-        check_places_below(plan.root)
+        check_typed_below(plan.root)
         refuse_each(plan.root)
         ahead = self._workspace.store.place("ahead")
         if any(map(_takes_room, sure(plan.root))):

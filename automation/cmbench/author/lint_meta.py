@@ -14,6 +14,7 @@ from cmbench.format.model import Tags
 from cmbench.format.schema import KEY_ORDER
 from cmbench.index.scripts import Row
 from cmbench.index.select import parse_tags
+from cmbench.plan.idle_inputs import unknown
 
 SCHEMA_MARK = "# yaml-language-server: $schema="
 SCHEMA_LINE = SCHEMA_MARK + "../../schema/meta.schema.json\n"
@@ -180,6 +181,17 @@ def input_defaults(subject: Subject) -> Iterator[Found]:
             yield Found(f"--{name}: {default} is not one of {', '.join(choices)}", where)
         elif spec.get("type") in ("int", "float") and not _is_number(default, spec["type"]):
             yield Found(f"--{name}: {default} is not a number ({spec['type']})", where)
+
+
+@check("CMB205", "what an input is bound to exists: a variation, or another input")
+def bound_inputs(subject: Subject) -> Iterator[Found]:
+    """A misspelt condition of only_with never holds, and one of not_with refuses nothing."""
+    described = mapping(subject.meta.get("input_description"))
+    variations = mapping(subject.meta.get("variations"))
+    for name, spec in described.items():
+        for key in ("only_with", "not_with"):
+            for each in unknown(texts(mapping(spec).get(key)), variations, described):
+                yield Found(f"--{name}: {key} names {each}", f"input_description.{name}.{key}")
 
 
 def _is_number(text: str, kind: str) -> bool:

@@ -160,7 +160,7 @@ DEPENDENCY_KEYS = frozenset(
 INPUT_KEYS = frozenset(
     [
         *("desc", "type", "must_be", "choices", "default", "unit", "min", "max"),
-        *("sort", "boolean", "force", "is_path"),
+        *("only_with", "not_with", "sort", "boolean", "force", "is_path"),
     ]
 )
 INPUT_TYPES = ("str", "int", "float", "bool", "path")
@@ -550,6 +550,8 @@ def _inputs(meta: Mapping[str, Any]) -> dict[str, InputSpec]:
             minimum=_bound(spec.get("min")),
             maximum=_bound(spec.get("max")),
             must_be=str(spec.get("must_be", "")),
+            only_with=_texts(spec.get("only_with")),
+            not_with=_texts(spec.get("not_with")),
         )
     return result
 

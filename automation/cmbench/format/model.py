@@ -143,6 +143,7 @@ class InputSpec:
     """A declared input of a script; ``env`` is the key that it sets.
 
     ``must_be`` says of a path what has to be there, one of ``cmbench.lib.places.KINDS``.
+    ``only_with`` and ``not_with`` are conditions as ``cmbench.plan.idle_inputs`` reads them.
     """
 
     name: str
@@ -155,6 +156,8 @@ class InputSpec:
     minimum: float | None = None
     maximum: float | None = None
     must_be: str = ""
+    only_with: tuple[str, ...] = ()
+    not_with: tuple[str, ...] = ()
 
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)

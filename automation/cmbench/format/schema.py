@@ -111,6 +111,8 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "desc": (_TEXT, "What the input is for"),
     "type": ({"enum": list(INPUT_TYPES)}, "What values it takes"),
     "must_be": ({"enum": list(KINDS)}, "Of a path, what has to be there before a run begins"),
+    "only_with": (_TEXTS, "It has no effect without one of these: _variation, input, input=value"),
+    "not_with": (_TEXTS, "It has no effect with one of these: _variation, input, input=value"),
     "choices": (_TEXTS, "The values that are possible"),
     "unit": (_TEXT, "Unit of the value"),
     "min": ({"type": "number"}, "The least value that makes sense"),

@@ -47,6 +47,7 @@ from cmbench.index.select import (
     variation_of,
     version_variations,
 )
+from cmbench.plan.idle_inputs import refuse_idle
 from cmbench.plan.resolved_step import Frame, call_value, process_value, visible_env
 from cmbench.values import immutable, replace
 
@@ -120,6 +121,8 @@ class Resolver:
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
         _refuse_cycle(frame)
+        if parent is None:
+            refuse_idle(frame, request.inputs)
         env.begin()
         frame.state.running = True
         return frame

@@ -16,6 +16,7 @@ from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Scr
 from cmbench.index.select import parse_tags
 from cmbench.lib.secrecy import mask_word
 from cmbench.lib.text_files import read_or_empty
+from cmbench.plan.idle_inputs import refuse_idle
 from cmbench.plan.resolved_step import Node, walk
 from cmbench.values import replace
 
@@ -507,8 +508,10 @@ def check_place(name: str, value: Any, script: Script, option: str = "") -> None
         require_place(value, option or name, kind)
 
 
-def check_places_below(root: Node) -> None:
-    """Refuse a run whose ``--adr.NAME.KEY`` names such a place; raises as ``check_places``.
+def check_typed_below(root: Node) -> None:
+    """Refuse a run whose ``--adr.NAME.KEY`` names such a place, or has no effect.
+
+    Raises as ``check_places`` and ``refuse_idle`` do.
 
     Looked at are the steps below the plan's ``root``, those that may not work too, and only what
     the user has typed: what a step hands to another need not be there yet.
@@ -521,18 +524,22 @@ def check_places_below(root: Node) -> None:
         for name, spec in script.inputs.items():
             value = request.inputs.get(name) or request.env.get(spec.env)
             if str(value) in typed:
-                check_place(name, value, script, typed[str(value)])
+                flag = typed[str(value)]
+                check_place(name, value, script, flag)
+                if flag.endswith(f".{name}"):
+                    refuse_idle(node.frame, [name], flag.removesuffix(name))
 
 
 def _typed_for_dependencies(request: Request) -> dict[str, str]:
-    """The words that the user has typed for dependencies, and after which flag."""
+    """The words that the user has typed for dependencies, also as paths, and after which flag."""
     found = {}
     for group, told in (("ad", request.ad), ("adr", request.adr)):
         for name, update in told.items():
             flag = f"{group}.{name.removeprefix(USER)}"
             found.update({str(word): f"{flag}.env.{key}" for key, word in update.env.items()})
             for key, word in update.inputs.items():
-                found[word.full if isinstance(word, Typed) else str(word)] = f"{flag}.{key}"
+                both = (word.word, word.full) if isinstance(word, Typed) else (str(word),)
+                found.update(dict.fromkeys(both, f"{flag}.{key}"))
     return found
 
 

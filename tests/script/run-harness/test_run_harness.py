@@ -326,6 +326,17 @@ def test_fields_for_triton_become_its_options(tmp_path: Path) -> None:
     assert {"--backend=triton", "--backend_options=instances=4,preferred_batch=32"} <= set(words)
 
 
+def test_a_wait_for_a_batch_that_triton_does_not_gather_is_refused(tmp_path: Path) -> None:
+    known = work.plan(a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=server")).fields
+    told = {"max_queue_delay_usec": 1000}
+    assert options.of_backend(known, told, "triton") == "", "NVIDIA's values leave it to the server"
+    with pytest.raises(FlowError, match="max_queue_delay_usec has no effect without") as caught:
+        options.of_backend(known, told, "triton", told)
+    assert "--preferred_batch_size" in caught.value.hint
+    both = {**told, "preferred_batch_size": 8}
+    assert options.of_backend(known, both, "triton", both) == "delay_us=1000,preferred_batch=8"
+
+
 def test_what_is_for_engines_is_told_to_have_no_effect_on_a_stand_in(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --precision=fp16 --use_graphs=true")
     told = options.idle(work.plan(flow_).fields, work.plan(flow_).asked.fields)

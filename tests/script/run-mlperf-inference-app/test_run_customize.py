@@ -61,6 +61,15 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
     assert remedy in caught.value.hint
 
 
+def test_an_option_that_another_one_makes_useful_is_refused_alone() -> None:
+    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "triton"}
+    alone = {**env, "CM_MLPERF_BACKEND_OPTIONS": "delay_us=100"}
+    with pytest.raises(catalog.words.CatalogError, match="delay_us has no effect without preferr"):
+        catalog.asked.options(alone, catalog.backend("triton"))
+    both = {**env, "CM_MLPERF_BACKEND_OPTIONS": "delay_us=100,preferred_batch=8"}
+    assert len(catalog.asked.options(both, catalog.backend("triton"))) == 2
+
+
 def test_what_is_said_of_the_backends_is_what_the_harness_has_names_for() -> None:
     folder = lab.SCRIPT / "app-mlperf-inference/src/mlperf_harness/backends"
     found = {}

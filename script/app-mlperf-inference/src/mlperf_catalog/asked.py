@@ -170,7 +170,13 @@ def options(env: Env, spec: BackendSpec) -> dict[str, str]:
     words = str(env.get("CM_MLPERF_BACKEND_OPTIONS") or "").split(",")
     found = dict(_setting(spec, word) for word in words if word)
     keys = {name: option.key for name, option in spec.options.items() if option.key}
-    return found | {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+    found |= {name: str(env[key]) for name, key in keys.items() if env.get(key)}
+    for name in found:
+        needed = spec.options[name].needs if name in spec.options else ""
+        if needed and needed not in found:
+            text = f"--backend_options: {name} has no effect without {needed}"
+            raise CatalogError(text, f"leave out {name}, or add {needed}=VALUE")
+    return found
 
 
 def _setting(spec: BackendSpec, word: str) -> tuple[str, str]:

@@ -47,13 +47,15 @@ class Step:
 class Option:
     """A setting of one backend; values have the type of ``default``, and are of ``choices``.
 
-    ``key`` is the env key of a flag of its own, beside ``--backend_options``.
+    ``key`` is the env key of a flag of its own, beside ``--backend_options``. Without the option
+    that it ``needs`` it has no effect.
     """
 
     default: Plain
     help: str
     choices: tuple[Plain, ...] = ()
     key: str = ""
+    needs: str = ""
 
     def value(self, given: Plain) -> Plain:
         """The value that ``given`` means, which may be its text; raises ValueError for another."""

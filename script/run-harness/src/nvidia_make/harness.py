@@ -167,7 +167,8 @@ def line(flow: Flow, work: Work, item: Item) -> list[str]:
     ]
     chosen = fields_of(work, item, engine is not None)
     if flow.vendor != neuron.ACCELERATOR:
-        told = options.of_backend(work.fields, chosen, words[2].partition("=")[2])
+        backend = words[2].partition("=")[2]
+        told = options.of_backend(work.fields, chosen, backend, item.given)
         words += [f"--backend_options={told}"] if told else []
     given = dict(options.of_run(work.fields, chosen))
     return ["run", "script", *words, *(f"--{key}={value}" for key, value in given.items())]

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+import mlperf_catalog as catalog
+from nvidia_flow.errors import FlowError
 from nvidia_flow.fields import USED, Field
 
 FAST = {"min_duration": 60_000, "min_query_count": 1}
@@ -42,15 +44,34 @@ def of_run(known: Mapping[str, Field], chosen: Mapping[str, Any]) -> Iterator[tu
             yield option, value * _UNITS[option] if option in _UNITS else value
 
 
-def of_backend(known: Mapping[str, Field], chosen: Mapping[str, Any], backend: str) -> str:
-    """The value of ``--backend_options`` for fields; empty where they say nothing of it."""
-    told = []
+def of_backend(
+    known: Mapping[str, Field], chosen: Mapping[str, Any], backend: str, typed: Container[str] = ()
+) -> str:
+    """The value of ``--backend_options`` for fields; empty where they set none of its options.
+
+    An option without the one that it needs has no effect: it is left out, and raises FlowError
+    where the user has ``typed`` its field.
+    """
+    found, fields = {}, {}
     for name, value in chosen.items():
         kind, _, option = known[name].ours.partition(" ")
         if option and kind == KINDS.get(backend):
             most = max(value) if isinstance(value, list) else value
-            told.append(f"{option}={str(most).lower()}")
-    return ",".join(told)
+            found[option], fields[option] = str(most).lower(), name
+    specs = catalog.lookup.backends()[backend].options if found else {}
+    for option in [*found]:
+        needed = specs[option].needs if option in specs else ""
+        if needed and needed not in found:
+            if fields[option] in typed:
+                raise _alone(fields[option], f"{KINDS[backend]} {needed}", known)
+            del found[option]
+    return ",".join(f"{option}={value}" for option, value in found.items())
+
+
+def _alone(name: str, needed: str, known: Mapping[str, Field]) -> FlowError:
+    other = next(field for field, each in known.items() if each.ours == needed)
+    text = f"RUN_ARGS: --{name} has no effect without --{other}"
+    return FlowError("bad-value", text, f"add --{other}, or leave out --{name}")
 
 
 def idle(known: Mapping[str, Field], given: Mapping[str, Any]) -> list[str]:

@@ -38,7 +38,11 @@ SPECS = (
             "instances": Option(1, "how often the model is there at once"),
             "threads": Option(0, "threads of each instance, 0 for all cores together"),
             "preferred_batch": Option(0, "batch that the server gathers, 0 for none"),
-            "delay_us": Option(0, "with preferred_batch, how long it waits, in microseconds"),
+            "delay_us": Option(
+                0,
+                "with preferred_batch, how long it waits, in microseconds",
+                needs="preferred_batch",
+            ),
         },
         service="triton_service:serve",
         steps=(

@@ -1,0 +1,79 @@
+"""Inputs that mean something only beside others (``only_with``), or not beside them (``not_with``).
+
+A condition is ``_variation``, ``input``, which has to be given, or ``input=value``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+from cmbench.errors import Error
+from cmbench.format.env import Pending
+from cmbench.format.meta import is_true
+from cmbench.format.model import InputSpec
+from cmbench.plan.resolved_step import Frame
+
+
+def refuse_idle(frame: Frame, names: Iterable[str], prefix: str = "") -> None:
+    """Raise ``bad-value`` for an input of ``names`` that has no effect in this step.
+
+    ``prefix`` is what stands before the name where it was typed, such as ``adr.python.``.
+    """
+    known = [frame.script.inputs[name] for name in names if name in frame.script.inputs]
+    bound = [spec for spec in known if spec.only_with or spec.not_with]
+    env = frame.env.plain() if bound else {}
+    for spec in bound:
+        if _is_given(env.get(spec.env), spec):
+            _check(spec, frame, env, f"--{prefix}{spec.name}")
+
+
+def _check(spec: InputSpec, frame: Frame, env: Mapping[str, Any], typed: str) -> None:
+    if spec.only_with and not any(_holds(each, frame, env) for each in spec.only_with):
+        wanted = " or ".join(map(_as_typed, spec.only_with))
+        raise Error(
+            "bad-value",
+            f"{typed} has no effect without {wanted}",
+            hint=f"leave out {typed}, or add {_as_typed(spec.only_with[0])}",
+        )
+    for each in spec.not_with:
+        if _holds(each, frame, env):
+            raise Error(
+                "bad-value",
+                f"{typed} has no effect with {_as_typed(each)}",
+                hint=f"leave out {typed}, or {_as_typed(each)}",
+            )
+
+
+def _is_given(value: Any, spec: InputSpec) -> bool:
+    """Whether somebody asks for more than happens anyway."""
+    text = str(value if value is not None else "")
+    return text not in ("", spec.default) and (spec.type != "bool" or is_true(value))
+
+
+def _holds(condition: str, frame: Frame, env: Mapping[str, Any]) -> bool:
+    if condition.startswith("_"):
+        return condition[1:] in frame.choice.variations
+    name, _, wanted = condition.partition("=")
+    spec = frame.script.inputs.get(name)
+    value = env.get(spec.env) if spec else None
+    if isinstance(value, Pending):
+        return True
+    if spec is not None and spec.type == "bool":
+        return is_true(value) == is_true(wanted or "yes")
+    return str(value or "") == wanted if wanted else value not in (None, "")
+
+
+def _as_typed(condition: str) -> str:
+    return condition if condition.startswith("_") else f"--{condition}"
+
+
+def unknown(
+    conditions: Iterable[str], variations: Container[str], inputs: Container[str]
+) -> list[str]:
+    """The conditions that name none of the ``variations`` and ``inputs``."""
+    return [
+        each
+        for each in conditions
+        if (each[1:] not in variations if each[:1] == "_" else each.partition("=")[0] not in inputs)
+    ]
