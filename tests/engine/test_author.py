@@ -308,6 +308,24 @@ def test_docs_are_written_and_found_to_be_stale(here: Lab) -> None:
     assert (path / "README.md").read_text() == text.replace("The x.", "By hand.")
 
 
+def test_a_stale_part_of_a_meta_file_is_found_for_a_chosen_script(here: Lab) -> None:
+    (here.repo / "cmr.yaml").write_text("alias: cmbench\nuid: '1'\n")
+    path = here.script("get-x", tags="get,x", files={"parts.py": ""})
+    here.script("get-y", tags="get,y")
+    meta = path / "meta.yaml"
+    text = meta.read_text() + "\n"
+    part = "# begin: words, written by `cm doc script` from parts.py\n{}# end: words\n"
+    (path / "parts.py").write_text("import json; print(json.dumps({'words': '# new'}))\n")
+    meta.write_text(text + part.format("# old\n"))
+    here.call("doc", tags="get,x")
+    assert meta.read_text() == text + part.format("# new\n")
+    meta.write_text(text + part.format("# old\n"))
+    stale = here.call("doc", tags="get,x", check=True)
+    assert stale.answer["return"] == 1
+    assert f"{meta}" in stale.answer["stale"]
+    assert here.call("doc", tags="get,y", check=True).answer["stale"] != [str(meta)]
+
+
 def test_a_page_says_the_same_whatever_else_is_registered(here: Lab, tmp_path: Path) -> None:
     path = here.script("get-x", tags="get,x", deps=[{"tags": "get,y"}])
     here.script("get-y", tags="get,y")

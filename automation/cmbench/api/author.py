@@ -96,12 +96,17 @@ def title_of(number: str) -> str:
 def document(bench: Workbench, only_check: bool = False) -> Documented:
     """Write the generated documentation of scripts where it is not up to date."""
     from cmbench.author import docs
+    from cmbench.author.meta_parts import meta_files
 
     pages: dict[str, str] = {}
     for root, scripts in bench.by_repository().items():
         pages |= {os.path.join(s.path, "README.md"): docs.readme(s, bench.index) for s in scripts}
+        own = _is_own(root)
+        if own:
+            # A program of another repository is not run for its documentation.
+            pages |= meta_files(script.path for script in scripts)
         if len(scripts) == len(scripts_in(root)):
-            pages |= docs.repository_pages(root, scripts, _is_own(root))
+            pages |= docs.repository_pages(root, scripts, own)
     stale = docs.stale(pages)
     if not only_check:
         _write({path: pages[path] for path in stale})

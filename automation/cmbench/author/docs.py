@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cmbench.author.detection import CASE_KEYS
 from cmbench.author.lint_files import REGISTRY
-from cmbench.author.meta_parts import meta_files
 from cmbench.error_codes import AREAS
 from cmbench.format.model import PHASES, Dependency, InputSpec, Script
 from cmbench.format.schema import META_SCHEMA, meta_schema_text
@@ -40,7 +39,6 @@ def repository_pages(root: str, scripts: Sequence[Script], own: bool) -> dict[st
     found = {os.path.join(root, META_SCHEMA): meta_schema_text()}
     if not own:
         return found
-    found |= meta_files(script.path for script in scripts)
     folder = os.path.join(root, "docs", "reference")
     parts = {
         "scripts.md": scripts_table(scripts),
