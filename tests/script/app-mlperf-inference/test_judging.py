@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from mlperf_harness import backends, host
 from mlperf_harness.measuring import detail_log
 from mlperf_harness.measuring.detail_log import DetailLog
 from mlperf_harness.measuring.verdict import QSL_SEEDS, judge, more_queries
+from mlperf_harness.reporting import results
 from mlperf_harness.settings import SCENARIOS, Overrides, Shape, Targets
 from mlperf_harness.tuning import layout_probe, targets, tune
 from mlperf_harness.tuning.profile import Latency, Point, SpeedProfile
@@ -395,3 +397,12 @@ def test_figures_are_short_and_close(value: float) -> None:
     text = figures(value)
     assert "e" not in text
     assert float(text) == pytest.approx(value, rel=1e-3, abs=1e-6)
+
+
+def test_a_model_of_ones_own_has_no_accuracy_target() -> None:
+    def target(of_run: float) -> float | None:
+        figure: Any = SimpleNamespace(value=97.0, unit="%", target=of_run, reached=True, faults=())
+        return results.scenario_result(OFFLINE, None, figure).accuracy_target
+
+    assert target(0.0) is None
+    assert target(75.7) == 75.7

@@ -211,7 +211,8 @@ def scenario_result(
         validity=run.validity if run else None,
         reasons=tuple(fault.text for side in sides if side for fault in side.faults),
         accuracy=figure.value if figure else None,
-        accuracy_target=figure.target if figure else None,
+        # A model of one's own has none, which its run calls 0.
+        accuracy_target=(figure.target or None) if figure else None,
         accuracy_unit=figure.unit if figure else None,
         accuracy_reached=figure.reached if figure else None,
         performance_run=run,
