@@ -207,7 +207,7 @@ def test_waiting_ends_with_quiet_or_at_its_bound_and_says_both() -> None:
     assert said == []
     assert patience([BUSY, BUSY, calm], said).wait()
     assert "31 % of 2 cores" in said[0]
-    assert "5 s at most" in said[0]
+    assert "waiting for at most 5 s" in said[0]
     assert said[1] == "quiet after 2 s"
     said.clear()
     long = patience([BUSY] * 40, said)

@@ -55,7 +55,7 @@ class Patience:
             if taken is None or taken.share <= QUIET_SHARE or waited >= most:
                 break
             if not told:
-                bound = f"waiting, {duration(most)} at most"
+                bound = f"waiting for at most {duration(most)}"
                 self.say(f"the machine is busy: {taken.in_words()}; {bound}")
                 told = True
             self.show(f"waiting, others take {100 * taken.share:.0f} %", waited, most)
