@@ -34,19 +34,23 @@ _END = re.compile(r"== .*: \w+ in [\d.]+ s")
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class Recalled:
-    """A recorded run that is to be repeated, and what of it cannot be as it was."""
+    """A recorded run that is to be repeated, and what of it cannot be as it was.
+
+    ``out`` is how it prints its result; the record has what it was then.
+    """
 
     workspace: Workspace
     record: Mapping[str, Any]
     obstacles: Sequence[str]
     flags: Mapping[str, Any]
+    out: str = ""
 
     def request(self) -> RunRequest:
         """The recorded call; changes the current directory to that of the run, where it is left."""
         folder = self.record.get("directory", "")
         if folder and os.path.isdir(folder):
             os.chdir(folder)
-        return Call(self.workspace, self.flags).request()
+        return Call(self.workspace, {**self.flags, "out": self.out}).request()
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -87,13 +91,16 @@ def diff(workspace: Workspace, one: str, other: str) -> Compared:
 
 
 def recall(
-    workspace: Workspace, run: str = "last", flags: Mapping[str, Any] | None = None
+    workspace: Workspace,
+    run: str = "last",
+    flags: Mapping[str, Any] | None = None,
+    out: str = "",
 ) -> Recalled:
-    """What it takes to repeat a recorded run; ``flags`` change it."""
+    """What it takes to repeat a recorded run; ``flags`` change it, ``out`` as ``--out``."""
     old = record(workspace, run)
     given = {key: value for key, value in (flags or {}).items() if key != "out"}
-    call = {**flags_to_repeat(old, given), "out": (flags or {}).get("out")}
-    return Recalled(workspace, old, obstacles(old, workspace.index, workspace.repositories), call)
+    in_the_way = obstacles(old, workspace.index, workspace.repositories)
+    return Recalled(workspace, old, in_the_way, flags_to_repeat(old, given), out)
 
 
 def replay(

@@ -36,7 +36,8 @@ def replay_script(command: Command) -> Reply:
             "which run should be repeated is not said",
             hint="name its record, or its id: cm replay script last",
         )
-    recalled = repeating.recall(command.workspace, command.names[0], command.flags)
+    flags, out = command.flags, command.options.out
+    recalled = repeating.recall(command.workspace, command.names[0], flags, out)
     old, silent = recalled.record, command.options.silent
     if not silent:
         command.say(replay_text(old, recalled.obstacles) + "\n")
