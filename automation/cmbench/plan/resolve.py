@@ -47,7 +47,6 @@ from cmbench.index.select import (
     variation_of,
     version_variations,
 )
-from cmbench.plan.idle_inputs import refuse_idle
 from cmbench.plan.resolved_step import Frame, call_value, process_value, visible_env
 from cmbench.values import immutable, replace
 
@@ -121,7 +120,9 @@ class Resolver:
         )
         frame.scripts[script.path] = self.index.content(script.path).digest
         _refuse_cycle(frame)
-        if parent is None:
+        if parent is None and request.inputs:
+            from cmbench.plan.idle_inputs import refuse_idle
+
             refuse_idle(frame, request.inputs)
         env.begin()
         frame.state.running = True
@@ -245,7 +246,7 @@ class Resolver:
         """The entry that answers ``frame``, or ``None``; in words why, either way."""
         if frame.request.new or frame.request.renew:
             return None, "a new entry was asked for"
-        why = "no entry was made by such a call"
+        why = "no entry was made by a call like this"
         if frame.request.name:
             from cmbench.plan.names import registered
 
@@ -260,10 +261,10 @@ class Resolver:
             from cmbench.plan.names import selected
 
             if (tagged := selected(frame, self.store, self._mismatch)) is not None:
-                return self._answered(tagged, frame), "it carries the tags that were asked for"
+                return self._answered(tagged, frame), "it has the requested tags"
         for entry in candidates:
             if unwanted & set(entry.tags):
-                why = f"the one there is carries a tag that is not wanted: {','.join(unwanted)}"
+                why = f"the existing entry has an unwanted tag: {','.join(unwanted)}"
                 continue
             why = self._mismatch(entry, frame)
             if not why:
@@ -325,7 +326,7 @@ class Resolver:
         An edited script does not undo a registration: it is the user's choice, not a result.
         """
         if any(self.store.entry(key) is None for key in entry.deps):
-            return "an entry it was made with is gone"
+            return "an entry that it was made with is gone"
         newer = self.store.listed(
             lambda other: other.created > entry.created and _same_registration(other, entry)
         )
@@ -335,7 +336,7 @@ class Resolver:
         if entry.created < self._renewal.before:
             for made_by in entry.scripts:
                 if self._script_here(entry, made_by) in self._renewal.scripts:
-                    return f"{os.path.basename(made_by)} is to run again"
+                    return f"{os.path.basename(made_by)} has to run again"
         why = next(iter(entry.doubts), "") or expiry(entry) or damage(entry)
         return why or next((r for item in entry.relies_on if (r := relied_on_change(item))), "")
 

@@ -16,7 +16,6 @@ from cmbench.format.model import Dependency, InputSpec, Request, RunOptions, Scr
 from cmbench.index.select import parse_tags
 from cmbench.lib.secrecy import mask_word
 from cmbench.lib.text_files import read_or_empty
-from cmbench.plan.idle_inputs import refuse_idle
 from cmbench.plan.resolved_step import Node, walk
 from cmbench.values import replace
 
@@ -161,7 +160,7 @@ def with_arguments(request: Request, words: tuple[str, ...], script: Script) -> 
     if script.dialect.inputs_bind:
         raise Error(
             "bad-value",
-            f"{script.alias} takes no words beside its tags: {', '.join(words)}",
+            f"{script.alias} takes no words besides its tags: {', '.join(words)}",
             hint="tags are one word in quotes, and an input is --name=value",
         )
     return replace(request, arguments=words, skip_cache=True)
@@ -293,8 +292,8 @@ def _path_as_input(
     known = ", ".join(f"--{name}" for name in named or places)
     raise Error(
         "unknown-flag",
-        f"{script.alias} does not look at --path",
-        hint=f"name the place with one of: {known}"
+        f"{script.alias} does not use --path",
+        hint=f"give the path with one of: {known}"
         if known
         else f"see its inputs: cm run script {script.alias} --help",
     )
@@ -349,7 +348,7 @@ def _updates(flags: Mapping[str, Any], key: str) -> dict[str, Dependency]:
     except (AttributeError, TypeError, ValueError) as problem:
         raise Error(
             "bad-value",
-            f"--{key}.NAME: what it says cannot be understood: {problem}",
+            f"--{key}.NAME: cannot be parsed: {problem}",
             hint=f"write --{key}.NAME.tags=TAGS, .version_min=VERSION or .env.KEY=VALUE",
         ) from None
 
@@ -397,7 +396,7 @@ def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:
             raise Error(
                 "unknown-flag",
                 f"--{name} is not possible with this engine",
-                hint="see without running anything what would be done: cm plan script ...",
+                hint="to see what would be done, without running anything: cm plan script ...",
             )
 
 
@@ -415,7 +414,7 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
 
 def _instead(name: str, script: Script) -> str:
     if name == "docker":
-        return 'put "docker" in the place of "run" to run it in a container: cm docker script ...'
+        return 'to run it in a container, replace "run" with "docker": cm docker script ...'
     if name.replace("-", "_") not in _LOOKS:
         return ""
     return f"see what a run would do: cm plan script {script.alias}"
@@ -517,7 +516,11 @@ def check_typed_below(root: Node) -> None:
     the user has typed: what a step hands to another need not be there yet.
     """
     typed = _typed_for_dependencies(root.frame.request) if root.frame else {}
-    for node in walk(root) if typed else ():
+    if not typed:
+        return
+    from cmbench.plan.idle_inputs import refuse_idle
+
+    for node in walk(root):
         if node.frame is None or node is root:
             continue
         request, script = node.frame.request, node.frame.script
