@@ -140,7 +140,7 @@ def by_pip(i: dict[str, Any], found: Search, bounds: Bounds) -> None:
     if is_yes(env.get("CM_TMP_OFFLINE")) and not folder:
         raise Error(
             "offline",
-            f"no {what(env)} that fits is here, and the network is switched off",
+            f"no {what(env)} that fits is here, and the network is turned off",
             hint=f"run this once with a network (without --offline); or {WAYS}; a folder of "
             "package files does too: --find_links=/folder",
             context=found.lines,

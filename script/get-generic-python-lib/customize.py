@@ -146,7 +146,7 @@ def require_source(env: dict[str, Any], wanted: Wanted) -> None:
     if is_yes(env.get("CM_TMP_OFFLINE")) and not local:
         raise Error(
             "offline",
-            f"{wanted.name}{wanted.bounds} is not installed, and the network is switched off",
+            f"{wanted.name}{wanted.bounds} is not installed, and the network is turned off",
             hint="run this once with a network (without --offline), or give a folder of package "
             "files: --find_links=/folder",
         )
@@ -208,7 +208,7 @@ def proven(wanted: Wanted) -> pythons.Distribution:
     """What is installed now; raises Error unless it is what was wanted."""
     found = pythons.installed(wanted.python, wanted.name)
     if found is None or not (wanted.url or satisfies_pip(found.version, wanted.bounds)):
-        there = f"{found.version} is there" if found else "it is not there"
+        there = f"{found.version} is there" if found else "it is missing"
         raise Error(
             "install-failed",
             f"pip reported success for {wanted.name}{wanted.bounds}, but {there}",

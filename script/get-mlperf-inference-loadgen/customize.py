@@ -66,7 +66,7 @@ def require_compiler(env: dict[str, Any]) -> None:
     raise Error(
         "tool-missing",
         f"LoadGen has to be compiled on this machine, and {' and '.join(missing)}",
-        hint=command or "install g++ and the headers of Python",
+        hint=command or "install g++ and the Python headers",
     )
 
 

@@ -53,7 +53,7 @@ def library_version(i: dict[str, Any]) -> str:
     )
     if found.tool is None or compare(found.tool.version, OLDEST) < 0:
         command = install_command(os_facts().package_manager, [PACKAGE], as_root=os.geteuid() == 0)
-        seen = f"{found.tool.version} is there" if found.tool else "it is not there"
+        seen = f"{found.tool.version} is there" if found.tool else "it is missing"
         raise Error(
             "not-detected",
             f"libnvidia-container {OLDEST} or newer is needed, and {seen}",

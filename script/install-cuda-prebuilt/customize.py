@@ -113,7 +113,7 @@ def of_name(
     if suffix != SUFFIXES.get(machine):
         raise Error(
             "bad-value",
-            f"{name[0]} is for {'Arm servers' if suffix else 'x86-64'}, and this is {machine}",
+            f"{name[0]} is for {'Arm servers' if suffix else 'x86-64'}, but this is {machine}",
             hint="get the file for this machine",
         )
     misfit = bounds.misfit(version)

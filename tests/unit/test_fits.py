@@ -26,8 +26,8 @@ def test_programs_say_their_cpu_and_the_newest_symbol_their_glibc(tmp_path: Path
     machine = Machine("x86_64", "2.36", ("3.11",))
     assert "are for aarch64" in misfit(found, machine)
     assert misfit(found, Machine("aarch64", "2.34", ())) == ""
-    assert "need glibc 2.34, and there is 2.31" in misfit(found, Machine("aarch64", "2.31", ()))
-    assert "there is none" in misfit(found, Machine("aarch64", "", ()))
+    assert "need glibc 2.34, here is 2.31" in misfit(found, Machine("aarch64", "2.31", ()))
+    assert "here is none" in misfit(found, Machine("aarch64", "", ()))
 
 
 def test_a_folder_for_several_fits_each_of_them(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ def test_modules_of_one_python(tmp_path: Path) -> None:
     (tmp_path / "any.abi3.so").write_bytes(elf(62))
     found = needs_of(str(tmp_path), ROOT)
     assert found.pythons == ("3.12", "3.9")
-    assert "Python 3.12, 3.9, and there is 3.11" in misfit(found, Machine("x86_64", "2", ("3.11",)))
+    assert "Python 3.12, 3.9, here is 3.11" in misfit(found, Machine("x86_64", "2", ("3.11",)))
 
 
 def test_a_path_of_its_own_place_stays_there(tmp_path: Path) -> None:
     (tmp_path / "pyvenv.cfg").write_text(f"home = {ROOT}/store/x\n")
     found = needs_of(str(tmp_path), ROOT)
-    assert "hold a path of the place" in misfit(found, here(), "/elsewhere")
+    assert "contain the path where it was made" in misfit(found, here(), "/elsewhere")
     assert misfit(found, here(), ROOT) == ""
 
 

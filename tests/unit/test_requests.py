@@ -54,7 +54,7 @@ def test_a_place_that_nothing_looks_at_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error) as caught:
         asked("get-dataset-openimages", path=str(tmp_path))
     assert "--images_path" in caught.value.hint
-    with pytest.raises(Error, match="does not look at --path"):
+    with pytest.raises(Error, match="does not use --path"):
         asked("get-mlperf-inference-loadgen", path=str(tmp_path))
 
 

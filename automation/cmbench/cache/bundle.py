@@ -71,7 +71,7 @@ def export(
     if missing:
         raise Error(
             "cache-damaged",
-            f"an entry from which others were made is gone: {missing[0]}",
+            f"an entry that others were made from is gone: {missing[0]}",
             hint="run the script that needs it again, then export",
         )
     draft = f"{target}.{os.getpid()}.new"
@@ -178,7 +178,7 @@ def import_archive(store: Store, archive: str, say: Say, strange: Strange) -> Im
 def _corrupt(archive: str, why: str) -> Error:
     return Error(
         "archive-corrupt",
-        f"{archive} is damaged, cut off, or was not made by cm export cache",
+        f"{archive} is damaged or truncated, or was not made by cm export cache",
         hint="export it again, or copy it again",
         context=(why,),
     )
@@ -379,7 +379,7 @@ class _Staged:
         for needle in self._needles:
             if not self.refused and needle in data:
                 place = needle.decode(errors="replace")
-                self.refused = f"its file {name} holds a path of the place it is from: {place}"
+                self.refused = f"its file {name} contains the path where it was made: {place}"
 
     def complete(self, roots: Sequence[str], store: Store) -> None:
         """Make the links and compare with the list of the manifest."""
@@ -416,7 +416,7 @@ class _Staged:
         """Look at a link once more, now that all it may lead through is there."""
         path = os.path.join(self.staging.path, name)
         if os.path.islink(path) and not _is_below(path, payloads) and not _is_program(path):
-            raise _unsafe(self._archive, name, "it is a link that leads outside")
+            raise _unsafe(self._archive, name, "it is a link that points outside")
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -134,7 +134,7 @@ def damage(entry: Entry) -> str:
     except OSError:
         return f"its directory {entry.path} is gone"
     if not is_directory:
-        return f"{entry.path} is not its directory any more"
+        return f"{entry.path} is no longer its directory"
     return next((why for item in entry.outputs if (why := _output_change(item))), "")
 
 
@@ -167,7 +167,7 @@ def unsealed(text: str) -> dict[str, Any]:
         raise ValueError("no seal")
     body = "{" + text[start:]
     if text[len(_SEAL) : start - 2] != sha256(body, _SEAL_DIGITS):
-        raise ValueError("the text is not what was sealed")
+        raise ValueError("its checksum does not match")
     data: dict[str, Any] = json.loads(body)
     return data
 

@@ -55,8 +55,8 @@ def disk_error(problem: OSError, path: str) -> Error:
     return Error(
         "file-error",
         f"{path}: {problem.strerror or problem}",
-        hint="a folder of the cache is not what it was: look at it, move away what should not "
-        "be there, and repeat the command"
+        hint="a folder of the cache was replaced: check it, move away what does not "
+        "belong there, and repeat the command"
         if problem.errno in odd and path
         else "",
     )

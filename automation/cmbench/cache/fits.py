@@ -100,13 +100,13 @@ def _pythons(name: str) -> Iterator[str]:
 def misfit(needs: Needs, machine: Machine, root: str = "") -> str:
     """Why files do not fit a machine whose cache is at ``root``; empty where they do."""
     if needs.cpus and machine.cpu not in needs.cpus:
-        return f"its programs are for {', '.join(needs.cpus)}, and the machine is {machine.cpu}"
+        return f"its programs are for {', '.join(needs.cpus)}, but this machine is {machine.cpu}"
     if needs.pythons and not set(needs.pythons) & set(machine.pythons):
-        return f"it is for Python {', '.join(needs.pythons)}, and there is {machine.pythons[0]}"
+        return f"it is for Python {', '.join(needs.pythons)}, here is {machine.pythons[0]}"
     if needs.glibc and _version(machine.glibc) < _version(needs.glibc):
-        return f"its programs need glibc {needs.glibc}, and there is {machine.glibc or 'none'}"
+        return f"its programs need glibc {needs.glibc}, here is {machine.glibc or 'none'}"
     if needs.place and needs.place != root:
-        return f"its files hold a path of the place it is from: {needs.place}"
+        return f"its files contain the path where it was made: {needs.place}"
     return ""
 
 

@@ -121,7 +121,7 @@ def require_whole(store: Store, keys: Iterable[str], seen: set[str]) -> None:
         if faults:
             raise Error(
                 "cache-damaged",
-                f"{entry.script} in the cache is not as it was made: {faults[0]}",
+                f"{entry.script} in the cache has changed since it was made: {faults[0]}",
                 context=(entry.path, *faults[1:4]),
                 hint=f"see what is damaged: cm verify cache --tags={','.join(entry.tags)}",
             )
@@ -129,7 +129,7 @@ def require_whole(store: Store, keys: Iterable[str], seen: set[str]) -> None:
 
 def _difference(path: str, info: os.stat_result, state: list[Any]) -> tuple[str, bool]:
     if stat.S_ISLNK(info.st_mode) != (len(state) == 1):
-        return "is something else now", False
+        return "is no longer a file of this kind", False
     if len(state) == 1:
         return ("" if os.readlink(path) == state[0] else "points elsewhere"), False
     size, time_ns, digest = state

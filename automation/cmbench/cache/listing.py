@@ -130,7 +130,7 @@ class Listing:
         return [row for row in self.everything(where) if row.script]
 
     def everything(self, where: Where = bool) -> list[Listed]:
-        """The same with the files of metadata that cannot be read."""
+        """The same with the files of unreadable metadata."""
         if self._folders is None or not (self._once and self._has_looked):
             self._folders = self._refreshed()
             self._has_looked = True

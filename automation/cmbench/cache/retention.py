@@ -137,7 +137,7 @@ def held(store: Store, root: str, entries: Sequence[Listed], keep_runs: float) -
     since = _first_start(store)
     for entry in entries:
         if since is not None and entry.used >= since:
-            found.setdefault(entry.uid, "may be in use by a run that is going on")
+            found.setdefault(entry.uid, "may be in use by a current run")
     # What needs others is after them.
     for entry in reversed(with_dependencies([e for e in entries if e.uid in found], by_key.get)):
         user = f"needed by {entry.script}_{entry.uid}"
@@ -233,7 +233,7 @@ def _litter(store: Store, metadata: Sequence[Listed], root: str, rules: Rules) -
     bad = {row.uid: store.metadata(row) for row in metadata if not row.script}
     bad = {uid: path for uid, path in bad.items() if os.access(path, os.R_OK)}
     for path in bad.values():
-        yield Litter(path, _size(path), "metadata that cannot be read")
+        yield Litter(path, _size(path), "unreadable metadata")
     yield from _orphans(store, {row.uid for row in metadata} - bad.keys())
     yield from _old_runs(store, root, rules)
     yield from _old_containers(root, rules)
@@ -272,7 +272,7 @@ def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
         partial = ".part" in name
         limit = PART_SECONDS if partial else UNTAKEN_SECONDS
         if rules.max_size is not None or _age(path) > limit:
-            why = "part of a download that was not gone on with" if partial else ""
+            why = "part of an abandoned download" if partial else ""
             yield Litter(path, _size(path), why or "fetched ahead, never used")
 
 
@@ -298,10 +298,10 @@ def _old_containers(root: str, rules: Rules) -> Iterator[Litter]:
     for base in sorted(_names(os.path.join(root, "containers"))):
         for name in sorted(_names(os.path.join(root, "containers", base))):
             path = os.path.join(root, "containers", base, name)
-            why = "files of an image that was not used of late"
+            why = "files of an image that was not used recently"
             if re.fullmatch(r"home-\d+", name):
                 path = os.path.join(path, "CM")
-                why = "cache of containers that were not used of late"
+                why = "cache of containers that were not used recently"
             if os.path.isdir(path) and _age(path) > limit:
                 yield Litter(path, directory_size(path), why)
 

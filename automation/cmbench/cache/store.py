@@ -290,8 +290,8 @@ class Store:
         if self._is_leaving(uid):
             raise Error(
                 "cannot-import",
-                f"{path} was removed, and a run that is going on may still use its files",
-                hint="repeat the command when that run has ended",
+                f"{path} was removed, but a current run may still use its files",
+                hint="repeat the command after that run",
             )
         if not self.published(uid):
             remove_tree(path)

@@ -28,7 +28,7 @@ def bounded(data: Any, source: str) -> Any:
         for value in outer:
             level += value.values() if isinstance(value, dict) else value
             if len(level) > left:
-                raise Error("bad-meta", f"{source}: its aliases make more than {_LARGEST} values")
+                raise Error("bad-meta", f"{source}: aliases expand to more than {_LARGEST} values")
         left -= len(level)
     raise too_deep(source)
 

@@ -228,7 +228,7 @@ def read_meta(directory: str) -> dict[str, Any]:
             raise Error("bad-meta", f"{path}: not UTF-8 text: {problem}") from None
         data = _parse(text, path)
         if not isinstance(data, dict):
-            raise Error("bad-meta", f"{path}: the file does not hold a mapping of keys")
+            raise Error("bad-meta", f"{path}: the file is not a mapping of keys")
         merged.update(data)
     if not found:
         raise Error("bad-meta", f"{directory}: no meta.yaml in this script directory")

@@ -63,7 +63,7 @@ _ABOUT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "host_facts": (_FLAG, "A cheap, read-only fact of the machine, never kept"),
     "exclusive": (_TEXTS, "Names of locks held while its own work runs, across processes"),
     "fetches": (_TEXTS, "What it takes from the network, for the plan"),
-    "required_disk_space": (_TEXT, "Disk that its cache entry takes at least, in MB"),
+    "required_disk_space": (_TEXT, "Least disk space that its cache entry takes, in MB"),
     "privileges": (_TEXTS, "What it needs root for, for the plan"),
     "licence": (_TEXTS, "Licences that its user accepts, for the plan"),
     "env": (_ENV, "Env keys set"),

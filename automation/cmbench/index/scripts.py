@@ -184,7 +184,7 @@ class Index:
         found = found or {r.alias for r in self._repositories if name == _uid(r.path)}
         if not found:
             known = [r.alias for r in self._repositories]
-            where = "the current directory is in none" if name == "." else f'none is named "{name}"'
+            where = "this directory is not in one" if name == "." else f'none is named "{name}"'
             raise Error(
                 "script-not-found",
                 f"no such repository is registered: {where}",
@@ -218,7 +218,7 @@ class Index:
             except (AttributeError, TypeError, ValueError, KeyError) as problem:
                 raise Error(
                     "bad-meta",
-                    f"{path}: its meta cannot be understood: {problem}",
+                    f"{path}: its meta is not valid: {problem}",
                     context=row.faults,
                 ) from problem
             self._scripts[path] = script

@@ -190,7 +190,7 @@ def _no_script(index: Index, tags: Tags) -> Error:
         better = ",".join(
             next((n[0] for t, n in close if t == tag and n), tag) for tag in tags.wanted
         )
-        message = f'no script has the tags "{text}": "{strange[0]}" is the tag of no script'
+        message = f'no script has the tags "{text}": "{strange[0]}" is not the tag of any script'
         hint = f"did you mean --tags={better}?" if better != text else "list: cm find script"
         return Error("script-not-found", message, hint=hint)
     partial = _most_shared(index, tags)
@@ -380,8 +380,8 @@ class _Expansion:
         ):
             raise Error(
                 "bad-value",
-                f"{self.script.alias}: {', '.join('_' + a for a in self.active)} is none of the"
-                " combinations that are possible",
+                f"{self.script.alias}: {', '.join('_' + a for a in self.active)} is not a"
+                " possible combination",
                 context=[", ".join("_" + c.removeprefix("_") for c in v) for v in valid],
             )
 

@@ -295,7 +295,7 @@ def _zstd(raw: IO[bytes], archive: Path) -> Iterator[IO[bytes]]:
     if program is None:
         raise Error(
             "tool-missing",
-            f"{archive.name} is compressed with zstd, and there is no program zstd to read it",
+            f"{archive.name} is compressed with zstd, but the program zstd is not installed",
             hint='install zstd; this shows how on your system:\ncm run script "get sys-utils-cm"',
         )
     with subprocess.Popen(
@@ -537,7 +537,7 @@ def _corrupt(archive: Path, member: str, problem: Exception) -> Error:
     at = f' at member "{member}"' if member else ""
     return Error(
         "archive-corrupt",
-        f"{archive} is damaged or cut off{at}",
+        f"{archive} is damaged or truncated{at}",
         hint=f"remove it and get it again: rm {shell_word(str(archive))}",
         context=(f"{type(problem).__name__}: {problem}",),
     )

@@ -26,7 +26,7 @@ def check_memory(env: Mapping[str, Any], what: str, needed: int, hint: str) -> N
     raise Error(
         "too-little-memory",
         f"{what} needs about {gigabytes(needed)} of memory, this machine has {gigabytes(have)}",
-        hint=f"{hint}; to try all the same: --env.{SWITCH}=no",
+        hint=f"{hint}; to try anyway: --env.{SWITCH}=no",
     )
 
 
@@ -40,7 +40,7 @@ def check_disk(env: Mapping[str, Any], what: str, needed: int, folder: str) -> N
         f"{what} needs about {gigabytes(needed)} on the disk of {folder}, which has "
         f"{gigabytes(free)} free",
         hint="remove entries that are not used any more (cm rm cache --tags=...), or put the cache "
-        f"on another disk with CM_REPOS; to try all the same: --env.{SWITCH}=no",
+        f"on another disk with CM_REPOS; to try anyway: --env.{SWITCH}=no",
     )
 
 

@@ -66,4 +66,4 @@ def remedy_in_log(path: str) -> str:
             break
         step.append(line)
     cause = find_cause("\n".join(reversed(step)))
-    return f"{cause.cause} (says a line further up in its log): {cause.remedy}" if cause else ""
+    return f"{cause.cause} (by an earlier line of its log): {cause.remedy}" if cause else ""

@@ -172,7 +172,7 @@ def _runtime(path: Path) -> tuple[Toolkit | None, str]:
     told, problem = ask_library(str(path), {"cudaRuntimeGetVersion": "into"})
     number = told.get("cudaRuntimeGetVersion", 0)
     if not number:
-        return None, problem or "told no version"
+        return None, problem or "reports no version"
     version = f"{number // 1000}.{number % 1000 // 10}"
     folders = path.resolve().parents
     root = next((str(f) for f in folders if (f / "include/cuda_runtime_api.h").exists()), "")

@@ -167,7 +167,7 @@ def _move(place: Path, destination: Path) -> None:
         os.replace(draft, destination)
     except OSError as problem:
         raise Error(
-            "file-error", f"cannot write {destination}: {problem.strerror}", hint="look at its disk"
+            "file-error", f"cannot write {destination}: {problem.strerror}", hint="check its disk"
         ) from problem
     finally:
         draft.unlink(missing_ok=True)
@@ -204,7 +204,7 @@ def _fetch_from(source: str, part: Part, wanted: Wanted, offline: bool) -> None:
     if local is not None:
         _copy_local(local, part, wanted)
     elif offline:
-        raise AttemptError("offline", "not tried: the network is switched off")
+        raise AttemptError("offline", "not tried: the network is turned off")
     else:
         fetch_http(source, part, wanted)
         part.finish()
@@ -216,7 +216,7 @@ def _explained(failures: list[tuple[str, AttemptError]], name: str) -> Error:
     if not tried:
         return Error(
             "offline",
-            f"{name} is not here, and the network is switched off",
+            f"{name} is not here, and the network is turned off",
             hint="run this once with a network (without --offline), or give a local file",
             context=[mask_url(url) for url, _ in failures],
         )

@@ -78,9 +78,9 @@ def verify_listed(folder: Path, listing: Path) -> int:
     if wrong or not checked:
         raise Error(
             "checksum-mismatch",
-            f"{len(wrong)} of {checked} files listed in {listing.name} are not as listed"
+            f"{len(wrong)} of {checked} files listed in {listing.name} differ from the list"
             if checked
-            else f"{listing} lists no checksums",
+            else f"{listing} contains no checksums",
             hint=f"get the files of {folder} again" if checked else "name a file made by md5sum",
             context=wrong[:10],
         )
@@ -110,7 +110,7 @@ def file_error(problem: OSError, path: Path, needed: int = 0) -> Error:
     if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return Error(
             "not-writable",
-            f"no permission for {path}: {problem.strerror}",
+            f"no permission to use {path}: {problem.strerror}",
             hint="check who owns it, or choose another place",
         )
     return Error("file-error", f"{path}: {problem.strerror or problem}")

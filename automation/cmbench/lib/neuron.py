@@ -103,7 +103,7 @@ def read(
     tool = find(TOOL) or _existing(root / TOOL_OF_PACKAGE)
     if not there and not tool:
         return Machine(
-            problem="this machine shows no Neuron device",
+            problem="this machine has no Neuron device",
             remedy="use an instance of the families inf1, inf2 or trn1; a container must be "
             "started with --device=/dev/neuron0 and so on",
         )
@@ -163,7 +163,7 @@ def _troubled(
 ) -> Machine:
     """The devices where ``neuron-ls`` fails: its driver is missing, or older than the tool."""
     says = tuple(line.strip() for line in answer.output.splitlines() if line.strip())[:5]
-    problem = answer.problem or "it names no device"
+    problem = answer.problem or "it lists no device"
     return Machine(
         found,
         target,

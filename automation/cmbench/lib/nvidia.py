@@ -82,14 +82,14 @@ TROUBLES = (
     Trouble(
         "not-loaded",
         r"couldn't communicate with the NVIDIA driver|Driver Not Loaded",
-        "the driver is installed and its kernel module is not loaded",
+        "the driver is installed, but its kernel module is not loaded",
         "load it: sudo modprobe nvidia; after an update of the kernel, install the driver anew "
         "(its module is compiled for one kernel); with Secure Boot, its key must be enrolled",
     ),
     Trouble(
         "no-library",
         r"couldn't find libnvidia-ml|NVML Shared Library Not Found|libnvidia-ml\S*: cannot open",
-        "the driver's library libnvidia-ml is not to be found",
+        "the driver's library libnvidia-ml was not found",
         "install the driver's libraries; start a container with the GPU (cm docker ... --all_gpus)",
     ),
     Trouble(
@@ -101,19 +101,19 @@ TROUBLES = (
     Trouble(
         "lost",
         r"GPU is lost|Unable to determine the device handle",
-        "a GPU does not answer any more",
+        "a GPU no longer answers",
         "look into the kernel's log for Xid messages (dmesg), and restart the machine",
     ),
     Trouble(
         "no-permission",
         r"Insufficient Permissions",
         "this user may not use the GPU",
-        "let the machine's owner look at the rights of /dev/nvidia*",
+        "ask the machine's owner to check the permissions of /dev/nvidia*",
     ),
     Trouble(
         "no-devices",
         r"(?i)no devices were found",
-        "the driver works, and it has no GPU",
+        "the driver works, but finds no GPU",
         "see whether the machine has one: lspci -d 10de:",
     ),
 )
@@ -374,7 +374,7 @@ def _nothing(root: Path) -> Driver:
     found = nodes(root)
     if found:
         return Driver(
-            problem=f"{len(found)} NVIDIA devices are there and nvidia-smi is not",
+            problem=f"{len(found)} NVIDIA devices were found, but not nvidia-smi",
             remedy="install the driver's utilities; a container needs the NVIDIA container toolkit",
             trouble="no-tool",
         )
@@ -483,7 +483,7 @@ def _troubled(answer: ProbeResult, asked: str) -> Driver:
         )
     return Driver(
         asked=asked,
-        problem=f"the NVIDIA driver does not work: {answer.problem or 'it names no GPU'}",
+        problem=f"the NVIDIA driver does not work: {answer.problem or 'it lists no GPU'}",
         remedy=f"see: {TOOL}; after an update, restart",
         trouble="other",
         says=says,

@@ -53,8 +53,8 @@ def _require_there(place: Path, option: str, kind: str) -> None:
 
 def _require_readable(place: Path, option: str) -> None:
     if not os.access(place, os.R_OK | (os.X_OK if os.path.isdir(place) else 0)):
-        text = f"{place}, given as --{option}, may not be read by this user"
-        raise Error("file-error", text, hint=f"ask its owner, or look at it: ls -ld {place}")
+        text = f"{place}, given as --{option}, cannot be read by this user"
+        raise Error("file-error", text, hint=f"ask its owner, or check it: ls -ld {place}")
 
 
 def _near(place: Path) -> tuple[str, ...]:
@@ -81,12 +81,12 @@ def _require_writable(place: Path, option: str, kind: str) -> None:
     else:
         found = _why_not_writable(place if kind == FOLDER_TO_WRITE else place.parent)
         if kind == FILE_TO_WRITE and not found and place.exists() and not os.access(place, os.W_OK):
-            found = f"{place} may not be changed by this user"
+            found = f"{place} cannot be changed by this user"
     if found:
         what = "folder" if kind == FOLDER_TO_WRITE else "file"
         raise Error(
             "not-writable",
-            f"nothing can be kept in {place}: {found}",
+            f"nothing can be stored in {place}: {found}",
             hint=f"name another {what} with --{option}",
         )
 

@@ -141,7 +141,7 @@ class Search:
         """Lines that say what was seen and why it was chosen or not."""
         lines = [candidate.line for candidate in self.candidates]
         if self.not_needed:
-            lines += ["not looked at, since that one fits:"]
+            lines += ["not checked, because the one above fits:"]
             lines += [f"  {path}" for path in self.not_needed]
         return lines
 
@@ -163,7 +163,7 @@ def describe(path: str | Path) -> tuple[Python | None, str]:
     if not isinstance(told, dict):
         # The first line is a launcher's own complaint, or Python 2's about the option.
         said = next((line for line in result.output.splitlines() if line.strip()), result.problem)
-        return None, f"does not run as Python 3: {said.strip() or 'it says nothing'}"
+        return None, f"does not run as Python 3: {said.strip() or 'no output'}"
     executable = told.pop("executable")
     # A launcher such as a pyenv shim chooses by the current directory: take what it leads to.
     usable = os.path.isabs(executable) and is_executable(Path(executable))

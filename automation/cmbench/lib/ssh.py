@@ -166,15 +166,15 @@ def close(host: str, options: Sequence[str] = ()) -> None:
 
 _CAUSES: Mapping[str, tuple[str, str]] = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED": (
-        "its host key is another one than before",
-        "find out why: it may be a new machine, or somebody in between. Then\nssh-keygen -R {name}",
+        "its host key has changed",
+        "find out why: it may be a new machine, or an attack. Then\nssh-keygen -R {name}",
     ),
     "Host key verification failed": (
         "its host key is not known here",
         "connect once by hand and compare the fingerprint: ssh {name}",
     ),
     "Permission denied": (
-        "it accepts none of the keys that were offered",
+        "it accepts none of your keys",
         "add your key to the agent (ssh-add) or to the machine (ssh-copy-id {name})",
     ),
     "Could not resolve hostname": ("the name is not known", "correct it, or add it to ssh_config"),

@@ -97,9 +97,9 @@ def not_found(name: str, found: Found, bounds: Bounds) -> Error:
     wanted = "" if str(bounds) == "any version" else f" ({bounds})"
     return Error(
         "not-detected",
-        f"no {name} that fits was found{wanted}",
-        hint="install one, or name the folder it is in: --path=/folder",
-        context=found.lines or (f"there is no {name} in any folder that was searched",),
+        f"no suitable {name} was found{wanted}",
+        hint="install one, or give its folder: --path=/folder",
+        context=found.lines or (f"{name} is not in any folder that was searched",),
     )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _RETRIED_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 _LOGIN = "open the URL in a browser: it may want a login or a licence to be accepted"
 _TRUST = "behind a company proxy, name its certificates: export REQUESTS_CA_BUNDLE=/path.pem"
-_GONE = "the file is not there any more: look for its new address"
+_GONE = "the file is no longer there: find its new address"
 _STATUS_HINTS = {
     401: "the server wants a user name and password: put them into ~/.netrc",
     403: "you have no access; accept the licence there, or put your credentials into ~/.netrc",
@@ -222,7 +222,7 @@ def _downgrade(response: Response, wanted: Wanted) -> AttemptError | None:
         return None
     return AttemptError(
         "download-failed",
-        "the server leads from https to http, where anybody may change the file",
+        "the server redirects from https to http, where anybody can change the file",
         hint="give the checksum that the file must have, or another URL",
     )
 
@@ -367,7 +367,7 @@ def _never_a_page(url: str, wanted: Wanted) -> bool:
 
 def _page_failure() -> AttemptError:
     return AttemptError(
-        "download-failed", "the server sent a web page in place of the file", hint=_LOGIN
+        "download-failed", "the server sent a web page instead of the file", hint=_LOGIN
     )
 
 
@@ -376,7 +376,7 @@ def size_failure(expected: int, found: int, verb: str) -> AttemptError:
     return AttemptError(
         "size-mismatch",
         f"expected {expected} bytes, {verb} {found}",
-        hint="the file was replaced there or is cut off: check the URL and the size",
+        hint="the file was replaced there or is truncated: check the URL and the size",
     )
 
 

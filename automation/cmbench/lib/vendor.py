@@ -151,8 +151,8 @@ def describe(kind: Kind, path: Path) -> tuple[Library, str]:
         str(number // 1000) if number else "",
     )
     if version and asked and asked.split(".")[:2] != version.split(".")[:2]:
-        return library, f"its headers in {include} are of another version than it is, {asked}"
-    return library, problem or ("" if library.version else "told no version")
+        return library, f"its headers in {include} are of another version: {asked}"
+    return library, problem or ("" if library.version else "reports no version")
 
 
 def _questions(kind: Kind) -> dict[str, str]:
@@ -192,7 +192,7 @@ def _headers(kind: Kind, path: Path) -> tuple[str, str]:
 def _misfit(made_for: str, used: str) -> str:
     """Why something for one CUDA does not go with another; a major version is what counts."""
     if made_for and used and _major(made_for) != _major(used):
-        return f"it is for CUDA {made_for}, and CUDA {used} is used"
+        return f"it is for CUDA {made_for}, but CUDA {used} is used"
     return ""
 
 
@@ -234,13 +234,13 @@ def open_archive(kind: Kind, path: Path, bounds: Bounds, cuda: str, machine: str
     if not version:
         raise Error(
             "bad-value",
-            f"{path.name} holds no {kind.title}: there is no header that defines its version",
+            f"{path.name} holds no {kind.title}: no header defines its version",
             hint=f"get the archive of {kind.title} for Linux from NVIDIA's site",
         )
     if not exact.startswith(version):
         raise Error(
             "bad-value",
-            f"{path.name} is not what its name says: its headers are of {kind.title} {version}",
+            f"{path.name} does not match its name: its headers are of {kind.title} {version}",
             hint="get it again from NVIDIA's site",
         )
     misfit = bounds.misfit(exact)
@@ -264,7 +264,7 @@ def _require(kind: Kind, path: Path, told: Mapping[str, str], cuda: str, machine
     of = MACHINES.get(told.get("machine", ""), told.get("machine", ""))
     misfit = _misfit(told.get("cuda", ""), cuda)
     if of and machine and of != machine:
-        misfit = f"it is for {of}, and this is {machine}"
+        misfit = f"it is for {of}, but this is {machine}"
     if misfit:
         made_for = told.get("cuda", "")
         other = kind.other_cuda.format(version=made_for, major=_major(made_for))

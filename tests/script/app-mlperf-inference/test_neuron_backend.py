@@ -108,7 +108,7 @@ def test_it_runs_two_models_and_others_are_refused_early() -> None:
 
 
 def test_without_a_device_it_ends_before_anything_is_measured(devices: Path) -> None:
-    with pytest.raises(HarnessError, match="this machine shows no Neuron device"):
+    with pytest.raises(HarnessError, match="this machine has no Neuron device"):
         create("inf1")
 
 

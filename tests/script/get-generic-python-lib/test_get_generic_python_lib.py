@@ -276,7 +276,7 @@ def test_a_python_that_cannot_install(
 def test_offline(package: Package, tmp_path: Path) -> None:
     wheel(tmp_path / "folder", "demo_offline", "1.0")
     error = refusal(package("demo_offline", "==1.0", CM_TMP_OFFLINE="yes"))
-    assert error.message == ("demo_offline==1.0 is not installed, and the network is switched off")
+    assert error.message == ("demo_offline==1.0 is not installed, and the network is turned off")
     links = {"CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL": str(tmp_path / "folder")}
     step = package("demo_offline", "==1.0", CM_TMP_OFFLINE="yes", **links)
     assert step.call("preprocess")["version"] == "1.0"

@@ -56,7 +56,7 @@ def test_the_first_along_path_is_taken(
     assert numbers == ["3", "11", "7"]
     assert "+PATH" not in step.env
     assert capsys.readouterr().out == (
-        f"{first}: 3.11.7, chosen\nnot looked at, since that one fits:\n  {later}\n"
+        f"{first}: 3.11.7, chosen\nnot checked, because the one above fits:\n  {later}\n"
     )
 
 

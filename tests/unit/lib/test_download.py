@@ -418,7 +418,7 @@ def test_a_part_whose_note_is_unreadable_is_not_used(get: Get, site: Site, tmp_p
         ("missing", 1, {}, "download-failed", "the server answered 404 Not Found"),
         ("forbidden", 1, {}, "download-failed", "the server answered 403 Forbidden"),
         ("error", 4, {}, "download-failed", "503 Service Unavailable"),
-        ("page", 1, {}, "download-failed", "a web page in place of the file"),
+        ("page", 1, {}, "download-failed", "a web page instead of the file"),
         ("short", 1, {"size": len(DATA)}, "size-mismatch", "announces 1000"),
         ("short", 1, {"checksum": MD5}, "checksum-mismatch", f"expected md5:{MD5}, got"),
         ("wrong", 1, {"checksum": SHA256}, "checksum-mismatch", f"expected sha256:{SHA256}, got"),
@@ -503,7 +503,7 @@ def test_a_page_or_nothing_is_no_model(
 ) -> None:
     site.faults = [fault]
     error = failure(get, site.url(path), name=name)
-    words = "an empty file" if fault == "empty" else "a web page in place of the file"
+    words = "an empty file" if fault == "empty" else "a web page instead of the file"
     assert f"the server sent {words}" in error.message
     assert "open the URL in a browser" in error.hint
     assert files(tmp_path) == []
@@ -663,7 +663,7 @@ def test_a_redirect_to_http_needs_a_checksum(
     url = safe.url().replace("http:", "https:")
     safe.faults = ["to_http"] * 3
     error = failure(get, url)
-    assert error.message.endswith("leads from https to http, where anybody may change the file")
+    assert error.message.endswith("redirects from https to http, where anybody can change the file")
     assert "checksum" in error.hint
     assert files(tmp_path / "to") == []
     assert get(url, checksum=MD5).path.read_bytes() == DATA
@@ -696,7 +696,7 @@ def test_a_file_can_be_its_own_source(tmp_path: Path) -> None:
 def test_offline_never_touches_the_network(get: Get, site: Site, tmp_path: Path) -> None:
     error = failure(get, [site.url("a?token=x"), site.url("b")], offline=True)
     assert error.code == "offline"
-    assert error.message == "model.onnx is not here, and the network is switched off"
+    assert error.message == "model.onnx is not here, and the network is turned off"
     assert error.context == (site.url("a?token=***"), site.url("b"))
     assert site.seen == []
     source = tmp_path / "f"

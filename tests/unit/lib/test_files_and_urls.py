@@ -57,14 +57,14 @@ def test_files_are_checked_against_a_list(tmp_path: Path) -> None:
     with pytest.raises(Error) as caught:
         verify_listed(tmp_path, listing)
     assert caught.value.code == "checksum-mismatch"
-    assert caught.value.message == "2 of 2 files listed in sums.md5 are not as listed"
+    assert caught.value.message == "2 of 2 files listed in sums.md5 differ from the list"
     assert caught.value.context[0] == f"{tmp_path}/a b.bin: not there"
     assert f"expected md5:{two}, got" in caught.value.context[1]
 
 
 def test_a_list_without_checksums_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("nothing here\n")
-    with pytest.raises(Error, match="lists no checksums"):
+    with pytest.raises(Error, match="contains no checksums"):
         verify_listed(tmp_path, tmp_path / "list")
     with pytest.raises(Error, match="does not exist"):
         verify_listed(tmp_path, tmp_path / "other")

@@ -60,7 +60,7 @@ TOOL = {neuron.TOOL: Path("/opt/neuron-ls")}.get
 def test_nothing_is_asked_where_no_device_shows(tmp_path: Path) -> None:
     root = tree(tmp_path, vendor="Amazon EC2", product="c5.large")
     machine = neuron.read(root, nowhere, never, never)
-    assert (machine.devices, machine.problem) == ((), "this machine shows no Neuron device")
+    assert (machine.devices, machine.problem) == ((), "this machine has no Neuron device")
 
 
 @pytest.mark.parametrize("text", [LIST, NEWER])
@@ -104,10 +104,10 @@ def test_cores_that_nobody_tells_are_not_guessed(tmp_path: Path) -> None:
     [
         (says("", NO_DRIVER, 1), "Is the driver loaded"),
         (says("", "neuron-ls: not found", NOT_STARTED), "not found"),
-        (says("[]"), "it names no device"),
-        (says("{}"), "it names no device"),
-        (says("neuron-ls 2.0"), "it names no device"),
-        (says('[{"neuron_device": "0"}]'), "it names no device"),
+        (says("[]"), "it lists no device"),
+        (says("{}"), "it lists no device"),
+        (says("neuron-ls 2.0"), "it lists no device"),
+        (says('[{"neuron_device": "0"}]'), "it lists no device"),
     ],
 )
 def test_a_tool_that_fails_is_a_driver_that_does_not_work(

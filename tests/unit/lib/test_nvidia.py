@@ -168,7 +168,7 @@ def test_without_tool_and_library_the_nodes_tell(tmp_path: Path) -> None:
     write(tmp_path / "dev/nvidia0")
     silent = nvidia.read(tmp_path, nowhere, lambda _: said("NVML Shared Library Not Found", 1))
     assert silent.trouble == "no-tool"
-    assert silent.problem == "1 NVIDIA devices are there and nvidia-smi is not"
+    assert silent.problem == "1 NVIDIA devices were found, but not nvidia-smi"
 
 
 def test_in_wsl_the_tool_is_found_beside_path(tmp_path: Path) -> None:

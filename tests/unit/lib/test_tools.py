@@ -68,9 +68,9 @@ def test_where_is_looked(tmp_path: Path) -> None:
 
 def test_the_failure_reports_what_was_seen(tmp_path: Path) -> None:
     nothing = look(tmp_path)
-    assert "there is no cc" in not_found("cc", nothing, bounds_of({})).context[0]
+    assert "cc is not in any" in not_found("cc", nothing, bounds_of({})).context[0]
     tool(tmp_path / "cc", "echo 1.0")
     bounds = bounds_of({"CM_VERSION": "2.0"})
     error = not_found("cc", look(tmp_path, CM_VERSION="2.0"), bounds)
-    assert error.message == "no cc that fits was found (2.0)"
+    assert error.message == "no suitable cc was found (2.0)"
     assert error.context == (f"{tmp_path}/cc: 1.0 is not 2.0",)

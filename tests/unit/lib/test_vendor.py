@@ -93,8 +93,8 @@ def test_why_others_are_not_taken(tmp_path: Path) -> None:
     assert found.chosen is not None
     assert found.chosen.folder == str(tmp_path / "e")
     reasons = [line.split(": ", 1)[1] for line in found.lines]
-    assert reasons[0] == "8.7.0, it is for CUDA 12, and CUDA 11.8 is used"
-    assert "another version than it is, 8.6.0" in reasons[1]
+    assert reasons[0] == "8.7.0, it is for CUDA 12, but CUDA 11.8 is used"
+    assert "another version: 8.6.0" in reasons[1]
     assert "cannot be loaded" in reasons[2]
     assert reasons[3] == "8.1.0, 8.1.0 is below the minimum 8.5"
     assert reasons[4] == "8.7.0, chosen"
@@ -135,8 +135,8 @@ def test_an_archive_under_a_name_of_the_users_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cuda", "machine", "says"),
     [
-        ("13.0", "x86_64", "it is for CUDA 11, and CUDA 13.0 is used"),
-        ("11.8", "aarch64", "it is for x86_64, and this is aarch64"),
+        ("13.0", "x86_64", "it is for CUDA 11, but CUDA 13.0 is used"),
+        ("11.8", "aarch64", "it is for x86_64, but this is aarch64"),
     ],
 )
 def test_an_archive_for_something_else_is_not_opened(

@@ -6,7 +6,7 @@ import sys
 
 NEXT = "next: "
 
-DAMAGED = "see what in the cache is not as it was made: cm verify cache"
+DAMAGED = "see what in the cache has changed since it was made: cm verify cache"
 OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {DAMAGED}"
 
 

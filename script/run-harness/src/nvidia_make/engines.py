@@ -183,7 +183,7 @@ def require(flow: Flow, items: Sequence[Item], named: Mapping[str, str] | None =
     ending = ".plan" if builders.chosen(flow, flow.doer.machine()) in BUILDERS else ".onnx"
     for item in items:
         engine = found(flow, item)
-        why = misfit(flow, item, engine) if engine else "it is not there"
+        why = misfit(flow, item, engine) if engine else "it is missing"
         if why:
             wrong.append(f"{shown(flow, engine or path(flow, item, ending))}: {why}")
             asked.append(item)

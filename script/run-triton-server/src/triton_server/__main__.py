@@ -117,7 +117,7 @@ def _print(asked: Asked) -> Asked:
     for line in lines.values():
         say(line)
     if not found:
-        say("(this machine shows no Neuron device: no --device)")
+        say("(this machine has no Neuron device: no --device)")
     return lines
 
 

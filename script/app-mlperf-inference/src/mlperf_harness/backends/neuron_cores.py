@@ -32,7 +32,7 @@ def visible_cores(device: str) -> int:
     """
     nodes = [path for path in DEV.glob("neuron[0-9]*") if path.name[6:].isdigit()]
     if not nodes:
-        text = f"this machine shows no Neuron device, and the model is to run on {device}"
+        text = f"this machine has no Neuron device, and the model is to run on {device}"
         advice = f"ask what it has: {DETECT}; without one, try the same with --device=cpu"
         raise HarnessError(text, advice)
     there = len(nodes) * CORES[device]

@@ -83,7 +83,7 @@ def build(graph: Path, wanted: Wanted, name: str = "") -> Built:
     cache = _timing_cache(config, wanted.timing_cache)
     data = builder.build_serialized_network(network, config)
     if data is None:
-        said = "; ".join(log.said) or "it says nothing"
+        said = "; ".join(log.said) or "no output"
         raise HarnessError(f"{TITLES[wanted.product]} cannot build {name}: {said}")
     _keep_timings(config, cache, wanted.timing_cache)
     return Built(data, str(trt.__version__), shapes, time.monotonic() - began)
@@ -130,7 +130,7 @@ def _parse(trt: Any, network: Any, log: Any, graph: Path, name: str) -> None:
     if parser.parse_from_file(str(graph)):
         return
     errors = [parser.get_error(n) for n in range(parser.num_errors)]
-    told = [_in_words(error) for error in errors] or log.said or ["it says nothing"]
+    told = [_in_words(error) for error in errors] or log.said or ["no output"]
     advice = ""
     if any("Int32" in text or "UINT8" in text.upper() for text in told):
         advice = "TensorRT takes signed symmetric 8-bit models: quantize,ml-model,_signed"
