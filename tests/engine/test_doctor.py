@@ -62,8 +62,8 @@ def test_where_loadgen_has_no_wheel_what_compiles_it_is_wanted(tmp_path: Path) -
     finding = findings(arm, "compilers")[-1]
     assert finding.state == LOOK
     assert finding.text == (
-        "LoadGen has no wheel for aarch64, and to compile it a C++ compiler and the headers of"
-        " Python is missing"
+        "LoadGen has no wheel for aarch64, and to compile it a C++ compiler and the Python headers"
+        " is missing"
     )
     assert finding.remedy.endswith("sudo apt-get install -y g++ python3-dev")
     world.programs["g++"] = (0, "g++ 12.2.0")
@@ -79,7 +79,7 @@ def test_docker_in_its_three_states(tmp_path: Path) -> None:
         "permission denied while trying to connect to the Docker daemon socket",
     )
     refused = only(world.machine(USER="ann"), "containers")
-    assert refused.remedy == "let the machine's owner run: usermod -aG docker ann"
+    assert refused.remedy == "ask the machine's owner to run: usermod -aG docker ann"
     world.programs["docker"] = (1, "Cannot connect to the Docker daemon at unix:///var/run")
     assert "does not answer" in only(world.machine(), "containers").text
     world.programs = {"podman": (0, "podman version 4.3.1")}
@@ -102,7 +102,7 @@ def test_nvidia_devices(tmp_path: Path) -> None:
     assert "restart the machine" in device.remedy
     world.programs = {}
     world.write("dev/nvidia0")
-    assert "nvidia-smi is not" in only(world.machine(), "devices").text
+    assert "not nvidia-smi" in only(world.machine(), "devices").text
 
 
 def test_other_devices_and_none(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_other_devices_and_none(tmp_path: Path) -> None:
 
 def test_a_toolkit_without_a_driver_and_a_stub_in_front(tmp_path: Path) -> None:
     world = World(tmp_path, nvcc=(0, "Cuda compilation tools, release 13.0, V13.0.88"))
-    assert "toolkit 13.0, and no driver" in only(world.machine(), "CUDA").text
+    assert "toolkit 13.0, no driver" in only(world.machine(), "CUDA").text
     stub, _ = findings(world.machine(LD_LIBRARY_PATH="/cuda/lib64:/cuda/lib64/stubs"), "CUDA")
     assert "/cuda/lib64/stubs" in stub.text
 
@@ -191,7 +191,7 @@ def test_a_check_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
     machine = replace(World(tmp_path, gcc=(0, ""), podman=(0, "")).machine(), ask=broken)
     found = doctor.examine(machine)
-    assert [f for f in found if "could not be looked at: no more processes" in f.text]
+    assert [f for f in found if "could not be checked: no more processes" in f.text]
     assert [f for f in found if f.area == "disk"]
 
 
@@ -204,9 +204,9 @@ def test_every_finding_fits_the_terminal_and_says_what_to_do(tmp_path: Path) -> 
     ]
     text = doctor_text(found)
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert text.endswith("1 to mend before anything runs, 1 to look at")
+    assert text.endswith("1 to fix before a run, 1 to check")
     assert "                  next: unset PYTHONPATH" in text
-    assert doctor_text([Finding("cores", OK, "2")]).endswith("nothing is in the way")
+    assert doctor_text([Finding("cores", OK, "2")]).endswith("nothing to fix")
 
 
 def test_the_verb_on_this_machine(lab: Lab) -> None:

@@ -65,7 +65,7 @@ class Instance:
 def test_a_machine_that_is_as_it_should_be(tmp_path: Path) -> None:
     found = Instance(tmp_path).finds()
     assert {name for name, one in found.items() if one.state in (LOOK, STOP)} <= {"client.room"}
-    assert found["neuron.works"].text == "4 devices, 16 NeuronCores, told by neuron-ls"
+    assert found["neuron.works"].text == "4 devices, 16 NeuronCores, detected with neuron-ls"
     assert found["neuron.instance"].text.startswith("inf1.6xlarge")
     assert found["neuron.support"].state == INFO
     assert "2.26.1" in found["neuron.support"].text
@@ -125,14 +125,14 @@ FAULTS: dict[str, tuple[Any, dict[str, str], str, str, str]] = {
         {"NEURON_RT_VISIBLE_CORES": "all"},
         "neuron.cores",
         STOP,
-        "names no cores",
+        "is not a list of cores",
     ),
     "a number of cores that is none": (
         lambda box: None,
         {"NEURON_RT_NUM_CORES": "0"},
         "neuron.cores",
         STOP,
-        "names no cores",
+        "is not a list of cores",
     ),
     "a placeholder": (
         lambda box: box.package("torch_neuronx-1.0"),
@@ -153,14 +153,14 @@ FAULTS: dict[str, tuple[Any, dict[str, str], str, str, str]] = {
         {},
         "sdk.pip",
         LOOK,
-        "/etc/pip.conf asks AWS's index",
+        "/etc/pip.conf uses AWS's index",
     ),
     "a user's pip does": (
         lambda box: box.write("home/me/.config/pip/pip.conf", "extra-index-url=https://x.neuron.y"),
         {},
         "sdk.pip",
         LOOK,
-        "pip.conf asks AWS's index",
+        "pip.conf uses AWS's index",
     ),
     "perf_analyzer for a newer system": (
         lambda box: box.programs.update({"perf_analyzer": (1, "GLIBC_2.38 not found\n")}),

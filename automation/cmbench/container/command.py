@@ -37,8 +37,8 @@ def extra_command(hidden: tuple[str, ...]) -> str:
             name = word.partition("=")[0]
             raise Error(
                 "bad-value",
-                f"{name} holds a secret with a blank in it, which cannot be handed over",
-                hint="put it into a file, and give the script the path of the file",
+                f"{name} holds a secret with a blank, which cannot be passed on",
+                hint="write it to a file, and give the script its path",
             )
     return " ".join(hidden)
 

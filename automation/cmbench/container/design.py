@@ -212,7 +212,7 @@ def _key_of(top: Frame, name: str) -> str:
 
 
 def _home_note(engine: Engine, home: str) -> Iterable[str]:
-    yield f"what a script puts into ~ lies in {home}"
+    yield f"what scripts write to ~ is in {home}"
     if engine.owner[0] == 0 and not engine.rootless:
         yield "you are root, so the results will belong to root"
 
@@ -227,11 +227,11 @@ def _command(
     if engine.name == "buildah" and _SECRET_WORDS in secret:
         raise Error(
             "bad-value",
-            "buildah cannot hand over a secret without showing it to every user of this machine",
-            hint="take another engine: --docker_engine=podman",
+            "buildah cannot pass on a secret without showing it to every user of this machine",
+            hint="use another engine: --docker_engine=podman",
         )
     lost = secret if engine.name == "buildah" else []
-    notes = [f"{name} is not handed over: buildah would show it to others" for name in lost]
+    notes = [f"{name} is not passed on: buildah would show it to others" for name in lost]
     return words, environ, tuple(n for n in handed if n not in lost), notes
 
 

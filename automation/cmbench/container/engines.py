@@ -109,7 +109,7 @@ def find_engine(
 ) -> Engine:
     """The engine ``asked`` for, else the first that answers; raises ``no-engine``."""
     if asked and asked not in (*NAMES, "singularity"):
-        hint = did_you_mean(asked, NAMES) or "take one of: " + ", ".join(NAMES)
+        hint = did_you_mean(asked, NAMES) or "use one of: " + ", ".join(NAMES)
         raise Error("bad-value", f"--docker_engine={asked} is not known", hint=hint)
     wanted = {"singularity": "apptainer"}.get(asked, asked)
     reasons: list[str] = []
@@ -138,7 +138,7 @@ def _answering(
     version = next((word for word in words if word[:1].isdigit()), "")
     if not answer.ok or not version:
         last = answer.output.rstrip().rpartition("\n")[2].strip()[:150]
-        return answer.problem or last or "it does not answer"
+        return answer.problem or last or "it does not respond"
     root = os.geteuid() == 0
     rootless = {"docker": "rootless" in answer.output, "podman": "true" in words}
     return Engine(
@@ -154,9 +154,9 @@ def _answering(
 def _remedy(asked: str, reasons: Sequence[str]) -> str:
     refused = [reason for reason in reasons if "ermission denied" in reason]
     if refused:
-        return "you may not use it yet: its owner must let you, or install podman"
+        return "you may not use it: ask the machine's owner for access, or install podman"
     if asked == "docker" and "not on PATH" not in reasons[0]:
-        return "start the daemon, or take another: --docker_engine=podman"
+        return "start the daemon, or use another engine: --docker_engine=podman"
     package = asked if asked in ("podman", "buildah") else "podman"
     manager = next((name for name in ("apt-get", *MANAGERS) if which(name)), "")
     command = install_command(manager.removesuffix("-get"), [package], as_root=os.geteuid() == 0)
@@ -342,7 +342,7 @@ def can_keep(engine: Engine, job: Job) -> None:
     """Raise ``bad-value`` where the engine cannot keep a container in the way that is asked for."""
     if engine.name == "apptainer" or (engine.name == "buildah" and job.detached):
         what = "runs nothing in the background" if job.detached else "keeps no container"
-        hint = "take another engine: --docker_engine=podman"
+        hint = "use another engine: --docker_engine=podman"
         raise Error("bad-value", f"{engine.name} {what}", hint=hint)
 
 

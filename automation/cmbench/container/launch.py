@@ -49,13 +49,13 @@ _CAUSES = (
     ),
     (
         ("pull access denied", "unauthorized", "authentication required"),
-        "the registry of the base image wants you to log in first: see the engine's login command",
+        "the registry of the base image requires a login: see the engine's login command",
     ),
     (
         ("x509", "certificate signed by", "verify certificate", "certificate verify failed"),
         (
             "the registry's certificate is not trusted: name your organization's certificates in "
-            "SSL_CERT_FILE, and let the engine know them too"
+            "SSL_CERT_FILE, and give them to the engine too"
         ),
     ),
     (
@@ -68,7 +68,7 @@ _CAUSES = (
     (
         ("did not get container create message", "error running container"),
         (
-            "this machine does not let the engine start a process in a container; buildah does "
+            "this machine does not let the engine start a process in a container; buildah works "
             "without: --docker_engine=buildah"
         ),
     ),
@@ -170,7 +170,8 @@ def build(engine: Engine, job: Job, log: str, say: Say) -> float:
         error = Error(
             "image-failed",
             f"{engine.name} could not build the image (exit status {status})",
-            hint=cause_of("\n".join(last)) or "look into the log; a build starts where it failed",
+            hint=cause_of("\n".join(last))
+            or "see the log; a repeated build resumes where it failed",
             context=[line[:200] for line in last if line.strip()][-8:],
         )
         error.log = log
@@ -214,7 +215,7 @@ def begin(engine: Engine, job: Job, environ: Mapping[str, str]) -> None:
     if there:
         raise Error(
             "container-exists",
-            f"there is a container {job.name} already, and it is {there}",
+            f"a container {job.name} already exists, and is {there}",
             hint="; ".join(shlex.join(words) for words in end_commands(engine, job)),
         )
     env = environment(engine, job, environ)

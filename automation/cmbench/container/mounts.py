@@ -132,7 +132,7 @@ def plan_folders(
     make: list[str] = []
     mounts = list(fixed)
     if (work and _hides(work)) or work in _above(os.path.expanduser("~")):
-        notes.append(f"the current folder, {work}, is not mounted: too much lies in it")
+        notes.append(f"the current folder, {work}, is not mounted: it contains too much")
         work = ""
     if work:
         mounts.append(Mount(work, work, True, "current folder"))
@@ -181,12 +181,12 @@ def _hides(target: str) -> bool:
 def _check(mount: Mount) -> None:
     if any(ord(character) < 32 for character in mount.source + mount.target):
         raise Error(
-            "bad-value", f"{mount.source!r} cannot be mounted: a control character is in it"
+            "bad-value", f"{mount.source!r} cannot be mounted: it contains a control character"
         )
     if mount.why.startswith("-") and _hides(mount.target):
         raise Error(
             "bad-value",
-            f"{mount.why}={mount.target} would hide a part of the image",
+            f"{mount.why}={mount.target} would hide part of the image",
             hint="tools of this machine do not work in a container: leave the flag out, or copy "
             "the data to a folder of their own",
         )
@@ -230,7 +230,7 @@ def extra_mounts(options: Options, values: Mapping[str, str]) -> tuple[list[Moun
             raise Error("bad-value", f"--docker_mounts: {source} does not exist on this machine")
         found.append(Mount(source, target, mode != "ro", "asked for"))
     keys = ", ".join(dict.fromkeys(unset))
-    return found, [f"mounts with keys that are not set are left out: {keys}"] if keys else []
+    return found, [f"mounts with unset keys are left out: {keys}"] if keys else []
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -19,29 +19,29 @@ from cmbench.plan.resolved_step import Frame
 FLAGS: Mapping[str, str] = {
     "engine": "docker, podman, apptainer or buildah; the first that answers by default",
     "base_image": "image to build on, by name or by digest: NAME@sha256:...",
-    "os": "operating system of the image where no base image is named: debian, ubuntu, ...",
+    "os": "operating system of the image, without a base image: debian, ubuntu, ...",
     "os_version": "its version",
     "cache": "no: build the image again, every step of it",
     "cached": "cache entries of this machine: mount (read only), bake (into the image), none",
     "it": "open a shell in the container after the run",
-    "detached": "start the run in the background; what reads its log and ends it is printed",
-    "keep_alive": "keep the container for further commands; what enters and ends it is printed",
+    "detached": "start in the background; prints the commands to read its log and to end it",
+    "keep_alive": "keep the container; prints the commands to enter and to end it",
     "extra_sys_deps": "more packages of the operating system",
     "mounts": "more folders: HOST:CONTAINER or HOST:CONTAINER:rw, separated by commas",
     "mount_current_dir": "no: keep the current folder out of the container",
     "writable": "inputs whose folders may be written, separated by commas",
-    "env": "variables to hand over, by name, separated by commas",
-    "extra_run_args": "more words for the engine's run command",
+    "env": "variables to pass on, by name, separated by commas",
+    "extra_run_args": "more arguments for the engine's run command",
     "shm_size": "size of /dev/shm, such as 8g",
     "all_gpus": "give it all NVIDIA GPUs",
-    "num_gpus": "give it so many NVIDIA GPUs",
-    "device": "devices of the machine to hand over, separated by commas",
+    "num_gpus": "give it this many NVIDIA GPUs",
+    "device": "devices of the machine to pass on, separated by commas",
     "port_maps": "ports HOST:CONTAINER to open, separated by commas",
-    "privileged": "all privileges of the machine's root: only where nothing else helps",
+    "privileged": "all privileges of the machine's root: a last resort",
     "network": "network of the container, as the engine names it",
-    "image_name": "name of the image in the place of the script's",
+    "image_name": "name of the image instead of the script's",
     "run": "yes: run although the script's meta says that it is not for containers",
-    "gh_token": "token for GitHub, handed over without being written anywhere",
+    "gh_token": "token for GitHub, passed on without being written anywhere",
 }
 """Flags, each with ``--docker_`` in front of it."""
 
@@ -63,12 +63,12 @@ _REFUSED = {
     "cm_repos": "the repositories that are registered here are mounted",
     "cm_repo_branch": "the repositories that are registered here are mounted",
     "cm_repo_flags": "the repositories that are registered here are mounted",
-    "pre_run_cmds": "put what is needed into the base image, or into a script",
-    "run_final_cmds": "put what is needed into the base image, or into a script",
-    "run_cmd_prefix": "put what is needed into the base image, or into a script",
+    "pre_run_cmds": "put it into the base image, or into a script",
+    "run_final_cmds": "put it into the base image, or into a script",
+    "run_cmd_prefix": "put it into the base image, or into a script",
     "push_image": "push it with the engine: its name is printed",
     "image_repo": "name the image with --docker_image_name",
-    "skip_build": "an image that is there already is not built again anyway",
+    "skip_build": "an existing image is not built again anyway",
 }
 """Flags of CM that would change what is run, with what to do in their place."""
 
@@ -131,7 +131,7 @@ def _check(short: str, name: str) -> None:
         hint = did_you_mean(name, [f"docker_{known}" for known in FLAGS])
         raise Error(
             "unknown-flag",
-            f"containers know no flag --{name}",
+            f"there is no flag --{name} for containers",
             hint=hint or "see them all: cm docker script --tags=detect,os --help",
         )
 
@@ -174,7 +174,7 @@ def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
         raise Error(
             "bad-value",
             "this script says that it is not for containers (docker: run: false)",
-            hint="run it all the same with --docker_run=yes",
+            hint="to run it anyway: --docker_run=yes",
         )
     cached = _text(asked, "cached") or "mount"
     if cached not in ("mount", "bake", "none"):
@@ -211,7 +211,7 @@ def options(own: Mapping[str, Any], meta: Mapping[str, Any]) -> Options:
 def _refuse_both(own: Mapping[str, Any]) -> None:
     other = next((name for name in ("detached", "keep_alive") if is_true(own.get(name, False))), "")
     if other and is_true(own.get("it", False)):
-        hint = "keep it with --docker_keep_alive, and enter it with the line that is printed"
+        hint = "keep it with --docker_keep_alive, and enter it with the printed command"
         raise Error("bad-value", f"--docker_it and --docker_{other} exclude each other", hint=hint)
 
 
@@ -255,7 +255,7 @@ def _mapping(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 _UNUSED = {
-    "deps": "steps that it wants on this machine first; run them yourself if they are needed",
+    "deps": "steps to run on this machine first; run them yourself if needed",
     "pre_run_cmds": "commands in the container before the run",
     "run_cmd_prefix": "a command in front of the run",
     "build_deps": "steps before the build",

@@ -230,7 +230,7 @@ def _install_with(manager: str, tools: Iterable[str]) -> tuple[str, ...]:
 def _quoted(value: str) -> str:
     """``value`` for ENV and LABEL, where the builder expands ``$`` and takes backslashes away."""
     if any(ord(character) < 32 for character in value):
-        raise Error("bad-value", f"{value!r} cannot stand in a Containerfile")
+        raise Error("bad-value", f"{value!r} cannot be written to a Containerfile")
     for character in ("\\", '"', "$"):
         value = value.replace(character, "\\" + character)
     return f'"{value}"'

@@ -62,7 +62,7 @@ def base_image(image: str, system: str, version: str) -> tuple[str, str]:
         raise Error(
             "bad-value",
             f"{name or DEFAULT_OS} {version} has no Python 3.10 or newer",
-            hint=f"take a newer one, such as --docker_os_version={known.version}, or an image "
+            hint=f"use a newer one, such as --docker_os_version={known.version}, or an image "
             "that has one: --docker_base_image=IMAGE",
         )
     return _checked(known.image.format(version or known.version)), known.manager

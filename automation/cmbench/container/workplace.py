@@ -73,7 +73,7 @@ def workplace(
 
 def _check(engine: Engine, asked: Job) -> None:
     if engine.name == "apptainer":
-        hint = "take docker or podman; or work on this machine as it is"
+        hint = "use docker or podman, or work on this machine directly"
         raise Error("bad-value", "apptainer keeps no container for further commands", hint=hint)
     if not _NAME.fullmatch(asked.name):
         raise Error("bad-value", f"{asked.name!r} is not a valid container name")

@@ -48,7 +48,7 @@ def _system(machine: Machine) -> Iterator[Finding]:
             "use a container with Debian, Ubuntu or Fedora",
         )
     if facts.in_container:
-        yield Finding("system", INFO, "this is the inside of a container")
+        yield Finding("system", INFO, "this runs inside a container")
 
 
 def _python(machine: Machine) -> Iterator[Finding]:
@@ -133,13 +133,13 @@ def _compiled(machine: Machine) -> Iterator[Finding]:
     if not (machine.find("g++") or machine.find("c++")):
         wanted["a C++ compiler"] = {"apt": "g++", "dnf": "gcc-c++", "yum": "gcc-c++"}
     if not (machine.root / header.lstrip("/")).exists():
-        wanted["the headers of Python"] = {"apt": "python3-dev"}
+        wanted["the Python headers"] = {"apt": "python3-dev"}
     why = f"LoadGen has no wheel for {machine.architecture}"
     if not wanted:
         yield Finding("compilers", INFO, f"{why}: it is compiled on its first use")
         return
     manager = os_facts(machine.root).package_manager
-    usual = {"a C++ compiler": "g++", "the headers of Python": "python3-devel"}
+    usual = {"a C++ compiler": "g++", "the Python headers": "python3-devel"}
     packages = [known.get(manager, usual[name]) for name, known in wanted.items()]
     command = install_command(manager, packages, as_root=machine.uid == 0)
     yield Finding(
@@ -171,7 +171,7 @@ def _cores_and_memory(machine: Machine) -> Iterator[Finding]:
                 "cores",
                 LOOK,
                 f"other programs are running (load average {load:.1f} on "
-                f"{counted(usable.cores, 'core')}): results will be worse than they could be",
+                f"{counted(usable.cores, 'core')}): results will be too low",
                 "end them before you measure",
             )
     governor = machine.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
@@ -308,8 +308,9 @@ def _docker(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "containers",
             LOOK,
-            "docker is there, and you may not use it",
-            "let the machine's owner run: usermod -aG docker " + machine.environ.get("USER", "YOU"),
+            "docker is installed, but you may not use it",
+            "ask the machine's owner to run: usermod -aG docker "
+            + machine.environ.get("USER", "YOU"),
         )
     else:
         why = answer.problem or "no daemon answers"
@@ -320,7 +321,7 @@ def _privileges(machine: Machine) -> Iterator[Finding]:
     if machine.uid == 0:
         yield Finding("privileges", INFO, "you are root; nothing here needs that")
     elif machine.find("sudo"):
-        yield Finding("privileges", OK, "sudo is there; it is used only where you allow it")
+        yield Finding("privileges", OK, "sudo is available; it is used only if you allow it")
     else:
         yield Finding("privileges", OK, "no sudo; nothing here needs it")
 
@@ -394,7 +395,7 @@ def _cuda_toolkit(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "CUDA",
             LOOK,
-            f"LD_LIBRARY_PATH holds {stubs[0]}: the stub of the driver hides the real one",
+            f"LD_LIBRARY_PATH holds {stubs[0]}: the driver's stub hides the real one",
             "take that folder out of LD_LIBRARY_PATH",
         )
     if not machine.find("nvcc"):
@@ -404,7 +405,7 @@ def _cuda_toolkit(machine: Machine) -> Iterator[Finding]:
     if nvidia.signs(machine.root, machine.find):
         yield Finding("CUDA", OK, f"toolkit {version}")
     else:
-        text = f"toolkit {version}, and no driver: it can compile, and nothing it makes can run"
+        text = f"toolkit {version}, no driver: it can compile, but its programs cannot run"
         yield Finding("CUDA", LOOK, text)
 
 

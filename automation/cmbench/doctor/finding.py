@@ -69,4 +69,4 @@ def checked(check: Check, machine: Machine) -> list[Finding]:
         return list(check(machine))
     except (OSError, ValueError) as problem:
         area = check.__name__.strip("_")
-        return [Finding(area, LOOK, f"could not be looked at: {problem}")]
+        return [Finding(area, LOOK, f"could not be checked: {problem}")]

@@ -80,7 +80,7 @@ def links(view: View) -> Iterator[Finding]:
     for name in LINKS if view.subject.folder else ():
         place = view.subject.folder / "build" / name if view.subject.folder else Path(name)
         if place.is_symlink() and not place.exists():
-            told = f"build/{name} shows {os.readlink(place)}, which is not there"
+            told = f"build/{name} points to {os.readlink(place)}, which does not exist"
             yield view.found(STOP, told, "mount it, or make link_dirs")
 
 
@@ -147,7 +147,7 @@ def audit(view: View) -> Iterator[Finding]:
     places = [*([view.subject.folder] if view.subject.folder else []), Path.cwd()]
     left = [place / AUDIT for place in dict.fromkeys(places) if (place / AUDIT).is_file()]
     for path in left:
-        yield view.found(STOP, f"{path} spoils every run", f"rm {path}")
+        yield view.found(STOP, f"{path} changes the results of every run", f"rm {path}")
     if not left:
         yield view.found(OK, f"no {AUDIT} is left over")
 

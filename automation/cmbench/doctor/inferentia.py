@@ -47,10 +47,10 @@ def works(view: View) -> Iterator[Finding]:
         says = f": {found.says[0]}" if found.says else ""
         yield view.found(STOP, found.problem + says, found.remedy)
     elif found.problem:
-        yield view.found(INFO, f"{found.problem}: a model for the processor takes its place")
+        yield view.found(INFO, f"{found.problem}: a CPU model is used instead")
     else:
         about = f"{len(found.devices)} devices, {found.cores or 'unknown'} NeuronCores"
-        yield view.found(OK, f"{about}, told by {found.asked}")
+        yield view.found(OK, f"{about}, detected with {found.asked}")
 
 
 def opened(view: View) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def opened(view: View) -> Iterator[Finding]:
     shut = [path for path in neuron.nodes(view.machine.root) if not os.access(path, 6)]
     if shut:
         names = ", ".join(f"/dev/{path.name}" for path in shut)
-        remedy = "see whose they are: ls -l /dev/neuron*; the driver's package has rules for udev"
+        remedy = "check their owner: ls -l /dev/neuron*; the driver's package has rules for udev"
         yield view.found(STOP, f"user {view.machine.uid} may not open {names}", remedy)
 
 
@@ -115,7 +115,7 @@ def cores(view: View) -> Iterator[Finding]:
         asked = _most(told, counted=name == COUNT)
         if asked is None:
             remedy = f"{name}={'4' if name == COUNT else '0-3'}, or unset {name}"
-            yield view.found(STOP, f"{name}={told} names no cores", remedy)
+            yield view.found(STOP, f"{name}={told} is not a list of cores", remedy)
         elif there and asked > there:
             text = f"{name}={told}, and there are {there} NeuronCores"
             yield view.found(STOP, text, f"unset {name}")
@@ -141,14 +141,14 @@ def sdk(view: View) -> Iterator[Finding]:
     for place, name, version in found:
         if version in PLACEHOLDERS and name != "neuron_cc":
             told = f"{place} has {name} {version}: a placeholder of the public index"
-            yield view.found(LOOK, told, f"{GET_SDK} says how to put the real one in its place")
+            yield view.found(LOOK, told, f"{GET_SDK} shows how to install the real one")
     real = [each for each in found if each[1] == wanted and each[2] not in PLACEHOLDERS]
     for place, name, version in real:
         yield view.found(OK, f"{place} has {name} {version}")
     if wanted and not real:
         variation = "_pytorch" if wanted == "torch_neuron" else "_neuronx"
-        told = f"no Python of AWS's images and none of this environment has {wanted}"
-        yield view.found(LOOK, told, f"{GET_SDK},{variation} looks everywhere and says how")
+        told = f"neither AWS's images nor this environment have a Python with {wanted}"
+        yield view.found(LOOK, told, f"{GET_SDK},{variation} searches everywhere and shows how")
 
 
 def both(view: View) -> Iterator[Finding]:
@@ -158,8 +158,8 @@ def both(view: View) -> Iterator[Finding]:
         places.setdefault(place, set()).add(name)
     for place, names in places.items():
         if {"torch_neuron", "torch_neuronx"} <= names:
-            told = f"{place} has torch_neuron and torch_neuronx, which want other versions of torch"
-            yield view.found(LOOK, told, "an environment for each")
+            told = f"{place} has torch_neuron and torch_neuronx, for different torch versions"
+            yield view.found(LOOK, told, "use one environment for each")
 
 
 def _packages(view: View) -> Iterator[tuple[str, str, str]]:
@@ -177,17 +177,17 @@ def _packages(view: View) -> Iterator[tuple[str, str, str]]:
 
 
 def pip(view: View) -> Iterator[Finding]:
-    """No configuration of pip's asks AWS's index for every package of everybody."""
+    """No configuration of pip's uses AWS's index for every package of everybody."""
     home = Path(view.env("HOME") or "/")
     shared = [(f"/{path}", view.machine.read(path)) for path in PIP]
     own = [(str(home / path), _text(home / path)) for path in PIP_OF_USER]
     for path, text in (*shared, *own):
         if INDEX.search(text):
-            told = f"{path} asks AWS's index for every package"
-            remedy = f"take the line out: {GET_SDK} names the index in each command"
+            told = f"{path} uses AWS's index for every package"
+            remedy = f"remove the line: {GET_SDK} names the index in each command"
             yield view.found(LOOK, told, remedy)
     if "neuron" in view.env("PIP_EXTRA_INDEX_URL"):
-        yield view.found(LOOK, "PIP_EXTRA_INDEX_URL asks AWS's index for every package", "unset it")
+        yield view.found(LOOK, "PIP_EXTRA_INDEX_URL uses AWS's index for every package", "unset it")
 
 
 def _text(path: Path) -> str:
@@ -240,7 +240,7 @@ def room(view: View) -> Iterator[Finding]:
     count = len(os.sched_getaffinity(0))
     if count < 2:
         told = "one core for client and server: the client limits what is measured"
-        remedy = "ask from another machine; bench,triton-client tells its share of the CPU time"
+        remedy = "run the client elsewhere; bench,triton-client reports its share of the CPU time"
         yield view.found(LOOK, told, remedy)
     else:
         yield view.found(OK, f"{count} cores for client and server")
@@ -256,7 +256,7 @@ def analyzer(view: View) -> Iterator[Finding]:
     if answer.ok:
         yield view.found(OK, f"perf_analyzer {' '.join(answer.output.split())}")
     else:
-        lines = answer.output.strip().splitlines() or [answer.problem or "it says nothing"]
+        lines = answer.output.strip().splitlines() or [answer.problem or "no output"]
         yield view.found(LOOK, f"perf_analyzer does not start: {lines[-1]}", own)
 
 

@@ -44,7 +44,7 @@ def works(view: View) -> Iterator[Finding]:
         says = f": {driver.says[0]}" if driver.says and driver.trouble != "other" else ""
         yield view.found(STOP, driver.problem + says, driver.remedy)
     else:
-        yield view.found(INFO, f"{driver.problem}: the stand-in on the CPU takes its place")
+        yield view.found(INFO, f"{driver.problem}: the stand-in on the CPU is used")
 
 
 def of_round(view: View) -> Iterator[Finding]:
@@ -53,16 +53,16 @@ def of_round(view: View) -> Iterator[Finding]:
     if driver.problem or not driver.version:
         return
     rounds = {asked: nvidia.ROUND_DRIVERS.get(asked, "")} if asked else nvidia.ROUND_DRIVERS
-    old = [f"{name} wants {least}" for name, least in rounds.items() if _older(driver, least)]
+    old = [f"{name} needs {least}" for name, least in rounds.items() if _older(driver, least)]
     if not old:
-        yield view.found(OK, f"driver {driver.version} will do for {', '.join(rounds)}")
+        yield view.found(OK, f"driver {driver.version} is new enough for {', '.join(rounds)}")
         return
     told = f"driver {driver.version} is too old: {', '.join(old)} or newer"
     if view.subject.skip_driver:
-        yield view.found(LOOK, f"{told}; SKIP_DRIVER_CHECK lets it pass", "update the driver")
+        yield view.found(LOOK, f"{told}; ignored because of SKIP_DRIVER_CHECK", "update the driver")
     else:
         state = STOP if asked else LOOK
-        yield view.found(state, told, "update the driver; to try it as it is: SKIP_DRIVER_CHECK=1")
+        yield view.found(state, told, "update the driver; to try anyway: SKIP_DRIVER_CHECK=1")
 
 
 def _older(driver: nvidia.Driver, least: str) -> bool:
@@ -80,10 +80,10 @@ def runs_cuda(view: View) -> Iterator[Finding]:
     if _older(view.driver, least):
         told = f"CUDA {match[1]} needs driver {least}, and {view.driver.version} is loaded"
         # What is run has libraries of its own; what this toolkit makes does not run.
-        yield view.found(LOOK, told, "update the driver, or take an image with an older CUDA")
+        yield view.found(LOOK, told, "update the driver, or use an image with an older CUDA")
     elif view.driver.cuda and compare(match[1], view.driver.cuda) > 0:
         told = f"CUDA {match[1]} is newer than what the driver was made for, {view.driver.cuda}"
-        yield view.found(LOOK, told, "its programs run where they use nothing new of it")
+        yield view.found(LOOK, told, "its programs run if they need none of its new features")
     else:
         yield view.found(OK, f"CUDA {match[1]} runs on driver {view.driver.version}")
 
@@ -97,8 +97,8 @@ def toolkit(view: View) -> Iterator[Finding]:
     answer = machine.say("nvidia-container-cli", "--version")
     match = re.search(r"lib-version: (\d[\d.]*)", answer.output)
     if not match or compare(match[1], OLDEST_TOOLKIT) < 0:
-        seen = f"{match[1]} is there" if match else "it is not there"
-        told = f"libnvidia-container {OLDEST_TOOLKIT} or newer hands GPUs over, and {seen}"
+        seen = f"this is {match[1]}" if match else "it is missing"
+        told = f"libnvidia-container {OLDEST_TOOLKIT} or newer is needed to pass on GPUs; {seen}"
         yield view.found(LOOK, told, "cm run script --tags=get,nvidia-docker tells how")
     else:
         yield view.found(OK, f"libnvidia-container {match[1]}")
@@ -132,10 +132,12 @@ def visible(view: View) -> Iterator[Finding]:
         unset = f"unset {name}; what there is: nvidia-smi -L"
         gone = [word for word in nvidia.words_of(told) if not nvidia.named(word, view.driver.gpus)]
         if not view.driver.gpus:
-            text = f"{name}={told} names nothing: no GPU answers"
+            text = f"{name}={told}: no GPU responds"
             yield view.found(LOOK, text, f"unset {name}")
         elif gone:
-            yield view.found(STOP, f"{name}={told}: {', '.join(gone)} names no GPU here", unset)
+            yield view.found(
+                STOP, f"{name}={told}: {', '.join(gone)} is not a GPU of this machine", unset
+            )
         elif not nvidia.words_of(told):
             yield view.found(STOP, f"{name} is set and empty: it hides every GPU", unset)
         else:
@@ -147,7 +149,7 @@ def instances(view: View) -> Iterator[Finding]:
     cut = [gpu for gpu in view.driver.gpus if gpu.mig_is_on]
     for gpu in cut:
         if not gpu.mig:
-            told = f"GPU {gpu.index}: MIG is on and there is no instance: nothing can use it"
+            told = f"GPU {gpu.index}: MIG is on, but there is no instance: nothing can use it"
             remedy = f"NVIDIA_VISIBLE_DEVICES={gpu.index} MIG_CONF=1 make configure_mig, or make "
             yield view.found(STOP, told, f"{remedy}teardown_mig")
             continue
@@ -175,8 +177,8 @@ def memory(view: View) -> Iterator[Finding]:
         large = [f"{name} ({need} MiB)" for name, need in needs.items() if have and need > have]
         if large:
             what = f"GPU {gpu.index}{' has parts of' if gpu.mig else ' has'} {have} MiB"
-            told = f"{what}, too few for the weights of {', '.join(large)}"
-            yield view.found(STOP, told, "leave it out: --benchmarks=…, or take a larger GPU")
+            told = f"{what}, too little for the weights of {', '.join(large)}"
+            yield view.found(STOP, told, "leave it out: --benchmarks=…, or use a larger GPU")
 
 
 def _used(view: View) -> tuple[nvidia.Gpu, ...]:
@@ -229,7 +231,7 @@ def _slow(row: dict[str, str]) -> Iterator[str]:
 def _warm(name: str, row: dict[str, str]) -> Iterator[str]:
     heat = _number(row.get("temperature.gpu", ""))
     if "T4" in name.split() and heat >= COOL_T4:
-        yield f"{heat:.0f} °C: a T4 gets slower from {COOL_T4} °C on"
+        yield f"{heat:.0f} °C: a T4 slows down above {COOL_T4} °C"
 
 
 def _number(text: str) -> float:

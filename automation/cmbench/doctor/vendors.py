@@ -139,7 +139,7 @@ def subject_of(told: Mapping[str, Any]) -> Subject:
         if name not in known:
             raise Error(
                 "bad-value",
-                f"there is nothing called {name} to look at",
+                f"there is no check named {name}",
                 hint=did_you_mean(name, known),
             )
     given = dict(told)
