@@ -180,7 +180,7 @@ def internal(problem: BaseException) -> Error:
         return Error(
             "chain-too-long",
             "the chain of scripts that need each other is too long",
-            hint="a chain of 500 works: see where it turns back on itself, cm plan script",
+            hint="up to 500 work; find the loop with cm plan script",
         )
     last = traceback.extract_tb(problem.__traceback__)[-1]
     return Error(

@@ -58,7 +58,7 @@ def find_record(root: str, word: str) -> str:
     matching = recorded[:1] if word == "last" else [n for n in recorded if word and word in n]
     if len(matching) == 1:
         return os.path.join(runs, matching[0], "record.json")
-    many = f'"{word}" names {len(matching)} runs'
+    many = f'"{word}" matches {len(matching)} runs'
     raise Error(
         "entry-not-found",
         many if matching else f'there is no record "{word}"',

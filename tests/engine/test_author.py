@@ -227,7 +227,7 @@ def run_cases(lab: Lab, *cases: dict[str, Any]) -> list[list[str]]:
             "files": {"f": "5.5"},
             "expect": {"version": "5.5"},
         },
-        {"basics": False, "error": "not-detected", "says": "there is no tool"},
+        {"basics": False, "error": "not-detected", "says": "tool is not in any"},
     ],
 )
 def test_a_case_that_holds(case: dict[str, Any], here: Lab) -> None:
@@ -242,7 +242,7 @@ def test_a_case_that_holds(case: dict[str, Any], here: Lab) -> None:
         ({**TOOL, "expect": {"env": {"CM_X_PATH": ""}}}, "CM_X_PATH is '$HERE/bin/tool'"),
         ({**TOOL, "expect": {"env": {"CM_Y": "*"}}}, "CM_Y is None"),
         ({**TOOL, "error": "not-detected"}, "should have failed with not-detected"),
-        ({**TOOL, "says": "something else"}, "not said: something else"),
+        ({**TOOL, "says": "something else"}, "not in the output: something else"),
         ({}, "it failed: error [not-detected]"),
         ({"error": "bad-value"}, "it failed: error [not-detected]"),
         ({**TOOL, "flags": {"mdoe": 1}}, 'did you mean "mode"'),

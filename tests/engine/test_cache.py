@@ -340,8 +340,8 @@ def test_a_script_to_go_on_from_is_known_and_met(chain: Lab) -> None:
         done = refused("get,top", renew_from="get-bas")
         assert done.answer["code"] == "script-not-found"
         assert 'did you mean "get-base"' in done.err
-    assert "get-base is to run again" in chain.plan("get,top", renew_from="get-base", why=True).out
-    assert "get-base is to run again" not in chain.plan("get,other", renew_from="get-base").out
+    assert "get-base has to run again" in chain.plan("get,top", renew_from="get-base", why=True).out
+    assert "get-base has to run again" not in chain.plan("get,other", renew_from="get-base").out
     said = chain.run("get,other", renew_from="get-base")
     assert "--renew_from=get-base: no step of this run is that script" in said.out + said.err
 

@@ -95,7 +95,7 @@ def test_show_reports_size_age_last_use_and_pins(world: Lab) -> None:
 def test_why_says_what_made_it_and_whether_it_is_sound(world: Lab) -> None:
     run = world.run("get,top").record["run"]
     text = world.call("why", "cache", tags="get,top").out
-    unset = "it read, and found not set:\n    LEVEL\n"
+    unset = "it read these, which were not set:\n    LEVEL\n"
     for part in ("get-top 1.0", "sound", unset, "made with:\n    get-base", run):
         assert part in text, text
     assert "const:" not in text
@@ -404,7 +404,7 @@ def preprocess(i):
     assert len(partly.answer["imported"]) == ENTRIES
     reasons = sorted(partly.answer["refused"].values(), key=lambda why: "names" in why)
     assert len(reasons) == 2
-    assert "holds a path of the place it is from" in reasons[0]
+    assert "contains the path where it was made" in reasons[0]
     assert "it names files of get-venv" in reasons[1]
     assert sorted(os.listdir(other.store.place("store"))) == sorted(
         os.path.basename(e.path) for e in other.store.entries()
@@ -581,7 +581,7 @@ def test_an_archive_gives_nothing_that_its_scripts_never_give(
     rewrite(archive, changed)
     other = second(world, tmp_path)
     done = other.call("import", "cache", input=str(archive))
-    assert f"it gives back {key}, which its script never does" in done.out + done.err
+    assert f"its script never gives back {key}" in done.out + done.err
     assert "get-base" not in scripts(other)
 
 
@@ -707,8 +707,8 @@ def test_why_of_a_call_that_was_never_made(lab: Lab) -> None:
 
 def test_why_never_denies_the_entry_that_it_names(world: Lab) -> None:
     told = world.call("why", "cache", tags="get,other", version_min="0.5").out
-    assert "not in the cache: no entry was made by such a call\n" in told
-    assert "other bounds of the version (it has 1.0)" in " ".join(told.split())
+    assert "not in the cache: no entry was made by a call like this\n" in told
+    assert "other version bounds (it has 1.0)" in " ".join(told.split())
     assert max(map(len, told.splitlines())) <= 80, told
 
 

@@ -258,7 +258,7 @@ def test_every_difference_to_an_entry_is_reported(lab: Lab) -> None:
     (other,) = misses(lab, "c,x,_v", a="1")
     assert other.endswith("has the variations none, wanted are _v")
     (bound,) = misses(lab, "c,x", a="1", version="3")
-    assert "other bounds of the version" in bound
+    assert "other version bounds" in bound
     (named,) = misses(lab, "c,x", a="1", name="mine")
     assert named.endswith("has the name (none)")
     lab.script("c-x", **{**made, "customize": read + " # edited"}, variations={"v": {}})

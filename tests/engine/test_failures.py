@@ -183,7 +183,7 @@ def test_the_known_cause_is_found_far_above_the_last_lines(lab: Lab) -> None:
         "c-bad", run='echo "Bus error (core dumped)"; for n in $(seq 40); do echo $n; done; exit 3'
     )
     failed = lab.run("c,bad")
-    refused(failed, "script-failed", "further up in its log", "--shm-size", "repeat this step")
+    refused(failed, "script-failed", "line of its log", "--shm-size", "repeat this step")
     lab.script("c-bad", customize="import no_such_module\n")
     assert "PACKAGE" not in refused(lab.run("c,bad"), "customize-crashed")
     lab.script("c-bad", customize="def preprocess(i):\n    raise MemoryError('no more')\n")

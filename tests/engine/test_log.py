@@ -63,7 +63,7 @@ def test_what_is_not_there_is_said(ran: Lab) -> None:
     assert "cm log script last" in ran.call("log", artifact="a", artifacts=["b"]).err
     assert 'did you mean "errors"?' in ran.call("log", error=True).err
     shutil.rmtree(ran.home / "cmbench/runs")
-    assert "there was no run yet" in ran.call("log").err
+    assert "there are no runs yet" in ran.call("log").err
 
 
 def test_a_step_that_was_not_run_is_refused_and_the_steps_are_reported(ran: Lab) -> None:

@@ -288,7 +288,7 @@ def test_a_branch_that_cannot_be_resolved_is_shown_not_fatal(lab: Lab) -> None:
     root = lab.plan("get,x").answer["plan"]["root"]
     assert [node["when"] for node in root["children"]] == ["CM_NEED from get-x"] * 2
     assert root["children"][0]["why"].startswith("if so: no script has the tags")
-    assert root["children"][1]["why"].startswith("it leads back to a step above")
+    assert root["children"][1]["why"].startswith("it refers back to a step above")
     assert lab.run("get,x").answer["return"] == 0
     assert lab.run("get,x", env={"WANT": "yes"}).answer["code"] == "script-not-found"
 

@@ -93,7 +93,7 @@ def test_a_run_is_repeated_with_its_inputs(app: Lab) -> None:
     text = narrow(again)
     assert f"repeating {run_id(first)}" in text
     assert "the same: repositories, scripts, machine and variables" in text
-    assert f"every step gave what it gave in {run_id(first)}" in text
+    assert f"every step gave the same result as in {run_id(first)}" in text
     assert again.env == {"RESULT": "fast 1.0"}
     assert again.answer["not_as_it_was"] == []
 
@@ -129,8 +129,8 @@ def test_what_cannot_be_repeated_is_said(app: Lab, monkeypatch: pytest.MonkeyPat
     edited = "the script get-tool was edited since, it runs as it is now (newer: customize.py)"
     assert edited in " ".join(text.split())
     assert f"  cpus of the machine was 4096, is {os.cpu_count()}" in text
-    assert "  the directory /nowhere/at/all, in which it ran, is gone" in text
-    assert "  the variable APP_COLOUR has another value than then" in text
+    assert "  its working directory /nowhere/at/all is gone" in text
+    assert "  the variable APP_COLOUR has changed" in text
 
 
 def test_a_locked_run_is_repeated_by_its_lock(app: Lab, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_secrets_must_be_given_again(app: Lab) -> None:
     refused(
         app.call("replay", artifact=run_id(first)),
         "cannot-repeat",
-        "--env.HF_TOKEN must be given again",
+        "give --env.HF_TOKEN again",
     )
     again = app.call("replay", artifact=run_id(first), env={"HF_TOKEN": "other"})
     assert again.env == {"RESULT": "safe 1.0"}
@@ -170,7 +170,7 @@ def test_wrong_records_are_refused(app: Lab, tmp_path: Path) -> None:
     refused(app.call("replay", artifact="none"), "entry-not-found", 'no record "none"')
     app.run("run,app")
     app.run("run,app")
-    refused(app.call("replay", artifact="20"), "entry-not-found", '"20" names 2 runs')
+    refused(app.call("replay", artifact="20"), "entry-not-found", '"20" matches 2 runs')
     (tmp_path / "x.json").write_text("{}")
     refused(app.call("replay", artifact=str(tmp_path / "x.json")), "bad-value", "not the record")
     (tmp_path / "x.json").write_text("{")
@@ -190,7 +190,7 @@ def test_equal_runs_do_not_differ(app: Lab) -> None:
     one, other = app.run("run,app"), app.run("run,app")
     found, text = difference(app, one, other)
     assert found == {}
-    assert "no difference but times and load" in text
+    assert "no difference except times and load" in text
 
 
 def test_request_inputs_versions_and_results_differ(app: Lab) -> None:

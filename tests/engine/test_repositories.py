@@ -63,9 +63,7 @@ def test_the_one_registered_first_is_taken_and_it_is_said(
 ) -> None:
     result = two.call("run", **flags)
     assert result.env["CM_X"] == "lab"
-    assert result.err.startswith(
-        "note: lab's script is taken; also in: another (to take theirs: cd"
-    )
+    assert result.err.startswith("note: lab's script is used; also in: another (to use theirs: cd")
     monkeypatch.chdir(two.others[0])
     result = two.call("run", **flags)
     assert result.env["CM_X"] == "another"

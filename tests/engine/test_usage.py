@@ -173,7 +173,7 @@ def test_without_a_terminal_it_says_which_of_several_is_taken(alike: Lab) -> Non
     ran = alike.run("get,thing")
     assert ran.env == {"TAKEN": "get-b"}
     said = " ".join(ran.err.split())
-    assert "get-b is taken, it says that it goes first; also: get-a, get-c" in said
+    assert "get-b is taken, it has the highest priority; also: get-a, get-c" in said
     assert "cm run script get-a" in said
     assert "is taken" not in alike.run("get,thing,get-a").err
 

@@ -263,7 +263,7 @@ def test_why_cache_says_that_all_counts(lab: Lab) -> None:
     lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
     lab.run("get,x")
     said = lab.call("why", "cache", tags="get,x", env={"CM_SIZE": "2"})
-    assert "reads all of its env" in said.out + said.err
+    assert "reads its whole env" in said.out + said.err
 
 
 def measured(lab: Lab, size: int = 10) -> Path:

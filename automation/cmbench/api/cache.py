@@ -356,7 +356,7 @@ def _require_sound(workspace: Workspace, found: Sequence[Entry]) -> None:
         if why_not:
             raise Error(
                 "cache-damaged",
-                f"{entry.script}_{entry.uid} does not answer even here: {why_not}",
+                f"{entry.script}_{entry.uid} cannot be used even here: {why_not}",
                 hint="make it again, or name others: cm show cache",
             )
 
@@ -373,7 +373,7 @@ def _strange(workspace: Workspace, entry: Entry) -> str:
         patterns = [re.sub(r"<<<\w+>>>", "*", key) for key in said]
         keys = sorted(values.keys() - {*select_keys(values, patterns)})
         if keys:
-            return f"it gives back {', '.join(keys)}, which its script never does"
+            return f"its script never gives back {', '.join(keys)}"
     return ""
 
 

@@ -136,7 +136,7 @@ def _build(made: Design, say: Say, output: Say, always: bool = False) -> None:
         say("the image is there already\n")
         return
     log = os.path.join(os.path.dirname(made.job.file), "build.log")
-    say(f"building the image; what the engine says goes to\n  {log}")
+    say(f"building the image; the engine's output goes to\n  {log}")
     seconds = launch.build(made.engine, made.job, log, output)
     say(f"the image was built in {seconds:.0f} s\n")
 
@@ -150,13 +150,13 @@ def _failed(made: Design, status: int, lines: list[str]) -> Error:
             "container-failed",
             f"{name} could not start the container (exit status {status})",
             hint=launch.cause_of("\n".join(lines))
-            or f"its own message says why; or try another engine: --docker_engine={other}",
+            or f"its message above says why; or try another engine: --docker_engine={other}",
             context=context,
         )
     return Error(
         "container-failed",
         f"the command in the container ended with status {status}",
-        hint="its own message says why; --docker_it opens a shell in the container after the run",
+        hint="its output says why; --docker_it opens a shell in the container after the run",
         context=context,
         exit_code=status if 0 < status < 256 else 1,
     )

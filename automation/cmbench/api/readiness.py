@@ -59,7 +59,7 @@ def _steps(machine: Machine, planned: Planned, nodes: list[Node]) -> Iterator[Fi
     text = f"{counted(planned.plan.steps, 'step')}, {planned.plan.hits} of them from the cache"
     open_steps = sum(not node.script for node in nodes)
     if open_steps:
-        text += f"; what {open_steps} of them will be is known only at run time"
+        text += f"; what {open_steps} of them will be is known only during the run"
     yield Finding("plan", INFO, text)
     licences = ", ".join(planned.totals["licences"])
     if licences:
@@ -80,7 +80,7 @@ def _perhaps(machine: Machine, wanted: Mapping[str, list[str]]) -> Iterator[Find
         if not machine.find(name)
     ]
     if missing:
-        yield Finding("perhaps", INFO, f"not here, and called only if needed: {', '.join(missing)}")
+        yield Finding("perhaps", INFO, f"missing, but called only if needed: {', '.join(missing)}")
 
 
 def _called(request: RunRequest, nodes: list[Node]) -> dict[str, list[str]]:
@@ -133,13 +133,13 @@ def _packages(machine: Machine, nodes: list[Node]) -> Iterator[Finding]:
     names = [name for name in dict.fromkeys(found["system"]) if not machine.find(name)]
     if names:
         manager = os_facts(machine.root).package_manager or "a package manager"
-        text = f"looked for, and installed with {manager} where missing: {', '.join(names)}"
+        text = f"looked for and, if missing, installed with {manager}: {', '.join(names)}"
         may = machine.uid == 0 or machine.find("sudo") is not None
-        remedy = "" if may else "let an administrator install them: nobody here may use sudo"
+        remedy = "" if may else "ask an administrator to install them: there is no sudo here"
         yield Finding("libraries", INFO if may else LOOK, text, remedy)
     if found["Python"]:
         packages = ", ".join(dict.fromkeys(found["Python"]))
-        yield Finding("Python", INFO, f"packages that are installed where missing: {packages}")
+        yield Finding("Python", INFO, f"packages that are installed if missing: {packages}")
 
 
 _KINDS = {"get-generic-sys-util": "system", "get-generic-python-lib": "Python"}
@@ -148,7 +148,7 @@ _KINDS = {"get-generic-sys-util": "system", "get-generic-python-lib": "Python"}
 def _room(machine: Machine, planned: Planned) -> Iterator[Finding]:
     wanted, free = planned.totals["disk_bytes"], planned.totals["disk_free_bytes"]
     unknown = planned.totals["steps_of_unknown_disk"]
-    text = f"{size_text(wanted)} wanted of {size_text(free)} free in {machine.store}"
+    text = f"{size_text(wanted)} needed, {size_text(free)} free in {machine.store}"
     if unknown:
         text += f"; {unknown} step{'' if unknown == 1 else 's'} of which nothing is known"
     state = STOP if wanted > free else OK

@@ -150,7 +150,7 @@ def _refuse_unknown_step(path: str, step: str) -> None:
             "entry-not-found",
             f'no step of this run has "{step}" in its name',
             context=names[-_LISTED:],
-            hint="its last steps stand above",
+            hint="its last steps are shown above",
         )
 
 
@@ -160,7 +160,7 @@ def _log_of(root: str, word: str) -> str:
     if word == "last":
         found = glob.glob(os.path.join(glob.escape(runs), "*", "log.txt"))
         if not found:
-            raise Error("entry-not-found", f"there was no run yet: nothing is in {runs}")
+            raise Error("entry-not-found", f"there are no runs yet: {runs} is empty")
         return max(found)
     for place in (word, os.path.join(word, "log.txt"), os.path.join(runs, word, "log.txt")):
         if os.path.basename(place) == "log.txt" and os.path.isfile(place):

@@ -66,7 +66,7 @@ def _chosen(index: Index, tags: Tags, name: str, path: str) -> list[str]:
     if name or tags.wanted:
         if not path:
             return [choose(index, tags, name).path]
-        raise Error("bad-value", "tags and --path name scripts in two ways", hint="give one")
+        raise Error("bad-value", "tags and --path both name scripts", hint="give only one of them")
     place = os.path.realpath(os.path.expanduser(path)) if path else os.getcwd()
     if _is_script(place):
         return [place]
@@ -143,7 +143,7 @@ def repository_to_write(workspace: Workspace, name: str) -> str:
         return known["local"]
     raise Error(
         "bad-value",
-        "you are in none of the repositories that cm knows",
+        "this folder is in no repository that cm knows",
         hint="name one with --repo, or make one:\ncm add repo my-scripts",
         context=[f"{alias}: {path}" for alias, path in known.items()],
     )

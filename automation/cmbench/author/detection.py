@@ -86,7 +86,7 @@ def read_cases(directory: str) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-        raise Error("bad-value", f"{path}: the file does not hold a list of cases")
+        raise Error("bad-value", f"{path}: the file is not a list of cases")
     for case in cases:
         for key in case:
             if key not in CASE_KEYS:
@@ -168,7 +168,7 @@ class _World:
                 return [f"it failed: {error.render()}"]
             return self._unsaid(text)
         if wanted:
-            return [f"it should have failed with {wanted} and did not"]
+            return [f"it should have failed with {wanted}, but did not"]
         return self._differences(ended) + self._unsaid(read_or_empty(ended.log))
 
     def _workspace(self) -> Workspace:
@@ -194,7 +194,9 @@ class _World:
         says = self.case.get("says") or []
         wanted = [says] if isinstance(says, str) else says
         flat = " ".join(text.split())
-        return [f"not said: {item}" for item in wanted if " ".join(item.split()) not in flat]
+        return [
+            f"not in the output: {item}" for item in wanted if " ".join(item.split()) not in flat
+        ]
 
 
 def _like(got: Any, wanted: Any) -> bool:

@@ -116,7 +116,7 @@ def _keys_of(node: ast.AST) -> Iterable[ast.expr | None]:
     return node.keys if isinstance(node, ast.Dict) else ()
 
 
-@check("CMB401", "a native script stops at the first command that fails")
+@check("CMB401", "a native script stops at the first failing command")
 def shell_stops(subject: Subject) -> Iterator[Found]:
     """Without ``set -e`` a failed step counts as done, and is kept in the cache."""
     for name in subject.shell_names:
@@ -126,7 +126,7 @@ def shell_stops(subject: Subject) -> Iterator[Found]:
             r"^\s*set\s+(-\w*e|.*-o\s+errexit)|^#!.*\bbash\s+-\w*e", text, re.MULTILINE
         )
         if commands and not stops:
-            yield Found("set -e is missing: begin with set -euo pipefail", "", name, 1)
+            yield Found("set -e is missing: add set -euo pipefail", "", name, 1)
 
 
 def _is_command(line: str) -> bool:
@@ -134,7 +134,7 @@ def _is_command(line: str) -> bool:
     return bool(stripped) and not stripped.startswith("#")
 
 
-@check("CMB402", "paths in a native script stand in quotes")
+@check("CMB402", "paths in a native script are quoted")
 def paths_are_quoted(subject: Subject) -> Iterator[Found]:
     """A blank in a path splits it; ``rm -rf $DIR/x`` then removes something else."""
     for name in subject.shell_names:

@@ -79,7 +79,7 @@ def _key_blocks(text: str) -> tuple[str, list[tuple[str, str]]]:
     ]
 
 
-@check("CMB103", "the keys stand in the house order", fix=order_keys, house=True)
+@check("CMB103", "the keys are in the standard order", fix=order_keys, house=True)
 def key_order(subject: Subject) -> Iterator[Found]:
     """The same thing is in the same place in every file."""
     known = [key for key in subject.meta if key in KEY_ORDER]
@@ -90,12 +90,12 @@ def key_order(subject: Subject) -> Iterator[Found]:
             return
 
 
-@check("CMB104", "name says in one line what the script is for", house=True)
+@check("CMB104", "name says in one line what the script does", house=True)
 def has_name(subject: Subject) -> Iterator[Found]:
     """Lists of scripts and documentation show it."""
     name = str(subject.meta.get("name") or "")
     if not name.strip():
-        yield Found('there is no "name": say in one line what the script is for')
+        yield Found('there is no "name": say in one line what the script does')
     elif "\n" in name.strip():
         yield Found("name has more than one line", "name")
 
@@ -162,7 +162,7 @@ def inputs_declared(subject: Subject) -> Iterator[Found]:
             if not spec.get(key):
                 yield Found(f"--{name} has no {key}", f"input_description.{name}")
         if spec.get("type") == "path" and not spec.get("must_be"):
-            text = f"--{name} does not say what has to be there (must_be)"
+            text = f"--{name} does not say what must exist (must_be)"
             yield Found(text, f"input_description.{name}")
     for name in described:
         if name not in mapped:
@@ -183,7 +183,7 @@ def input_defaults(subject: Subject) -> Iterator[Found]:
             yield Found(f"--{name}: {default} is not a number ({spec['type']})", where)
 
 
-@check("CMB205", "what an input is bound to exists: a variation, or another input")
+@check("CMB205", "only_with and not_with name variations and inputs that exist")
 def bound_inputs(subject: Subject) -> Iterator[Found]:
     """A misspelt condition of only_with never holds, and one of not_with refuses nothing."""
     described = mapping(subject.meta.get("input_description"))
@@ -265,7 +265,7 @@ def _fixed_tags(entry: Mapping[str, Any]) -> Tags | None:
     return tags if tags.wanted else None
 
 
-@check("CMB303", "a group that a dependency hangs on has a default")
+@check("CMB303", "a group that a dependency needs has a default")
 def groups_have_defaults(subject: Subject) -> Iterator[Found]:
     """Otherwise a run without a variation of the group asks for tags with a hole in them."""
     members = _groups(subject.meta)

@@ -367,7 +367,7 @@ def _nearest_entry(store: Store, same: Sequence[Listed], frame: Frame) -> Iterat
         yield f"{head} has the name {nearest.name or '(none)'}"
     else:
         version = f" (it has {nearest.version})" if nearest.version else ""
-        yield f"{head} was made for other bounds of the version{version} or other extra tags"
+        yield f"{head} was made for other version bounds{version} or other extra tags"
 
 
 def _entry_text(entry: Kept) -> str:

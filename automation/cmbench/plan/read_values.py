@@ -12,13 +12,13 @@ def changed(key: str, then: str, now: str) -> str:
     if colon and space == "laid":
         return f"settings gave back {then or 'nothing'} of {name}, give {now or 'nothing'} now"
     if colon and space == "all":
-        return "it reads all of its env, and other keys are set now"
+        return "it reads its whole env, and other keys are set now"
     if key == "call:":
-        return "it looks at all inputs, and others are given now"
+        return "it reads all inputs, and others are given now"
     if space == "call":
         key = f"--{name}"
     if key == "os:*":
-        return "it reads all variables of the process, and some are others now"
+        return "it reads all environment variables, and some have changed"
     if key.startswith("os:HOST/"):
         return f"the {key[8:]} of this machine was {then}, is {now}"
     if key.startswith("os:PATH/"):

@@ -232,7 +232,7 @@ class Planner:
                 return self._open(entry, phase, question, "the step to run is not known yet")
             when, request = when or question, known
         if when and request.tags in _tags_above(frame):
-            why = "it leads back to a step above, which a run may enter again"
+            why = "it refers back to a step above, which a run may execute again"
             return self._open(entry, phase, when, why)
         try:
             return self._step(request, frame, phase, when, entry)

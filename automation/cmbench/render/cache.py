@@ -63,7 +63,7 @@ def why_text(data: Mapping[str, Any]) -> str:
     ]
     sections = (
         *_read(data),
-        ("it relies on", [item["path"] for item in data["relies_on"]]),
+        ("it depends on", [item["path"] for item in data["relies_on"]]),
         ("it was made with", map(_needed, data["made_with"])),
         ("made with it", data["used_by"]),
         ("used by the runs", data["used_by_runs"]),
@@ -111,7 +111,7 @@ def _read(data: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     unset = [key for key, value in reads if value == MISSING and not key.startswith(_SETTINGS)]
     names = ", ".join(unset)
     yield (
-        "it read, and found not set",
+        "it read these, which were not set",
         textwrap.wrap(names, 76, break_long_words=False, break_on_hyphens=False),
     )
 
@@ -159,7 +159,7 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
             "run of late (--keep-runs)"
         )
     if total and not act:
-        lines.append("nothing was removed; add --yes to do it")
+        lines.append("nothing was removed; to remove, add --yes")
     return "\n".join(lines)
 
 
@@ -177,7 +177,7 @@ def imported_text(brought: Brought) -> str:
     found, stale = brought.imported, brought.unsound
     names = [os.path.basename(entry.path) for entry in found.made]
     lines = [
-        f"imported {name}" + (f"; does not answer here: {stale[name]}" if name in stale else "")
+        f"imported {name}" + (f"; cannot be used here: {stale[name]}" if name in stale else "")
         for name in names
     ]
     lines += [f"refused  {folder}: {why}" for folder, why in found.refused.items()]

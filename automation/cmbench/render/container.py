@@ -45,7 +45,7 @@ def enter_lines(made: Design) -> list[str]:
     if job.kept:
         rows.append(("enter", exec_command(engine, replace(job, interactive=True), ["bash"])))
     rows += [("end", words) for words in end_commands(engine, job)]
-    return [f"the container {job.name} stays", *(f"  {t:<7}{_shell(w)}" for t, w in rows)]
+    return [f"the container {job.name} keeps running", *(f"  {t:<7}{_shell(w)}" for t, w in rows)]
 
 
 def place_printed(made: Design, what: str, command: Sequence[str]) -> str:
@@ -61,7 +61,7 @@ def place_printed(made: Design, what: str, command: Sequence[str]) -> str:
         text, lines = [], begin_commands(engine, job)
     else:
         text, lines = [], run_commands(engine, job)
-    end = "-- commands; nothing was written and nothing was started"
+    end = "-- commands; nothing was written or started"
     head = summary(replace(made, job=job))
     more = enter_lines(made) if what == "start" else []
     return "\n".join([head, *text, end, *map(_shell, lines), *more])
@@ -130,7 +130,7 @@ def printed(made: Design) -> str:
             summary(made),
             f"-- {made.job.file}",
             made.text,
-            "-- commands; nothing was written and nothing was started",
+            "-- commands; nothing was written or started",
             *lines,
         ]
     )

@@ -28,7 +28,7 @@ def difference_text(
         for place, changed in found["steps"].items():
             lines += [f"  {_short(place)}", *_pairs(changed, "    ")]
     if not found:
-        lines += ["", "no difference but times and load"]
+        lines += ["", "no difference except times and load"]
     return "\n".join(lines)
 
 

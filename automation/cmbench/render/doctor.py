@@ -14,11 +14,11 @@ def doctor_text(found: Sequence[Finding]) -> str:
     """The findings, one a line, each with its remedy, and how many there are of each kind."""
     lines = [line for finding in found for line in _lines(finding)]
     counts = [
-        (sum(f.state == STOP for f in found), "to mend before anything runs"),
-        (sum(f.state == LOOK for f in found), "to look at"),
+        (sum(f.state == STOP for f in found), "to fix before a run"),
+        (sum(f.state == LOOK for f in found), "to check"),
     ]
     words = [f"{number} {text}" for number, text in counts if number]
-    return "\n".join([*lines, "", ", ".join(words) or "nothing is in the way"])
+    return "\n".join([*lines, "", ", ".join(words) or "nothing to fix"])
 
 
 def _lines(finding: Finding) -> Iterator[str]:

@@ -58,7 +58,7 @@ def repeated_text(changed: Mapping[str, Any], run: str, path: str) -> str:
         if name.startswith(("version", "gave ", "error"))
     ]
     if not values:
-        return f"every step gave what it gave in {run}"
+        return f"every step gave the same result as in {run}"
     count = counted(len(values), "value")
     last = os.path.basename(os.path.dirname(path))
     return f"{count} differ from {run}; see them:\ncm diff script {run} {last}"

@@ -297,7 +297,7 @@ def read_lock(path: str) -> Lock:
     raise Error(
         "bad-value",
         f"{path} is not a lock file of this version of cmbench",
-        hint="name another file, or remove it: the next run writes it anew",
+        hint="name another file, or remove it: the next run writes a new one",
     )
 
 
@@ -332,7 +332,7 @@ def mismatches(lock: Lock, index: Index, repositories: Sequence[Repository]) -> 
     paths = {row.alias: path for path, row in index.rows().items()}
     for alias in lock.scripts:
         if alias not in paths:
-            found.append(f"the script {alias} is not here")
+            found.append(f"the script {alias} does not exist here")
         elif edited := _edited(lock, alias, paths[alias]):
             found.append(edited)
     return found
@@ -372,7 +372,7 @@ def _edited(lock: Lock, alias: str, path: str) -> str:
 def _broken(lock: Lock, found: Sequence[str]) -> Error:
     return Error(
         "lock-broken",
-        f"this is not what {lock.path} has locked",
+        f"this differs from what {lock.path} has locked",
         context=tuple(found),
         hint="restore what the lock has (git diff, git checkout),\n"
         f"or renew the lock: remove {lock.path} and run again",
@@ -387,4 +387,6 @@ def check_result(lock: Lock, steps: Iterable[Mapping[str, Any]]) -> None:
         if lock.strict and wanted and step["version"] and step["version"] not in wanted:
             found.append(f"{step['step']} is {step['version']}, locked is {', '.join(wanted)}")
     if found:
-        raise Error("lock-broken", f"the run did not give what {lock.path} has", context=found)
+        raise Error(
+            "lock-broken", f"the run gave something other than {lock.path} has", context=found
+        )

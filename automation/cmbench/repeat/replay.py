@@ -164,14 +164,14 @@ def flags_to_repeat(record: Mapping[str, Any], given: Mapping[str, Any]) -> dict
             "cannot-repeat",
             f"the record of {record['run']} does not hold its call",
             context=[" ".join(record["command"])],
-            hint="it was written by an older version: give the command above by hand",
+            hint="an older version wrote it: type the command above yourself",
         )
     flags = _joined(record["flags"], given)
     secrets = [name for name, value in _flat(flags).items() if _SECRET in str(value)]
     if secrets:
         raise Error(
             "cannot-repeat",
-            f"records hold no secrets: {', '.join(secrets)} must be given again",
+            f"records contain no secrets: give {', '.join(secrets)} again",
             hint=f"add {secrets[0]}=... to the command",
         )
     return flags
@@ -217,7 +217,7 @@ def _script_obstacles(record: Mapping[str, Any], index: Index) -> Iterator[str]:
     contents = {step["script"]: step["content"] for step in record["steps"] if step["content"]}
     for alias, then in contents.items():
         if alias not in paths:
-            yield f"the script {alias} is not here"
+            yield f"the script {alias} does not exist here"
         elif index.content(paths[alias]).digest != then:
             yield f"the script {alias} was edited since{_newer(paths[alias], record['started'])}"
 
@@ -235,7 +235,7 @@ def _host_obstacles(record: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} of the machine was {then}, is {now.get(key)}"
     folder = record.get("directory", "")
     if folder and not os.path.isdir(folder):
-        yield f"the directory {folder}, in which it ran, is gone"
+        yield f"its working directory {folder} is gone"
 
 
 def _variable_obstacles(record: Mapping[str, Any]) -> Iterator[str]:
@@ -249,7 +249,7 @@ def _variable_obstacles(record: Mapping[str, Any]) -> Iterator[str]:
         if process_value(name) != then:
             what, slash, program = name.partition("/")
             yield (
-                f"another {program} is the first in PATH now, or none"
+                f"the first {program} in PATH is another one now, or is gone"
                 if slash
-                else f"the variable {what} has another value than then"
+                else f"the variable {what} has changed"
             )

@@ -244,7 +244,7 @@ def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = (
     question = f': "{" ".join(prompt.split())}"' if prompt.strip() else ""
     return Error(
         "needs-input",
-        f"customize.py of {frame.script.alias} asks a question and nobody can answer{question}",
+        f"customize.py of {frame.script.alias} asks a question, but nobody can answer it{question}",
         context=tuple(context),
         doing=doing,
         hint=_answer_beforehand(frame),

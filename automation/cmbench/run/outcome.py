@@ -44,14 +44,14 @@ def check_version(frame: Frame, found: str) -> None:
         raise Error(
             "version-not-found",
             f"{frame.script.alias} has version {found}, asked for {bounds}",
-            hint="install one that fits, name its place with --path, or ask for other bounds",
+            hint="install one that fits, give its location with --path, or ask for other bounds",
         )
     binds = frame.script.dialect.versions_bind
     if binds and not found and frame.parent is None and not wanted.exact:
         raise Error(
             "version-not-found",
             f"{frame.script.alias} reports no version, asked for {bounds}",
-            hint="leave the bounds of the version out: this script cannot tell whether they hold",
+            hint="leave out the version bounds: this script cannot check them",
         )
 
 

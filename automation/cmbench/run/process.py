@@ -97,7 +97,7 @@ def _remedy(problem: OSError, program: str, environment: Mapping[str, str]) -> s
         return f"install {program} or put it on PATH"
     key = max(environment, key=lambda name: len(environment[name]))
     size = len(environment[key])
-    return f"the longest value, that of {key}, has {size} characters: hand it on in a file"
+    return f"the longest value, of {key}, has {size} characters: pass it in a file"
 
 
 class _Process:

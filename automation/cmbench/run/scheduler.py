@@ -196,7 +196,7 @@ class Scheduler:
         if "only_execute_from_cache" in frame.request.modes:
             raise Error(
                 "entry-not-found",
-                f"no cache entry answers {frame.label}: {why}",
+                f"no cache entry fits {frame.label}: {why}",
                 hint="leave out --only_execute_from_cache to make one",
                 exit_code=1,
             )
@@ -503,7 +503,7 @@ class Scheduler:
         except Error as error:
             if not entry.continue_on_error or error.code in ("interrupted", "lock-broken"):
                 raise
-            self._note(f"going on without {label}: {error.message}")
+            self._note(f"continuing without {label}: {error.message}")
             frame.doubts[f"{label} had failed when it was made"] = None
             return set()
         before = {key: frame.env.peek(key) for key in outcome.new_env}

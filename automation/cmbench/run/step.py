@@ -147,7 +147,7 @@ class StepRunner:
         if answer.get("return", 0):
             raise Error(
                 "customize-failed",
-                str(answer.get("error", "customize.py reported a failure without a text")),
+                str(answer.get("error", "customize.py reported a failure without a message")),
                 hint=str(answer.get("hint", "")),
                 doing=f"customize.py {name}",
                 exit_code=int(answer["return"]),
@@ -343,7 +343,9 @@ class StepRunner:
         if status and "ignore_script_error" in frame.request.modes:
             frame.ignored = True
             name = os.path.basename(path)
-            self._reporter.note(f"going on: {name} of {frame.script.alias} {_status_text(status)}")
+            self._reporter.note(
+                f"continuing: {name} of {frame.script.alias} {_status_text(status)}"
+            )
         elif status:
             repeat = _write_repeat_file(
                 frame, place, command, self.secrets.data(_changed(environment))

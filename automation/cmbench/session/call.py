@@ -158,7 +158,7 @@ def _others_that_fit(rows: Sequence[Row]) -> Iterator[str]:
     """Which script is taken, why, and what else may be meant, where nobody has chosen."""
     taken = rows[0]
     if len(rows) > 1:
-        why = "it says that it goes first" if taken.sort < rows[1].sort else "the first by name"
+        why = "it has the highest priority" if taken.sort < rows[1].sort else "the first by name"
         names = ", ".join(row.alias for row in rows[1:_TOLD])
         more = f" and {len(rows) - _TOLD} more" if len(rows) > _TOLD else ""
         yield (
@@ -191,7 +191,7 @@ def _other_repositories(rows: Sequence[Row]) -> Iterator[str]:
     if len(names) > 1:
         places, other = ", ".join(names[1:]), next(r for r in rows if r.repo != names[0])
         yield (
-            f"note: {names[0]}'s script is taken; also in: {places} (to take theirs: cd"
+            f"note: {names[0]}'s script is used; also in: {places} (to use theirs: cd"
             f" {os.path.dirname(os.path.dirname(other.path))}, or name {other.repo}:{other.alias})"
         )
 

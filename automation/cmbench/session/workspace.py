@@ -106,7 +106,7 @@ def _shared(own: str) -> str:
     if not os.path.isdir(os.path.join(path, f"v{FORMAT}")):
         raise Error(
             "bad-value",
-            f"CMBENCH_SHARED={path} holds no cache of cmbench",
+            f"CMBENCH_SHARED={path} is not a cache of cmbench",
             hint="name the folder cmbench of a CM home: export CMBENCH_SHARED=/path/CM/cmbench",
         )
     if os.path.realpath(path) == os.path.realpath(own):
