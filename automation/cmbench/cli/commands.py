@@ -19,8 +19,8 @@ def _new_script() -> Flags:
     return {
         "kind=KIND": "; ".join(f"{kind}: {meaning}" for kind, meaning in KINDS.items()),
         "name=TEXT": "what it is for, in one line",
-        "tags=TAGS": "its tags, where those of its name do not do",
-        "repo=NAME": "the repository that gets it; else the one you are in",
+        "tags=TAGS": "its tags, if its name does not give them",
+        "repo=NAME": "the repository to add it to; by default the one you are in",
         "template=NAME": "the same by CM's names: python or pytorch, a program of its own",
         "template-tags=TAGS": "a copy of the script with these tags",
         "url=URL": "of what it downloads",
@@ -36,14 +36,14 @@ OF_ENTRIES = ("tags", *_OUTPUT, "force", "all", "debug")
 
 _JSON = {"json": "print the result as JSON"}
 _WHICH = {
-    "tags=TAGS": "only those with these tags; words that are no flags do as well",
+    "tags=TAGS": "only those with these tags; plain words work too",
     **_JSON,
 }
-_ENTRIES = {"tags=TAGS": "entries with these tags; an id or a script's name does as well"}
+_ENTRIES = {"tags=TAGS": "entries with these tags; or an id, or a script's name"}
 _NAMED = {**_ENTRIES, "all": "all entries", **_JSON}
 _AUTHOR = {
-    "tags=TAGS": "the script with these tags; its name does as well",
-    "path=DIR": "a script, or all of a repository; else all of the one you are in",
+    "tags=TAGS": "the script with these tags; or its name",
+    "path=DIR": "a script, or all of a repository; by default the one you are in",
     **_JSON,
 }
 _ARCHIVE = {
@@ -54,7 +54,7 @@ _ARCHIVE = {
 }
 
 
-_RELOCATED = {"tags=TAGS": "the script with these tags; its name does as well", **_JSON}
+_RELOCATED = {"tags=TAGS": "the script with these tags; or its name", **_JSON}
 
 
 def _run(word: str, does: str, usage: Flags, **more: Any) -> Verb:
@@ -71,12 +71,12 @@ _DB = {"db=URL": "a shared PostgreSQL database instead of the one in this home"}
 _CHOSEN = {
     "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
     "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
-    "sort=COLUMN": "in this order; - before it turns it round",
-    "limit=N": "so many; with --offset=N the next ones",
+    "sort=COLUMN": "sort by this; a leading - reverses the order",
+    "limit=N": "at most this many; with --offset=N the next ones",
 }
 _PRICES = {
-    "price_per_hour=USD": "your own price of the machine, for the cost of a million samples",
-    "purchase_price=USD": "or what it cost, with --lifetime_years and --price_per_kwh",
+    "price_per_hour=USD": "your own price of the machine, for the cost per million samples",
+    "purchase_price=USD": "or its purchase price, with --lifetime_years and --price_per_kwh",
 }
 
 
@@ -86,7 +86,7 @@ def _gui(thing: str, usage: Flags, flags: Flags) -> Verb:
         "port=N": "8501, or the next free one; 0 takes any",
         "address=HOST": "127.0.0.1 by default: only this machine can reach it",
         "title=TEXT": "title of the pages",
-        "no_browser": "open none; print the address only",
+        "no_browser": "open no browser; only print the address",
         "no_run": "compose and show, but run nothing",
         **_DB,
     }
@@ -107,7 +107,7 @@ def _experiment(word: str, usage: Flags, flags: Flags, **more: Any) -> Verb:
 
 _SWEEP = {
     "sweep=FILE": "the sweep: a request, axes, and what else docs/how-to/sweeps.md tells",
-    "name=NAME": "what it is called; else as the file says",
+    "name=NAME": "its name; by default that in the file",
 }
 
 VERBS: tuple[Verb, ...] = (
@@ -152,11 +152,11 @@ VERBS: tuple[Verb, ...] = (
         "doctor:doctor_script",
         {
             "cm doctor script": "look at the machine before you start",
-            "cm doctor script --tags=get,tool": "what a script and all below it need of it",
-            "cm doctor script --for=nvidia": "what NVIDIA's benchmark flow stumbles over",
+            "cm doctor script --tags=get,tool": "what a script and its dependencies need of it",
+            "cm doctor script --for=nvidia": "problems for NVIDIA's benchmark flow",
         },
         {
-            "tags=TAGS": "the script with these tags; its name and inputs do as well",
+            "tags=TAGS": "that script; or its name and inputs",
             "for=VENDOR": "the checks before a vendor's flow: nvidia",
             "path=DIR": "with --for: the folder of the flow",
             "vendor_round=ROUND": "with --for: the round of the vendor's submission, such as v0.7",
@@ -168,7 +168,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "remote-run",
         "cmbench_sweep.remote:remote_run",
-        {"cm remote-run script --tags=detect,os --remote_host=HOST": "the same run over there"},
+        {"cm remote-run script --tags=detect,os --remote_host=HOST": "the same run elsewhere"},
         {
             "remote_host=HOST": "the machine, as ssh knows it; --remote_user, --remote_port,"
             " --remote_ssh_key_file where its configuration does not say",
@@ -182,10 +182,10 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "log",
         "log:log_script",
-        {"cm log script last [--errors]": "what a run printed, whole or the trouble"},
+        {"cm log script last [--errors]": "what a run printed, or only its errors"},
         {
-            "errors": "only the lines that look like trouble, with their numbers",
-            "step=TEXT": "only of the steps with this text in their names",
+            "errors": "only the lines that look like errors, with their numbers",
+            "step=TEXT": "only of the steps with this text in their name",
         },
         takes=("out", "quiet", "verbose", "silent"),
     ),
@@ -211,7 +211,7 @@ VERBS: tuple[Verb, ...] = (
         "show",
         "find:show_script",
         {"cm show script --tags=detect,os": "what a script is for"},
-        {"tags=TAGS": "the script with these tags; its name does as well", **_JSON},
+        {"tags=TAGS": "the script with these tags; or its name", **_JSON},
         takes=_LOOK,
         own_help="named",
         writes=True,
@@ -220,7 +220,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "add",
         "author:add_script",
-        {"cm add script get-cmake --kind=detect": "begin a new script"},
+        {"cm add script get-cmake --kind=detect": "start a new script"},
         _new_script,
         takes=("out", "json"),
     ),
@@ -228,7 +228,7 @@ VERBS: tuple[Verb, ...] = (
         "script",
         "copy",
         "author:copy_script",
-        {"cm copy script get-cmake mine:get-my-cmake": "one of its own like another"},
+        {"cm copy script get-cmake mine:get-my-cmake": "a copy of it in a repository"},
         _RELOCATED,
         takes=_LOOK,
         writes=True,
@@ -256,7 +256,7 @@ VERBS: tuple[Verb, ...] = (
         "rm",
         "author:remove_script",
         {"cm rm script get-cmake [-f]": "remove a script; -f does not ask"},
-        {"tags=TAGS": "the script with these tags; its name does as well", "force": "do not ask"},
+        {"tags=TAGS": "the script with these tags; or its name", "force": "do not ask"},
         takes=_LOOK,
         cmind=("delete",),
     ),
@@ -265,7 +265,7 @@ VERBS: tuple[Verb, ...] = (
         "load",
         "find:show_script",
         {"cm load script get-cmake --json": "the meta of a script and where it is"},
-        {"tags=TAGS": "the script with these tags; its name does as well", **_JSON},
+        {"tags=TAGS": "the script with these tags; or its name", **_JSON},
         takes=_LOOK,
     ),
     Verb(
@@ -304,13 +304,13 @@ VERBS: tuple[Verb, ...] = (
         "doc",
         "author:doc_script",
         {"cm doc script get-python3 [--check]": "write what comes from its meta"},
-        {"check": "write nothing; fail where a page is out of date", **_AUTHOR},
+        {"check": "write nothing; fail if a page is out of date", **_AUTHOR},
         takes=_OF_AUTHORS,
     ),
     _gui(
         "script",
         {"cm gui script [--tags=...]": "compose a command in a browser, run it, watch it"},
-        {"tags=TAGS": "begin with this script; its inputs are set as in a command"},
+        {"tags=TAGS": "start with this script; its inputs are set as in a command"},
     ),
     Verb("cache", "help", "help:show_usage"),
     _cache(
@@ -319,7 +319,7 @@ VERBS: tuple[Verb, ...] = (
         {"cm show cache [--tags=get,python3]": "what is kept, its size and last use"},
         {
             **_ENTRIES,
-            "env": "what each gives to those who use it",
+            "env": "what each gives to its users",
             "p": "only their folders",
             "path-only": "the same",
             **_JSON,
@@ -337,11 +337,11 @@ VERBS: tuple[Verb, ...] = (
         "cache",
         "why",
         "cache:why_cache",
-        {"cm why cache --tags=get,python3": "what made it, what it read, is it sound"},
+        {"cm why cache --tags=get,python3": "what made it, what it read, is it valid"},
         {
             **_ENTRIES,
             "all": "all entries",
-            "INPUT=VALUE": "an input of the script: about a call that was not made yet",
+            "INPUT=VALUE": "an input of the script: for a call that was not made yet",
             **_JSON,
         },
     ),
@@ -364,9 +364,7 @@ VERBS: tuple[Verb, ...] = (
         _NAMED,
         cmind=("mark_tmp",),
     ),
-    _cache(
-        "pin", "cache:pin_cache", {"cm pin cache <id>": "keep an entry whatever happens"}, _NAMED
-    ),
+    _cache("pin", "cache:pin_cache", {"cm pin cache <id>": "never remove an entry"}, _NAMED),
     _cache(
         "unpin",
         "cache:unpin_cache",
@@ -379,12 +377,12 @@ VERBS: tuple[Verb, ...] = (
         "upkeep:gc_cache",
         {
             "cm gc cache --max-size=20GB [--yes]": "make room; without --yes only shows",
-            "cm gc cache --older-than=30d [--yes]": "what was not used for so long",
+            "cm gc cache --older-than=30d [--yes]": "what was not used for this long",
         },
         {
-            "max-size=20GB": "remove what was used least recently until no more is left",
-            "older-than=30d": "remove what was not used for so long",
-            "keep-runs=7d": "keep what runs of this time have used; 7d by default",
+            "max-size=20GB": "remove the least recently used until this much is left",
+            "older-than=30d": "remove what was not used for this long",
+            "keep-runs=7d": "keep what runs within this time used; 7d by default",
             "dry-run": "only show what would be removed, as without --yes",
             "yes": "remove it",
             **_JSON,
@@ -406,21 +404,21 @@ VERBS: tuple[Verb, ...] = (
     _cache(
         "import",
         "bundle:import_cache",
-        {"cm import cache --input=F": "bring them into this cache, checked"},
+        {"cm import cache --input=F": "verify them and add them to this cache"},
         {"input=FILE": "the archive", **_JSON},
     ),
     Verb("results", "help", "help:show_usage"),
     _results(
         "add",
         {"cm add results DIR": "keep the results of a run, a tree or a publication"},
-        {"round=5.1": "of a tree whose files do not tell its round"},
+        {"round=5.1": "for a tree whose files do not name its round"},
         "path",
         *_OUTPUT,
     ),
     _results(
         "find",
         {
-            "cm find results bert-99 Offline": "those in which these words occur, the best first",
+            "cm find results bert-99 Offline": "those that contain these words, the best first",
             "cm find results Azure --cost": "with the cost of a million samples",
             "cm find results --facets": "how many there are of each kind",
             "cm find results ... --frontier=X,Y": "those that no other one beats",
@@ -453,12 +451,12 @@ VERBS: tuple[Verb, ...] = (
     ),
     _results(
         "export",
-        {"cm export results bert-99 --csv": "all that are found, as a file"},
+        {"cm export results bert-99 --csv": "all that match, as a file"},
         {
             "csv": "for a spreadsheet",
             "parquet": "for DuckDB or pandas",
             "bundle": "with their logs, for cm add results elsewhere",
-            "output=FILE": "where to; results.csv and so on by default",
+            "output=FILE": "output file; by default results.csv and so on",
             **_CHOSEN,
         },
     ),
@@ -476,15 +474,15 @@ VERBS: tuple[Verb, ...] = (
         "results",
         "serve",
         "cmbench_crowd.server.verbs:serve_results",
-        {"cm serve results": "take results of volunteers, check them, show them"},
+        {"cm serve results": "receive results of volunteers, check them, show them"},
         {
             "port=N": "8502, or the next free one; 0 takes any",
             "address=HOST": "127.0.0.1 by default; another one needs --token-file",
-            "token-file=FILE": "a token a line; who uploads needs one of them",
-            "publish=checked": "show what passes all checks before a person has looked",
-            "proxied": "a proxy on this machine, with TLS, says who asks",
+            "token-file=FILE": "one token per line; uploads need one of them",
+            "publish=checked": "show what passes all checks before a person has reviewed it",
+            "proxied": "a TLS proxy on this machine tells the client's address",
             "title=TEXT": "title of the pages",
-            "home=DIR": "where uploads are kept, in place of this CM home",
+            "home=DIR": "where uploads are kept, instead of this CM home",
             **_DB,
         },
         _OUTPUT,
@@ -493,27 +491,27 @@ VERBS: tuple[Verb, ...] = (
         "results",
         "review",
         "cmbench_crowd.server.verbs:review_results",
-        {"cm review results [ID]": "what volunteers have sent and waits for a look"},
+        {"cm review results [ID]": "what volunteers have sent, to be reviewed"},
         {
             "accept=IDS": "publish these",
-            "reject=IDS": "do not, or not any more; --why=TEXT is kept",
+            "reject=IDS": "do not, or no longer; --why=TEXT is stored",
             "why=TEXT": "the reason of --reject",
-            "block=CONTRIBUTOR": "take nothing more of a key",
+            "block=CONTRIBUTOR": "accept nothing more from a key",
             "want=FILE": "put work on the list: a JSON list of benchmark, scenario, ...",
-            "home=DIR": "where the server keeps uploads, in place of this CM home",
+            "home=DIR": "where the server keeps uploads, instead of this CM home",
             **_DB,
             **_JSON,
         },
         _OUTPUT,
     ),
     _results(
-        "reindex", {"cm reindex results": "make the database anew from the files"}, {}, *_OUTPUT
+        "reindex", {"cm reindex results": "rebuild the database from the files"}, {}, *_OUTPUT
     ),
     Verb("experiment", "help", "help:show_usage"),
     _experiment(
         "run",
         {
-            "cm run experiment --sweep=FILE": "measure every point once; goes on where it stopped",
+            "cm run experiment --sweep=FILE": "measure every point once; resumes where it stopped",
             "cm run experiment --tags=T -- LINE": "LINE with {{VAR{[1,2]}}}, as CM does",
         },
         {
@@ -538,7 +536,7 @@ VERBS: tuple[Verb, ...] = (
         {"cm replay experiment --tags=TAGS": "run a LINE again as it was recorded"},
         {
             "tags=TAGS": "the experiment with these tags; its name does as well",
-            "dir=NAME": "the folder in it, in place of the last one",
+            "dir=NAME": "the folder in it, instead of the last one",
             "uid=UID": "the folder that has this result",
         },
     ),

@@ -13,7 +13,7 @@ def _crowd(word: str, usage: Flags, flags: Flags) -> Verb:
 
 _SHARED = {
     "consent=N": "1 figures and hardware; 2 also versions of software; 3 also logs; it is kept",
-    "without=NAMES": "fields that do not leave: system.cpu,files.accuracy-log",
+    "without=NAMES": "fields not to send: system.cpu,files.accuracy-log",
     "work-unit=ID": "the unit of a server's work list that this result answers",
 }
 _WHERE = {
@@ -22,21 +22,25 @@ _WHERE = {
 }
 _SENT = {
     **_WHERE,
-    "yes": "send it without asking; what is sent is still shown",
+    "yes": "send it without asking; it is still shown",
 }
 CROWD: tuple[Verb, ...] = (
     Verb("crowd", "help", "help:show_usage"),
     _crowd(
         "show",
         {
-            "cm show crowd last": "what would leave this machine, field by field; sends nothing",
+            "cm show crowd last": "what would be sent, field by field; sends nothing",
             "cm show crowd": "what was sent, and what you have agreed to",
         },
-        {**_SHARED, "raw": "the very bytes of the fields", "file=ROLE": "a log as it would leave"},
+        {
+            **_SHARED,
+            "raw": "the exact bytes of the fields",
+            "file=ROLE": "a log as it would be sent",
+        },
     ),
     _crowd(
         "plan",
-        {"cm plan crowd --model=bert-99": "what measuring would do, download and take"},
+        {"cm plan crowd --model=bert-99": "what measuring would do, download and need"},
         {
             "model=NAME": "the benchmark; by default resnet50",
             "scenario=NAME": "with --backend, --device, --precision, --category and"
@@ -45,25 +49,25 @@ CROWD: tuple[Verb, ...] = (
     ),
     _crowd(
         "bundle",
-        {"cm bundle crowd last --output=FILE": "the same as a file, to be sent from elsewhere"},
-        {**_SHARED, "output=FILE": "where to", "yes": "ask nothing"},
+        {"cm bundle crowd last --output=FILE": "the same as a file, to send from another machine"},
+        {**_SHARED, "output=FILE": "output file", "yes": "do not ask"},
     ),
     _crowd(
         "upload",
         {
-            "cm upload crowd last --server=URL": "show it, ask, and send it on a yes",
-            "cm upload crowd FILE --server=URL": "send a bundle from elsewhere",
+            "cm upload crowd last --server=URL": "show it, ask, and send it if you agree",
+            "cm upload crowd FILE --server=URL": "send a bundle made on another machine",
         },
         {**_SHARED, **_SENT},
     ),
     _crowd(
         "withdraw",
-        {"cm withdraw crowd ID|all": "let servers remove what was sent"},
-        {"consent": "take back what you have agreed to"},
+        {"cm withdraw crowd ID|all": "ask servers to remove what was sent"},
+        {"consent": "withdraw your consent"},
     ),
     _crowd(
         "lease",
-        {"cm lease crowd --server=URL": "take work that a server wants done"},
+        {"cm lease crowd --server=URL": "take work from a server's list"},
         {**_WHERE, "list": "only show what is wanted"},
     ),
     _crowd("return", {"cm return crowd UNIT --server=URL": "give leased work back"}, {**_WHERE}),

@@ -84,7 +84,7 @@ def _tell_engines(workspace: Workspace) -> None:
         own = "mlcr TAGS" if is_mlc else _LET_GO
         print(
             f"note: cmbench runs the scripts of {repository.alias} here: cm run script"
-            f" --tags=TAGS; that repository's own engine runs them with {own}",
+            f" --tags=TAGS; its own engine runs them with {own}",
             file=sys.stderr,
         )
     if news:
@@ -114,7 +114,7 @@ def _cannot_print(problem: OSError) -> Error:
     return Error(
         "cannot-print",
         f"the output cannot be written: {problem.strerror}",
-        hint="the command has done its work and only its output is lost: redirect it elsewhere",
+        hint="the command finished, only its output is lost: redirect it elsewhere",
     )
 
 
@@ -124,8 +124,8 @@ def _check_call(cmind: Any, i: Mapping[str, Any]) -> None:
     except OSError:
         raise Error(
             "file-error",
-            "the current directory does not exist any more",
-            hint="change to one that does: cd ~",
+            "the current directory no longer exists",
+            hint="change to another one: cd ~",
         ) from None
     if i.get("out") not in (None, "", "con", "json"):
         raise Error("bad-value", f"--out={i['out']} is not possible", hint="write --out=json")

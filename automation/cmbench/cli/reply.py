@@ -121,7 +121,7 @@ def refuse_unknown(
     flags: Iterable[str],
     known: Iterable[str],
     who: str = "this command",
-    otherwise: str = "its flags: put --help behind the command",
+    otherwise: str = "for its flags, add --help to the command",
 ) -> None:
     """Raise ``unknown-flag`` for a flag that a command does not know."""
     for name in flags:

@@ -161,7 +161,7 @@ def _relocated(command: Command, move: bool) -> Reply:
         raise Error(
             "bad-value",
             "a script and its new name are needed",
-            hint="write them one after the other: cm copy script get-cmake mine:get-my-cmake",
+            hint="give both: cm copy script get-cmake mine:get-my-cmake",
         )
     source = show(command.workspace, tags, "".join(sources))
     made = author.relocate(command.workspace, source, target, move)
@@ -195,7 +195,7 @@ def remove_script(command: Command) -> Reply:
     script = show(command.workspace, tags, name)
     if not command.flags.get("force"):
         if not sys.stdin.isatty():
-            raise Error("bad-value", "nothing was removed", hint="add -f: it is not asked then")
+            raise Error("bad-value", "nothing was removed", hint="add -f to skip the question")
         if input(f"Remove {_shown(script.path)}? [y/N] ").strip().lower() not in ("y", "yes"):
             raise Error("not-confirmed", "nothing was removed", hint="answer y to remove it")
     rmtree(script.path)

@@ -54,7 +54,7 @@ def remove_cache(command: Command) -> Reply:
     if not names_entries(command) and not command.flags.get("force"):
         raise Error(
             "bad-value",
-            "which entries should be removed is not said",
+            "it is not clear which entries to remove",
             hint="name them: cm rm cache --tags=get,python3 -f, or all of them: -f",
         )
     every = listed_of(command)
@@ -68,7 +68,7 @@ def remove_cache(command: Command) -> Reply:
         text += f"\n{kept} left; first: cm unpin cache <id>"
     if done.shared:
         shared = counted(len(done.shared), "entry", "entries")
-        text += f"\n{shared} left in the shared cache, which is for reading only"
+        text += f"\n{shared} left in the shared cache, which is read-only"
     if not every:
         text = "no cache entry matches; 0 entries removed"
     answer = {"removed": [entry.uid for entry in done.entries]}

@@ -44,7 +44,9 @@ def _found(command: Command, machine: Machine) -> list[Finding]:
     alone = next((flag for flag in _OF_FLOW if flag in command.flags), "")
     if alone:
         hint = f"cm doctor script --for=nvidia --{alone}=…"
-        raise Error("needs-input", f"--{alone} is of a vendor's flow, and none is named", hint=hint)
+        raise Error(
+            "needs-input", f"--{alone} is for a vendor's flow, but no vendor is named", hint=hint
+        )
     return examine(machine)
 
 

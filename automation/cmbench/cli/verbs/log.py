@@ -13,7 +13,9 @@ def log_script(command: Command) -> Reply:
     Raises ``bad-value`` for several.
     """
     if len(command.names) > 1:
-        raise Error("bad-value", "one log is shown at a time", hint="name one: cm log script last")
+        raise Error(
+            "bad-value", "only one log can be shown at a time", hint="name one: cm log script last"
+        )
     run = command.names[0] if command.names else "last"
     step = str(command.flags.get("step") or "")
     found = log(command.workspace, run, step, bool(command.flags.get("errors")))

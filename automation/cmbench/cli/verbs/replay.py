@@ -33,7 +33,7 @@ def replay_script(command: Command) -> Reply:
     if len(command.names) != 1:
         raise Error(
             "bad-value",
-            "which run should be repeated is not said",
+            "it is not clear which run to repeat",
             hint="name its record, or its id: cm replay script last",
         )
     flags, out = command.flags, command.options.out

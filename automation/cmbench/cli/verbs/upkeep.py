@@ -65,7 +65,7 @@ def mark_tmp_cache(command: Command) -> Reply:
     named = [] if nothing else named_entries(command, "mark-tmp")
     found = cache.set_aside(command.workspace, named)
     items = [Item(cache.summary(command.workspace, entry)) for entry in found]
-    text = f"{counted(len(found), 'entry', 'entries')} marked: made anew when needed"
+    text = f"{counted(len(found), 'entry', 'entries')} marked: made again when needed"
     return Reply({"list": items}, text, items)
 
 
