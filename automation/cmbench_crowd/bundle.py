@@ -79,7 +79,7 @@ def _few(path: Path) -> None:
         stream.seek(max(0, path.stat().st_size - _END.size))
         large, mark, count, size, comment = _END.unpack(stream.read().ljust(_END.size))
     if mark != b"PK\5\6" or comment or large == b"PK\6\7":
-        raise ValueError("it ends as no bundle does")
+        raise ValueError("it does not end like a bundle")
     if count > _MOST or size > _MOST * _LONGEST:
         raise ValueError(f"it has {count} members")
 
@@ -91,18 +91,18 @@ def _parcel(archive: zipfile.ZipFile) -> Parcel:
     wanted = {MANIFEST, SIGNATURE, *(FILES + sha256 for sha256 in told)}
     names = archive.namelist()
     if set(names) != wanted or len(names) != len(wanted):
-        raise ValueError("its members are not those that its manifest tells")
+        raise ValueError("its members are not those in its manifest")
     files = {sha256: _member(archive, FILES + sha256, each.bytes) for sha256, each in told.items()}
     for sha256, found in files.items():
         if m.digest(found) != sha256:
-            raise ValueError(f"the file {sha256[:12]} has another content")
+            raise ValueError(f"the file {sha256[:12]} has other content")
     return Parcel(data, signature, files)
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     if archive.getinfo(name).compress_type not in _PACKED:
         # Others take as much memory to unpack as their maker likes.
-        raise ValueError(f"{name} is packed in a way that a bundle never is")
+        raise ValueError(f"{name} is not packed as in a bundle")
     with archive.open(name) as stream:
         # What the directory of an archive says of a size need not be so.
         data = stream.read(most + 1)
@@ -114,6 +114,6 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 def _bad(path: Path, why: str) -> Error:
     return Error(
         "bad-bundle",
-        f"{path} is not a whole bundle: {why}",
+        f"{path} is not a valid bundle: {why}",
         hint="make it again where the result is: cm bundle crowd ID --output=FILE",
     )

@@ -59,7 +59,7 @@ class Keeping:
             raise Error(
                 "broken-key",
                 f"{path} is not an Ed25519 key",
-                hint="move it away: a new one is made; results of the old one stay its own",
+                hint="move it away; a new key is made, and earlier results stay with the old one",
             )
         return found
 
@@ -162,6 +162,6 @@ def needs_cryptography() -> None:
     except ImportError:
         raise Error(
             "extra-missing",
-            "results are signed by the package cryptography, which is not there",
+            "results are signed by the package cryptography, which is not installed",
             hint="install it: pip install 'cmbench[crowd]'",
         ) from None

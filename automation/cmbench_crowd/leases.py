@@ -69,8 +69,8 @@ def kept(keeping: Keeping, unit: str) -> Lease:
     if found.deadline < time.time():
         raise Error(
             "lease-not-found",
-            f"the time of work unit {unit} is over: its result would not count",
-            hint="lease work anew: cm lease crowd --server=URL",
+            f"the time of work unit {unit} has expired: its result would not count",
+            hint="lease work again: cm lease crowd --server=URL",
         )
     return found
 
@@ -85,6 +85,6 @@ def keep(keeping: Keeping, told: Mapping[str, Any]) -> Lease:
 def _bad(name: str) -> Error:
     return Error(
         "bad-server",
-        f"the {name} of the leased work is none",
-        hint="check --server; nothing was begun",
+        f"the {name} of the leased work is not valid",
+        hint="check --server; nothing was started",
     )

@@ -127,7 +127,7 @@ def _own(result: Result) -> None:
     elif name not in catalog.benchmarks("") or name.startswith("own"):
         why = f"{name} is a benchmark of your own, which nobody else could compare"
     elif result.value is None and result.accuracy is None:
-        why = "it has no figure"
+        why = "it has no result"
     if why:
         raise Error(
             "not-sendable",
@@ -245,7 +245,7 @@ def _logs(result: Result, private: Private) -> Iterator[tuple[str, str, bytes, s
     folder = Path(result.folder)
     now = [each for each in run.read(folder / "results.json") if not isinstance(each, Unread)]
     if result.key not in {each.key for each in now}:
-        yield "", "", b"", "its logs are not there any more: a later run is in their folder"
+        yield "", "", b"", "its logs no longer exist: a later run is in their folder"
         return
     for role, (below, name, _) in _LOGS.items():
         path = folder / result.workload.scenario.lower() / below / name

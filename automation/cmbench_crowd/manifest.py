@@ -164,7 +164,7 @@ def encode(manifest: Manifest) -> bytes:
 def parse(data: bytes) -> Manifest:
     """The manifest of canonical bytes from anywhere; raises ``bad-manifest``, which says where."""
     if len(data) > LARGEST:
-        raise _bad(f"it has {len(data):,} bytes; {LARGEST:,} are the most")
+        raise _bad(f"it has {len(data):,} bytes; {LARGEST:,} is the limit")
     try:
         told = json.loads(
             data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant
@@ -203,7 +203,7 @@ def verify(data: bytes, signature: str) -> Manifest:
         raise Error(
             "bad-signature",
             "the signature does not belong to this manifest and its key",
-            hint="send it again as it was signed; a changed manifest is signed anew",
+            hint="send it as it was signed; a changed manifest must be signed again",
         )
     return manifest
 
@@ -232,10 +232,10 @@ def is_signed(data: bytes, key: str, signature: str) -> bool:
 
 def _bytes(text: str) -> bytes:
     if not re.fullmatch(f"{_BASE64}+", text):
-        raise ValueError("no base64url")
+        raise ValueError("not base64url")
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if to_text(data) != text:
-        raise ValueError("the same bytes have another text")
+        raise ValueError("the text is not the canonical one for its bytes")
     return data
 
 
@@ -258,7 +258,7 @@ def _bad(why: str) -> Error:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     told = dict(pairs)
     if len(told) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key occurs twice in one object")
     return told
 
 
@@ -286,7 +286,7 @@ def _together(manifest: Manifest) -> None:
 
 def _apart(what: str, names: list[str]) -> None:
     if len(set(names)) != len(names):
-        raise _bad(f"a {what} stands twice in it")
+        raise _bad(f"a {what} occurs twice in it")
 
 
 def _object(cls: type[T], told: object, where: str) -> T:

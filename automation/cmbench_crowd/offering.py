@@ -26,7 +26,7 @@ from cmbench_results.values import Result
 
 LEVELS = {
     m.METRICS: "the figures, and the hardware they were measured on",
-    m.SOFTWARE: "also the names and versions of the software that measured",
+    m.SOFTWARE: "also the names and versions of the software used",
     m.LOGS: "also LoadGen's logs, by which a server can check the figures",
 }
 _OPEN = (1, "open")
@@ -58,7 +58,7 @@ def level_of(keeping: Keeping, wish: Wish) -> int:
     if not level and not wish.may_ask:
         raise Error(
             "needs-input",
-            "nobody has agreed yet to sending results of this machine",
+            "nobody has agreed yet to send results of this machine",
             hint=f"add --consent=N{'' if wish.look else ', which is kept'}:\n"
             + "\n".join(f"{number}: {what}" for number, what in LEVELS.items()),
         )
@@ -70,7 +70,7 @@ def level_of(keeping: Keeping, wish: Wish) -> int:
 
 
 def _asked_level() -> int:
-    print("\nNothing has been sent from this machine so far. May be sent, when you say so:")
+    print("\nNothing has been sent from this machine so far. With your consent, this may be sent:")
     level = 0
     for number, what in LEVELS.items():
         if not ask(f"  {what}? [y/N] "):
@@ -107,7 +107,7 @@ def result_of(root: str | os.PathLike[str], word: str) -> Result:
         hint = "see the ids with cm find results; measure: cm run script --tags=crowd,benchmark"
         raise Error("result-not-found", f"no result has the id {word}", hint=hint)
     if len(found) > 1:
-        hint = "write more of it: " + ", ".join(sorted(each.uid for each in found)[:5])
+        hint = "give more characters: " + ", ".join(sorted(each.uid for each in found)[:5])
         raise Error("ambiguous", f"{len(found)} results begin with {word}", hint=hint)
     return found[0]
 
@@ -166,7 +166,7 @@ def confirmed(draft: Draft, wish: Wish, where: str) -> Draft:
     if wish.yes:
         return draft
     while wish.may_ask:
-        said = answered("Leave out (names with commas between; nothing to go on): ")
+        said = answered("Leave out (names separated by commas; empty to continue): ")
         if not said:
             break
         try:
@@ -193,7 +193,7 @@ def packed(keeping: Keeping, draft: Draft, place: Path) -> Parcel:
         raise Error(
             "already-sent",
             "this result was sent before, with other fields",
-            hint=f"take it back first: cm withdraw crowd {place.stem[:8]}",
+            hint=f"withdraw it first: cm withdraw crowd {place.stem[:8]}",
         )
     data = m.encode(draft.manifest)
     parcel = Parcel(data, m.to_text(keeping.key().sign(data)), draft.files)
@@ -246,7 +246,7 @@ def withdrawn(root: str | os.PathLike[str], word: str, patience: Any = None) -> 
     failed = [problem for _, problem in ends if problem is not None]
     if failed:
         first, many = failed[0], f" ({len(done)} of {len(found)} were removed)"
-        again = "nothing is lost: the same command asks again"
+        again = "nothing is lost: repeat the command"
         hint = again if first.code == "server-unreachable" else first.hint
         raise Error(first.code, first.message + many * (len(found) > 1), hint=hint)
     return done
@@ -259,7 +259,9 @@ def _sent_as(keeping: Keeping, word: str) -> list[tuple[Path, dict[str, Any]]]:
         hint = "cm show crowd lists what was sent"
         raise Error("result-not-found", f"nothing was sent under the id {word}", hint=hint)
     if word != "all" and len({path.name.partition(".")[0] for path, _ in found}) > 1:
-        hint = "write more of it: " + ", ".join(str(told.get("id", "")) for _, told in found[:5])
+        hint = "give more characters: " + ", ".join(
+            str(told.get("id", "")) for _, told in found[:5]
+        )
         words = f"{len(found)} results that were sent begin with {word}"
         raise Error("ambiguous", words, hint=hint)
     return found
@@ -275,7 +277,7 @@ def _withdraw(keeping: Keeping, path: Path, told: Mapping[str, Any], patience: A
         return problem
     except OSError as problem:
         error = file_error(problem, path)
-        words = f"{server.base} has removed {told['id']}, which cannot be noted here: "
+        words = f"{server.base} has removed {told['id']}, but this cannot be recorded here: "
         return Error(error.code, words + error.message, hint=error.hint)
     return None
 
@@ -344,7 +346,7 @@ def told_of(told: Mapping[str, Any], server: Server) -> str:
     run = str(told.get("id", ""))[:64]
     lines = [f"sent to {server.base} as {run}: {state}, {tier}"]
     lines += [line for each in known[:100] for line in _check(each)]
-    return visible("\n".join([*lines, f"what becomes of it: {server.base}/uploads/{run}"]))
+    return visible("\n".join([*lines, f"to follow it: {server.base}/uploads/{run}"]))
 
 
 def _check(told: Mapping[str, Any]) -> list[str]:

@@ -80,7 +80,7 @@ class Server:
                 raise Error(
                     "wrong-clock",
                     f"the clock of this machine is {abs(ahead) / _DAY_S:,.0f} days {way} that of "
-                    f"{self.base}, and a result tells its day",
+                    f"{self.base}, and a result contains its date",
                     hint="set it, for example: sudo timedatectl set-ntp true",
                 )
 
@@ -132,7 +132,7 @@ class Server:
         with self._session() as session:
             found = self._json(self._ask(session, "GET", _WORK)).get("work")
         if not isinstance(found, list):
-            raise self._lies("it has no list of work")
+            raise self._lies("it did not send a list of work")
         return found
 
     def lease(self, data: bytes, signature: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Server:
             answer = self._ask(session, "POST", f"{_WORK}/lease", data=data, headers=headers)
             told = self._json(answer)
         if not _ID.fullmatch(str(told.get("id", ""))):
-            raise self._lies("it gives the work no id")
+            raise self._lies("it did not give the work an id")
         return told
 
     def give_back(self, unit: str, data: bytes, signature: str) -> None:
@@ -151,7 +151,7 @@ class Server:
             raise Error(
                 "bad-value",
                 f"{unit!r:.80} is not an id of work",
-                hint="cm lease crowd --server=URL tells what this device has leased",
+                hint="cm lease crowd --server=URL lists what this device has leased",
             )
         headers = {"Content-Type": "application/json", m.SIGNATURE_HEADER: signature}
         with self._session() as session:
@@ -182,12 +182,12 @@ class Server:
         if answer.status_code == 410:
             raise Error(
                 "upload-removed",
-                f"{self.base} has removed {parcel.manifest.id}, as its sender wished",
-                hint="the same command sends it anew; a bundle has to be made anew first",
+                f"{self.base} has removed {parcel.manifest.id}, at its sender's request",
+                hint="the same command sends it again; a bundle must be made again first",
             )
         told = self._json(answer)
         if not _ID.fullmatch(str(told.get("id", ""))):
-            raise self._lies("it gives the result no id")
+            raise self._lies("it did not give the result an id")
         wanted = told.get("wanted")
         if not isinstance(wanted, list) or len(wanted) > len(m.ROLES):
             raise self._lies("it does not say which files it wants")
@@ -233,7 +233,7 @@ class Server:
         if isinstance(answer, str):
             return answer
         if answer.status_code in _ELSEWHERE:
-            return "it is at another place of the file"
+            return "it expects another part of the file"
         self._fine(answer)
         return ""
 
@@ -274,7 +274,7 @@ class Server:
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as problem:
             return _told(problem)
         if answer.status_code in _AGAIN:
-            return f"it says {answer.status_code} {self._detail(answer)}".strip()
+            return f"it answers {answer.status_code} {self._detail(answer)}".strip()
         return answer
 
     def _body(self, answer: Response) -> bytes:
@@ -285,7 +285,7 @@ class Server:
         for piece in iter(lambda: answer.raw.read1(1 << 16, decode_content=True), b""):
             found += piece
             if len(found) > _LONGEST:
-                raise self._lies(f"an answer of it is longer than {_LONGEST:,} bytes")
+                raise self._lies(f"its answer is longer than {_LONGEST:,} bytes")
             if time.monotonic() > until:
                 raise TimeoutError("its answer does not end")
         return found
@@ -294,11 +294,11 @@ class Server:
         if 200 <= answer.status_code < 300:
             return answer
         if 300 <= answer.status_code < 400:
-            raise self._lies("it sends us to another address, which is not followed")
+            raise self._lies("it redirects to another address, which is not followed")
         raise Error(
             "server-refused",
             f"{self.base} refuses: {self._detail(answer) or answer.status_code}",
-            hint=_HINTS.get(answer.status_code, "what it says is what has to be mended"),
+            hint=_HINTS.get(answer.status_code, "fix what it names"),
         )
 
     def _detail(self, answer: Response) -> str:
@@ -316,9 +316,7 @@ class Server:
         except (ValueError, RecursionError):
             told = None
         if not isinstance(told, dict):
-            raise self._lies(
-                "its answer is not a JSON object: it may be a server of something else"
-            )
+            raise self._lies("its answer is not a JSON object: it may be another kind of server")
         return told
 
     def _pause(self, left: int, why: str) -> None:
@@ -330,7 +328,7 @@ class Server:
     def _lies(self, why: str) -> Error:
         return Error(
             "bad-server",
-            f"{self.base} does not answer as a server of results does: {why}",
+            f"{self.base} is not a server of results: {why}",
             hint="check --server; nothing more was sent",
         )
 
@@ -338,16 +336,16 @@ class Server:
         return Error(
             "server-unreachable",
             f"{self.base} cannot be reached: {why}",
-            hint="nothing is lost: the same command goes on from there\n"
-            "without a network: cm bundle crowd ID --output=FILE, then elsewhere "
+            hint="nothing is lost: repeat the command to continue\n"
+            "without a network: cm bundle crowd ID --output=FILE, then on another machine "
             "cm upload crowd FILE --server=URL",
         )
 
 
 _HINTS = {
-    401: "the server wants a token: --token_file=FILE",
-    403: "the token is not the right one: --token_file=FILE",
-    413: "switch off what is too large, such as --without=files.accuracy-log",
+    401: "the server needs a token: --token_file=FILE",
+    403: "the token is not valid: --token_file=FILE",
+    413: "leave out what is too large, such as --without=files.accuracy-log",
     429: "too many results in a short time: try again later",
 }
 

@@ -140,7 +140,7 @@ def withdraw_crowd(command: Command) -> Reply:
         Keeping(command.workspace.root).agree(0)
     if command.names or not command.flags.get("consent"):
         done = offering.withdrawn(command.workspace.root, _result(command))
-    text = "\n".join(f"withdrawn: {each}" for each in done) or "nothing is sent from now on"
+    text = "\n".join(f"withdrawn: {each}" for each in done) or "nothing will be sent from now on"
     return Reply({"list": done}, text, done)
 
 
@@ -154,7 +154,7 @@ def lease_crowd(command: Command) -> Reply:
     if command.flags.get("list"):
         wanted = server.work()
         lines = [line for each in wanted if isinstance(each, dict) for line in _work(each)]
-        text = visible("\n".join(lines) or "nothing is wanted now")
+        text = visible("\n".join(lines) or "there is no work now")
         return Reply({"list": wanted}, text, wanted)
     told = offering.leased(command.workspace.root, server, next(iter(command.names), ""))
     spec = told.get("spec") if isinstance(told.get("spec"), dict) else {}
@@ -205,7 +205,7 @@ def server_of(flags: Mapping[str, Any]) -> Server:
         try:
             token = Path(str(path)).expanduser().read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
-            hint = "name a file with the server's token in it"
+            hint = "name a file that contains the server's token"
             raise Error("file-not-found", f"{path} cannot be read", hint=hint) from None
     return Server.at(str(url), token)
 

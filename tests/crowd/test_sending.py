@@ -646,7 +646,7 @@ def test_a_bundle_with_millions_of_names_is_refused_at_once(root: Path, tmp_path
     )
     for each in others:
         bad.write_bytes(each)
-        assert "ends as no bundle" in message_of(bad) or "members" in message_of(bad)
+        assert "not end like a bundle" in message_of(bad) or "members" in message_of(bad)
 
 
 def message_of(path: Path) -> str:

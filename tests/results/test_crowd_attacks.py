@@ -63,7 +63,7 @@ def test_half_uploads_do_not_fill_the_disk_or_the_list(
     old = [begun(one), begun(one)]
     refused = one.post(one.manifest(JUNK, value=1.0))
     assert (refused.status_code, refused.json()["code"]) == (429, "too-many")
-    assert "not come to their end" in refused.json()["detail"]
+    assert "unfinished results" in refused.json()["detail"]
     assert one.post(old[0]).status_code == 200, "one that was begun goes on"
     begun(volunteer())
     late = schema.crowd_run.update().where(schema.crowd_run.c.id == old[0].id)
@@ -88,12 +88,12 @@ def test_many_keys_of_one_network_are_one_sender(crowd: api.Server, limits: Limi
         return told.id
 
     first = [receive(near), receive(near)]
-    with pytest.raises(api.Error, match="of one network"):
+    with pytest.raises(api.Error, match="from one network"):
         receive(near)
     for run in first:
         crowd.ledger.move(run, ("receiving",), "quarantine")
     receive(near)
-    with pytest.raises(api.Error, match="wait for a look"):
+    with pytest.raises(api.Error, match="waiting for review"):
         receive(near)
     receive(far)
 
@@ -442,7 +442,7 @@ def test_who_withdraws_does_not_send_more_than_others(crowd: api.Server, limits:
 
     for _ in range(3):
         send()
-    with pytest.raises(api.Error, match="of one network"):
+    with pytest.raises(api.Error, match="from one network"):
         send()
     crowd.ledger.expire()
     assert crowd.ledger.trace(runs[0])["network"]
@@ -485,7 +485,7 @@ def test_many_keys_of_one_network_do_not_take_all_work(crowd: api.Server, limits
     wanted(crowd, 9)
     near, far = (crowd.ledger.network(each) for each in ("203.0.113.7", "198.51.100.1"))
     taken = [work.lease(crowd.ledger, f"key-{number}", network=near) for number in range(3)]
-    with pytest.raises(api.Error, match="of one network"):
+    with pytest.raises(api.Error, match="to one network"):
         work.lease(crowd.ledger, "key-3", network=near)
     assert work.lease(crowd.ledger, "key-0", network=near) == taken[0]
     assert work.lease(crowd.ledger, "key-4", network=far)["id"]

@@ -73,11 +73,11 @@ STATUS = {
 
 _OWN = {
     "file-error": "the server cannot read or write its files",
-    "file-not-found": "the server does not find its files",
-    "internal": "the server has met a fault of its own",
-    "no-database": "the server's database does not answer as it should",
-    "no-space": "the server's disk has no room for this",
-    "not-writable": "the server may not write its files",
+    "file-not-found": "the server cannot find its files",
+    "internal": "the server failed because of a bug",
+    "no-database": "the server's database failed",
+    "no-space": "the server's disk is full",
+    "not-writable": "the server has no permission to write its files",
 }
 """What is not the asker's fault, in words that do not tell of the server's folders."""
 
@@ -145,7 +145,7 @@ class Server:
             return
         word, _, given = request.headers.get("authorization", "").partition(" ")
         if word.lower() != "bearer" or not given.strip():
-            raise Error("needs-token", "this server wants a token", hint="ask who runs it")
+            raise Error("needs-token", "this server needs a token", hint="ask who runs it")
         network = self.network(request)
         since = time.monotonic() - _MINUTE_S
         if sum(at > since and who == network for at, who in self.guesses) >= _GUESSES:
@@ -153,7 +153,9 @@ class Server:
         known = self.words.of(self.tokens)
         if not any(hmac.compare_digest(given.strip().encode(), each) for each in known):
             self.guesses.append((time.monotonic(), network))
-            raise Error("bad-token", "this token is not valid, or not any more", hint="ask anew")
+            raise Error(
+                "bad-token", "this token is not, or no longer, valid", hint="ask for a new one"
+            )
 
 
 def server_of(request: Request) -> Server:
@@ -172,7 +174,7 @@ def told_outside(error: Error) -> Error:
     if error.code not in _OWN:
         return error
     print(visible(error.render()), file=sys.stderr, flush=True)
-    return Error(error.code, _OWN[error.code], hint="try again later; what has come so far stays")
+    return Error(error.code, _OWN[error.code], hint="try again later; what was received is kept")
 
 
 def problem(error: Error) -> Response:
@@ -212,7 +214,7 @@ def _check_day(told: m.Manifest) -> None:
     latest = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
     if not _OLDEST <= told.created <= latest:
         words = f"the manifest is refused: created is {told.created}, not {_OLDEST} to {latest}"
-        raise Error("bad-manifest", words, hint="set the clock of the machine, and measure anew")
+        raise Error("bad-manifest", words, hint="set the clock of the machine, and measure again")
 
 
 def _wanted(files: Files, told: m.Manifest) -> list[dict[str, Any]]:
@@ -243,14 +245,18 @@ async def put_file(request: Request) -> Response:
     if files.is_whole(run, file):
         return _offset(file.bytes)
     if row["state"] != RECEIVING:
-        raise Error("wrong-state", "nothing more is taken of this result", hint="send another one")
+        raise Error(
+            "wrong-state", "nothing more is accepted for this result", hint="send another one"
+        )
     start, end = _range(request, file)
     files.check_room(end - start)
     unpacker = Unpacker(end - start, _is_packed(request))
     with files.writing(run, file) as part:
         if part.size != start:
             words = f"the next byte is {part.size}, not {start}"
-            raise Error("wrong-offset", words, hint="ask for Upload-Offset with HEAD, go on there")
+            raise Error(
+                "wrong-offset", words, hint="ask for Upload-Offset with HEAD, and continue there"
+            )
         async for piece in _pieces(request, unpacker):
             await work_of(lambda piece=piece: part.write(piece))  # type: ignore[misc]
         reached = part.size
@@ -305,8 +311,8 @@ async def finalize(request: Request) -> Response:
     if row["state"] == RECEIVING:
         lacking = await work_of(lambda: _wanted(server.files, manifest_of(row)))
         if lacking:
-            words = f"{len(lacking)} files are not whole yet"
-            raise Error("wrong-state", words, hint="send what POST /api/v1/runs says is wanted")
+            words = f"{len(lacking)} files are not complete yet"
+            raise Error("wrong-state", words, hint="send what POST /api/v1/runs asks for")
         await work_of(lambda: server.ledger.move(run, (RECEIVING,), QUEUED))
         server.checker.wake()
     return JSONResponse(public(await work_of(lambda: server.ledger.row(run))), 202)

@@ -114,10 +114,10 @@ class Gate:
         """Why a browser should not have sent this; empty where it may."""
         host = request.headers.get("host", "")
         if self._local and not is_loopback(urlsplit(f"//{host}").hostname or ""):
-            return "this server does not go by that name"
+            return "this server does not have that name"
         site = request.headers.get("sec-fetch-site", "none")
         if writes and ("origin" in request.headers or site != "none"):
-            return "uploads are not taken from pages in a browser"
+            return "uploads from pages in a browser are not accepted"
         return ""
 
 
@@ -125,9 +125,9 @@ def _impossible(scope: Scope, host: str) -> Error | None:
     """Why no address is as this request says: then none can be made of it anywhere."""
     if not scope["path"].isprintable() or b"%00" in scope["query_string"]:
         # PostgreSQL has no such texts, and no name of anything here is one.
-        return Error("upload-not-found", "no address is called so", hint="see /api")
+        return Error("upload-not-found", "there is no such address", hint="see /api")
     if host and not _HOST.fullmatch(host):
-        return Error("bad-value", "the Host header names no host", hint="use cm, or a browser")
+        return Error("bad-value", "there is no valid Host header", hint="use cm, or a browser")
     return None
 
 
@@ -148,7 +148,7 @@ async def _http(request: Request, problem: Exception) -> Response:
 
 async def _slow(request: Request, problem: Exception) -> Response:
     words = f"nothing came for {IDLE_S:g} s, or less than {SLOWEST:,} bytes in a second"
-    return api.problem(Error("too-slow", words, hint="go on from Upload-Offset"))
+    return api.problem(Error("too-slow", words, hint="continue from Upload-Offset"))
 
 
 async def _gone(request: Request, problem: Exception) -> Response:

@@ -339,7 +339,7 @@ def _state(row: Row, wanted: str) -> Error:
 def _of_logs(found: Mapping[str, Any]) -> Checks:
     """The findings of the submission checks, in words; what a short run lacks is only told."""
     if not found["known"]:
-        return [check("benchmark", False, "no rules are known of this benchmark in this round")]
+        return [check("benchmark", False, "no rules are known for this benchmark in this round")]
     told = []
     for rule, severity, words in found["findings"]:
         passed = {"error": False, "warning": None, "nature": None, "note": None}[severity]
@@ -360,7 +360,7 @@ def _claim(told: m.Manifest, found: Mapping[str, Any]) -> dict[str, Any]:
     """Whether the manifest says of the result what its log does; only the log counts."""
     value = found["value"]
     if not value:
-        return check("figure", False, "its logs hold no figure")
+        return check("figure", False, "its logs contain no result")
     said = next((each.value for each in told.metrics if each.name == "result"), None)
     if said is None:
         return check("figure", None, f"{value:g} by its logs; its manifest names no result")

@@ -63,8 +63,8 @@ class Files:
         if free < more + LEAST_FREE:
             raise Error(
                 "no-space",
-                "the server's disk has no room for this file",
-                hint="send it again later; what has come so far stays",
+                "the server's disk is full file",
+                hint="send it again later; what was received is kept",
             )
 
     @contextmanager
@@ -80,8 +80,8 @@ class Files:
             if not locks.try_lock(handle):
                 raise Error(
                     "wrong-offset",
-                    "another request sends this file",
-                    hint="wait for it to end, ask for Upload-Offset with HEAD, and go on there",
+                    "another request is sending this file",
+                    hint="wait for it to end, ask for Upload-Offset with HEAD, and continue there",
                 )
             yield Part(handle, path)
         finally:
@@ -100,7 +100,7 @@ class Files:
                 part.unlink()
                 raise Error(
                     "bad-file",
-                    f"{file.name} has another SHA-256 than its manifest says",
+                    f"{file.name} does not have the SHA-256 of its manifest",
                     hint="send it again from the start",
                 )
             os.replace(part, self.path(run, file))
@@ -168,12 +168,12 @@ class Unpacker:
         if self._gzip is None:
             return data, b""
         if self._gzip.eof:
-            raise Error("bad-file", "something follows the gzip stream", hint="pack it again")
+            raise Error("bad-file", "something follows the gzip stream", hint="compress it again")
         try:
             piece = self._gzip.decompress(data, min(_STEP, self._left + 1))
         except zlib.error as problem:
             raise Error(
-                "bad-file", f"it is not gzip data: {problem}", hint="pack it again"
+                "bad-file", f"it is not gzip data: {problem}", hint="compress it again"
             ) from None
         return piece, self._gzip.unconsumed_tail or self._gzip.unused_data
 

@@ -140,7 +140,7 @@ class Ledger:
         """
         since, most = time.monotonic() - DAY_S, self.limits.leases_of_network
         if network and sum(at > since and who == network for at, who in self._leased) >= most:
-            words = f"{most} leases in a day are the most of one network"
+            words = f"at most {most} leases per day are given to one network"
             raise Error("too-many", words, hint="try again tomorrow")
         self._leased.append((time.monotonic(), network))
 
@@ -150,15 +150,15 @@ class Ledger:
         of_key, of_network = column.sender == sender, column.network == (network or "none")
         lately = column.at > time.time() - HOUR_S
         later = "send the others an hour later"
-        words = "{} results in an hour are the most of one "
+        words = "at most {} results per hour are accepted from one "
         yield limits.of_key, (lately, of_key), words + "key", later
         yield limits.of_network, (lately, of_network), words + "network", later
-        begun, ended = column.state == RECEIVING, "end those first that were begun, or wait a day"
-        words = "{} results that have not come to their end are the most of one "
+        begun, ended = column.state == RECEIVING, "finish those that were started, or wait a day"
+        words = "at most {} unfinished results are accepted from one "
         yield limits.open_of_key, (begun, of_key), words + "key", ended
         yield limits.open_of_network, (begun, of_network), words + "network", ended
         waiting = column.state.in_((RECEIVING, QUEUED, CHECKING, QUARANTINE))
-        tomorrow, words = "try again tomorrow", "too many results wait for a look: {}"
+        tomorrow, words = "try again tomorrow", "too many results are waiting for review: {}"
         yield limits.waiting_of_network, (waiting, of_network), words, tomorrow
         yield limits.waiting, (waiting,), words, tomorrow
 
@@ -381,5 +381,5 @@ def _count(connection: sa.Connection, *conditions: Any) -> int:
 
 def _removed(run: str) -> Error:
     return Error(
-        "upload-removed", f"{run} was removed by its sender", hint="send a result with an id anew"
+        "upload-removed", f"{run} was removed by its sender", hint="send the result with a new id"
     )

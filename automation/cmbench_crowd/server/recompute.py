@@ -83,7 +83,7 @@ def recomputed(told: m.Manifest, files: Mapping[str, Path], seed: str = "") -> d
     if done.returncode < 0 or "MemoryError" in done.stderr:
         raise _failed(_TOO_MUCH)
     if done.returncode:
-        raise _failed("are not as LoadGen writes them, or no round has such a result")
+        raise _failed("are not logs of LoadGen, or no round has such a result")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

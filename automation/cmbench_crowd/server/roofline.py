@@ -33,7 +33,7 @@ def plausible(told: m.Manifest, value: float, unit: str) -> tuple[bool | None, s
     # The open division, and the tiny forms, compute other models.
     own = work.division == "open" or work.model.endswith(("_tiny", "_synthetic"))
     if not each or not most or own:
-        return None, "no bound is known of what this hardware can do at this work"
+        return None, "no limit is known for this work on this hardware"
     words = f"{value:.4g} {unit} of {each / 1e9:g} GFLOP each are {value * each / 1e12:.3g} TFLOP/s"
     what = f"{system.accelerators} accelerators" if system.accelerators else f"{system.cores} cores"
     bound = f"{what} can compute {most / 1e12:.3g} at most"

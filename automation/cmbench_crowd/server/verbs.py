@@ -39,8 +39,8 @@ def serve_results(command: Command) -> Reply:
     if not is_loopback(address) and tokens is None:
         raise Error(
             "needs-token",
-            f"others can reach {address}: uploads need a token there",
-            hint="write long random words into a file of your own: --token-file=FILE",
+            f"others can reach {address}: uploads need a token",
+            hint="write a long random token to a private file: --token-file=FILE",
         )
     port = flags.get("port", PORT)
     if port is True or not str(port).isdigit() or int(port) > 65535:
@@ -118,7 +118,7 @@ def _tokens(flags: Mapping[str, Any]) -> Path | None:
     if not words or min(map(len, words)) < 16:
         raise Error(
             "bad-value",
-            f"{path} holds no token, or one of fewer than 16 characters",
+            f"{path} has no token, or one with fewer than 16 characters",
             hint="python3 -c 'import secrets; print(secrets.token_urlsafe())' > FILE",
         )
     return path
@@ -142,7 +142,7 @@ def _opened(command: Command, tokens: Path | None = None) -> Server:
     files = Files(root / "crowd" / "files")
     publish = str(flags.get("publish") or "")
     if publish not in ("", "checked"):
-        hint = "write --publish=checked, or leave it out: then people look first"
+        hint = "write --publish=checked, or leave it out: then people review first"
         raise Error("bad-value", f"--publish={publish} is not possible", hint=hint)
     checker = Checker(ledger, files, root / "crowd" / "published", trusting=bool(publish))
     return Server(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
@@ -165,7 +165,7 @@ def review_results(command: Command) -> Reply:
         done.append(f"{run} is rejected")
     for sender in _words(flags, "block"):
         server.ledger.block(sender, who)
-        done.append(f"nothing more is taken of {sender}")
+        done.append(f"nothing more is accepted from {sender}")
     if flags.get("want"):
         done += _want(server, Path(str(flags["want"])))
     if done:
@@ -176,7 +176,7 @@ def review_results(command: Command) -> Reply:
 def _words(flags: Mapping[str, Any], name: str) -> list[str]:
     given = flags.get(name)
     if given is True:
-        raise Error("needs-input", f"--{name} of what is not said", hint=f"write --{name}=ID,ID")
+        raise Error("needs-input", f"--{name} needs an id", hint=f"write --{name}=ID,ID")
     return [word for word in str(given or "").split(",") if word]
 
 
@@ -216,7 +216,7 @@ def _waiting(server: Server, names: Sequence[str]) -> Reply:
         if names:
             events = server.ledger.events(each["id"])
             lines += [f"    {e['who']}: {e['what']} {e['told']}".rstrip() for e in events]
-    text = "\n".join(lines) or "nothing waits for a look"
+    text = "\n".join(lines) or "nothing to review"
     return Reply({"list": found}, text, found)
 
 

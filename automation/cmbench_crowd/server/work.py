@@ -164,7 +164,7 @@ def lease(ledger: Ledger, sender: str, work: str = "", network: str = "") -> dic
         free = (e for e in found if work in ("", e["id"]) and _is_free(e, sender))
         chosen = next(free, None)
         if chosen is None:
-            raise Error("no-work", "nothing is wanted of this key now", hint="try again tomorrow")
+            raise Error("no-work", "there is no work for this key now", hint="try again tomorrow")
         _bounded(connection, ledger, sender, len(mine))
         ledger.lease_to(network)
         row = _new(chosen["id"], sender)
@@ -183,7 +183,7 @@ def _bounded(connection: sa.Connection, ledger: Ledger, sender: str, mine: int) 
     counted = sa.select(sa.func.count()).select_from(crowd_lease).where(*lately)
     if int(connection.execute(counted).scalar() or 0) >= most:
         # Of many seeds one could choose.
-        words = f"{most} leases in an hour are the most of one key"
+        words = f"at most {most} leases per hour are given to one key"
         raise Error("too-many", words, hint="try again an hour later")
 
 
@@ -244,7 +244,7 @@ def _fits(lease_: Row, row: Row, told: m.Manifest) -> tuple[bool | None, str]:
     if lease_["state"] != LEASED:
         return False, f"its work unit was {lease_['state']} before"
     if row["at"] > lease_["deadline"]:
-        return False, "the time of its work unit was over"
+        return False, "its work unit had expired"
     spec = lease_["spec"]
     asked = {**{n: getattr(told.workload, n) for n in _FIELDS}, "backend": told.config.backend}
     asked["style"] = told.config.style or FULL
