@@ -77,7 +77,7 @@ def of_flags(flags: Mapping[str, object]) -> Costs:
     if "purchase_price" in told and not told.get("lifetime_years"):
         raise Error(
             "needs-input",
-            "a purchase price needs the years that the machine is used",
+            "a purchase price needs the years of use",
             hint="add --lifetime_years=4",
         )
     hours = told.get("lifetime_years", 0.0) * _HOURS_A_YEAR

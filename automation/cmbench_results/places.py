@@ -111,7 +111,7 @@ class Places:
             with open(path, encoding="utf-8") as stream:
                 told = json.loads(next(stream))
             if told.pop("format") > FORMAT:
-                raise MalformedError("it was written by a newer version")
+                raise MalformedError("a newer version wrote it")
             told["examples"] = tuple(Unread(*each) for each in told["examples"])
             return Place(**told)
         except (OSError, StopIteration, ValueError, KeyError, TypeError) as problem:
@@ -155,7 +155,7 @@ class Places:
 def _nothing(place: Place) -> Error:
     return Error(
         "no-results",
-        f"nothing in {place.path} can be read as a result",
+        f"{place.path} contains no readable results",
         context=[f"{each.place}: {each.why}" for each in place.examples[:10]],
         hint="name the folder that a run wrote, or the top of a tree (with closed/ or open/)",
     )

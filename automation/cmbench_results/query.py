@@ -42,7 +42,7 @@ class Filter:
             raise Error(
                 "bad-value",
                 "the filter is too long",
-                hint=f"take at most {MOST_VALUES} values and {MOST_WORDS} words",
+                hint=f"use at most {MOST_VALUES} values and {MOST_WORDS} words",
             )
 
     def without(self, column: str) -> Filter:
@@ -225,7 +225,7 @@ def frontier(found: Iterable[Row], x: str, y: str, units: str = "unit") -> list[
             raise Error(
                 "bad-value",
                 f"these results have several values of {name}: {', '.join(kinds[:6])}",
-                hint=f"a frontier is of one: add --{name}=VALUE",
+                hint=f"a frontier needs one: add --{name}=VALUE",
             )
     return _unbeaten(rows, x, y)
 

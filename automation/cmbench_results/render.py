@@ -54,7 +54,7 @@ def added(place: Place, taken: int) -> str:
 def table(rows: Sequence[Row], total: int, costs: Costs | None = None) -> str:
     """Results as a table of two lines each: the figure, and on what it was measured."""
     if not rows:
-        return "no result fits"
+        return "no result matches"
     lines = []
     heading = None
     for row in rows:
@@ -119,7 +119,7 @@ def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
     for row in rows:
         figures = f"{figure(row[x]):>18}{figure(row[y]):>18}"
         lines.append(f"{row['uid'][:_UID]:<10}{figures}  {row['system']}"[:WIDTH])
-    return "\n".join([*lines, f"{len(rows)} of {count(total, 'result')} are beaten by no other"])
+    return "\n".join([*lines, f"{len(rows)} of {count(total, 'result')} are not beaten by another"])
 
 
 def whole(result: Result, spread: Spread, costs: Costs) -> str:

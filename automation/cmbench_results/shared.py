@@ -25,7 +25,7 @@ def importable() -> None:
     if folder is None:
         raise Error(
             "incomplete-installation",
-            f"the scripts of cmbench are not beside its engine in {package}",
+            f"the scripts of cmbench are missing beside its engine in {package}",
             hint="install it again: pip install --force-reinstall cmbench",
         )
     sys.path.extend(str(folder / alias / "src") for alias in _SCRIPTS)

@@ -32,7 +32,7 @@ CHUNK = 500
 _WAIT_S = 60.0
 _SHOWN = 80
 _DISK = {
-    "full": "make room; nothing that was kept is lost",
+    "full": "free disk space; no kept result is lost",
     "locked": "another program is writing to it: try again",
     "readonly": "check who owns it and its folder",
     "unable to open": "check who owns it and its folder",
@@ -185,13 +185,13 @@ class Store:
         if not found:
             raise Error(
                 "result-not-found",
-                f"no result is called {uid[:_SHOWN]}",
+                f"there is no result {uid[:_SHOWN]}",
                 hint="see them with their ids: cm find results",
             )
         raise Error(
             "ambiguous",
             f"several results begin with {uid}: {', '.join(found)}",
-            hint="write more of the id",
+            hint="give more of the id",
         )
 
     def _prepare(self) -> None:
@@ -216,7 +216,7 @@ class Store:
         if isinstance(problem, sa.exc.OperationalError) and self._file is None:
             hint = "check its address: --db=postgresql://user@host/name"
         elif isinstance(problem, sa.exc.DBAPIError) and self._file is not None:
-            hint = of_disk or f"make it anew from the files: rm '{self._file}'; cm reindex results"
+            hint = of_disk or f"rebuild it from the files: rm '{self._file}'; cm reindex results"
         else:
             hint = "report it, with the command"
         return Error("no-database", f"{where}: {told[0] if told else problem}", hint=hint)
@@ -254,7 +254,7 @@ def _engine(url: str, file: Path | None) -> sa.Engine:
             hint="pip install 'psycopg[binary]'",
         ) from None
     except (sa.exc.SQLAlchemyError, ValueError) as problem:
-        raise Error("bad-value", f"--db cannot be understood: {problem}") from None
+        raise Error("bad-value", f"--db cannot be parsed: {problem}") from None
 
 
 def _as_we_begin(connection: Any, _: object) -> None:
@@ -290,7 +290,7 @@ def _migrate(connection: sa.Connection) -> None:
     except CommandError as problem:
         raise Error(
             "newer-database",
-            f"the tables are of revision {_revision(connection)}, which this version does not know",
+            f"the tables have revision {_revision(connection)}, which this version does not know",
             hint="update: pip install --upgrade 'cmbench[gui]'",
             context=[str(problem)],
         ) from None

@@ -226,7 +226,7 @@ def from_json(line: str) -> Result:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as problem:
-        raise MalformedError(f"no JSON: {problem}") from None
+        raise MalformedError(f"not JSON: {problem}") from None
     return decode(Result, data, "result")
 
 

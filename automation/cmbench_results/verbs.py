@@ -52,7 +52,7 @@ def add_results(command: Command) -> Reply:
     if not names:
         raise Error(
             "needs-input",
-            "what should be added is not said",
+            "it is not clear what to add",
             hint="name a folder of results, a results.json or a tree: cm add results DIR",
         )
     with _store(command) as store:
@@ -96,7 +96,7 @@ def _frontier(store: Store, wanted: Filter, axes: str) -> Reply:
     if not comma:
         raise Error(
             "bad-value",
-            f"--frontier={axes} names no two figures",
+            f"--frontier={axes} does not name two figures",
             hint="write --frontier=throughput,energy_per_sample",
         )
     known = query.points(store, wanted, x, y)
@@ -163,7 +163,9 @@ def export_results(command: Command) -> Reply:
     with _store(command) as store:
         page = _page(store, wanted, command, query.MOST)
         if not page.rows:
-            raise Error("no-results", "no result fits", hint="see what there is: cm find results")
+            raise Error(
+                "no-results", "no result matches", hint="see what there is: cm find results"
+            )
         if kind == "bundle":
             results = [store.result(row["uid"]) for row in page.rows]
             export.as_bundle(results, path)
@@ -189,12 +191,12 @@ def remove_results(command: Command) -> Reply:
     if not names:
         raise Error(
             "needs-input",
-            "which results should be forgotten is not said",
+            "it is not clear which results to remove",
             hint="name ids or places: cm rm results ID, cm rm results DIR (cm show results)",
         )
     with _store(command) as store:
         gone = sum(_remove(store, name) for name in names)
-    told = f"{render.count(gone, 'result')} forgotten; files on the disk stay"
+    told = f"{render.count(gone, 'result')} removed; files on the disk are kept"
     return Reply({"removed": gone}, told)
 
 

@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_counted_and_named(tmp_path: Path) -> None:
     known, faults = read(tmp_path)
     assert len(known) == 1
     assert len(faults) == 3
-    assert any("row 2" in fault.place and "tells no" in fault.why for fault in faults)
+    assert any("row 2" in fault.place and "it has no" in fault.why for fault in faults)
 
 
 def test_figures_of_a_tree_come_from_its_logs(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_figures_of_a_tree_come_from_its_logs(tmp_path: Path) -> None:
     (run / "mlperf_log_summary.txt").write_text(
         "Samples per second: 999.5\nResult is : VALID\n", encoding="utf-8"
     )
-    with pytest.raises(Error, match="which round"):
+    with pytest.raises(Error, match="does not name the round"):
         read(tmp_path / "t")
     (found,), _ = read(tmp_path / "t", "4.1")
     assert (found.value, found.validity, found.figures_from) == (999.5, "VALID", LOG_SUMMARY)

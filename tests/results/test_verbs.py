@@ -47,8 +47,8 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
         in cm("export", "results", "bert-99", "--csv", f"--output={tmp_path}/t.csv").ok().stdout
     )
     assert (tmp_path / "t.csv").read_text(encoding="utf-8").count("\n") == 3
-    assert "1 result forgotten" in cm("rm", "results", first).ok().stdout
-    assert "2 results forgotten" in cm("rm", "results", str(published)).ok().stdout
+    assert "1 result removed" in cm("rm", "results", first).ok().stdout
+    assert "2 results removed" in cm("rm", "results", str(published)).ok().stdout
     assert "1 result in the database" in cm("reindex", "results").ok().stdout
     assert str(tmp_path / "run") in cm("show", "results").ok().stdout
 
@@ -56,23 +56,23 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["add", "results"], "what should be added"),
+        (["add", "results"], "what to add"),
         (["add", "results", "/not/there"], "does not exist"),
         (["find", "results", "--benchmrk=x"], 'did you mean "benchmark"'),
         (["find", "results", "--limit=many"], "not a number"),
         (["find", "results", "--limit=²"], "not a number"),
         (["find", "results", "--sort"], "--sort needs a value"),
         (["export", "results", "--csv", "--output"], "--output needs a value"),
-        (["show", "results", "a" * 60_000], "no result is called aaa"),
-        (["compare", "results", "\udcff", "a"], "no result is called"),
+        (["show", "results", "a" * 60_000], "there is no result aaa"),
+        (["compare", "results", "\udcff", "a"], "there is no result"),
         (["find", "results", *"abcdefghij" * 7], "the filter is too long"),
         (["find", "results", "--facets=benchmrk"], 'did you mean "benchmark"'),
-        (["find", "results", "--frontier=value"], "no two figures"),
+        (["find", "results", "--frontier=value"], "not name two figures"),
         (["find", "results", "--frontier=value,speed"], "speed is not a figure"),
-        (["show", "results", "abc"], "no result is called abc"),
+        (["show", "results", "abc"], "there is no result abc"),
         (["compare", "results", "abc"], "two or more results"),
         (["export", "results"], "one format"),
-        (["export", "results", "--csv"], "no result fits"),
+        (["export", "results", "--csv"], "no result matches"),
         (["rm", "results"], "which results"),
         (["find", "results", "--db=mysql://x"], "not an address"),
         (["fly", "results"], "is not a command"),

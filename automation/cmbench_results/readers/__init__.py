@@ -58,7 +58,7 @@ def kind_of(place: Path) -> str:
     known = [f"{what}" for what in _KINDS.values()]
     raise Error(
         "no-results",
-        f"{place} holds no results of a kind that is known",
+        f"{place} contains no results of a known kind",
         context=["known are:", *known],
         hint="name the folder that a run wrote, or the top of a tree (with closed/ or open/)",
     )

@@ -38,7 +38,7 @@ def _lines(place: Path) -> list[str]:
             raise ValueError("a newer version of cmbench wrote it")
         data = _member(archive, RESULTS)
     if hashlib.sha256(data).hexdigest() != told["sha256"][RESULTS]:
-        raise ValueError("its results are not as they were written")
+        raise ValueError("its results have changed since they were written")
     return data.decode("utf-8").splitlines()
 
 

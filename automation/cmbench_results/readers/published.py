@@ -76,7 +76,7 @@ def result(row: Row) -> Result:
     needed = dict(zip(_NEEDED, (version, *name, model, scenario), strict=True))
     if not all(needed.values()):
         lacking = ", ".join(word for word, value in needed.items() if not value)
-        raise IncompleteError(f"no result of MLPerf inference: it tells no {lacking}")
+        raise IncompleteError(f"not a result of MLPerf inference: it has no {lacking}")
     benchmark = shared.benchmark_of(text(row.get("MlperfModel")) or model, model)
     known = shared.scenario_of(scenario)
     value, unit, energy = _figures(row, known)

@@ -51,7 +51,7 @@ def read(place: Path, benchmark_round: str = "") -> Found:
     if not found:
         raise Error(
             "needs-input",
-            f"nothing in {place} says which round its results are from",
+            f"{place} does not name the round of its results",
             hint="add the round, for example --round=5.1",
         )
     tree = layouts.Tree(place, layouts.of_round(found))
