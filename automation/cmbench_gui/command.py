@@ -268,7 +268,7 @@ def split(text: str) -> list[str]:
         raise Error(
             "bad-value",
             f"the command cannot be read: {problem}",
-            hint="a quotation mark has no partner, perhaps",
+            hint="a closing quotation mark may be missing",
         ) from None
     if words[:1] == ["cmr"]:
         words[:1] = ["cm", "run", "script"]
@@ -280,7 +280,7 @@ def split(text: str) -> list[str]:
             hint="it begins with: cm run script (or cm docker script, cm plan script)",
         )
     if any("\x00" in word or "\n" in word for word in words):
-        raise Error("bad-value", "a word of the command has a line break in it", hint="remove it")
+        raise Error("bad-value", "a word of the command contains a line break", hint="remove it")
     return words
 
 
@@ -313,12 +313,12 @@ def _cmind(words: Sequence[str]) -> dict[str, Any]:
     for word in words[3:]:
         if word.startswith("@") or word == "--":
             hint = "write the flags of that file instead"
-            raise Error("bad-value", f"{word} is not read here", hint=hint)
+            raise Error("bad-value", f"{word} is not supported here", hint=hint)
     try:
         found: dict[str, Any] = parsed_by_cmind(list(words[1:]))["cm_input"]
     except (TypeError, AttributeError):
-        hint = "write --env.KEY=value, and not --env=value beside it"
-        raise Error("bad-value", "a flag is both alone and a group", hint=hint) from None
+        hint = "write --env.KEY=value, without --env=value"
+        raise Error("bad-value", "a flag is used both alone and as a group", hint=hint) from None
     return {k: v for k, v in found.items() if k not in ("action", "automation", "cmd")}
 
 
@@ -373,7 +373,7 @@ def _of_names(tags: Tags, name: str, script: Script) -> Iterator[Explained]:
     for variation in tags.variations:
         yield _of_variation(variation, script)
     for variation in tags.unwanted_variations:
-        problem = "the form cannot hold it: add it to the command by hand"
+        problem = "it has no field in the form: add it to the command yourself"
         yield Explained(f"-_{variation}", "excludes this variation", problem)
 
 
@@ -399,7 +399,7 @@ def _of_flag(name: str, value: str, script: Script) -> Explained:
     group, dot, rest = name.partition(".")
     if dot:
         meaning = GROUPS.get(group, "")
-        problem = "" if meaning else f"there is no group of flags --{group}"
+        problem = "" if meaning else f"there are no flags --{group}.KEY"
         return Explained(word, f"{meaning}: {rest}" if meaning else "", problem)
     if name in FLAGS:
         return Explained(word, FLAGS[name])

@@ -92,15 +92,15 @@ def _refusal(request: Request, body: bytes) -> Response | None:
     """The answer to a request that must not go on; ``None`` where it may."""
     site = site_of(request)
     if not _is_own(request.headers.get("host", ""), site):
-        return _refused(request, "this server does not go by that name", 400)
+        return _refused(request, "this server does not have that name", 400)
     if request.method not in ("GET", "HEAD", "POST"):
-        return _refused(request, f"{request.method} is not answered", 405)
+        return _refused(request, f"{request.method} is not supported", 405)
     if request.url.path.startswith("/enter/"):
         return _let_in(request, site)
     if request.url.path.startswith("/static/"):
         return None
     if not _same(request.cookies.get(site.cookie, ""), site.session):
-        return _refused(request, "this browser was not let in yet", 401)
+        return _refused(request, "this browser has no access yet", 401)
     return _write_refusal(request, site, body) if request.method == "POST" else None
 
 
@@ -131,7 +131,7 @@ def _same(given: str, wanted: str) -> bool:
 
 def _let_in(request: Request, site: Site) -> Response:
     if not _same(request.url.path.removeprefix("/enter/"), site.key.hex()):
-        return _refused(request, "the key of that address is not the one of this server", 403)
+        return _refused(request, "the key in that address is not the key of this server", 403)
     target = request.query_params.get("next", "/")
     # Only a path of this server: "//host" and "/\host" are other places.
     inside = target.startswith("/") and not target.startswith(("//", "/\\"))
@@ -178,7 +178,7 @@ def is_loopback(address: str) -> bool:
 
 _NEXT = {
     401: "open the address that the server printed when it started; cm gui script prints it again",
-    403: "load the page again; if that does not help, open the address that cm gui script prints",
+    403: "reload the page; if that does not help, open the address that cm gui script prints",
 }
 
 

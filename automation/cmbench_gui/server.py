@@ -85,7 +85,7 @@ def listening(address: str, port: int, any_port: bool = False) -> socket.socket:
     raise Error(
         "cannot-listen",
         f"no page can be served at {address}, port {port}: {reason}",
-        hint=f"take another port: --port={port + 1}; 0 takes any that is free",
+        hint=f"use another port: --port={port + 1}; 0 takes any that is free",
     )
 
 

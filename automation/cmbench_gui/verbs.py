@@ -94,9 +94,9 @@ def serve_pages(
     site = _site(home, flags, listener, repositories)
     address = entrance(site, page)
     say(f"pages of {site.home}: {address}")
-    say("Ctrl-C ends the server; runs that it has started go on")
+    say("Ctrl-C ends the server; runs that it started continue")
     if not is_loopback(site.address):
-        say("others can reach this port, and the address lets them in: use TLS in front")
+        say("others can reach this port, and the address gives access: put TLS in front of it")
     if not is_true(flags.get("no_browser", False)):
         _open(site, address)
     serve(create_app(site), listener)

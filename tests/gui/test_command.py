@@ -145,7 +145,7 @@ def test_each_word_that_is_wrong_says_why(workspace: Workspace) -> None:
     assert '"model"' in wrong["--modle=x"]
     assert "choose one of: cpu, " in wrong["--device=tpu"]
     assert "not a number" in wrong["--threads=many"]
-    assert "no group" in wrong["--envv.A=1"]
+    assert "no flags --envv" in wrong["--envv.A=1"]
     assert not wrong["--quiet"]
 
 
@@ -157,8 +157,8 @@ def test_each_word_that_is_wrong_says_why(workspace: Workspace) -> None:
         ("cm rm cache --all", "runs a script"),
         ("cm run script", "no script is named"),
         ("cm run script --tags=get,python3 'x", "cannot be read"),
-        ("cm run script --tags=get,python3 @/etc/passwd", "not read here"),
-        ("cm run script --tags=get,python3 --env=a --env.B=c", "alone and a group"),
+        ("cm run script --tags=get,python3 @/etc/passwd", "not supported here"),
+        ("cm run script --tags=get,python3 --env=a --env.B=c", "both alone and as a group"),
         ("cm run script --tags=no,such,thing", "no script"),
         ("cm run script --tags=get,python3 'a\nb'", "line break"),
         ("cm run script --tags=detect,os ; rm x", "one name"),
@@ -220,7 +220,7 @@ def test_a_pasted_command_is_that_of_the_script_which_has_its_variations(twins: 
     parsed = command.parse("cm run script --tags=get,fruit,_sour", twins)
     assert "no variation _sour" in parsed.words[-1].problem
     parsed = command.parse("cm run script --tags=get,fruit,-_sweet", twins)
-    assert "by hand" in parsed.words[-1].problem
+    assert "yourself" in parsed.words[-1].problem
 
 
 def test_the_form_holds_all_that_a_command_says(twins: Workspace) -> None:

@@ -43,7 +43,7 @@ def _runs(site: Site, choice: Choice, words: Sequence[str]) -> list[Known]:
     link = f"/jobs/{last.id}"
     told = {
         "done": Known(f"run here {times}, the last one went well", "good", link),
-        "running": Known("runs now", "", link),
+        "running": Known("running now", "", link),
         "killed": Known("its last run here was killed", "bad", link),
     }
     return [told.get(last.status, Known(f"its last run here failed: {last.error}", "bad", link))]

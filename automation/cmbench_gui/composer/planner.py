@@ -45,8 +45,8 @@ class Planner:
         if not answer:
             raise Error(
                 "cannot-plan",
-                "no plan came within a minute, or the process that plans died",
-                hint="try the command itself: put plan in the place of run",
+                "there was no plan within a minute, or the planning process died",
+                hint="run the command yourself, with plan instead of run",
             )
         found: dict[str, Any] = json.loads(answer)
         if "error" in found:

@@ -121,7 +121,7 @@ def check(request: Request) -> Response:
     fields = [f for part in form_of(script, choice) for f in part.fields]
     found = next((f for f in fields if f.label == label and f.asked), None)
     if found is None:
-        raise Error("bad-value", f"the form has no field {label} to look at")
+        raise Error("bad-value", f"the form has no field {label}")
     planner = _planner(request)
     before = _refusal(planner, _asked(choice, script, workspace))
     refused = {}
@@ -159,7 +159,7 @@ def _asked(choice: Choice, script: Script, workspace: Workspace) -> dict[str, An
 def _chosen(request: Request) -> tuple[Workspace, Script, Choice]:
     """The script and the choice that an address names; raises ``script-not-found``."""
     if len(request.url.query) > MOST_QUERY:
-        raise Error("bad-value", "the link is too long to be one of a form")
+        raise Error("bad-value", "the link is too long for a form")
     workspace = site_of(request).workspace()
     script = api.show(workspace, name=request.path_params["name"])
     given = [(k, v) for k, v in request.query_params.multi_items() if k != "field"]

@@ -232,19 +232,19 @@ def text_of(result: Result, number: int) -> tuple[str, bytes]:
     """The name and the content of one of its files; raises ``file-not-found``, ``too-large``."""
     known = files(result)
     if not 0 <= number < len(known):
-        raise Error("file-not-found", "this result has no such file", hint="load its page again")
+        raise Error("file-not-found", "this result has no such file", hint="reload its page")
     name, path, size = known[number]
     if size > BIGGEST:
         raise Error(
             "bad-value",
             f"{name} is larger than {BIGGEST >> 20} MiB",
-            hint=f"look at it where it lies: {path}",
+            hint=f"open it there: {path}",
         )
     try:
         return name, path.read_bytes()
     except OSError as problem:
         raise Error(
-            "file-not-found", f"{name}: {problem.strerror}", hint="load its page again"
+            "file-not-found", f"{name}: {problem.strerror}", hint="reload its page"
         ) from None
 
 
@@ -349,9 +349,7 @@ def machine(store: Store, system_id: str) -> Machine:
     wanted = Filter({"system_id": (system_id,)})
     page = query.find(store, wanted, limit=1)
     if not page.rows:
-        raise Error(
-            "result-not-found", "no system has this id", hint="begin with the table of results"
-        )
+        raise Error("result-not-found", "no system has this id", hint="go to the table of results")
     result = store.result(page.rows[0]["uid"])
     view = View(wanted)
     works = [

@@ -59,7 +59,7 @@ def _needs_figure(name: str) -> None:
     if name == COST:
         raise Error(
             "bad-value",
-            "bars and courses are of a measured figure",
+            "bars and lines show a measured figure",
             hint="draw the cost as an axis of a scatter plot, or sort the table",
         )
 
@@ -110,7 +110,7 @@ def _course(store: Store, view: View, kind: Kind) -> Plot:
     low = min(values) if log else min(0.0, *values)
     y = scatter.Axis(title(view.y), kind.unit_of(view.y), low, max(values), log, kind.less(view.y))
     ordered = sorted(series.items(), key=lambda each: -len(each[1]))
-    notes = ["The line leads through the best result of each round."]
+    notes = ["The line connects the best results of the rounds."]
     if page.total > COURSE:
         notes.append(f"{COURSE} of {page.total:,} results: choose fewer to see all of them.")
     return Plot(scatter.courses(columns, ordered, y), f"{title(view.y)} by round", tuple(notes))

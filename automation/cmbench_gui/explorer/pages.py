@@ -127,7 +127,9 @@ async def exported(request: Request) -> Response:
     kind = request.path_params["kind"]
     writers = {"csv": export.csv_lines, "json": export.json_lines}
     if kind not in writers:
-        raise Error("file-not-found", f"results are not given as {kind}", hint="take csv or json")
+        raise Error(
+            "file-not-found", f"results are not available as {kind}", hint="take csv or json"
+        )
     costs = seen.costs() if seen.priced else None
 
     def rows() -> Iterator[query.Row]:
@@ -151,9 +153,7 @@ async def compared(request: Request) -> Response:
 def _uid(value: str) -> str:
     if 4 <= len(value) <= 16 and set(value) <= set("0123456789abcdef"):
         return value
-    raise Error(
-        "result-not-found", f"{value[:40]!r} is not an id of a result", hint="see them at /results"
-    )
+    raise Error("result-not-found", f"{value[:40]!r} is not an id of a result", hint="see /results")
 
 
 async def result(request: Request) -> Response:

@@ -197,7 +197,7 @@ def _notes(plane: Plane, marks: Sequence[scatter.Mark]) -> Iterator[str]:
     many = len(plane.spots)
     yield f"{many:,} {'result' if many == 1 else 'results'}, {len(plane.series)} series."
     if len(marks) < many:
-        yield "Points that fall together are drawn as one, larger ones stand for more."
+        yield "Overlapping points are drawn as one; larger points are several results."
     drops = [axis for axis in ("x", "y") if f"log{axis}" in plane.view.marks]
     if drops:
         yield "Logarithmic axes leave out figures that are not above zero."

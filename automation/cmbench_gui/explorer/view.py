@@ -171,7 +171,7 @@ def _check(name: str, values: list[str]) -> None:
     if len(values) > _MOST or any(len(value) > _LONGEST for value in values):
         raise Error(
             "bad-value",
-            f"the address says too much of {name}",
+            f"the address has too many values of {name}",
             hint=f"at most {_MOST} values of {_LONGEST} characters",
         )
 
@@ -184,7 +184,7 @@ def _drawing(one: Mapping[str, str]) -> dict[str, str]:
 def _among(name: str, value: str, known: tuple[str, ...]) -> str:
     if value in known:
         return value
-    hint = did_you_mean(value, known) or f"there are: {', '.join(known)}"
+    hint = did_you_mean(value, known) or f"possible: {', '.join(known)}"
     raise Error("bad-value", f"{name} cannot be {value!r}", hint=hint)
 
 
@@ -197,7 +197,7 @@ def _sort(value: str) -> str:
 def _page(value: str) -> int:
     if value.isascii() and value.isdigit() and len(value) < 7 and 1 <= int(value) <= _LAST:
         return int(value)
-    raise Error("bad-value", f"there is no page {value!r}", hint="begin with page 1")
+    raise Error("bad-value", f"there is no page {value!r}", hint="go to page 1")
 
 
 def _figure(name: str, value: str) -> float:
