@@ -302,7 +302,7 @@ class Teller:
                 "sweep-stopped",
                 f"the worker ended with status {state.exit_code} {state.reason}".rstrip(),
                 context=self.other[-8:],
-                hint="what was measured is kept: the same command goes on",
+                hint="what was measured is kept: repeat the command to continue",
             )
 
     def _point(self, point: Point) -> None:

@@ -69,7 +69,7 @@ def _recorded(entry: Path, flags: Mapping[str, Any]) -> dict[str, Any]:
             return {key: value for key, value in found.items() if key not in ("dir", "rerun")}
     raise Error(
         "sweep-not-found",
-        f"{entry} has nothing of that kind to run again",
+        f"{entry} has nothing like that to run again",
         hint=f"its folders: {', '.join(sorted(os.listdir(entry))[:8])}",
     )
 
@@ -108,7 +108,7 @@ def exploration(words: Sequence[str], flags: Mapping[str, Any]) -> Exploration:
         raise Error(
             "needs-input",
             "there is nothing to run",
-            hint="name a sweep (--sweep=FILE), or put a command behind -- : cm run experiment"
+            hint="name a sweep (--sweep=FILE), or add a command after -- : cm run experiment"
             " --tags=mine -- cm run script --tags=detect,os",
         )
     given = flags.get("explore") or {}
@@ -139,7 +139,7 @@ _PATHS = (
 )
 
 
-_APART = "the shell may have taken its braces apart: put the word into '…'"
+_APART = "the shell may have expanded its braces: quote the word with '…'"
 _FIRST = re.compile(r"(.*\{\{[A-Za-z]\w*?)(\[.*)(\}\}.*)", re.DOTALL)
 
 
@@ -222,7 +222,7 @@ def _entry(command: Command, make: bool = True) -> Path:
         places = sorted(each.path for each in found)
         raise Error(
             "ambiguous",
-            f"{len(places)} experiments fit",
+            f"{len(places)} experiments match",
             context=places[:10],
             hint="name one: cm run experiment NAME -- COMMAND",
         )
@@ -231,7 +231,7 @@ def _entry(command: Command, make: bool = True) -> Path:
     if not make:
         raise Error(
             "sweep-not-found",
-            "no experiment is called so, or has these tags",
+            "no experiment has this name or these tags",
             hint="cm find experiment lists them",
         )
     return Path(_asked(cmind, {**asked, "action": "add", **by_tags})["path"])
@@ -309,5 +309,5 @@ def _failure(failed: Sequence[str], steps: int, folder: Path) -> Error | None:
         "points-failed",
         f"{len(failed)} of {counted(steps, 'step')} failed",
         context=failed[:20],
-        hint=f"what they left lies in {folder}",
+        hint=f"their files are in {folder}",
     )

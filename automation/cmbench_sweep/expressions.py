@@ -36,7 +36,7 @@ class _Scope(dict[str, Any]):
         """Count ``steps``; raises ``ExpressionError`` where they are too many."""
         self._left[0] -= steps
         if self._left[0] < 0:
-            raise ExpressionError("an expression has too much to compute")
+            raise ExpressionError("an expression is too expensive")
 
     def inner(self, name: str, value: Any) -> _Scope:
         """The same with one more name."""
@@ -213,7 +213,7 @@ def _scopes(left: list[ast.comprehension], names: _Scope) -> Iterator[_Scope]:
         return
     first, *others = left
     if not isinstance(first.target, ast.Name):
-        raise ExpressionError("a loop of an expression has one name")
+        raise ExpressionError("a loop in an expression has exactly one name")
     for each in _value(first.iter, names):
         names.spend(1)
         scope = names.inner(first.target.id, each)

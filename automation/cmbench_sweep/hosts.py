@@ -94,7 +94,7 @@ class OnHosts:
         what = f"the label {lacking[0]}" if lacking else f"all of {', '.join(labels)}"
         near = did_you_mean(lacking[0], known) if lacking else ""
         hint = near or f"there are: {', '.join(known) or 'none'}"
-        hint += "\nlabels of a host are written so: --hosts=a,b=gpu+big"
+        hint += "\nwrite labels of a host like this: --hosts=a,b=gpu+big"
         return Error("bad-value", f"no host has {what}", hint=hint)
 
     def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
@@ -293,7 +293,7 @@ class _Round:
         for kept, state in ended.items():
             name = host_of(kept.handle)
             if kept.handle.id in executors[kept].unreached:
-                self._say(f"ssh {name} does not answer: what it measures is not lost. The same")
+                self._say(f"ssh {name} does not answer; what it measures is not lost. The same")
                 self._say("  command asks it again; without it in --hosts its points go to others")
                 self._problems[name] = Error("ssh-failed", state.reason)
                 # Another one who waited for it may have forgotten it.
@@ -313,9 +313,9 @@ class _Round:
                 problem.hint = _WHEELS
             self._refused(name, problem)
         elif left and state.reason:
-            self._say("  make room there, or name another place: --folder=DIR")
+            self._say("  free space there, or choose another folder: --folder=DIR")
         elif left and state.status == "lost":
-            self._say(f"ssh {name}: the worker has died, with its machine or by itself")
+            self._say(f"ssh {name}: the worker has died, alone or with its machine")
         elif left:
             self._teller.note(state)
 

@@ -31,7 +31,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[Point]:
     request: api.RunRequest | None = None
     places = _chosen(sweep)
     if not places:
-        raise Error("bad-sweep", f"{sweep.name} has no point", hint="exclude leaves none")
+        raise Error("bad-sweep", f"{sweep.name} has no point", hint="exclude removes all of them")
     for number, values in enumerate(places, 1):
         flags = flags_of(sweep, values)
         try:

@@ -84,7 +84,7 @@ class Head:
             alive = [row["resources_total"] for row in rows if row["state"] == "ALIVE"]
         except (KeyError, TypeError):
             raise _refused(
-                self.address, "is not a dashboard of Ray 2", "check --ray=ADDRESS"
+                self.address, "is not the dashboard of Ray 2", "check --ray=ADDRESS"
             ) from None
         return [
             Node(
@@ -182,7 +182,7 @@ class RayExecutor:
             tasks = [self._head.ask("GET", f"/api/jobs/{name}") for name in _tasks(handle)]
         except SilentError as problem:
             if now - first > SILENT_S:
-                hint = "what runs there goes on; the same command finds it again"
+                hint = "what runs there continues; the same command finds it again"
                 raise _refused(str(problem), f"for {now - first:.0f} s", hint) from None
             return api.JobState("running", reason=str(problem))
         self._heard[handle.id] = now
@@ -221,7 +221,7 @@ def _state(tasks: Sequence[Mapping[str, Any]], folder: Path) -> api.JobState:
         return api.JobState("running" if "RUNNING" in states else "waiting")
     codes = exit_codes(folder)
     if not tasks and not codes:
-        return api.JobState("lost", reason="Ray knows nothing of it any more")
+        return api.JobState("lost", reason="Ray no longer knows it")
     reason = _why([task for task in tasks if task.get("status") == "FAILED"], len(codes))
     return api.JobState("ended", max(codes, default=1), "" if len(codes) >= len(tasks) else reason)
 

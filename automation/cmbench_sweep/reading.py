@@ -123,7 +123,7 @@ class Faults:
             return {}
         for key in value:
             if isinstance(key, bool) or key is None:
-                self.add(place, f"a name there is read as {key} by YAML: put it in quotes")
+                self.add(place, f"YAML reads a name there as {key}: quote it")
         return {str(key): each for key, each in value.items()}
 
     def items(self, place: str, value: Any) -> list[Any]:
@@ -151,7 +151,7 @@ class Faults:
                 "bad-sweep",
                 f"{path} has {many}",
                 context=self.found[:40],
-                hint="correct the file; docs/how-to/sweeps.md shows what it may say",
+                hint="correct the file; see docs/how-to/sweeps.md",
             )
 
 
@@ -165,7 +165,7 @@ def sweep_of(data: Any, name: str, faults: Faults) -> Sweep:
         faults.add("name", f"{name!r:.60} is not a name: up to 100 letters, digits, - _ + and .")
     request = faults.mapping("request", told.get("request"))
     if not (request.get("tags") or request.get("script")):
-        faults.add("request", "what is to be run is not said: give tags")
+        faults.add("request", "it is not clear what to run: give tags")
     axes = _axes(told.get("axes"), faults)
     parts = {
         key: read(told.get("zip" if key == "zips" else key), faults)
@@ -180,7 +180,7 @@ def _axes(data: Any, faults: Faults) -> dict[str, tuple[Any, ...]]:
     for name, value in faults.mapping("axes", data).items():
         values = tuple(_axis(f"axes.{name}", value, faults))
         if len({(repr(each), str(each)) for each in values}) < len(values):
-            faults.add(f"axes.{name}", "a value stands there twice")
+            faults.add(f"axes.{name}", "a value occurs twice")
         found[name] = values
         if not all(name.split(".")):
             faults.add("axes", f"{name!r:.60} is not a valid input name")
@@ -316,9 +316,9 @@ def _repeat(data: Any, faults: Faults) -> Repeat:
     if share >= 1:
         faults.add("repeat.spread", f"{share:g} is more than the value itself: write 3.5% or 0.035")
     if "least" in told and least > most:
-        faults.add("repeat", f"least is {least}, most is {most}: give most, the larger one")
+        faults.add("repeat", f"least is {least}, most is {most}: most must be larger")
     elif "spread" in told and most == 1:
-        faults.add("repeat.spread", "one run has no spread: give most, 2 or more")
+        faults.add("repeat.spread", "one run has no spread: set most to 2 or more")
     return Repeat(most, min(least, most), share)
 
 
@@ -382,7 +382,7 @@ def _search(data: Any, faults: Faults) -> Search:
     faults.known("search.method", [method], METHODS)
     points = int(faults.number("search.points", told.get("points", 0), 0, whole=True))
     if method != "grid" and not points:
-        faults.add("search.points", f"how many points {method} may try is not said")
+        faults.add("search.points", f"the number of points for {method} is missing")
     return Search(method, points, int(faults.number("search.seed", told.get("seed", 0), 0, True)))
 
 
@@ -390,7 +390,7 @@ def _check_names(parts: Mapping[str, Any], axes: Mapping[str, Any], faults: Faul
     """Axes that are zipped or named in conditions exist, and those zipped are equally long."""
     _check_zips(parts["zips"], axes, faults)
     if parts["search"].method == "optuna" and not parts["objectives"]:
-        faults.add("objectives", "optuna needs a figure to judge by: objectives: {throughput: max}")
+        faults.add("objectives", "optuna needs an objective: objectives: {throughput: max}")
     for text in parts["exclude"]:
         faults.known("exclude", sorted(_names("exclude", text, faults)), axes)
     for label, text in parts["labels"].items():
@@ -409,7 +409,7 @@ def _check_figures(
     for name in sorted(names) if kept else ():
         if name not in kept:
             hint = did_you_mean(name, kept) or "add it there"
-            faults.add(place, f"{name} is none of the figures of record; {hint}")
+            faults.add(place, f"{name} is not one of the figures of record; {hint}")
 
 
 def _check_zips(groups: Iterable[tuple[str, ...]], axes: Mapping[str, Any], faults: Faults) -> None:

@@ -22,7 +22,7 @@ from cmbench_sweep.values import FAILED, MEASURED, Outcome, Sweep
 USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")
 REFUSED = {
     "skip_host_verify": ("host keys are always checked", "connect once by hand: ssh HOST"),
-    "password": ("others would see it", "bring your key there once: ssh-copy-id HOST"),
+    "password": ("others would see it", "copy your key there once: ssh-copy-id HOST"),
 }
 WITHOUT_EFFECT = (
     *("copy_directory", "copy_mlc_repos", "mlc_repos_path", "pull_mlc_repos", "python_venv"),
@@ -88,7 +88,7 @@ def _check(name: str, value: object) -> None:
         why, remedy = REFUSED[name]
         raise Error("bad-value", f"--remote_{name} is not possible: {why}", hint=remedy)
     if name == "action" and value != "run":
-        hint = "a sweep goes there with cm run experiment --on=ssh"
+        hint = "for a sweep, use cm run experiment --on=ssh"
         raise Error("bad-value", f"--remote_action={value} is not possible", hint=hint)
 
 
@@ -125,7 +125,9 @@ def _measured(command: Command, host: Host) -> Outcome:
     outcome = opened.store.outcome(opened.points[0].key)
     if not outcome.done:
         raise Error(
-            "sweep-unfinished", f"{host.name} has not done it", hint="the same command goes on"
+            "sweep-unfinished",
+            f"{host.name} has not done it",
+            hint="repeat the command to continue",
         )
     return outcome
 

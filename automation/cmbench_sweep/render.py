@@ -40,7 +40,7 @@ def _values(values: Sequence[Any]) -> str:
 def _prepared(seen: Foreseen) -> Iterator[str]:
     steps = seen.preparation.steps
     if not steps:
-        yield "prepared: all that points share is in the cache"
+        yield "prepared: everything that points share is in the cache"
         return
     sizes = {what: size for step in steps for what, size in step.downloads}
     disk = sum(step.disk or 0 for step in steps)
@@ -152,7 +152,7 @@ def _number(value: float | None) -> str:
 def _best(found: Report) -> Iterator[str]:
     top = best(found)
     if top is None:
-        yield f"no point fulfils {' and '.join(found.sweep.constraints)}"
+        yield f"no point satisfies {' and '.join(found.sweep.constraints)}"
         return
     figure = found.figure()
     yield f"best {figure}: {_number(top.figures[figure])}"

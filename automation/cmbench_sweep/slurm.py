@@ -131,7 +131,7 @@ class SlurmExecutor:
             if now - first > SILENT_S:
                 raise Error(
                     "slurm-failed",
-                    f"Slurm has answered nothing for {now - first:.0f} s: {problem}",
+                    f"Slurm has not answered for {now - first:.0f} s: {problem}",
                     hint="the job stays in its queue: the same command finds it again",
                 ) from None
             return api.JobState("running", reason=f"Slurm does not answer: {problem}")
@@ -217,7 +217,7 @@ def _ask(words: Sequence[str], env: Mapping[str, str] | None = None) -> str:
         raise Error(
             "slurm-missing",
             f"there is no {words[0]} here",
-            hint="run it where Slurm's commands are: on the login node of the cluster",
+            hint="run it on the login node of the cluster, where Slurm's commands are",
         ) from None
     except subprocess.TimeoutExpired:
         raise SilentError(f"{words[0]} took longer than a minute") from None
@@ -296,7 +296,7 @@ def _state(tasks: Mapping[str, tuple[str, str]] | None, folder: Path) -> api.Job
 
 def _ended(states: Mapping[str, int], codes: Sequence[int]) -> api.JobState:
     if not states and not codes:
-        return api.JobState("lost", reason="Slurm knows nothing of it any more")
+        return api.JobState("lost", reason="Slurm no longer knows it")
     bad = [name for name in states if name not in ("COMPLETED", "FAILED")]
     told = ", ".join(f"{states[name]} {name}" for name in bad)
     if "TIMEOUT" in bad:

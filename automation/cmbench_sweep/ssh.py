@@ -81,7 +81,7 @@ class Host:
         told = (stderr + printed).decode("utf-8", "replace").strip().splitlines()
         return Error(
             "host-unfit",
-            f"{self.name}: its shell ended with status {status} and did nothing",
+            f"{self.name}: its shell ended with status {status} without doing anything",
             context=told[-6:],
             hint=f"a command must run there without a terminal; try: ssh {self.name} echo works",
         )
@@ -91,7 +91,7 @@ class Host:
             raise Error(
                 "host-unfit",
                 f"{self.name} has no Python 3.10 or newer on its PATH",
-                hint="install one there, or leave the host out",
+                hint="install one there, or leave out the host",
             )
         found: dict[str, Any] = json.loads(line)
         if "error" in found:
@@ -103,10 +103,10 @@ class Host:
             return Error(
                 "no-space",
                 f"{self.name}: no space left for {told['path'] or 'what is sent'}",
-                hint="make room there, or name another place: --folder=DIR",
+                hint="free space there, or choose another folder: --folder=DIR",
             )
         path = f"{told['path']}: " if told["path"] else ""
-        hint = "name another place there: --folder=DIR" if told["errno"] else ""
+        hint = "choose another folder there: --folder=DIR" if told["errno"] else ""
         return Error("host-unfit", f"{self.name}: {path}{told['error']}", hint=hint)
 
 
@@ -143,7 +143,7 @@ class There:
             raise Error(
                 "no-space",
                 f"{self.host.name}: {size_text(self.free)} free in {self.base}",
-                hint="make room there, or name another place: --folder=DIR",
+                hint="free space there, or choose another folder: --folder=DIR",
             )
         self.host.ask("put", {"base": self.base, "parcel": parcel}, packed, None)
 

@@ -118,7 +118,7 @@ class PointStore:
         except (OSError, ValueError):
             known = self.names()
             hint = did_you_mean(name, known) or f"there are: {', '.join(known[:8]) or 'none yet'}"
-            raise Error("sweep-not-found", f"no sweep is called {name}", hint=hint) from None
+            raise Error("sweep-not-found", f"there is no sweep {name}", hint=hint) from None
         return dict(found)
 
     def names(self) -> list[str]:

@@ -143,7 +143,7 @@ def _best(command: Command, sweep: Sweep, points: tuple[Point, ...]) -> Reply:
     asked = command.flags["best"]
     top = best(found, "" if asked is True else str(asked))
     if top is None:
-        raise Error("no-results", "no point fulfils the constraints", hint="loosen them")
+        raise Error("no-results", "no point satisfies the constraints", hint="relax them")
     data = render.data_of(top.point, top.outcome)
     return Reply({"best": data}, data["command"], data)
 
@@ -180,8 +180,8 @@ def sweep_from(told: Mapping[str, Any]) -> tuple[Sweep, tuple[Point, ...]]:
     except (KeyError, TypeError) as problem:
         raise Error(
             "sweep-not-found",
-            f"what is kept of a sweep cannot be read: {problem}",
-            hint="let it be kept again: cm run experiment --sweep=FILE",
+            f"the stored data of a sweep cannot be read: {problem}",
+            hint="to store it again: cm run experiment --sweep=FILE",
         ) from None
 
 
@@ -226,7 +226,7 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
     if "docker" in flags:
         raise Error(
             "bad-value",
-            "points are not put into containers of Docker",
+            "points do not run in Docker containers",
             hint="on Slurm, --apptainer=docker://IMAGE runs the same image",
         )
     for place, names in _PLACES.items():
@@ -333,6 +333,6 @@ def _failure(opened: Opened, failed: int, left: int) -> Error | None:
         return Error(
             "sweep-unfinished",
             f"{left} of {len(opened.points)} points are still to do",
-            hint="the same command goes on",
+            hint="repeat the command to continue",
         )
     return None

@@ -42,7 +42,7 @@ def refuse(env: dict[str, Any]) -> None:
         raise Error(
             "bad-value",
             "--password is not possible: others would see it in the list of processes",
-            hint=f"bring your key there once: ssh-copy-id {host}",
+            hint=f"copy your key there once: ssh-copy-id {host}",
         )
 
 

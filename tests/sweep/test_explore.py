@@ -151,7 +151,7 @@ def test_names_that_have_no_values(cm: Cm) -> None:
         exploration(["echo {{NOT}}"], {})
     with pytest.raises(Error, match="has no values") as refused:
         exploration(["{{A[1}}-{{B[1}}", "{{A2]}}-{{B[1}}"], {})
-    assert "taken its braces apart" in str(refused.value.hint)
+    assert "expanded its braces" in str(refused.value.hint)
     cm("run", "script", "script", "measure nothing", "--size=1", "--threads=1").ok()
 
 

@@ -133,7 +133,7 @@ def test_a_home_that_is_full_and_one_that_fills_up(
         machines.start(name, room=room, FILLS="yes")
     done = there.cm(*RUN, "--hosts=one", cwd=world)
     assert "ssh one: " in done.stdout
-    assert "name another place: --folder=DIR" in done.stdout
+    assert "choose another folder: --folder=DIR" in done.stdout
     assert "8 of 8 points are still to do" in done.stderr
     # Two has room for what is brought, and its first run takes all that is left.
     done = there.cm(*RUN, "--hosts=two,three", cwd=world).ok()
@@ -201,7 +201,7 @@ def test_two_people_start_the_same_sweep(
     said = [process.communicate(timeout=HANG_S)[0] for process in both]
     # On a busy host one of them may end before the other's points are there: it says so.
     for process, text in zip(both, said, strict=True):
-        assert process.returncode == 0 or "the same command goes on" in text, text
+        assert process.returncode == 0 or "repeat the command to continue" in text, text
     there.cm(*RUN, "--hosts=one,two", cwd=world).ok()
     assert runs_of(counted()) == every(4)
     assert left_behind(machines) == []
