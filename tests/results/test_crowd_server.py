@@ -100,7 +100,7 @@ def test_an_honest_an_agreeing_and_a_lying_volunteer(
     assert "reproduced" in page
     assert "not verified by MLCommons" in page
     one = client.get("/contributors/" + honest.get(first[0])["contributor"]).text
-    assert "Beside others with the same hardware" in one
+    assert "Compared with others on the same hardware" in one
     assert "checked device time" in one
     assert ">Compose<" not in one  # this server composes nothing
     upload = client.get(f"/uploads/{first[0]}").text
