@@ -74,7 +74,7 @@ def _recorded(runs: str) -> list[str]:
 
 
 def load_record(path: str) -> dict[str, Any]:
-    """The record at ``path``; raises ``bad-value`` where it is none."""
+    """The record at ``path``; raises ``bad-value`` if it is not one."""
     try:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)

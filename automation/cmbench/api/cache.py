@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 
 def _nothing(text: str) -> None:
-    """For whoever does not want to know."""
+    """Does nothing: a callback for callers that need none."""
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)

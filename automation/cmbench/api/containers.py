@@ -119,7 +119,7 @@ def _run(made: Design, keep: Say | None) -> int:
 
 
 def _nothing(line: str) -> None:
-    """For whoever does not want to see the line."""
+    """Does nothing with the line."""
 
 
 def _prepare(made: Design) -> None:

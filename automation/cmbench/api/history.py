@@ -102,7 +102,7 @@ def _without_record(folder: str, alive: bool) -> KnownRun:
 
 
 def progress(run: KnownRun) -> Mapping[str, Any]:
-    """How far the work of a run is that tells of it: ``label``, ``done``, ``total``, ``unit``.
+    """Progress of the work of a run that reports it: ``label``, ``done``, ``total``, ``unit``.
 
     Empty where none does.
     """

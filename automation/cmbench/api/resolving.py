@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def silent_facts(workspace: Workspace) -> FactTeller:
-    """What tells of this machine while something is only looked at."""
+    """Facts of this machine for commands that run nothing."""
     runner = StepRunner(Teller(None), None, True, False, workspace.cmind, workspace.words)
     return FactTeller(runner, os.devnull)
 

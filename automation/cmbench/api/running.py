@@ -135,7 +135,7 @@ class _Run:
         return Ran(self._request, outcome, steps, *files, secrets, locked, self._asked)
 
     def _failure(self, problem: BaseException) -> Error | None:
-        """What the record says and the caller gets; ``None`` for what is not the run's affair."""
+        """What the record says and the caller gets; ``None`` for what does not concern the run."""
         error = self._told(problem)
         return error.rewrite(self._secrets.text) if error is not None else None
 

@@ -125,7 +125,7 @@ def _lenient(repositories: Iterable[Repository], paths: Iterable[str]) -> list[R
 
 
 def repository_to_write(workspace: Workspace, name: str) -> str:
-    """Where a new script goes: the repository ``name``, else the one we are in, else ``local``.
+    """Where a new script goes: the repository ``name``, else the current one, else ``local``.
 
     A point is the one that we are in and no other. Raises ``bad-value`` where there is none.
     """

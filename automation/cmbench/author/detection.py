@@ -143,7 +143,7 @@ class _World:
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """The environment of the case in the place of this process's own."""
+        """The environment of the case instead of this process's own."""
         folders = [os.path.join(self.here, p) for p in self.case.get("path") or ["bin"]]
         if str(self.case.get("basics", "yes")).lower() not in ("no", "false"):
             folders.append(os.path.join(self.here, ".basics"))

@@ -25,7 +25,7 @@ _PATH_VARIABLE = re.compile(
 
 @check("CMB203", "every env key that is given back is written somewhere")
 def exports_are_written(subject: Subject) -> Iterator[Found]:
-    """A key that nobody sets is a promise that the next step relies on in vain."""
+    """The next step relies on a key that is never set."""
     if any("<<<" in str(entry.get("tags")) for _, entry in subject.dependencies()):
         return  # any script at all may be what sets the key
     words = _words_written(subject)

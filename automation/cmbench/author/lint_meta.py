@@ -23,7 +23,7 @@ AUTOMATION = ("script", "5b4e0237da074764")
 
 @check("CMB101", "every key is one that the format knows")
 def unknown_keys(subject: Subject) -> Iterator[Found]:
-    """A misspelt key does nothing, and nobody notices."""
+    """A misspelt key has no effect, without any notice."""
     for item in check_meta(subject.meta):
         if item.message.startswith("unknown key"):
             yield Found(f"{item.where}: {item.message}", item.where)

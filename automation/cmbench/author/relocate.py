@@ -20,7 +20,7 @@ def relocate(
     """The script in the folder ``source`` as ``name`` in the repository at ``root``; its folder.
 
     A copy gets a uid of its own, and ``tags`` in the place of those that it has if there are any.
-    Raises ``bad-value`` for a name that is none, or that is taken.
+    Raises ``bad-value`` for an invalid name or one that exists.
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise Error("bad-value", f'"{name}" is not a name for a script', hint="such as get-cmake")

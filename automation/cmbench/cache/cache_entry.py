@@ -124,7 +124,7 @@ def is_over(expires: float) -> bool:
 
 
 def damage(entry: Entry) -> str:
-    """What is wrong with the payload as far as a look at it tells, or an empty string.
+    """What is wrong with the payload at a quick look, or an empty string.
 
     Looks at the payload's directory and at what the entry's exported values name in it; reading
     whole files is the matter of ``verify``.

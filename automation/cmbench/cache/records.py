@@ -44,7 +44,7 @@ def write_over(handle: int, data: Mapping[str, Any]) -> None:
 
 
 def replace(path: str, data: Mapping[str, Any]) -> None:
-    """Put a record with ``data`` in the place of ``path``, in one step; raises ``OSError``."""
+    """Replace ``path`` by a record with ``data``, in one step; raises ``OSError``."""
     _put(path, json.dumps({**data, **owner()}).encode())
 
 

@@ -241,7 +241,7 @@ def _litter(store: Store, metadata: Sequence[Listed], root: str, rules: Rules) -
 
 
 def _orphans(store: Store, known: set[str]) -> Iterator[Litter]:
-    """What belongs to no entry and to nobody who is making one."""
+    """What belongs neither to an entry nor to the making of one."""
     places = [(name.rpartition("_")[2], "store", name) for name in _names(store.place("store"))]
     for folder, suffix in (("files", ".json"), ("pins", "")):
         places += [
@@ -264,7 +264,7 @@ def _announced(store: Store, uid: str) -> bool:
 
 
 def _untaken(store: Store, rules: Rules) -> Iterator[Litter]:
-    """Downloads that no step has taken; a run may still want young ones."""
+    """Downloads that no step has used; a run may still use recent ones."""
     if store.living():
         return
     for name in _names(store.place("ahead")):

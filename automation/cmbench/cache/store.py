@@ -216,7 +216,7 @@ class Store:
         return self.shared is None or os.path.isfile(self.metadata(entry))
 
     def has(self, entry: Kept) -> bool:
-        """Whether nobody has removed ``entry`` since it was read."""
+        """Whether ``entry`` still exists since it was read."""
         there = os.path.isfile(self.metadata(entry))
         return there or (self.shared is not None and self.shared.has(entry))
 
@@ -519,7 +519,7 @@ class Store:
         return True
 
     def _is_unused(self, path: str, data: Mapping[str, Any]) -> bool:
-        """Whether all have ended who may have been told of the removed entry."""
+        """Whether all runs that may know the removed entry have ended."""
         after = data["after"]
         if after is None:
             uid = _uid(path)

@@ -17,7 +17,7 @@ from cmbench.cli.reply import Answer
 
 
 def extras(ran: Ran, answer: Answer) -> list[str]:
-    """Do what the modes of the request want of its result; the lines for the console.
+    """Do what the modes of the request ask for with its result; the lines for the console.
 
     ``print_deps`` is also in the ``new_state`` of ``answer``, where scripts look for it.
     """

@@ -42,7 +42,7 @@ class Command(Call):
 
     @property
     def only_shown(self) -> bool:
-        """Whether nobody sees anything of the answer but its text: a person typed the command."""
+        """Whether only the text of the answer is seen: a person typed the command."""
         return "cmd" in self._given and self.console and not (self.as_json or self.printed)
 
     @property
@@ -57,7 +57,7 @@ class Command(Call):
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person is at the other end, who has not said that nothing is to be asked."""
+        """Whether there is a person who may be asked."""
         asked = self.console and not (self.options.quiet or self.options.silent)
         return asked and _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
 

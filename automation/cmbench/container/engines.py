@@ -233,7 +233,7 @@ def _docker_run(engine: Engine, job: Job) -> list[str]:
 
 
 def docker_options(engine: Engine, job: Job) -> list[str]:
-    """What docker and podman are told of a container, whatever becomes of it afterwards."""
+    """The options of a container for docker and podman, for all ways of running it."""
     words = _user(engine)
     words += ["--security-opt", "label=disable"] if engine.labels else []
     # With the network of the machine comes its name, and some versions take no other then.

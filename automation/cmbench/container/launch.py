@@ -367,7 +367,7 @@ def for_steps(image: Job) -> Callable[[NativeJob], Job]:
 
 
 def _changed(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a step has set: the rest of the environment is this machine's own affair."""
+    """What a step has set: the rest of the environment belongs to this machine."""
     return {key: value for key, value in environment.items() if os.environ.get(key) != value}
 
 

@@ -89,7 +89,7 @@ _SEE_ENGINE = (
 class Recipe:
     """What an image is made of.
 
-    ``manager`` is the package manager of ``base``, empty where nobody knows it. ``baked`` is the
+    ``manager`` is the package manager of ``base``, empty if unknown. ``baked`` is the
     folder in which cache entries of the build's context end up, empty for none.
     """
 

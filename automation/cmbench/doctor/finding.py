@@ -10,7 +10,7 @@ from pathlib import Path
 from cmbench.lib.probe import ProbeResult, probe, which
 
 OK, INFO, LOOK, STOP = "ok", "info", "look", "stop"
-"""States of a finding: fine; good to know; may get in the way; nothing runs until it is mended."""
+"""States of a finding: fine; good to know; may get in the way; nothing runs until it is fixed."""
 
 _TIMEOUT = 8.0
 

@@ -1,4 +1,4 @@
-"""Checks that every vendor's flow wants: its user, containers, room, memory, data, left-overs."""
+"""Checks for every vendor's flow: its user, containers, room, memory, data, left-overs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _existing(place: Path) -> Path:
 
 
 def room(view: View) -> Iterator[Finding]:
-    """Room for what the benchmarks take, each by itself; for everything where none is named."""
+    """Disk space for what each benchmark takes; for everything where none is named."""
     place = _scratch(view) or view.subject.folder or Path(view.machine.store)
     free = shutil.disk_usage(_existing(place)).free
     told = f"{_gb(free)} free in {place}"
@@ -153,7 +153,7 @@ def audit(view: View) -> Iterator[Finding]:
 
 
 def pages(view: View) -> Iterator[Finding]:
-    """Transparent huge pages, which the tuning guide wants for Server."""
+    """Transparent huge pages, which the tuning guide recommends for Server."""
     told = view.machine.read(THP).partition("[")[2].partition("]")[0]
     server = not view.subject.scenarios or "Server" in view.subject.scenarios
     if told == "always":

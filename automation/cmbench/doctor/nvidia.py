@@ -19,7 +19,7 @@ OLDEST_TOOLKIT = "1.4.0"
 CDI = ("etc/cdi/nvidia.yaml", "var/run/cdi/nvidia.yaml")
 MAKE_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 COOL_T4 = 65
-"""Degrees Celsius below which the tuning guide wants a T4."""
+"""Degrees Celsius below which a T4 should stay, by the tuning guide."""
 STATE = (
     "index",
     "temperature.gpu",

@@ -65,7 +65,7 @@ class Typed(str):
         return made
 
     def meant(self, is_path: bool) -> str:
-        """The plain text for an input that is a path, or is none."""
+        """The plain text for an input that is or is not a path."""
         return self.full if is_path else self.word
 
 

@@ -32,7 +32,7 @@ KEY_ORDER = (
     *("default_version", "versions", "variations", "variation_groups_order"),
     *("print_env_at_the_end",),
 )
-"""Keys of a script in the order in which they stand in the files of this repository."""
+"""Keys of a script in the order that files of this repository use."""
 
 _SCALAR = {"type": ["string", "number", "boolean", "null"]}
 _TEXT = {"type": ["string", "number"]}

@@ -22,7 +22,7 @@ _LOOK_S = 0.5
 
 @immutable(frozen=True, slots=True, eq=True, repr=False)
 class Caller:
-    """Who has started this process; 0 where nobody has asked for anything."""
+    """The process that started this one; 0 if it asked for nothing."""
 
     pid: int = 0
     error_fd: int = 0
@@ -48,7 +48,7 @@ class Caller:
             done.set()
 
     def told(self, answer: Mapping[str, Any]) -> bool:
-        """Whether the caller has been given the error of an answer, and nobody else has to be."""
+        """Whether the caller has received the error of an answer: it need not be printed."""
         if not self.error_fd:
             return False
         with suppress(OSError):

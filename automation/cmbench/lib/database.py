@@ -1,4 +1,4 @@
-"""A SQLite file that says again, faster, what is on the disk: many use it, nobody depends on it.
+"""A SQLite file that says again, faster, what is on the disk: many use it, none depend on it.
 
 A damaged file is thrown away, one that cannot be opened or written only costs time.
 """

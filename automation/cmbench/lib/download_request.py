@@ -31,7 +31,7 @@ class DownloadRequest:
 
 
 def read_request(env: Mapping[str, Any]) -> DownloadRequest:
-    """The request in ``env``; raises Error for a size that is none."""
+    """The request in ``env``; raises Error for an invalid size."""
     # A mirror may hold another file, with a checksum of its own.
     found = [
         (_text(env, f"CHECKSUM{number}") or wanted_checksum(env), url)

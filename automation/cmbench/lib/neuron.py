@@ -58,7 +58,7 @@ MOST_BYTES = 4096
 class Device:
     """One device: its number, its place on the PCI bus, its NeuronCores, its memory in bytes.
 
-    What nobody told is empty or 0.
+    What is unknown is empty or 0.
     """
 
     number: int
@@ -71,7 +71,7 @@ class Device:
 class Machine:
     """The devices, what models for them are compiled for, the type of the instance; what is wrong.
 
-    ``problem`` is empty where the devices can be used. ``asked`` tells who told of them.
+    ``problem`` is empty where the devices can be used. ``asked`` is the source.
     """
 
     devices: tuple[Device, ...] = ()
@@ -211,7 +211,7 @@ def instance_type(root: Path = ROOT, fetch: Fetch | None = None) -> str:
 
 
 def ask_service(environment: Mapping[str, str] = os.environ, patience: float = PATIENCE_S) -> str:
-    """The type of the instance by IMDSv2; empty where nobody answers in ``patience`` seconds.
+    """The type of the instance by IMDSv2; empty without an answer in ``patience`` seconds.
 
     ``AWS_EC2_METADATA_SERVICE_ENDPOINT`` names another address, ``AWS_EC2_METADATA_DISABLED=true``
     asks none. No proxy is used.

@@ -234,7 +234,7 @@ def read(
 def rows_of(
     fields: Iterable[str], root: Path = ROOT, find: Find = which, ask: Ask = probe
 ) -> list[dict[str, str]]:
-    """What nvidia-smi tells of each GPU now, by its names of fields; those that it knows.
+    """What nvidia-smi reports for each GPU now, by its field names; those that it knows.
 
     Empty where there is no nvidia-smi, or where it fails.
     """
@@ -308,7 +308,7 @@ def _hidden(why: str) -> Error:
 
 
 def kinds() -> tuple[Mapping[str, str], ...]:
-    """What the driver tells of each GPU's model and settings; empty where it tells nothing."""
+    """What the driver reports on each GPU's model and settings; may be empty."""
     return tuple(gpu.kind for gpu in read().gpus)
 
 

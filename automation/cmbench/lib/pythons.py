@@ -157,7 +157,7 @@ class Distribution:
 
 
 def describe(path: str | Path) -> tuple[Python | None, str]:
-    """The Python at ``path``, or why it is none."""
+    """The Python at ``path``, or why it is not one."""
     result = probe([path, "-I", "-c", _DESCRIBE], timeout=TIMEOUT)
     told = _answer(result)
     if not isinstance(told, dict):

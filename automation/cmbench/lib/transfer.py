@@ -77,7 +77,7 @@ class Wanted:
     verify: bool
 
     def report(self, done: int, total: int | None) -> None:
-        """Tell whoever wants to know."""
+        """Tell all listeners."""
         if self.progress is not None:
             self.progress(done, total)
 
@@ -215,7 +215,7 @@ def _answer(session: Session, url: str, known: Note, offset: int, wanted: Wanted
 
 
 def _downgrade(response: Response, wanted: Wanted) -> AttemptError | None:
-    """The failure for a redirect to where nobody proves who sends the file, and how it arrives."""
+    """The failure for a redirect to http, where neither sender nor content is verified."""
     schemes = [urlsplit(each.url).scheme for each in (*response.history, response)]
     downgraded = ("https", "http") in pairwise(schemes)
     if not downgraded or wanted.checksum or not wanted.verify:
@@ -228,7 +228,7 @@ def _downgrade(response: Response, wanted: Wanted) -> AttemptError | None:
 
 
 def _verify(wanted: Wanted) -> bool | str | None:
-    """What ``requests`` is told of certificates: a file of them, ``None`` for its own."""
+    """The certificates for ``requests``: a file of them, ``None`` for its own."""
     if not wanted.verify:
         import urllib3
 

@@ -1,6 +1,6 @@
 """The names that users give: those under which entries are registered, and those of dependencies.
 
-A misspelt name would do nothing, or make something new, and nobody would notice.
+A misspelt name would do nothing, or make something new, without any notice.
 """
 
 from __future__ import annotations

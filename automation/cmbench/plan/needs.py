@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """One thing from the network; ``size`` in bytes, 0 and empty texts where nobody said.
+    """One thing from the network; ``size`` in bytes, 0 and empty texts if unknown.
 
     ``about`` marks a size that is not exact.
     """

@@ -259,7 +259,7 @@ def _sha256_of(step: Mapping[str, Any], prefix: str) -> str:
 def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, str]]:
     """A digest of each file of the scripts of ``data`` (of ``lock_data``), by alias.
 
-    A script that was edited while the run went on is left out: nobody knows what has run.
+    A script that was edited while the run went on is left out: what has run is unknown.
     """
     found = {}
     for path, row in index.rows().items():
@@ -283,7 +283,7 @@ def write_lock(path: str, data: Mapping[str, Any]) -> None:
 
 
 def read_lock(path: str) -> Lock:
-    """The lock at ``path``; raises ``bad-value`` where it is none."""
+    """The lock at ``path``; raises ``bad-value`` if it is not one."""
     try:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)

@@ -240,7 +240,7 @@ def _advice(problem: BaseException) -> str:
 
 
 def unanswered(prompt: str, frame: Frame, doing: str, context: Iterable[str] = ()) -> Error:
-    """A question of a script that nobody is there to answer, and how to answer it beforehand."""
+    """A question of a script that nobody can answer, and how to answer it in advance."""
     question = f': "{" ".join(prompt.split())}"' if prompt.strip() else ""
     return Error(
         "needs-input",

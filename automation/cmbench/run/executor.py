@@ -112,9 +112,9 @@ def run_job(
 
 @contextmanager
 def signals_held() -> Iterator[Callable[[], None]]:
-    """Keep Ctrl-C and SIGTERM back until the given function is called, or the block ends.
+    """Defer Ctrl-C and SIGTERM until the given function is called, or the block ends.
 
-    One that arrives when a process was made, and nobody knows of it yet, would leave it behind.
+    One that arrives just after a process was started would leave it behind.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

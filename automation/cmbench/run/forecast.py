@@ -44,7 +44,7 @@ class WatchedEnv(PlanEnv):
         super().note(key)
 
     def peek(self, key: str, default: Any = None) -> Any:
-        """The value; it counts as a look at what other steps may set."""
+        """The value; it counts as a read of what other steps may set."""
         self._look(key)
         return super().peek(key, default)
 
@@ -136,7 +136,7 @@ class Forecaster:
 
 
 def _is_kept(frame: Frame) -> bool:
-    """Whether its results are kept: what runs every time has effects that nobody foresees."""
+    """Whether its results are kept: what runs every time has unknown effects."""
     return frame.cacheable or frame.script.host_facts
 
 

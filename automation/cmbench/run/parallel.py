@@ -1,6 +1,6 @@
 """Siblings side by side: begun when a forecast allows it, taken over in the order of a serial run.
 
-A forecast can be wrong: a hook may read a key whose name nobody could foresee. So what a step has
+A forecast can be wrong: a hook may read a key whose name could not be foreseen. So what a step has
 really read is compared with what its earlier siblings have really set before anything of it counts.
 Where the two meet, the step is withdrawn and run again, now in its turn.
 """

@@ -1,7 +1,7 @@
 """Downloads that a plan is sure of, begun before their steps have their turn.
 
-Only what is certain to be wanted and has a checksum is fetched ahead. A failure here is nobody's
-failure: the step itself tries again, with all its mirrors, and explains what it meets.
+Only what is certain to be needed and has a checksum is fetched ahead. A failure here has no
+consequences: the step itself tries again, with all its mirrors, and reports what it meets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Wish:
 
 
 def certain(root: Node) -> list[Wish]:
-    """The files that steps of the plan will want whatever happens, each once."""
+    """The files that steps of the plan will certainly need, each once."""
     found: dict[str, Wish] = {}
     for node in sure(root):
         if node.frame is not None and node.frame.script.uid == FETCHER:

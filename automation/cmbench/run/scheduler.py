@@ -406,7 +406,7 @@ class Scheduler:
     def _instead(
         self, frame: Frame, asked: Mapping[str, Any], outcome: Outcome, depth: int
     ) -> Outcome:
-        """Run the script that ``preprocess`` has named in the place of its own; both results."""
+        """Run the script that ``preprocess`` has named instead of its own; both results."""
         if self._together is not None:
             self._together.crew.alone("another script does the work of this one")
         from cmbench.plan.asking import request_of

@@ -196,7 +196,7 @@ class Crew:
                 return
 
     def stop(self) -> None:
-        """The user wants the run to end: everything is withdrawn, hooks are interrupted."""
+        """The user ends the run: everything is withdrawn, hooks are interrupted."""
         self._stopped = True
         if self._in_hook and self._in_hook != threading.get_ident():
             _interrupt(self._in_hook, self._scratch)
@@ -206,7 +206,7 @@ class Crew:
         """While ``customize.py`` runs, it keeps the engine's lock all the time.
 
         ``scratch`` is the private directory of its step, by which its programs are known. Raises
-        ``Withdrawn`` where the run was stopped before: nobody would interrupt the hook any more.
+        ``Withdrawn`` where the run was stopped before: nothing would interrupt the hook any more.
         """
         before = self._in_hook, self._scratch
         self._in_hook, self._scratch = threading.get_ident(), scratch
@@ -223,7 +223,7 @@ class Crew:
 
     @contextmanager
     def making(self, identity: str) -> Iterator[None]:
-        """This thread wants the lock of ``identity``; ``made`` says that it has got it."""
+        """This thread waits for the lock of ``identity``; ``made`` says that it has got it."""
         self._mine.wants = identity
         try:
             yield

@@ -155,7 +155,7 @@ def request(workspace: Workspace, name: str = "", *, tags: str = "", **flags: An
 
 
 def _others_that_fit(rows: Sequence[Row]) -> Iterator[str]:
-    """Which script is taken, why, and what else may be meant, where nobody has chosen."""
+    """Which script is used, why, and what else may be meant, if nobody has chosen."""
     taken = rows[0]
     if len(rows) > 1:
         why = "it has the highest priority" if taken.sort < rows[1].sort else "the first by name"
@@ -204,7 +204,7 @@ def _command(words: Any, flags: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _plain(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags as they stand on a command line: ``env.KEY`` in the place of nested dictionaries."""
+    """Flags as on a command line: ``env.KEY`` instead of nested dictionaries."""
     found: dict[str, Any] = {}
     for key, value in flags.items():
         if isinstance(value, Mapping):

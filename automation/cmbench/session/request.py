@@ -387,7 +387,7 @@ _KINDS = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell"
 """Those that a script which knows all its flags refuses by saying what to do."""
 _SAME_MODES = {"prepare": "fake_run"}
 _LOOKS = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
-"""What other tools call a look at the run without running."""
+"""What other tools call a dry run."""
 
 
 def _refuse_modes(inputs: Mapping[str, Any], script: Script) -> None:

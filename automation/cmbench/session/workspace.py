@@ -59,7 +59,7 @@ class Workspace:
 
     @property
     def store(self) -> Store:
-        """The user's cache, which a look at scripts has no need of."""
+        """The user's cache, which listing scripts does not need."""
         if self._store is None:
             from cmbench.cache.store import Store
 

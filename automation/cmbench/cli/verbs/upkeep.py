@@ -56,7 +56,7 @@ def prune_cache(command: Command) -> Reply:
 
 
 def mark_tmp_cache(command: Command) -> Reply:
-    """``cm mark-tmp cache``: entries that answer nobody from now on, their files kept.
+    """``cm mark-tmp cache``: entries that are no longer used, their files kept.
 
     Raises ``bad-value`` where none is named.
     """

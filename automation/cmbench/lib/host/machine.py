@@ -38,7 +38,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class CpuFacts:
-    """The processors. Counts are of what is online; ``max_mhz`` is 0 where nobody tells."""
+    """The processors. Counts are of what is online; ``max_mhz`` is 0 if unknown."""
 
     architecture: str
     vendor: str
