@@ -1,4 +1,4 @@
-"""Results of volunteers: what one machine tells of a run, how that is sent, and who keeps it.
+"""Results of volunteers: what a machine reports about a run, how that is sent, and who stores it.
 
 ``manifest`` is what client and server agree on. The other modules are the client, which never
 imports ``server``.

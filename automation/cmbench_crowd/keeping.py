@@ -64,7 +64,7 @@ class Keeping:
         return found
 
     def consent(self) -> int:
-        """The level that the user has agreed to; 0 where nobody has been asked."""
+        """The level that the user has agreed to; 0 if nobody was asked."""
         told = self._json(self.root / "consent.json").get("level")
         return told if type(told) is int and m.METRICS <= told <= m.LOGS else 0
 

@@ -27,7 +27,7 @@ _ENV = {
 class Lease:
     """One unit; ``deadline`` in seconds since 1970, ``spec`` in the words of a manifest.
 
-    LoadGen's seeds follow from ``seed``, so nobody can have measured it before it was leased.
+    LoadGen's seeds follow from ``seed``, so it cannot have been measured before it was leased.
     """
 
     id: str

@@ -58,7 +58,7 @@ _FIXED = (
     *("format", "id", "created", "consent", "key", "work_unit", "metrics.result"),
     *(f"workload.{name}" for name in ("suite", "benchmark", "scenario", "mode")),
 )
-"""Fields without which nobody could tell what was measured, or who may withdraw it."""
+"""Fields that say what was measured, and who may withdraw it."""
 
 
 _NEVER_NONE = frozenset(f"system.{name}" for name in ("sockets", "cores", "memory_gb", "nodes"))
@@ -86,7 +86,7 @@ def draft(
 ) -> Draft:
     """What a result would send at a level of consent.
 
-    Raises ``not-sendable`` for what nobody else could compare, or what is not the user's own.
+    Raises ``not-sendable`` for what cannot be compared by others, or is not the user's own.
     """
     private = private or Private.here()
     _own(result)
@@ -298,7 +298,7 @@ def _drop(data: dict[str, Any], name: str) -> None:
 
 
 def lines(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
-    """Each field by its name and what stands in it, if anything, in the order of the bytes."""
+    """Each field by its name and its content, if any, in the order of the bytes."""
     for name, value in json.loads(m.encode(manifest)).items():
         if name == "metrics":
             yield from ((f"metrics.{e['name']}", f"{e['value']:g} {e['unit']}") for e in value)

@@ -1,4 +1,4 @@
-"""What a volunteer's machine tells of one result: fields, their limits, their one form as bytes.
+"""What a volunteer's machine reports on one result: fields, their limits, their one form as bytes.
 
 This is a list of what may leave a machine: a field that is not here cannot be sent, and a value
 that does not fit its field is refused on both sides. Client and server share it. The form is
@@ -189,7 +189,7 @@ def to_text(data: bytes) -> str:
 
 
 def key_text(public: bytes) -> str:
-    """The 32 bytes of a public key as they stand in a manifest."""
+    """The 32 bytes of a public key in a manifest."""
     return _SCHEME + to_text(public)
 
 

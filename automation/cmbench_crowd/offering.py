@@ -35,7 +35,7 @@ _VERDICTS = {"False": (0, "failed"), "True": (2, "passed")}
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants to be sent: fields switched off, a level of consent, a work unit.
+    """What is to be sent: fields switched off, a level of consent, a work unit.
 
     ``may_ask``: a person is at a terminal. ``yes``: it was said beforehand that it is sent.
     ``look``: it is only shown, which is no consent.

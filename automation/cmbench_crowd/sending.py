@@ -1,6 +1,6 @@
 """A parcel to a server over HTTP, going on where an earlier attempt stopped.
 
-Whatever dies at whatever moment, the same parcel is sent again: the server knows its id, and tells
+After any failure at any time, the same parcel is sent again: the server knows its id, and tells
 what it still wants. The server is not trusted: what it answers is bounded in size, time and form.
 """
 
@@ -254,7 +254,7 @@ class Server:
         return answer if answer.status_code in fine else self._fine(answer)
 
     def _once(self, session: Session, method: str, path: str, **more: Any) -> Response | str:
-        """The answer to one request, or why there is none that counts."""
+        """The answer to one request, or why none is valid."""
         import requests
         import urllib3
 

@@ -123,7 +123,7 @@ def upload_crowd(command: Command) -> Reply:
 
 
 def _say(command: Command) -> Callable[[str], None]:
-    """What tells of progress; beside JSON, which a program reads, it goes where errors do."""
+    """Shows progress; with JSON output, which programs read, it goes to stderr."""
     if not command.flags.get("json"):
         return command.say
     return lambda text: print(visible(text), file=sys.stderr)

@@ -259,7 +259,7 @@ def is_command(text: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """The words of a pasted command; raises ``bad-value`` where it is none of ours."""
+    """The words of a pasted command; raises ``bad-value`` if it is not ours."""
     joined = re.sub(r"[ \t]*[\\`^][ \t]*\r?\n[ \t]*", " ", text.strip())
     joined = re.sub(r"^\s*[$>]\s+", "", joined)
     try:

@@ -50,7 +50,7 @@ class Costs:
     per_kwh: float | None = None
 
     def price(self, row: Mapping[str, Any]) -> Price | None:
-        """The price of an hour of the machine of a result; ``None`` where nobody knows it."""
+        """The price of an hour of the machine of a result; ``None`` if unknown."""
         if self.own is not None:
             return self.own
         if self.purchase_per_hour or self.per_kwh is not None:

@@ -1,6 +1,6 @@
 """The files of results: one for each place that was added, from which the database is made.
 
-``HOME/cmbench/results/places/<id>.jsonl``: the first line tells of the place, each further one is a
+``HOME/cmbench/results/places/<id>.jsonl``: the first line describes the place, each other one is a
 result. A file is replaced as a whole by one rename; who writes holds the lock beside them.
 """
 

@@ -24,7 +24,7 @@ def count(number: int, noun: str) -> str:
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """A figure with four digits or more; ``-`` where there is none."""
+    """A figure with four digits or more; ``-`` if there is none."""
     if value is None:
         return "-"
     digits = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -98,7 +98,7 @@ class OnCluster:
         return list(points)
 
     def tidy(self, opened: Opened) -> None:
-        """Nothing: who asks next what runs forgets what has ended."""
+        """Does nothing: the next question about running jobs forgets ended ones."""
 
     def measure(self, opened: Opened, points: Sequence[Point], teller: Teller, say: Say) -> None:
         """Submit the points that no job has yet, one job for those with the same labels; wait.

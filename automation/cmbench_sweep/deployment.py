@@ -128,7 +128,7 @@ def _walked(folder: str) -> Iterator[str]:
 
 
 def folder(path: str) -> Parcel:
-    """All files of a folder; raises ``bad-value`` where it is none."""
+    """All files of a folder; raises ``bad-value`` if it is not one."""
     if not os.path.isdir(path):
         raise Error(
             "bad-value", f"{path} is not a folder", hint="pip download -d DIR PACKAGE makes one"

@@ -78,7 +78,7 @@ class Foreseen:
         return sum(outcome.status == status for outcome in self.known.values())
 
     def lacking(self) -> str:
-        """What is to be told of points that were measured for a file that asked for less."""
+        """What to report about points that were measured for a file that asked for less."""
         return told_of_lacking(incomplete(self.opened, self.known))
 
 

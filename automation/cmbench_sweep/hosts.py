@@ -185,7 +185,7 @@ class _Round:
     def _reached(
         self, machines: Sequence[Machine], job: str, others: Sequence[str]
     ) -> list[tuple[Machine, There]]:
-        """The machines that answer and can be used; the others are told of."""
+        """The machines that answer and can be used; the others are reported."""
 
         def ask(machine: Machine) -> There | Error:
             try:

@@ -154,5 +154,5 @@ def _missing(node: Mapping[str, Any]) -> Iterator[Shared]:
 
 
 def _known(value: float | None) -> int | None:
-    """What a plan says in whole numbers; below zero it says that nobody knows."""
+    """What a plan says in whole numbers; below zero means unknown."""
     return None if value is None or value < 0 else round(value)

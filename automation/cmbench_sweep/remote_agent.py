@@ -28,7 +28,7 @@ from typing import Any
 
 _GRACE_S = 5.0
 _RUN = 'read go || exit; "$@" < /dev/null; echo $? > end.new && mv end.new end'
-"""It waits until its number is kept: what nobody knows of must not run."""
+"""It waits until its number is kept: an unknown job must not run."""
 
 
 def probe(asked: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _forget(base: Path, job: str, submitting: list[str]) -> None:
-    """Remove the places of jobs before ``job`` that were not started, and that nobody starts."""
+    """Remove the places of jobs before ``job`` that were not started, and never will be."""
     for path in base.glob("jobs/*"):
         # Several machines can have one home, and places in it side by side.
         waited_for = path.name >= job or path.name.startswith(tuple(f"{n}-" for n in submitting))

@@ -1,8 +1,8 @@
 """The executor of clusters under Slurm: one array for any number of points.
 
-A job is in the queue of Slurm and needs nobody who waits for it: who submits may die, and another
-process finds the job again by its handle. The folder of a job, its points and the cache lie on a
-file system that the nodes share. ``docs/decisions/052`` tells how states are found.
+A job is in the queue of Slurm, and no process needs to wait for it: the submitter may die, and
+another process finds the job again by its handle. The folder of a job, its points and the cache
+are on a file system that the nodes share. ``docs/decisions/052`` tells how states are found.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class Worker:
                 raise StopError
 
     def _tell(self, point: Point, outcome: Outcome) -> None:
-        """Say how a point has ended; nobody need listen."""
+        """Report how a point has ended; listeners are optional."""
         said = {"point": point.key, "status": outcome.status}
         with suppress(OSError):
             print(json.dumps(said), file=self._out, flush=True)

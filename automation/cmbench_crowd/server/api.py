@@ -79,7 +79,7 @@ _OWN = {
     "no-space": "the server's disk is full",
     "not-writable": "the server has no permission to write its files",
 }
-"""What is not the asker's fault, in words that do not tell of the server's folders."""
+"""What is not the client's fault, without names of the server's folders."""
 
 _BY_PROXIES = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-proto", "x-real-ip"))
 """Headers of requests that a proxy has handed on."""

@@ -113,7 +113,7 @@ class Checker:
             self._sweep()
 
     def _tell(self, problem: Error) -> None:
-        """Say once, to who runs the server, why nothing is checked."""
+        """Say once, to the owner of the server, why nothing is checked."""
         if problem.message != self._told:
             print(visible(problem.render()), file=sys.stderr, flush=True)
             self._told = problem.message

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADER_S = 10.0
 """So long the first line and headers of a request may take."""
 STUCK_S = 60.0
-"""So long an answer may not get on because nobody reads it."""
+"""The time in seconds that an unread answer may block."""
 MOST_AT_ONCE, MOST_OF_ONE = 200, 40
 """Connections of all, and of one address; behind a proxy all have its address."""
 
@@ -27,7 +27,7 @@ def impatient(most_of_one: int) -> type[H11Protocol]:
 
 
 class Impatient(H11Protocol):
-    """Hangs up where a request's headers take too long, or nobody reads the answer."""
+    """Hangs up when a request's headers take too long, or nobody reads the answer."""
 
     of_one: Counter[str]
     most: int

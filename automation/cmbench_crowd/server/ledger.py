@@ -71,7 +71,7 @@ class Ledger:
         self._leased: deque[tuple[float, str]] = deque(maxlen=100_000)
 
     def network(self, address: str, proxied: bool = False) -> str:
-        """A word for the /24 or /48 of an address, that tells nobody which; empty for our own.
+        """A pseudonym of the /24 or /48 of an address; empty for our own.
 
         ``proxied`` says that somebody else stands behind our own: all of these are one network.
         """

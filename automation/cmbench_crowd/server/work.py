@@ -32,7 +32,7 @@ LEASED, DONE, RETURNED = "leased", "done", "returned"
 MOST_LEASES = 3
 """Work that one key has leased at a time."""
 TWICE = 2
-"""Hosts that a configuration needs before nobody is asked for more."""
+"""Hosts that a configuration needs before no more are asked for."""
 MOST_TOLD = 200
 """Work that is told at a time."""
 FULL, SHORT = "valid", "test"

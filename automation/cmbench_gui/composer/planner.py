@@ -108,7 +108,7 @@ def answer(home: str, folder: str, repositories: Sequence[str], flags: dict[str,
 
 
 def main() -> None:
-    """Answer questions, a line each, until nobody asks any more."""
+    """Answer questions, one per line, until the input ends."""
     from cmbench.errors import internal
 
     home, folder, *repositories = sys.argv[1:]

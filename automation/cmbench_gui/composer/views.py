@@ -23,7 +23,7 @@ from cmbench_gui.pages import page
 from cmbench_gui.site import Site, site_of
 
 MOST_QUERY = 8000
-"""A link that is longer is none that a form has made."""
+"""A form makes no longer links."""
 
 
 def scripts(request: Request) -> Response:

@@ -29,7 +29,7 @@ _TOLD += ("division", "energy_tier", "precision", "tier", "validity", "unit", "s
 """The columns of words that a line of the table tells."""
 _FIGURES = dict.fromkeys(("value", "accuracy", "power", "energy_per_sample", "throughput"), "d")
 _FIGURES |= {"accelerators": "q", "inferred": "b"}
-"""Those of numbers, by the type of their array; a figure that nobody knows is not a number."""
+"""Those of numbers, by the type of their array; an unknown figure is not a number."""
 _ANYWHERE = ("benchmark", "model", "scenario", "system", "organization", "cpu")
 _ANYWHERE += ("accelerator", "framework", "round")
 _COUNTED = 400

@@ -201,7 +201,7 @@ def _plots(result: Result) -> list[tuple[str, str, charts.Chart]]:
 def files(result: Result) -> list[tuple[str, Path, int]]:
     """What lies in the folder of a result and can be read: name, place and bytes of each.
 
-    Links are not followed: a tree of somebody else's may lead anywhere.
+    Links are not followed: a foreign tree may point anywhere.
     """
     if not result.folder or not os.path.isdir(result.folder):
         return []

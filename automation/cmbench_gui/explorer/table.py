@@ -149,7 +149,7 @@ _HEADINGS = (
 
 
 def table(store: Store, view: View, known: Columns | None = None) -> Table:
-    """The page that the view tells of; ``known`` are the columns in memory, if they are.
+    """The page of a view; ``known`` are the columns in memory, if they are.
 
     Raises ``bad-value``.
     """

@@ -130,7 +130,7 @@ def _more(address: str, name: str, values: Sequence[str]) -> str:
 
 
 def read(given: Pairs) -> View:
-    """The view that an address tells.
+    """The view of an address.
 
     Raises ``unknown-flag`` for a parameter that there is none of, ``bad-value`` for a value.
     """

@@ -63,7 +63,7 @@ def job(site: Site, run: str) -> Job:
 
 
 def _job(run: KnownRun) -> Job:
-    """A run, also in the moments before it has told of itself, and if it never came to that."""
+    """A run, also before its first event, and if it never had one."""
     command, status, error = run.command, run.status, run.error
     if status == "killed":
         pid, ticks, words = _started(run.folder)

@@ -123,6 +123,6 @@ def rows_of(path: Path) -> list[object]:
 
 
 def unread(path: Path, problem: Exception) -> Unread:
-    """What is told of a file that could not be read."""
+    """What is reported about a file that could not be read."""
     why = getattr(problem, "strerror", "") or str(problem)
     return Unread(str(path), " ".join(why.split())[:300] or type(problem).__name__)

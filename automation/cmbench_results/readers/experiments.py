@@ -38,7 +38,7 @@ def rows(path: Path, faults: list[Unread]) -> Iterator[Result]:
 
 
 def _result(row: object) -> Result | str:
-    """The result of a row, or why it is none."""
+    """The result of a row, or why it is not one."""
     if not isinstance(row, Mapping):
         return "a row is not an object"
     try:

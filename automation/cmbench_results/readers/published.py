@@ -148,7 +148,7 @@ def _both(one: Result, other: Result) -> Result:
 
 
 def _figures(row: Row, scenario: Any) -> tuple[float | None, str, tuple[Metric, ...]]:
-    """The figure in its unit, and what is told of power; a row may be of power alone."""
+    """The figure in its unit, and the power; a row may have power alone."""
     value, unit = number(told(row, "Result")), text(told(row, "Units"))
     power, power_unit = number(told(row, "power")), text(told(row, "power_unit"))
     if unit.lower() in ("watts", "millijoules"):
