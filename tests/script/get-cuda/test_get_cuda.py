@@ -111,7 +111,7 @@ def test_the_table_gives_address_and_checksum(tmp_path: Path) -> None:
     [
         ("", {"CM_VERSION": "10.2"}, "the table has no run file of CUDA 10.2"),
         ("cuda_12.4.1_550.54.15_linux.run", {"CM_VERSION": "11.8"}, "12.4.1 is not 11.8"),
-        ("cuda_12.4.1_550.54.15_linux_sbsa.run", {}, "is for Arm servers, and this is x86_64"),
+        ("cuda_12.4.1_550.54.15_linux_sbsa.run", {}, "is for Arm servers, but this is x86_64"),
         ("", {"CM_HOST_OS_MACHINE": "riscv64"}, "no run file for riscv64"),
     ],
 )

@@ -124,7 +124,7 @@ def test_the_line_that_makes_engines_keeps_whose_values_count(tmp_path: Path) ->
     with pytest.raises(FlowError, match="engines do not fit") as caught:
         harness.run_harness(flow_)
     assert "--allow_nearest=T4x8" in caught.value.hint
-    assert ".plan: it is not there" in str(caught.value), "what a GPU computes is no stand-in"
+    assert ".plan: it is missing" in str(caught.value), "what a GPU computes is no stand-in"
 
 
 def test_gpus_that_differ_are_no_reason_against_a_system_that_is_named(tmp_path: Path) -> None:
