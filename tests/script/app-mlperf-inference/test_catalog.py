@@ -128,18 +128,29 @@ def test_the_open_division_compares_small_networks_with_resnet50() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"),
+    ("benchmark_round", "name", "ours"),
     [
-        ("bert-99_obert_large_95sparse", "bert-99"),
-        ("bert-99.9_MiniLM", "bert-99.9"),
-        ("ssd_mobilenet_v2_320x320", "ssd-mobilenet"),
-        ("ssd_resnet50_v1_fpn_1024x1024", "ssd-resnet34"),
-        ("rcnn-inception-resnet-v2-lowproposals-coco", "ssd-resnet34"),
+        ("2.0", "bert-99_obert_large_95sparse", "bert-99"),
+        ("2.0", "bert-99.9_MiniLM", "bert-99.9"),
+        ("2.0", "ssd_mobilenet_v2_320x320", "ssd-mobilenet"),
+        ("2.0", "ssd_resnet50_v1_fpn_1024x1024", "ssd-resnet34"),
+        ("2.0", "rcnn-inception-resnet-v2-lowproposals-coco", "ssd-resnet34"),
+        ("2.0", "rcnn-resnet50-lowproposals-coco", "ssd-resnet34"),
+        ("2.0", "ssd-inception-v2-coco", "ssd-mobilenet"),
+        ("2.0", "ssd-mobilenet-v1-fpn-sbp-coco", "ssd-mobilenet"),
+        ("2.0", "ssd-resnet50-v1-fpn-sbp-coco", "ssd-mobilenet"),
+        ("2.0", "ssdlite-mobilenet-v2-coco", "ssd-mobilenet"),
+        ("2.0", "yolo-v3-coco", "ssd-mobilenet"),
+        ("2.0", "my-resnet50-pruned", "resnet50"),
+        ("5.1", "ssd-mobilenet-v1", "resnet50"),
+        ("5.1", "llama3_1-405b-fp4", "llama3.1-405b"),
     ],
 )
-def test_own_names_of_the_open_division_as_its_checkers_guess_them(name: str, ours: str) -> None:
-    assert catalog.find(name, "2.0") is None
-    found = catalog.find(name, "2.0", open_division=True)
+def test_own_names_of_the_open_division_as_its_checkers_guess_them(
+    benchmark_round: str, name: str, ours: str
+) -> None:
+    assert catalog.find(name, benchmark_round) is None
+    found = catalog.find(name, benchmark_round, open_division=True)
     assert found is not None
     assert found.name == ours
 

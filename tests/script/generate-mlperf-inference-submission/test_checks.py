@@ -411,9 +411,18 @@ def leftover(p: mutations.Place) -> None:
     shutil.copytree(p.root / "measurements" / lab.SYSTEM, p.root / "measurements" / "other")
 
 
+issued_again = mutations.test("TEST01", "effective_performance_issue_same", True)
+few_loaded = mutations.test("TEST01", "qsl_reported_total_count", 500)
+
+
 @pytest.mark.parametrize(
     ("name", "apply", "found"),
     [
+        ("2.1", issued_again, {("performance.settings", "warning")}),
+        ("3.1", issued_again, {("performance.settings", "error")}),
+        ("2.1", few_loaded, {("performance.samples", "warning")}),
+        ("3.1", few_loaded, {("performance.samples", "nature")}),
+        ("2.1", mutations.perf("effective_min_query_count", 1, "SingleStream"), set()),
         ("5.1", same, {("tree.links", "error")}),
         ("6.1", same, {("tree.links", "warning")}),
         ("5.1", equal, {("compliance.files", "error")}),
@@ -444,6 +453,26 @@ def test_an_own_name_in_the_open_division(tmp_path: Path) -> None:
     (root / "src/resnet").rename(root / "src/mine")
     assert "benchmark.unknown" in broken(checks.check(tree))
     lab.put(root / "model_mapping.json", '{"mine": "resnet", "bert-99": "bert-99"}')
+    assert checks.check(tree) == []
+
+
+def test_a_log_that_a_test_lacks_is_one_finding(tmp_path: Path) -> None:
+    place = mutations.place(lab.make(tmp_path / "tree", lab.Example("3.1")))
+    mutations.unequal(place, 0.999)
+    log = mutations.tested(place, "TEST01") / "accuracy" / mutations.ACCURACY
+    log.unlink()
+    (found,) = checks.check(place.tree)
+    assert (found.rule, found.where) == ("compliance.files", place.tree.relative(log))
+
+
+def test_a_name_of_another_benchmark_of_ours_in_a_round_that_meant_a_new_one(
+    tmp_path: Path,
+) -> None:
+    tree = lab.make(
+        tmp_path / "tree", lab.Example("2.1", "open", ("retinanet",), scenarios=("Offline",))
+    )
+    for folder in sorted(tree.root.rglob("retinanet")):
+        folder.rename(folder.with_name("ssd-resnet34"))
     assert checks.check(tree) == []
 
 

@@ -321,9 +321,12 @@ class BenchmarkSpec:
         """The name without accuracy target and data set, which is NVIDIA's word for it."""
         return re.sub(r"(-brats)?-99(\.9)?$", "", self.name)
 
-    def compared_in_open(self, name: str) -> bool:
-        """Whether the open division compares a model of this name with the benchmark."""
-        return any(fnmatch(name, pattern) for pattern in self.open_names)
+    def fits_in_open(self, name: str) -> int:
+        """How closely a name fits the models that the open division compares with the benchmark.
+
+        Zero where it compares none of this name: a longer pattern says more of what it means.
+        """
+        return max((len(each) for each in self.open_names if fnmatch(name, each)), default=0)
 
     def result(self, scenario: Scenario, benchmark_round: str = rounds.LATEST) -> ResultKey:
         """The figure that counts in a scenario; raises CatalogError for an unknown round."""

@@ -133,7 +133,7 @@ def find(name: str, benchmark_round: str = "", open_division: bool = False) -> B
     found = [*_official(name, benchmark_round), *by_round]
     found += [spec for spec in known if spec.named(name)]
     if open_division:
-        found += [spec for spec in known if spec.compared_in_open(name)]
+        found += _compared(name, benchmark_round)
     return found[0].at(benchmark_round) if found and benchmark_round else next(iter(found), None)
 
 
@@ -142,6 +142,20 @@ def _official(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
     return [
         spec
         for spec in benchmarks().values()
-        if name in (spec.checker_name, spec.name)
-        and (not benchmark_round or spec.allowed(benchmark_round, "edge,datacenter"))
+        if name in (spec.checker_name, spec.name) and _had(spec, benchmark_round)
     ]
+
+
+def _compared(name: str, benchmark_round: str) -> list[BenchmarkSpec]:
+    """Those that the open division compares such a model with, the closest first.
+
+    What the round has comes before what it has no more, as in the guesses of its checker.
+    """
+    fits = {spec.name: spec.fits_in_open(name) for spec in benchmarks().values()}
+    found = [spec for spec in benchmarks().values() if fits[spec.name]]
+    return sorted(found, key=lambda s: (not _had(s, benchmark_round), -fits[s.name]))
+
+
+def _had(spec: BenchmarkSpec, benchmark_round: str) -> bool:
+    """Whether a benchmark is one of a round, or there is no round to ask about."""
+    return not benchmark_round or bool(spec.allowed(benchmark_round, "edge,datacenter"))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import mlperf_catalog as catalog
 from mlperf_catalog import BenchmarkSpec, Category, Division
 
-from . import names
 from .errors import SubmissionError
 from .sources import BenchmarkRun, Sources
 
@@ -84,7 +83,7 @@ def _measured(runs: Iterable[BenchmarkRun], benchmark_round: str) -> Iterable[Me
 
 
 def _spec(run: BenchmarkRun, benchmark_round: str) -> BenchmarkSpec | None:
-    name = names.official(run.mapping.get(run.benchmark, run.benchmark))
+    name = run.mapping.get(run.benchmark, run.benchmark)
     return catalog.find(name, benchmark_round, open_division=True)
 
 

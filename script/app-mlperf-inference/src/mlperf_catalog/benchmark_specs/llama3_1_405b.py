@@ -28,6 +28,7 @@ SPECS = (
         token_operations=8e11,
         answers=Answers.TOKENS,
         aliases=(Alias("llama3_1-405b"),),
+        open_names=("*llama3_1-405b*",),
         unavailable=LANGUAGE,
     ),
 )

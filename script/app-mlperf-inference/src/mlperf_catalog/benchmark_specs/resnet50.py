@@ -19,7 +19,7 @@ SPECS = (
         limits={SERVER: Limit(15)},
         compliance=(test(1, "0.7", "6.1"), test(4, "0.7", "6.1"), test(5, "0.7", "4.1")),
         aliases=(Alias("resnet50-v1.5", vendor="Google"),),
-        open_names=("mobilenet*", "efficientnet*", "resnet*"),
+        open_names=("*mobilenet*", "*efficientnet*", "*resnet50*", "resnet*"),
         module="image_classification:ImageClassification",
         assets=Assets(
             model="get,ml-model,resnet50,raw",

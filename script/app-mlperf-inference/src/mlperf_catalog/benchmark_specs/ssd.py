@@ -47,7 +47,10 @@ SMALL = BenchmarkSpec(
     fastest="int8",
     parameters=6,
     scratch=_scratch(3, "SSDMobileNet"),
-    open_names=("ssd_mobilenet*", "ssd_*_640x640"),
+    open_names=(
+        *("ssd_mobilenet*", "ssd_*_640x640", "*ssd-mobilenet*", "*ssd-resnet50*"),
+        *("*ssdlite-mobilenet*", "*ssdlite*", "*ssd-inception*", "*yolo*"),
+    ),
 )
 SPECS = (
     SMALL,
@@ -64,6 +67,6 @@ SPECS = (
         assets=_assets("ssd-resnet34"),
         parameters=20,
         scratch=_scratch(25, "SSDResNet34"),
-        open_names=("ssd_*_1024x1024", "rcnn-*"),
+        open_names=("ssd_*_1024x1024", "rcnn-*-coco", "rcnn-*"),
     ),
 )

@@ -128,7 +128,7 @@ class Site:
 
     def rules(self, benchmark: str) -> BenchmarkSpec | None:
         """The rules of the benchmark that a folder stands for, in the round of the tree."""
-        name = names.official(self.mapping.get(benchmark, benchmark))
+        name = self.mapping.get(benchmark, benchmark)
         return catalog.find(name, self.layout.round, open_division=not self.strict)
 
     @cached_property

@@ -41,6 +41,11 @@ class Run:
             return self.known.limits.get(wanted)
         return self.known.limits.get(self.measured) if self.measured else None
 
+    @property
+    def lenient(self) -> bool:
+        """Whether this is a test of a round that accepted tests made in another one's way."""
+        return bool(self.test) and self.site.early
+
     def number(self, key: str) -> float:
         """A number in the log, in the unit that its key names; zero where there is none."""
         return self.log.number(key) or 0.0

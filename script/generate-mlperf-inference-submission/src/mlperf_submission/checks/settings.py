@@ -29,7 +29,8 @@ def settings(run: Run) -> Iterator[Finding]:
 def _issued(run: Run) -> Iterator[Finding]:
     for test, (key, told) in OF_TESTS.items():
         asked = run.log.values.get(key) is True and not (test and run.test == test)
-        yield from SETTINGS.unless(not asked, run.where, told, AGAIN)
+        rule = SETTINGS.at(WARNING, run.lenient)
+        yield from rule.unless(not asked, run.where, told, AGAIN)
     logged = run.number("effective_accuracy_log_sampling_target")
     told = f"{logged:.0f} answers were logged under load, as in a compliance test"
     free = not logged or bool(run.test)
@@ -48,10 +49,16 @@ def _ends(run: Run) -> Iterator[Finding]:
 
 
 def fewer(run: Run) -> float | None:
-    """The number of queries of a run whose scenario asks for more; None where there are enough."""
-    least = run.measured.minimum_queries if run.measured else 0
-    counts = map(run.log.number, ("effective_min_query_count", "result_query_count"))
-    return next((made for made in counts if made is not None and made < least), None)
+    """The number of queries of a run whose scenario asks for more; None where there are enough.
+
+    Where early stopping judges those that were made, a run may ask for fewer.
+    """
+    if run.measured is None:
+        return None
+    asked, made = map(run.log.number, ("effective_min_query_count", "result_query_count"))
+    counts = (asked, made) if run.measured.batched or made is None else (made,)
+    least = run.measured.minimum_queries
+    return next((count for count in counts if count is not None and count < least), None)
 
 
 def _queries(run: Run) -> Iterator[Finding]:
