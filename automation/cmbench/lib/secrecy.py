@@ -20,6 +20,12 @@ _NAME = r"""TOKEN(?!I[SZ]) | SECRET | PASSWORD | PASSWD | PASSPHRASE | PASSCODE 
         |DEPLOY|MASTER|SERVICE|PRODUCT|SUBSCRIPTION|WEBHOOK)[_-]?KEY
     | (?<![A-Z])(?:PASS|SSHPASS|PASSWDS?|PAT|CREDS?|OTP|PW)(?![A-Z])
     | (?<=[A-Z_-])(?<!OLD)(?<!OLD_)(?<!OLD-)PWD(?![A-Z])"""
+# Of language models: how many tokens, how long one takes, and those that mean something.
+_COUNTED = (
+    r"(?i)(?<![A-Z])(?:(?:MAX|MIN|NUM|PER|EOS|BOS|PAD|STOP|UNK|SEP|CLS|MASK)[_-]?TOKENS?"
+    r"|(?:N|NEW|TOTAL|INPUT|OUTPUT|PROMPT|COMPLETION|GENERATED|INFERRED)[_-]?TOKENS)(?![A-Z])"
+    r"|TOKENS?[_-]?(?:PER|LATENC(?:Y|IES)|COUNTS?|LEN|LENGTHS?|RATES?|LIMIT|SIZE|IDS?)(?![A-Z])"
+)
 # One of these is in every name that the expression finds: most processes need not compile it.
 _LONG = ("TOKEN", "SECRET", "PASS", "CRED", "AUTH", "BEARER", "COOKIE")
 _WORDS = (*_LONG, "JWT", "KEY", "PAT", "OTP", "PW")
@@ -45,14 +51,19 @@ _TOKEN = (
 )
 """Tokens in the forms in which GitHub, GitLab, Hugging Face, npm, NVIDIA and Slack issue them."""
 _WEBHOOK = r"(//(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/)[\w/-]+"
-_SENT = r"(?i)(\bauthorization\W{1,4}(?:\w+\s+)?|\bbearer\s+)[\w.~+/=-]{6,}"
+_SENT = (
+    r"(?i)(\bauthorization(?!\s+\w)\W{1,4}(?:\w+\s+)?"
+    r"|\bbearer\s+(?!(?-i:[a-z]+)\b(?![.~+/=_-]\w)))[\w.~+/=-]{6,}"
+)
+_OF_NETRC = r"(?i)(\blogin\s+\S+\s+password\s+)\S+"
 _OF_CURL = r"((?<![\w-])(?:-u|--user)[= ]+[^\s:=]+:)(?!\d+\b)[^\s\"']+"
 _NAMED = (
-    r"(?i)((?<![a-z])[\w-]*(?:passw(?:or)?d|secret|(?:api|access|private)[_-]?key"
-    r"|(?:auth|access|api)[_-]?token|(?<=--)token)[\"']?(?:\s*[:=]\s*|(?<=[a-z])[ ]+)[\"']?)"
-    r"(?![\"'=:*-]|is\b|for\b|of\b|and\b|or\b|in\b)([^\s\"',;}&]{4,})"
+    r"(?i)((?<![a-z])[\w.-]*(?:passw(?:or)?d|secret|(?:api|access|private)[_-]?key"
+    r"|(?:auth|access|api)[_-]?token|(?<=--)token)[\"']?(?:\s*[:=]\s*|(?:(?<=[\"']),)?[ ]+)[\"']?)"
+    r"(?![\"'=:*-]|(?:needs|takes|must|with|from|requires)\b)([^\s\"',;}&]{4,})"
 )
 """A secret with its name in a text: an option, a key of JSON, a setting."""
+_ORDINARY = r"(?:[A-Z]?[a-z]+|[A-Z]+)[.!?)]*"
 _IN_QUERY = (
     r"(?i)token|secret|pass|pwd|sig|key|auth|cred|session|code|access|sas|jwt|cookie|bearer|login"
 )
@@ -67,7 +78,12 @@ def is_secret(name: str) -> bool:
     rest = upper.replace("PATH", "")
     if upper in ("PWD", "OLDPWD") or not any(map(rest.__contains__, _WORDS)):
         return False
-    return bool(re.search(_NAME, name, re.IGNORECASE | re.VERBOSE))
+    return bool(re.search(_NAME, _uncounted(name), re.IGNORECASE | re.VERBOSE))
+
+
+def _uncounted(name: str) -> str:
+    """A name without its words for tokens of a language model."""
+    return re.sub(_COUNTED, "", name) if "TOKEN" in name.upper() else name
 
 
 def mask(text: str, harmless: int = 1 << 30) -> str:
@@ -77,7 +93,7 @@ def mask(text: str, harmless: int = 1 << 30) -> str:
     """
 
     def parameter(match: re.Match[str]) -> str:
-        hidden = re.search(_IN_QUERY, match["name"]) or len(match["value"]) > harmless
+        hidden = re.search(_IN_QUERY, _uncounted(match["name"])) or len(match["value"]) > harmless
         return match["before"] + (HIDDEN if hidden else match["value"])
 
     if "://" in text:
@@ -93,13 +109,18 @@ def _said(text: str) -> str:
     if "-u " in text or "--user" in text:
         text = re.sub(_OF_CURL, r"\1" + HIDDEN, text)
     if any(map(text.__contains__, _SAID)):
-        text = re.sub(_NAMED, _unless_a_place, re.sub(_SENT, r"\1" + HIDDEN, text))
+        for said in (_SENT, _OF_NETRC):
+            text = re.sub(said, r"\1" + HIDDEN, text)
+        text = re.sub(_NAMED, _unless_harmless, text)
     return text
 
 
-def _unless_a_place(match: re.Match[str]) -> str:
-    """A path and a variable say where a secret lies."""
-    return match[0] if match[2][0] in "/~.$<" else match[1] + HIDDEN
+def _unless_harmless(match: re.Match[str]) -> str:
+    """A path and a variable say where a secret lies; "password required" is a sentence."""
+    name, value = match[1], match[2]
+    assigned = name.startswith("-") or any(sign in name for sign in ":=")
+    harmless = value[0] in "/~.$<" or (not assigned and re.fullmatch(_ORDINARY, value))
+    return match[0] if harmless else name + HIDDEN
 
 
 def mask_word(word: str) -> str:

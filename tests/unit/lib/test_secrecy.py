@@ -15,11 +15,14 @@ SECRET = """
 HF_TOKEN AUTHORIZATION CM_AUTHORIZATION AUTH_HEADER PASSPHRASE GPG_PASSPHRASE PRIVATE_KEY
 SSH_PRIVATE_KEY DB_PASS PASS MYSQL_PWD CM_DB_PWD COOKIE SESSION_COOKIE BEARER GITHUB_PAT PAT
 PAT_OF_BOT LICENSE_KEY LICENCE_KEY NGC_API_KEY SIGNING_KEY dbPassword password apiKey pw
-db-pass AWS_CREDS CREDENTIALS DOCKER_AUTH NGC_JWT ENCRYPTION_KEY SSHPASS
+db-pass AWS_CREDS CREDENTIALS DOCKER_AUTH NGC_JWT NEW_TOKEN MAX_TOKENS_API_KEY ACCESS_TOKENS
+TOKEN_OF_BOT ENCRYPTION_KEY SSHPASS
 """
 HARMLESS = """
 PATH PWD OLDPWD PATTERN PATCH COMPASS BYPASS PASSES GIT_ASKPASS AUTHOR AUTHORS TOKENIZER
-TOKENIZED TOKENISER XAUTHORITY KEY KEYS MONKEY CM_KEYWORD PASSIVE SPATIAL SPAT PWDX
+TOKENIZED TOKENISER MAX_TOKENS max-tokens max_new_tokens OUTPUT_TOKENS MIN_TOKEN TOKEN_LATENCY
+use_token_latencies TOKENS_PER_SECOND token_count EOS_TOKEN_ID pad_token TPOT_PER_TOKEN
+XAUTHORITY KEY KEYS MONKEY CM_KEYWORD PASSIVE SPATIAL SPAT PWDX
 """
 
 
@@ -48,6 +51,7 @@ def test_names_of_what_is_no_secret(name: str) -> None:
         ("https://h/x?sas=abc;pass=d", "https://h/x?sas=***;pass=***"),
         ("'https://h/x?key=abc'", "'https://h/x?key=***'"),
         ("postgres://me:abc@h/db", "postgres://***@h/db"),
+        ("https://h/x?max_tokens=512&token=abc", "https://h/x?max_tokens=512&token=***"),
         ("https://h/x?size=3#egg=name", "https://h/x?size=3#egg=name"),
         ("https://h/p@q?list=2", "https://h/p@q?list=2"),
     ],
@@ -63,6 +67,16 @@ def test_urls(url: str, shown: str) -> None:
         ("run --user=a --password=Zq7-Xw92", "run --user=a --password=***"),
         ("run --password Zq7-Xw92 --x", "run --password *** --x"),
         ('{"user": "a", "password": "Zq7-Xw92"}', '{"user": "a", "password": "***"}'),
+        ("run --password correcthorse", "run --password ***"),
+        ("run --env.DB_PASSWORD correcthorse", "run --env.DB_PASSWORD ***"),
+        ("run '--client-secret' 'correcthorse'", "run '--client-secret' '***'"),
+        ("password: correcthorse", "password: ***"),
+        ("the password Zq7Xw92 is old", "the password *** is old"),
+        ("DB_PASSWORD Zq7Xw92", "DB_PASSWORD ***"),
+        ("machine h login bob password correcthorse", "machine h login bob password ***"),
+        ("Bearer Zq7Xw92", "Bearer ***"),
+        ("('Authorization', 'Bearer Zq7-Xw92')", "('Authorization', 'Bearer ***')"),
+        ("Authorization: correcthorse", "Authorization: ***"),
         ("{'api_key': 'Zq7-Xw92'}", "{'api_key': '***'}"),
         ("Authorization: Bearer Zq7-Xw92", "Authorization: Bearer ***"),
         ("aws_secret_access_key=Zq7Xw92", "aws_secret_access_key=***"),
@@ -81,6 +95,14 @@ def test_a_secret_that_a_text_names_is_hidden(text: str, shown: str) -> None:
     [
         "docker run -u 1000:1000 x",
         "the password is wrong",
+        "password required",
+        "Password authentication failed for user x",
+        "no password given, wrong password entered. Password prompt",
+        "secret of success, Docker secret store, a secret sauce.",
+        "API_KEY missing from the environment",
+        "PASSWORD REQUIRED",
+        "a password-protected archive: password protected, passwd file",
+        "the bearer market, authorization required to read",
         "max_tokens=128, 12 tokens: 5 tokens/s",
         "--password-stdin",
         "access_key: /etc/keys/a.pem",
