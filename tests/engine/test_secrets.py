@@ -10,6 +10,8 @@ import pytest
 
 from lab import Lab, Result
 
+from cmbench.lib.secrecy import Secrets  # isort: skip
+
 PLANTED = {
     "env": "EnvSecret1",
     "flag": "FlagSecret2",
@@ -133,3 +135,69 @@ def test_a_fingerprint_of_a_secret_cannot_be_guessed_from_metadata(site: Lab) ->
     assert other.answer["entry"] != first.answer["entry"]
     why = site.plan("get,y", env={**given, "CM_ARGS": "--x"}, why=True).out
     assert "CM_ARGS has another value, a secret" in why
+
+
+BARE = [
+    ({"artifact": "Zq7-Xw92"}, ["--tags=app,x", "--password", "Zq7-Xw92"]),
+    ({"artifact": "app-x", "artifacts": ["Zq7-Xw92"]}, ["app-x", "--password", "Zq7-Xw92"]),
+    ({"artifact": "app x", "artifacts": ["Zq7-Xw92"]}, ["app x", "--password", "Zq7-Xw92"]),
+    ({"artifact": "Zq7-Xw92"}, ["--env.DB_PASS", "Zq7-Xw92", "--tags=app,x"]),
+]
+
+
+@pytest.mark.parametrize(("words", "cmd"), BARE)
+@pytest.mark.parametrize("verb", ["run", "plan", "search"])
+def test_a_secret_that_is_no_value_of_its_flag_is_not_shown(
+    site: Lab, verb: str, words: dict[str, object], cmd: list[str]
+) -> None:
+    given = {"password": True} if "--password" in cmd else {"env": {"DB_PASS": True}}
+    done = site.call(verb, tags="app,x" if "--tags=app,x" in cmd else "", cmd=cmd, **words, **given)
+    shown = done.out + done.err + json.dumps(done.answer, default=str)
+    assert "Zq7-Xw92" not in shown + "".join(written(site).values())
+    assert done.answer["return"]
+
+
+def test_a_secret_that_is_taken_for_a_name(site: Lab) -> None:
+    words, cmd = BARE[3]
+    done = site.run("app,x", cmd=cmd, env={"DB_PASS": True}, **words)
+    assert done.answer["code"] == "bad-value"
+    assert "--env.DB_PASS has no value" in done.err
+    assert "--env.DB_PASS=..." in done.err
+
+
+def test_a_secret_among_the_words_of_a_command() -> None:
+    secrets = Secrets()
+    words = ["cm", "run", "script", "get x", "--pw", "Zq7", "-q", "--token=Zq7", "mine"]
+    assert secrets.words(words)[4:] == ["--pw", "***", "-q", "--token=***", "mine"]
+
+
+def test_a_name_behind_a_flag_that_sounds_like_a_secret_is_a_name(site: Lab) -> None:
+    site.script("get-z", input_mapping={"skip_auth": "CM_SKIP"}, run="echo $CM_SKIP")
+    done = site.call("run", artifact="get-z", skip_auth=True, cmd=["--skip_auth", "get-z"])
+    assert done.answer["return"] == 0, done.err
+
+
+def test_a_file_that_is_named_by_a_secret(site: Lab) -> None:
+    site.script(
+        "get-w",
+        cache=True,
+        input_mapping={"pw": "MY_PASSWORD"},
+        new_env_keys=["CM_W_*"],
+        customize="""
+import os
+def postprocess(i):
+    path = os.path.join(os.getcwd(), i['env']['MY_PASSWORD'] + '.txt')
+    i['env']['CM_W_FILE'] = path
+    return {'return': 0, 'depends_on': path}
+""",
+        run="echo x > $MY_PASSWORD.txt; echo made $MY_PASSWORD.txt",
+    )
+    done = site.run("get,w", pw="Zq7-Xw92")
+    assert done.answer["return"] == 0, done.err
+    listed = [site.call("show", "cache", env=True), site.call("verify", "cache")]
+    places = {**written(site), "out": done.out, "err": done.err}
+    places |= {str(n): each.out + each.err for n, each in enumerate(listed)}
+    assert not [place for place, text in places.items() if "Zq7-Xw92" in text]
+    assert listed[1].answer["return"] == 0
+    (made,) = (site.home / "cmbench").rglob("Zq7-Xw92.txt")
+    assert made.parent.stat().st_mode & 0o077 == 0

@@ -19,6 +19,7 @@ from cmbench.cache.cache_entry import Entry, Reliance, output
 from cmbench.cache.store import Store
 from cmbench.errors import Error
 from cmbench.lib.files import file_checksum
+from cmbench.lib.secrecy import Secrets
 
 ALL_BYTES = 64 << 20
 ALL_FILES = 4000
@@ -77,6 +78,21 @@ def survey(path: str, outputs: tuple[Reliance, ...]) -> tuple[int, Files]:
         if len(state) == 3 and (everything or name in declared):
             state[2] = file_checksum(Path(path, name), "sha256")
     return total, files
+
+
+def without_hidden(
+    path: str, outputs: tuple[Reliance, ...], files: Files, secrets: Secrets
+) -> tuple[tuple[Reliance, ...], Files]:
+    """What metadata may tell of the files below ``path``: a name may be a secret.
+
+    The folder of such a file is its owner's alone, and others cannot list it.
+    """
+    shown = {name: state for name, state in files.items() if secrets.text(name) == name}
+    if len(shown) == len(files):
+        return outputs, files
+    os.chmod(path, 0o700)
+    hidden = {os.path.join(path, name) for name in files.keys() - shown.keys()}
+    return tuple(item for item in outputs if item.path not in hidden), shown
 
 
 def check(entry: Entry, files: Mapping[str, Any] | None, in_full: bool = True) -> Check:

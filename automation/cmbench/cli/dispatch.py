@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
             import traceback
 
             traceback.print_exc()
-        return _failure(error, console, caller)
+        return _failure(_without_bare_secrets(error, i.get("cmd")), console, caller)
     except KeyboardInterrupt:
         return _failure(Error("interrupted", "stopped by the user"), console, caller)
     except BrokenPipeError:
@@ -48,6 +49,18 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
         if i.get("debug"):
             raise
         return _failure(internal(problem), console, caller)
+
+
+def _without_bare_secrets(error: Error, words: Any) -> Error:
+    """``error``, or one that does not show what was meant as the value of a secret flag."""
+    from cmbench.lib.secrecy import bare
+
+    said = json.dumps([error.message, error.hint, error.context], default=str)
+    for flag, word in bare(map(str, words)) if isinstance(words, list) else ():
+        if word in said:
+            hint = f'a value follows "=": {flag}=...'
+            return Error("bad-value", f"{flag} has no value", hint=hint)
+    return error
 
 
 def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 HIDDEN = "***"
@@ -129,6 +130,17 @@ def mask_word(word: str) -> str:
     return f"{key}={HIDDEN}" if equals and is_secret(key) else mask(word)
 
 
+def bare(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Flags that sound like secrets, each with the word behind it that may be meant as its value.
+
+    cmind takes such a word for a name.
+    """
+    for flag, word in pairwise(words):
+        named = flag.startswith("-") and "=" not in flag and is_secret(flag)
+        if named and not word.startswith("-"):
+            yield flag, word
+
+
 def mask_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """``values`` as they may be written into records and logs."""
     return {
@@ -197,6 +209,12 @@ class Secrets:
         """A word of a command line without secrets."""
         key, equals, _ = word.partition("=")
         return f"{key}={HIDDEN}" if equals and self._hides(key) else self.text(word)
+
+    def words(self, words: Iterable[str]) -> list[str]:
+        """A command line without secrets, also where one is a word of its own."""
+        whole = list(words)
+        alone = {word for _, word in bare(whole)}
+        return [HIDDEN if word in alone else self.word(word) for word in whole]
 
     def data(self, value: Any) -> Any:
         """A text, list or dictionary without secrets; anything else as it is."""

@@ -42,7 +42,7 @@ class Recorder:
         self._log = log
         self._started = time.time()
         self._directory = os.getcwd()
-        self._words = [secrets.word(word) for word in command]
+        self._words = secrets.words(command)
         self._steps: list[dict[str, Any]] = []
         # The record is there at the end. This file tells of a run that goes on, or was killed.
         self._events = RunLog(os.path.join(directory, EVENTS), secrets) if log else None

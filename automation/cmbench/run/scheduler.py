@@ -293,7 +293,7 @@ class Scheduler:
         report: Mapping[str, Any],
         started: float,
     ) -> Entry:
-        from cmbench.cache.inventory import outputs_of, survey
+        from cmbench.cache.inventory import outputs_of, survey, without_hidden
 
         new_env, secrets = without_secrets(outcome.new_env, self._runner.secrets)
         new_state, more_secrets = without_secrets(outcome.new_state, self._runner.secrets)
@@ -301,6 +301,7 @@ class Scheduler:
         labels = [*frame.labels(), *version, *report["tags"]]
         outputs = outputs_of(staging.path, outcome.new_env)
         size, files = survey(staging.path, outputs)
+        outputs, files = without_hidden(staging.path, outputs, files, self._runner.secrets)
         if files:
             self._store.keep_files(staging.uid, files)
         return Entry(
