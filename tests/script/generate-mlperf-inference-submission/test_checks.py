@@ -174,8 +174,10 @@ def test_a_system_over_a_network_in_the_open_division(tmp_path: Path) -> None:
         ("5.1", "framework", ["a"], {("system.field-type", "error")}),
         ("6.1", "framework", ["a"], {("system.field-type", "warning")}),
         ("6.1", "sw_notes", ["a"], {("system.field-type", "error")}),
-        ("5.1", "is_network", "false", set()),
-        ("5.1", "number_of_nodes", "1.0", set()),
+        ("4.1", "is_network", "false", set()),
+        ("5.1", "is_network", "false", {("system.field-missing", "warning")}),
+        ("4.1", "number_of_nodes", "1.0", set()),
+        ("5.1", "number_of_nodes", "1.0", {("system.field-number", "warning")}),
         ("6.1", "number_of_nodes", "1.0", {("system.field-number", "error")}),
     ],
 )
@@ -411,6 +413,9 @@ def leftover(p: mutations.Place) -> None:
     shutil.copytree(p.root / "measurements" / lab.SYSTEM, p.root / "measurements" / "other")
 
 
+NOT_KNOWN = ("system.unanswered", "note")
+no_count = mutations.system("accelerators_per_node", "N/A")
+no_network = mutations.system("is_network", "no")
 issued_again = mutations.test("TEST01", "effective_performance_issue_same", True)
 few_loaded = mutations.test("TEST01", "qsl_reported_total_count", 500)
 
@@ -423,6 +428,12 @@ few_loaded = mutations.test("TEST01", "qsl_reported_total_count", 500)
         ("2.1", few_loaded, {("performance.samples", "warning")}),
         ("3.1", few_loaded, {("performance.samples", "nature")}),
         ("2.1", mutations.perf("effective_min_query_count", 1, "SingleStream"), set()),
+        ("6.0", no_count, {("system.field-number", "error"), NOT_KNOWN}),
+        ("5.1", no_count, {("system.field-number", "warning"), NOT_KNOWN}),
+        ("4.1", no_count, {NOT_KNOWN}),
+        ("6.0", no_network, {("system.field-missing", "error")}),
+        ("5.0", no_network, {("system.field-missing", "warning")}),
+        ("4.1", no_network, set()),
         ("5.1", same, {("tree.links", "error")}),
         ("6.1", same, {("tree.links", "warning")}),
         ("5.1", equal, {("compliance.files", "error")}),
@@ -685,11 +696,40 @@ def test_accuracy_over_less_in_the_open_division(tmp_path: Path, name: str, rule
     assert (found.rule, found.severity) == ("accuracy.samples", rule)
 
 
-def test_accuracy_over_more_than_there_is(tmp_path: Path) -> None:
-    tree = lab.make(tmp_path / "tree")
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("4.1", []),
+        ("5.1", [("accuracy.samples", "warning")]),
+        ("6.1", [("accuracy.samples", "nature")]),
+    ],
+)
+def test_accuracy_over_more_than_there_is(
+    tmp_path: Path, name: str, found: list[tuple[str, str]]
+) -> None:
+    tree = lab.make(tmp_path / "tree", lab.Example(name))
     log = next(tree.root.rglob("Offline/accuracy/mlperf_log_detail.txt"))
     mutations.value(log, "effective_accuracy_sample_count", 100_000)
-    assert broken(checks.check(tree)) == {"accuracy.samples"}
+    assert [(each.rule, each.severity) for each in checks.check(tree)] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "division", "found"),
+    [
+        ("5.0", "closed", [("performance.equal-issue", "error")]),
+        ("5.0", "open", []),
+        ("5.1", "open", [("performance.equal-issue", "error")]),
+        ("6.1", "open", [("performance.equal-issue", "warning")]),
+    ],
+)
+def test_samples_that_are_not_issued_equally_often(
+    tmp_path: Path, name: str, division: str, found: list[tuple[str, str]]
+) -> None:
+    example = lab.Example(name, division, ("3d-unet-99",), ("Offline", "SingleStream"))
+    tree = lab.make(tmp_path / "tree", example)
+    log = next(tree.root.rglob("results/*/*/SingleStream/performance/run_1/mlperf_log_detail.txt"))
+    mutations.value(log, "effective_sample_concatenate_permutation", False)
+    assert [(each.rule, each.severity) for each in checks.check(tree)] == found
 
 
 def test_what_random_changes_found(tmp_path: Path) -> None:

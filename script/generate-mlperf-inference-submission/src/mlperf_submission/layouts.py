@@ -25,6 +25,8 @@ RANGING = "performance/ranging"
 LAST_WITH_CONF = "4.1"
 # From here on everything about a run lies in one folder.
 FIRST_JOINED = "6.0"
+# From here on the modular checker can read a tree; its word counts from FIRST_JOINED on.
+FIRST_READ = "5.0"
 # From here on TEST04 is one run; before it was two, with one verdict.
 FIRST_SINGLE = "2.1"
 HALVES = ("TEST04-A", "TEST04-B")
@@ -44,6 +46,11 @@ class Layout:
     def joined(self) -> bool:
         """Whether measurements and compliance tests lie among the results."""
         return self.measurements == RESULTS
+
+    @property
+    def modular(self) -> bool:
+        """Whether the modular checker can read a tree of the round."""
+        return rounds.since(self.round, FIRST_READ)
 
     def tests(self, asked: Iterable[str]) -> tuple[str, ...]:
         """The folders of the compliance tests that are ``asked`` for."""

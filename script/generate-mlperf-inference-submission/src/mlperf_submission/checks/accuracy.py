@@ -239,10 +239,10 @@ def _covered(site: Site, where: str, found: DetailLog, known: BenchmarkSpec) -> 
     answered = found.number("effective_accuracy_sample_count") or total
     total = answered if answered > wanted else min(total, answered)
     text_ = f"accuracy over {total:.0f} samples, the data set has {wanted}"
-    # From 6.0 on the checker looks at it in the open division too, and at more than there are.
-    newer = rounds.since(site.layout.round, FIRST_JOINED)
-    kept = total >= wanted and (answered <= wanted or not newer)
-    rule = SAMPLES.at(WARNING, not site.strict and not newer)
+    # The modular checker looks at it in the open division too, and at more than there are.
+    newer = site.layout.joined
+    kept = total >= wanted and (answered <= wanted or not site.layout.modular)
+    rule = SAMPLES.at(WARNING, not newer and (total > wanted or not site.strict))
     yield from rule.unless(kept, where, text_, "run on the whole data set")
 
 

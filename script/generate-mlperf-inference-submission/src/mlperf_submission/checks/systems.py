@@ -48,7 +48,7 @@ JOINED = (
     *("host_processor_model_name", "accelerator_model_name"),
 )
 ADDED = ("hw_notes", "sw_notes")
-# What the checkers from 6.0 on turn into whole numbers.
+# What the modular checker turns into whole numbers.
 COUNTED = ("number_of_nodes", "accelerators_per_node")
 MEND = "write the field into a file, and generate again with --system_file=FILE"
 
@@ -75,10 +75,8 @@ def descriptions(site: Site) -> Iterator[Finding]:
 
 def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Finding]:
     where, unanswered = site.where(path), []
-    network = NETWORK_FIELDS if _describes_network(site, document) else ()
-    for field in (*FIELDS, *network):
+    for field, rule in _asked(site, document):
         if field.name not in document:
-            rule = FIELD.at(WARNING, site.early and field.name in LATER)
             yield rule.broken(where, f"the field {field.name} is missing", MEND)
             continue
         value = document[field.name]
@@ -87,6 +85,18 @@ def _fields(site: Site, path: Path, document: Mapping[str, Any]) -> Iterator[Fin
             unanswered.append(field.name)
     if unanswered:
         yield OPEN.broken(where, f"not known: {', '.join(unanswered)}", MEND)
+
+
+def _asked(site: Site, document: Mapping[str, Any]) -> Iterator[tuple[Field, Rule]]:
+    """The fields that a description must have, each with the rule that asks for it."""
+    for field in FIELDS:
+        yield field, FIELD.at(WARNING, site.early and field.name in LATER)
+    networked = site.division == Division.NETWORK or over_network(document)
+    # The modular checker asks for them beside any is_network.
+    said = site.layout.modular and bool(document.get("is_network"))
+    rule = FIELD.at(WARNING, not networked and not site.layout.joined)
+    for field in NETWORK_FIELDS if networked or said else ():
+        yield field, rule
 
 
 def _plausible(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -106,16 +116,6 @@ def over_network(document: Mapping[str, Any]) -> bool:
     return str(document.get("is_network", "")).lower() == "true"
 
 
-def _describes_network(site: Site, document: Mapping[str, Any]) -> bool:
-    """Whether a system must describe its network: checkers from 6.0 on look for any is_network."""
-    said = document.get("is_network")
-    return (
-        site.division == Division.NETWORK
-        or over_network(document)
-        or bool(site.layout.joined and said)
-    )
-
-
 def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Values that a checker ends at with a traceback, or compares to the letter."""
     for name in (*JOINED, *ADDED, "is_network"):
@@ -126,16 +126,17 @@ def _taken(site: Site, where: str, document: Mapping[str, Any]) -> Iterator[Find
         rule = TEXT.at(WARNING, site.layout.joined and name in JOINED)
         told = f"the field {name} is {value!r}, which is not text"
         yield rule.broken(where, told, f'write "{str(value).lower()}" with quotes')
-    if site.layout.joined:
-        yield from _counted(where, document)
+    if site.layout.modular:
+        rule = COUNT.at(WARNING, not site.layout.joined)
+        yield from _counted(rule, where, document)
 
 
-def _counted(where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+def _counted(rule: Rule, where: str, document: Mapping[str, Any]) -> Iterator[Finding]:
     """Counts that are no whole numbers to the letter."""
     for name in COUNTED:
         told = f"{name} is {document.get(name)!r}, which is not a whole number"
         whole = WHOLE.fullmatch(str(document.get(name, 0))) or isinstance(document[name], float)
-        yield from COUNT.unless(bool(whole), where, told, "write a whole number, 0 for none")
+        yield from rule.unless(bool(whole), where, told, "write a whole number, 0 for none")
 
 
 def _may_be_unknown(field: Field, document: Mapping[str, Any]) -> bool:
