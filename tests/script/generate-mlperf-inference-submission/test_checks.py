@@ -697,19 +697,22 @@ def test_accuracy_over_less_in_the_open_division(tmp_path: Path, name: str, rule
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "counted", "found"),
     [
-        ("4.1", []),
-        ("5.1", [("accuracy.samples", "warning")]),
-        ("6.1", [("accuracy.samples", "nature")]),
+        ("4.1", 100_000, []),
+        ("5.1", 100_000, [("accuracy.samples", "warning")]),
+        ("6.1", 100_000, [("accuracy.samples", "nature")]),
+        ("4.1", None, []),
+        ("5.1", None, [("accuracy.samples", "nature")]),
+        ("6.1", None, [("accuracy.samples", "nature")]),
     ],
 )
-def test_accuracy_over_more_than_there_is(
-    tmp_path: Path, name: str, found: list[tuple[str, str]]
+def test_accuracy_over_other_samples_than_there_are(
+    tmp_path: Path, name: str, counted: int | None, found: list[tuple[str, str]]
 ) -> None:
     tree = lab.make(tmp_path / "tree", lab.Example(name))
     log = next(tree.root.rglob("Offline/accuracy/mlperf_log_detail.txt"))
-    mutations.value(log, "effective_accuracy_sample_count", 100_000)
+    mutations.value(log, "effective_accuracy_sample_count", counted)
     assert [(each.rule, each.severity) for each in checks.check(tree)] == found
 
 
