@@ -730,3 +730,21 @@ def test_a_hook_sees_that_its_step_is_to_be_kept(mlc: Lab) -> None:
     kept = {each["script"]: each["tags"] for each in mlc.call("show", "cache").answer["list"]}
     assert set(kept) == {"get-a", "get-b"}
     assert {"one", "two"} <= set(kept["get-b"])
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_a_plan_that_another_collection_cannot_make_is_a_warning_of_its_test(
+    lab: Lab, foreign: bool
+) -> None:
+    lab.script("get-y", variations={"b": {}})
+    deps = {"deps": [{"tags": "get,y,_c"}]}
+    path = lab.script("get-x", variations={"a": deps}, run="true")
+    if foreign:
+        (path / "meta.yaml").rename(path / "_cm.yaml")
+    done = lab.call("test", artifact="get-x")
+    assert bool(done.answer["return"]) == (not foreign), done.out
+    assert ("warning: " in done.out) == foreign
+    assert "_c" in done.out
+    (told,) = done.answer["tests"]
+    assert len(told["warnings" if foreign else "problems"]) == 1
+    assert not told["problems" if foreign else "warnings"]

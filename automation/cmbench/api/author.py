@@ -43,11 +43,15 @@ class Documented:
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
 class Tested:
-    """One test of a script; it has passed where there are no problems."""
+    """One test of a script; it has passed where there are no problems.
+
+    ``warnings`` are those of scripts of other engines, whose metas are not held to our rules.
+    """
 
     script: str
     test: str
     problems: Sequence[str]
+    warnings: Sequence[str] = ()
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -136,7 +140,8 @@ def test(bench: Workbench) -> list[Tested]:
     for script in bench.scripts():
         each = counted(len(script.variations), "variation")
         plans = f"plans with its defaults and each of {each}"
-        tested.append(Tested(script.alias, plans, list(plan_problems(bench, script))))
+        found, ours = list(plan_problems(bench, script)), script.dialect.inputs_bind
+        tested.append(Tested(script.alias, plans, *((found, ()) if ours else ((), found))))
         for case in read_cases(script.path):
             result = run_case(script.path, case, run_call)
             tested.append(Tested(script.alias, result.name, result.problems))

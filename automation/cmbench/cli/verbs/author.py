@@ -103,12 +103,16 @@ def test_script(command: Command) -> Reply:
         lines.append(alias)
         for item in items:
             lines.append(f"  {'FAIL' if item.problems else 'ok  '} {item.test}")
-            lines += [f"         {line}" for text in item.problems for line in text.splitlines()]
+            texts = [*item.problems, *(f"warning: {text}" for text in item.warnings)]
+            lines += [f"         {line}" for text in texts for line in text.splitlines()]
     failed = sum(bool(item.problems) for item in tested)
     lines.append(
         f"{counted(len(bench.paths), 'script')}, {counted(len(tested), 'test')}, {failed} failed"
     )
-    answer = [{**asdict(item), "problems": list(item.problems)} for item in tested]
+    answer = [
+        {**asdict(item), "problems": list(item.problems), "warnings": list(item.warnings)}
+        for item in tested
+    ]
     found = [Found(path=path) for path in bench.paths]
     return _reply({"tests": answer, "list": found}, lines, lines[-1] if failed else "")
 
