@@ -95,12 +95,15 @@ def _but_for(unfinished: int, one: Any, other: Any) -> bool:
 def _of_entries(theirs: Ran, ours: Ran) -> Iterator[str]:
     """Entries that tags of theirs do not find among ours, and ours that no entry of theirs is like.
 
-    More tags hurt nobody, and a second entry for other inputs is meant: see the page.
+    More tags hurt nobody, and a second entry for other inputs is meant: see the page. A command
+    that fails under both may come further under ours, and keep what was finished.
     """
     one, other = ({t for t in ran.entries if "tmp" not in t} for ran in (theirs, ours))
     for tags in sorted(one):
         if not any(set(tags) <= set(each) for each in other):
             yield f"entry of theirs alone: {','.join(tags)}"
+    if any(record["status"] for record in theirs.records):
+        return
     known = [set(tags) for tags in theirs.entries]  # with those that are not whole
     for tags in sorted(other):
         if not any(each - {"tmp"} <= set(tags) for each in known):

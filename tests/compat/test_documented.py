@@ -117,6 +117,8 @@ def ran(*records: dict[str, object], **more: object) -> Ran:
         (ran({}, files=("a",)), ran({}), "file of theirs alone: a"),
         (ran({}, entries=(("x",),)), ran({}, entries=(("x", "y"), ("x", "z"))), ""),
         (ran({}, entries=(("x", "y"),)), ran({}, entries=(("x",),)), "entry of theirs alone: x,y"),
+        (ran({}), ran({}, entries=(("x",),)), "entry of ours alone: x"),
+        (ran({"status": 1}, {}), ran({"status": 2}, {}, entries=(("x",),)), ""),
         (ran({"deps": ["a,b,"]}), ran({"deps": ["a,b", "c"]}), ""),
         (ran({"deps": [{"tags": "a"}]}), ran({"deps": ["a"]}), "deps"),
         (ran({"list": ["/x/get-a"]}), ran({"list": ["/y/get-a"]}), ""),
