@@ -6,14 +6,13 @@ import csv
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench.lib.files import file_error
+from cmbench.lib.files import file_error, whole_file
 from cmbench_results.values import Result, to_json
 
 Rows = Sequence[Mapping[str, Any]]
@@ -126,10 +125,8 @@ def _cell(value: Any) -> Any:
 
 
 def _written(path: Path, write: Callable[[Path], Any]) -> None:
-    new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        write(new)
-        os.replace(new, path)
+        with whole_file(path) as new:
+            write(new)
     except OSError as problem:
-        new.unlink(missing_ok=True)
         raise file_error(problem, path) from None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +53,28 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     assert "2 results removed" in cm("rm", "results", str(published)).ok().stdout
     assert "1 result in the database" in cm("reindex", "results").ok().stdout
     assert str(tmp_path / "run") in cm("show", "results").ok().stdout
+
+
+def test_what_stands_where_an_export_goes_keeps_its_kind(
+    cm: Cm, published: Path, tmp_path: Path
+) -> None:
+    cm("add", "results", str(published)).ok()
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    target.write_text("before", encoding="utf-8")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reading = lambda: read.append(pipe.read_text(encoding="utf-8"))  # noqa: E731
+    reader = threading.Thread(target=reading, daemon=True)
+    reader.start()
+    for place in (link, pipe):
+        assert "3 results in" in cm("export", "results", "--csv", f"--output={place}").ok().stdout
+    reader.join(30)
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+    assert target.read_text(encoding="utf-8").count("\n") == 4
+    assert read == [target.read_text(encoding="utf-8")]
+    assert list(tmp_path.glob(".*new")) == []
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from cmbench.cache.inventory import outputs_of, plain_files, survey
 from cmbench.cache.retention import with_dependencies
 from cmbench.cache.store import Entry, Staging, Store, disk_error
 from cmbench.errors import Error
-from cmbench.lib.files import CHUNK, file_checksum
+from cmbench.lib.files import CHUNK, file_checksum, whole_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -74,15 +74,11 @@ def export(
             f"an entry that others were made from is gone: {missing[0]}",
             hint="run the script that needs it again, then export",
         )
-    draft = f"{target}.{os.getpid()}.new"
     try:
-        _write_archive(store, chosen, target, draft)
-        os.rename(draft, target)
+        with whole_file(target) as draft:
+            _write_archive(store, chosen, target, str(draft))
     except OSError as problem:
         raise disk_error(problem, target) from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
     return chosen
 
 

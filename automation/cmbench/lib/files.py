@@ -8,8 +8,10 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,6 +129,30 @@ def no_space(path: Path, needed: int = 0) -> Error:
         hint=f"make room on the disk of {folder}, or choose a place on another disk",
         context=(f"{size_text(free)} free{wanted}",),
     )
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A draft of what a user wants at ``path``: it takes that place as a whole, or not at all.
+
+    A link is followed. What is no regular file, such as a pipe or ``/dev/stdout``, stays and is
+    given the bytes. Raises ``OSError``.
+    """
+    is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    target = os.path.realpath(path)
+    name = f"{os.path.basename(target)}.{os.getpid()}.new"
+    folder = tempfile.gettempdir() if is_special else os.path.dirname(target)
+    draft = Path(folder, f".{name}")
+    try:
+        yield draft
+        if is_special:
+            with open(draft, "rb") as source, open(path, "wb") as stream:
+                shutil.copyfileobj(source, stream)
+        else:
+            os.replace(draft, target)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
 
 
 def require_space(path: Path, needed: int) -> None:

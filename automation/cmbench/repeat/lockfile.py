@@ -272,11 +272,10 @@ def locked_files(data: Mapping[str, Any], index: Index) -> dict[str, dict[str, s
 
 def write_lock(path: str, data: Mapping[str, Any]) -> None:
     """Write the lock file in one step."""
-    draft = path + ".new"
-    with open(draft, "w", encoding="utf-8") as stream:
-        json.dump(data, stream, indent=1)
-        stream.write("\n")
-    os.replace(draft, path)
+    from cmbench.lib.files import whole_file
+
+    with whole_file(path) as draft:
+        draft.write_text(f"{json.dumps(data, indent=1)}\n", encoding="utf-8")
 
 
 # ---------------------------------------------------------------- reading and checking
