@@ -216,7 +216,7 @@ def test_a_machine_that_is_gone_in_mid_run(
     machines.stop("two")
     said = running.communicate(timeout=HANG_S)[0]
     assert running.returncode == 1, said
-    assert "two does not answer: what it measures is not lost" in said
+    assert "two does not answer; what it measures is not lost" in said
     assert "still to do" in said
     # The machine was not off, only out of reach: what it has measured meanwhile counts.
     machines.start("two")
