@@ -26,6 +26,8 @@ from cmbench_results.values import (
     to_json,
 )
 
+SERVED = Path("crowd", "server.lock")
+"""What a server of contributed results has left in a CM home."""
 LATEST = "0002"
 """The revision of the tables that this code is for."""
 CHUNK = 500
@@ -216,10 +218,16 @@ class Store:
         if isinstance(problem, sa.exc.OperationalError) and self._file is None:
             hint = "check its address: --db=postgresql://user@host/name"
         elif isinstance(problem, sa.exc.DBAPIError) and self._file is not None:
-            hint = of_disk or f"rebuild it from the files: rm '{self._file}'; cm reindex results"
+            hint = of_disk or self._remedy()
         else:
             hint = "report it, with the command"
         return Error("no-database", f"{where}: {told[0] if told else problem}", hint=hint)
+
+    def _remedy(self) -> str:
+        """What to do with a file that is no database any more."""
+        if (self.places.root.parent / SERVED).exists():
+            return "it alone holds the uploads of a server: move it aside, restore your backup"
+        return f"rebuild it from the files: rm '{self._file}'; cm reindex results"
 
 
 def _engine(url: str, file: Path | None) -> sa.Engine:

@@ -46,6 +46,7 @@ from cmbench_gui.site import Site
 from cmbench_results import query
 from cmbench_results.places import Places
 from cmbench_results.sql import sa
+from cmbench_results.store import Store
 
 WORK = "/api/v1/work"
 
@@ -615,6 +616,16 @@ def test_one_home_has_one_server(tmp_path: Path) -> None:
             pass
     with verbs.alone(tmp_path):
         pass
+
+
+def test_files_of_a_lost_database_are_not_taken_for_none(tmp_path: Path) -> None:
+    store = Store(Places(tmp_path / "cmbench"))
+    ledger = Ledger(store, b"secret")
+    verbs._same_age(ledger, tmp_path)
+    (tmp_path / "files" / "a").mkdir(parents=True)
+    with pytest.raises(Error, match="not in the database, which is new"):
+        verbs._same_age(ledger, tmp_path)
+    store.close()
 
 
 def test_a_home_on_a_file_system_without_locks_has_servers_all_the_same(

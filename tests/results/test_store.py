@@ -18,7 +18,7 @@ from cmbench.errors import Error
 from cmbench_results import compare, cost, query, schema
 from cmbench_results.places import Places
 from cmbench_results.query import Filter
-from cmbench_results.store import LATEST, Store
+from cmbench_results.store import LATEST, SERVED, Store
 from cmbench_results.values import LOCAL, LOGS, OFFICIAL
 
 Open = Callable[[], Store]
@@ -262,6 +262,12 @@ def test_a_file_that_is_no_database_is_told(places: Places) -> None:
         Store(places)
     assert raised.value.code == "no-database"
     assert "cm reindex results" in raised.value.hint
+    lock = places.root.parent / SERVED
+    lock.parent.mkdir()
+    lock.touch()
+    with pytest.raises(Error) as raised:
+        Store(places)
+    assert "restore your backup" in raised.value.hint
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "postgresql://nobody@127.0.0.1:1/x"])

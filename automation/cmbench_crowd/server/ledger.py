@@ -181,6 +181,11 @@ class Ledger:
         chosen = sa.select(crowd_run).where(crowd_run.c.id == run)
         return connection.execute(chosen).mappings().first()
 
+    def is_new(self) -> bool:
+        """Whether nothing was ever uploaded."""
+        with self.store.reading() as connection:
+            return connection.execute(sa.select(crowd_run.c.id).limit(1)).first() is None
+
     def rows(self, *conditions: Any) -> list[Row]:
         """The uploads that fit, the oldest first."""
         chosen = sa.select(crowd_run).where(*conditions).order_by(crowd_run.c.at, crowd_run.c.id)

@@ -19,6 +19,7 @@ from cmbench.lib.text_files import read_or_empty
 
 if TYPE_CHECKING:
     from cmbench_crowd.server.api import Server
+    from cmbench_crowd.server.ledger import Ledger
 
 PORT = 8502
 
@@ -140,12 +141,24 @@ def _opened(command: Command, tokens: Path | None = None) -> Server:
     store = Store(Places(root), str(flags.get("db") or ""))
     ledger = Ledger(store, kept_key(home))
     files = Files(root / "crowd" / "files")
+    _same_age(ledger, root / "crowd")
     publish = str(flags.get("publish") or "")
     if publish not in ("", "checked"):
         hint = "write --publish=checked, or leave it out: then people review first"
         raise Error("bad-value", f"--publish={publish} is not possible", hint=hint)
     checker = Checker(ledger, files, root / "crowd" / "published", trusting=bool(publish))
     return Server(ledger, files, checker, tokens, is_true(flags.get("proxied", False)))
+
+
+def _same_age(ledger: Ledger, folder: Path) -> None:
+    """Raise ``no-database`` where files were uploaded that a database without uploads lacks."""
+    uploads = folder / "files"
+    if uploads.is_dir() and any(uploads.iterdir()) and ledger.is_new():
+        raise Error(
+            "no-database",
+            f"the uploads in {uploads} are not in the database, which is new",
+            hint=f"restore its backup, or move {folder} away to begin without them",
+        )
 
 
 def review_results(command: Command) -> Reply:
