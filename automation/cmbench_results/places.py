@@ -49,17 +49,24 @@ class Places:
 
     def all(self) -> list[Place]:
         """Every place, in the order in which they were added; raises ``broken-results``."""
-        found = [self._head(path) for path in sorted(self._folder.glob("*.jsonl"))]
+        heads = (self._head(path) for path in sorted(self._folder.glob("*.jsonl")))
+        found = [place for place in heads if place is not None]
         return sorted(found, key=lambda place: (place.added, place.path))
 
+    def has(self, place: Place) -> bool:
+        """Whether nobody has removed it."""
+        return self._file(place).exists()
+
     def results(self, place: Place) -> Iterator[Result]:
-        """The results of a place; raises ``broken-results``."""
+        """The results of a place, none where it was removed; raises ``broken-results``."""
         path = self._file(place)
         try:
             with open(path, encoding="utf-8") as stream:
                 next(stream)
                 for line in stream:
                     yield from_json(line)
+        except FileNotFoundError:
+            return
         except (OSError, StopIteration, MalformedError, UnicodeDecodeError) as problem:
             raise _broken(path, problem) from None
 
@@ -106,7 +113,8 @@ class Places:
     def _file(self, place: Place) -> Path:
         return self._folder / f"{place.id}.jsonl"
 
-    def _head(self, path: Path) -> Place:
+    def _head(self, path: Path) -> Place | None:
+        """The place of a file; ``None`` where another process has removed it meanwhile."""
         try:
             with open(path, encoding="utf-8") as stream:
                 told = json.loads(next(stream))
@@ -114,6 +122,8 @@ class Places:
                 raise MalformedError("a newer version wrote it")
             told["examples"] = tuple(Unread(*each) for each in told["examples"])
             return Place(**told)
+        except FileNotFoundError:
+            return None
         except (OSError, StopIteration, ValueError, KeyError, TypeError) as problem:
             raise _broken(path, problem) from None
 

@@ -43,6 +43,10 @@ _DISK = {
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
+class _GoneError(Exception):
+    """Another process has removed the place that is being read: nothing of it is kept."""
+
+
 class Store:
     """One database; ``url`` is SQLAlchemy's, or empty for the file in the CM home of ``places``.
 
@@ -119,13 +123,31 @@ class Store:
         What several places say of one result is combined.
         """
         with self.writing() as connection:
-            before = _uids_of(connection, place)
-            _put_place(connection, place)
-            now: set[str] = set()
-            for chunk in _chunks(results):
-                now.update(_insert(connection, place, chunk))
-            self._restore(connection, before - now, place)
-            return len(now)
+            return self._put(connection, place, results)
+
+    def take_in(self, place: Place) -> int:
+        """Add a place as its file has it; nothing of one that was removed meanwhile.
+
+        Raises ``broken-results``.
+        """
+        try:
+            with self.writing() as connection:
+                many = self._put(connection, place, self.places.results(place))
+                # Who removes a place takes it out of the database once its file is gone.
+                if not self.places.has(place):
+                    raise _GoneError
+                return many
+        except _GoneError:
+            return 0
+
+    def _put(self, connection: sa.Connection, place: Place, results: Iterable[Result]) -> int:
+        before = _uids_of(connection, place)
+        _put_place(connection, place)
+        now: set[str] = set()
+        for chunk in _chunks(results):
+            now.update(_insert(connection, place, chunk))
+        self._restore(connection, before - now, place)
+        return len(now)
 
     def remove(self, place: Place, uids: Iterable[str] = ()) -> None:
         """Take a place out, whose results have these ids; what others say of them comes back."""
@@ -162,7 +184,7 @@ class Store:
         known = self.known()
         for place in self.places.all():
             if known.get(place.id, "") < place.added:
-                self.add(place, self.places.results(place))
+                self.take_in(place)
 
     def rebuild(self) -> int:
         """Make all that comes from this home's files anew; returns the number of results."""
@@ -171,7 +193,7 @@ class Store:
             gone = self.known().keys() - {place.id for place in there}
             for name in gone:
                 self.remove(Place(name, "", "", ""))
-        return sum(self.add(place, self.places.results(place)) for place in there)
+        return sum(self.take_in(place) for place in there)
 
     def result(self, uid: str) -> Result:
         """The result with this id, or the beginning of one; ``last`` is the newest of our own.

@@ -64,7 +64,7 @@ def add_results(command: Command) -> Reply:
 
 def _add(store: Store, path: Path, benchmark_round: str) -> tuple[Place, int]:
     place = store.places.add(path.expanduser(), benchmark_round)
-    return place, store.add(place, store.places.results(place))
+    return place, store.take_in(place)
 
 
 def find_results(command: Command) -> Reply:
@@ -219,7 +219,7 @@ def _remove_one(store: Store, places: Sequence[Place], uid: str) -> int:
             if left is None:
                 store.remove(place, [uid])
             else:
-                store.add(left, store.places.results(left))
+                store.take_in(left)
     return 1
 
 

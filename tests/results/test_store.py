@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,10 @@ from samples import NEWER_ROW, ROW, add, experiments, own_run, tree
 
 from cmbench.errors import Error
 from cmbench_results import compare, cost, query, schema
-from cmbench_results.places import Places
+from cmbench_results.places import Place, Places
 from cmbench_results.query import Filter
 from cmbench_results.store import LATEST, SERVED, Store
-from cmbench_results.values import LOCAL, LOGS, OFFICIAL
+from cmbench_results.values import LOCAL, LOGS, OFFICIAL, Result
 
 Open = Callable[[], Store]
 
@@ -88,6 +88,43 @@ def test_what_a_run_left_in_the_files_is_taken_in(opened: Open, tmp_path: Path) 
     assert not rows(store)
     store.refresh()
     assert [row["value"] for row in rows(store)] == [50.0]
+
+
+def test_a_place_that_is_removed_while_it_is_listed_is_no_fault(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = Places(store.places.root.parent)
+    gone, stays = places.add(own_run(tmp_path / "a")), places.add(own_run(tmp_path / "b", 7.0))
+    real = Path.glob
+
+    def removed(folder: Path, pattern: str) -> list[Path]:
+        found = list(real(folder, pattern))
+        places.remove(gone)
+        return found
+
+    monkeypatch.setattr(Path, "glob", removed)
+    assert store.places.all() == [stays]
+    store.refresh()
+    assert [row["value"] for row in rows(store)] == [7.0]
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_place_that_is_removed_before_it_is_taken_in_is_not_there(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    place = store.places.add(own_run(tmp_path / "a"))
+    real = Places.results
+
+    def removed(places: Places, of: Place) -> Iterator[Result]:
+        if when == "before":
+            places.remove(of)
+        yield from real(places, of)
+        places.remove(of)
+
+    monkeypatch.setattr(Places, "results", removed)
+    assert store.take_in(place) == 0
+    assert not rows(store)
+    assert not store.known()
 
 
 def test_two_writers_at_once(store: Store, url: str, tmp_path: Path) -> None:
