@@ -49,9 +49,44 @@ class Places:
 
     def all(self) -> list[Place]:
         """Every place, in the order in which they were added; raises ``broken-results``."""
-        heads = (self._head(path) for path in sorted(self._folder.glob("*.jsonl")))
-        found = [place for place in heads if place is not None]
-        return sorted(found, key=lambda place: (place.added, place.path))
+        found, broken = self.readable()
+        for error in broken:
+            raise error
+        return found
+
+    def readable(self) -> tuple[list[Place], list[Error]]:
+        """The places whose files begin as they should, and what is wrong with the other files."""
+        found: list[Place] = []
+        broken: list[Error] = []
+        for path in sorted(self._folder.glob("*.jsonl")):
+            try:
+                place = self._head(path)
+            except Error as error:
+                broken.append(error)
+                continue
+            if place is not None:
+                found.append(place)
+        return sorted(found, key=lambda place: (place.added, place.path)), broken
+
+    def ids(self) -> set[str]:
+        """The ids of all places, with those of broken files."""
+        return {path.stem for path in self._folder.glob("*.jsonl")}
+
+    def named(self, name: str) -> Place | None:
+        """The place with this id or path, though its file may be broken; ``None``: there is none.
+
+        Of a broken one only the id is known.
+        """
+        path = os.path.abspath(os.path.expanduser(name))
+        ids = (name if name.isalnum() else "", digest(path)[:16])
+        found = (self._folder / f"{each}.jsonl" for each in ids if each)
+        file = next((each for each in found if each.is_file()), None)
+        if file is None:
+            return None
+        try:
+            return self._head(file)
+        except Error:
+            return Place(file.stem, "", "", "")
 
     def has(self, place: Place) -> bool:
         """Whether nobody has removed it."""
@@ -62,12 +97,15 @@ class Places:
         path = self._file(place)
         try:
             with open(path, encoding="utf-8") as stream:
-                next(stream)
+                missing = json.loads(next(stream))["results"]
                 for line in stream:
                     yield from_json(line)
+                    missing -= 1
+            if missing:
+                raise MalformedError("it is not as long as it was")
         except FileNotFoundError:
             return
-        except (OSError, StopIteration, MalformedError, UnicodeDecodeError) as problem:
+        except (OSError, StopIteration, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise _broken(path, problem) from None
 
     def add(self, path: Path, benchmark_round: str = "") -> Place:
@@ -124,7 +162,7 @@ class Places:
             return Place(**told)
         except FileNotFoundError:
             return None
-        except (OSError, StopIteration, ValueError, KeyError, TypeError) as problem:
+        except (OSError, StopIteration, ValueError, KeyError, TypeError, AttributeError) as problem:
             raise _broken(path, problem) from None
 
     def _write(self, place: Place, known: Sequence[Result], whole: bool = False) -> Place:
@@ -172,10 +210,11 @@ def _nothing(place: Place) -> Error:
 
 
 def _broken(path: Path, problem: Exception) -> Error:
+    why = getattr(problem, "strerror", "") or problem or "it is empty"
     return Error(
         "broken-results",
-        f"{path} cannot be read: {getattr(problem, 'strerror', '') or problem}",
-        hint=f"remove it (rm '{path}') and add its results again: cm add results DIR",
+        f"{path} cannot be read: {why}",
+        hint=f"remove it (cm rm results {path.stem}) and add its results again: cm add results DIR",
     )
 
 

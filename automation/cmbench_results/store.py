@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -56,6 +56,8 @@ class Store:
 
     def __init__(self, places: Places, url: str = "") -> None:
         self.places = places
+        self.unread: dict[str, Error] = {}
+        """What is wrong with files of places that could not be read; ``refresh`` begins anew."""
         self._file = None if url else places.root / "index.sqlite"
         self._engine = _engine(url, self._file)
         try:
@@ -149,23 +151,44 @@ class Store:
         self._restore(connection, before - now, place)
         return len(now)
 
-    def remove(self, place: Place, uids: Iterable[str] = ()) -> None:
-        """Take a place out, whose results have these ids; what others say of them comes back."""
+    def remove(self, place: Place, uids: Iterable[str] = ()) -> int:
+        """Take a place out, whose results have these ids; what others say of them comes back.
+
+        Returns how many they are.
+        """
         with self.writing() as connection:
-            self._restore(connection, {*uids, *_uids_of(connection, place)}, place)
+            gone = {*uids, *_uids_of(connection, place)}
+            self._restore(connection, gone, place)
             connection.execute(schema.place.delete().where(schema.place.c.id == place.id))
+            return len(gone)
 
     def _restore(self, connection: sa.Connection, uids: set[str], without: Place) -> None:
         """Take results out, and in again as the other places of this home have them."""
         if not uids:
             return
         _delete(connection, sorted(uids))
-        for other in self.places.all():
+        for other in self.readable():
             if other.id != without.id:
-                known = (each for each in self.places.results(other) if each.uid in uids)
-                for chunk in _chunks(known):
+                for chunk in _chunks(self.some(other, uids)):
                     _put_place(connection, other)
                     _insert(connection, other, chunk)
+
+    def readable(self) -> list[Place]:
+        """Every place whose file begins as it should; the others are in ``unread``."""
+        found, broken = self.places.readable()
+        self._note(broken)
+        return found
+
+    def some(self, place: Place, uids: Set[str]) -> list[Result]:
+        """The results of a place with these ids; none of a broken one, which is in ``unread``."""
+        try:
+            return [each for each in self.places.results(place) if each.uid in uids]
+        except Error as error:
+            self._note([error])
+            return []
+
+    def _note(self, broken: Iterable[Error]) -> None:
+        self.unread.update((each.message, each) for each in broken)
 
     def known(self) -> dict[str, str]:
         """When each place that is in the database was added."""
@@ -180,20 +203,33 @@ class Store:
         return digest([many, sorted(self.known().items())])[:16]
 
     def refresh(self) -> None:
-        """Take in what was added to the files since, by runs for example."""
+        """Take in what was added to the files since, by runs for example; fills ``unread``."""
+        self.unread.clear()
         known = self.known()
-        for place in self.places.all():
+        for place in self.readable():
             if known.get(place.id, "") < place.added:
-                self.take_in(place)
+                self._try(place)
 
     def rebuild(self) -> int:
-        """Make all that comes from this home's files anew; returns the number of results."""
-        there = self.places.all()
+        """Make all that comes from this home's files anew; returns the number of results.
+
+        What the database has of places in ``unread`` stays.
+        """
+        self.unread.clear()
+        there = self.readable()
         if self._file is not None:
-            gone = self.known().keys() - {place.id for place in there}
-            for name in gone:
+            for name in self.known().keys() - self.places.ids():
                 self.remove(Place(name, "", "", ""))
-        return sum(self.take_in(place) for place in there)
+        return sum(self._try(place) for place in there)
+
+    def _try(self, place: Place) -> int:
+        try:
+            return self.take_in(place)
+        except Error as error:
+            if error.code != "broken-results":
+                raise
+            self._note([error])
+            return 0
 
     def result(self, uid: str) -> Result:
         """The result with this id, or the beginning of one; ``last`` is the newest of our own.

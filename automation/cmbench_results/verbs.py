@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ def show_results(command: Command) -> Reply:
     names = command.names
     with _store(command) as store:
         if not names:
-            return _places(store.places)
+            return _places(store.readable())
         result = store.result(names[0])
         spread = compare.spread(store, result)
     data = {"uid": result.uid, "series": result.series, **json.loads(to_json(result))}
@@ -121,8 +122,7 @@ def show_results(command: Command) -> Reply:
     return Reply(data, lambda: render.whole(result, spread, costs), data)
 
 
-def _places(places: Places) -> Reply:
-    known = places.all()
+def _places(known: Sequence[Place]) -> Reply:
     data = [{"id": p.id, "kind": p.kind, "path": p.path, "results": p.results} for p in known]
     lines = [f"{p.results:>8,}  {p.kind:<12} {p.added[:10]}  {p.path}" for p in known]
     lines = lines or ["no results yet; add some: cm add results DIR"]
@@ -201,20 +201,28 @@ def remove_results(command: Command) -> Reply:
 
 
 def _remove(store: Store, name: str) -> int:
-    path = str(Path(name).expanduser().absolute())
-    places = store.places.all()
-    whole = next((place for place in places if name == place.id or path == place.path), None)
+    whole = store.places.named(name)
     if whole is None:
-        return _remove_one(store, places, store.result(name).uid)
-    uids = [each.uid for each in store.places.results(whole)]
+        return _remove_one(store, store.result(name).uid)
+    try:
+        uids = [each.uid for each in store.places.results(whole)]
+    except Error:
+        return _remove_broken(store, whole)
     store.places.remove(whole)
-    store.remove(whole, uids)
-    return len(uids)
+    return store.remove(whole, uids)
 
 
-def _remove_one(store: Store, places: Sequence[Place], uid: str) -> int:
-    for place in places:
-        if any(each.uid == uid for each in store.places.results(place)):
+def _remove_broken(store: Store, place: Place) -> int:
+    """What of its results others say too is not known: the database is made from what is left."""
+    store.places.remove(place)
+    gone = store.remove(place)
+    store.rebuild()
+    return gone
+
+
+def _remove_one(store: Store, uid: str) -> int:
+    for place in store.readable():
+        if store.some(place, {uid}):
             left = store.places.without(place, [uid])
             if left is None:
                 store.remove(place, [uid])
@@ -224,12 +232,16 @@ def _remove_one(store: Store, places: Sequence[Place], uid: str) -> int:
 
 
 def reindex_results(command: Command) -> Reply:
-    """``cm reindex results``: make the database anew from the files."""
+    """``cm reindex results``: make the database anew from the files that can be read."""
     from cmbench_results import render
 
     with _store(command) as store:
         many = store.rebuild()
-    return Reply({"results": many}, f"{render.count(many, 'result')} in the database")
+        left = [f"{each.message}; {each.hint}" for each in store.unread.values()]
+        store.unread.clear()
+    lines = [f"{render.count(many, 'result')} in the database"]
+    lines += [f"left out: {each}" for each in left]
+    return Reply({"results": many, "left_out": left}, "\n".join(lines))
 
 
 def _paths(command: Command) -> list[str]:
@@ -237,15 +249,20 @@ def _paths(command: Command) -> list[str]:
     return [*command.names, *([str(given)] if given else [])]
 
 
-def _store(command: Command) -> Store:
+@contextmanager
+def _store(command: Command) -> Iterator[Store]:
+    """The database with what was added since; warns of files that could not be read."""
+    from cmbench.cli.results import warn
     from cmbench_results.store import Store
 
     for name, value in _VALUED.items():
         if command.flags.get(name) is True:
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}={value}")
-    store = Store(Places(command.workspace.root), str(command.flags.get("db") or ""))
-    store.refresh()
-    return store
+    with Store(Places(command.workspace.root), str(command.flags.get("db") or "")) as store:
+        store.refresh()
+        yield store
+        unread = store.unread.values()
+    warn(command, (f"warning: {each.message}; {each.hint}" for each in unread))
 
 
 def _filter(command: Command) -> Filter:

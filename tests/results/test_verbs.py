@@ -77,6 +77,56 @@ def test_what_stands_where_an_export_goes_keeps_its_kind(
     assert list(tmp_path.glob(".*new")) == []
 
 
+def place_files(home: Home) -> dict[str, Path]:
+    """The files of places, by the name of the folder that was added."""
+    found = home.cm_repos.rglob("results/places/*.jsonl")
+    return {Path(json.loads(f.read_text("utf-8").split("\n")[0])["path"]).name: f for f in found}
+
+
+@pytest.mark.parametrize("damage", ["cut", "shorter", "nuls", "empty", "text", "one line"])
+def test_a_damaged_file_of_a_place_is_in_nobodys_way(
+    cm: Cm, home: Home, tmp_path: Path, published: Path, damage: str
+) -> None:
+    cm("add", "results", str(own_run(tmp_path / "a")), str(published)).ok()
+    broken = place_files(home)["published"]
+    whole = broken.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    broken.write_bytes(
+        {
+            "cut": whole[:-9],
+            "shorter": b"".join(lines[:-1]),
+            "nuls": b"\0" * len(whole),
+            "empty": b"",
+            "text": b"[1]\n" + whole,
+            "one line": lines[0] + lines[1] + b"null\n",
+        }[damage]
+    )
+    done = cm("reindex", "results").ok()
+    assert "1 result in the database" in done.stdout
+    assert f"left out: {broken} cannot be read" in done.stdout
+    assert cm("rm", "results", str(tmp_path / "a")).ok().stdout.startswith("1 result removed")
+    assert f"cm rm results {broken.stem}" in done.stdout
+    cm("rm", "results", str(published)).ok()
+    assert not broken.exists()
+    assert cm("find", "results", "--json").ok().stderr == ""
+    assert json.loads(cm("find", "results", "--json").ok().stdout)["total"] == 0
+
+
+def test_what_a_broken_place_shares_with_another_is_the_others_alone(
+    cm: Cm, home: Home, tmp_path: Path
+) -> None:
+    cm("add", "results", str(experiments(tmp_path / "a", ROW))).ok()
+    cm("add", "results", str(experiments(tmp_path / "b", ROW, NEWER_ROW))).ok()
+    broken = place_files(home)["b"]
+    broken.write_bytes(b"\0" * 99)
+    done = cm("find", "results", "--json").ok()
+    assert f"warning: {broken} cannot be read" in done.stderr
+    assert "warning" in cm("show", "results").ok().stderr
+    cm("rm", "results", broken.stem).ok()
+    found = json.loads(cm("find", "results", "--json").ok().stdout)
+    assert [row["benchmark"] for row in found["list"]] == ["bert-99"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

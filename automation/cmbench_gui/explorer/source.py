@@ -72,6 +72,8 @@ class Source:
                 self._store = Store(Places(self.site.workspace().root), self.site.db)
             if old:
                 self._store.refresh()
+                for error in self._store.unread.values():
+                    raise error
                 self._version = self._store.version()
                 self._looked = time.monotonic()
             return self._store
