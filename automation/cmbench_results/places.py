@@ -68,6 +68,10 @@ class Places:
                 found.append(place)
         return sorted(found, key=lambda place: (place.added, place.path)), broken
 
+    def there(self) -> bool:
+        """Whether the folder can be listed: where it cannot, nothing is known to be removed."""
+        return os.access(self._folder, os.R_OK | os.X_OK)
+
     def ids(self) -> set[str]:
         """The ids of all places, with those of broken files."""
         return {path.stem for path in self._folder.glob("*.jsonl")}
@@ -139,7 +143,7 @@ class Places:
         with self._locked():
             kept = [each for each in self.results(place) if each.uid not in gone]
             if kept:
-                return self._write(place, kept, whole=True)
+                return self._write(replace(place, added=_now()), kept, whole=True)
             self._file(place).unlink(missing_ok=True)
             return None
 

@@ -203,9 +203,13 @@ class Store:
         return digest([many, sorted(self.known().items())])[:16]
 
     def refresh(self) -> None:
-        """Take in what was added to the files since, by runs for example; fills ``unread``."""
+        """Bring the database to the state of the files; fills ``unread``.
+
+        A run adds to the files only, and a command that fails or is killed may not come further.
+        """
         self.unread.clear()
         known = self.known()
+        self._forget(known)
         for place in self.readable():
             if known.get(place.id, "") < place.added:
                 self._try(place)
@@ -217,10 +221,17 @@ class Store:
         """
         self.unread.clear()
         there = self.readable()
-        if self._file is not None:
-            for name in self.known().keys() - self.places.ids():
-                self.remove(Place(name, "", "", ""))
+        self._forget(self.known())
         return sum(self._try(place) for place in there)
+
+    def _forget(self, known: Iterable[str]) -> None:
+        """Take out the places that have no file now; others may share a database that has a url."""
+        if self._file is None or not self.places.there():
+            return
+        for name in sorted({*known} - self.places.ids()):
+            place = Place(name, "", "", "")
+            if not self.places.has(place):
+                self.remove(place)
 
     def _try(self, place: Place) -> int:
         try:

@@ -208,8 +208,12 @@ def _remove(store: Store, name: str) -> int:
         uids = [each.uid for each in store.places.results(whole)]
     except Error:
         return _remove_broken(store, whole)
+    # A database that refuses has kept all of it, as the files have: the next try is a first one.
+    gone = store.remove(whole, uids)
     store.places.remove(whole)
-    return store.remove(whole, uids)
+    if whole.id in store.known():  # Another command has read the file in between.
+        store.remove(whole, uids)
+    return gone
 
 
 def _remove_broken(store: Store, place: Place) -> int:

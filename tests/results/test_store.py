@@ -127,6 +127,20 @@ def test_a_place_that_is_removed_before_it_is_taken_in_is_not_there(
     assert not store.known()
 
 
+def test_what_was_removed_from_the_files_alone_is_taken_out(places: Places, tmp_path: Path) -> None:
+    with Store(places) as store:
+        own = add(store, own_run(tmp_path / "r"))
+        many = add(store, experiments(tmp_path / "a", ROW, NEWER_ROW))
+        # As where the disk is full when the database is written.
+        places.remove(own)
+        places.without(many, [row["uid"] for row in rows(store, benchmark="resnet50")])
+        store.refresh()
+        assert [row["benchmark"] for row in rows(store)] == ["bert-99"]
+        places.root.joinpath("places").rename(tmp_path / "not mounted")
+        store.refresh()
+        assert rows(store)
+
+
 def test_two_writers_at_once(store: Store, url: str, tmp_path: Path) -> None:
     root = str(store.places.root.parent)
     many = [{**ROW, "Platform": f"box_{n}"} for n in range(300)]
