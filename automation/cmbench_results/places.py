@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -199,9 +199,22 @@ class Places:
         except OSError as problem:
             raise file_error(problem, self.root) from None
         try:
+            self._clear()
             yield
         finally:
             locks.release(lock, handle)
+
+    def clear(self) -> None:
+        """Remove what killed writers have left."""
+        with self._locked():
+            pass
+
+    def _clear(self) -> None:
+        # Who writes holds the lock: whose file it was has ended.
+        with suppress(OSError):
+            for name in os.listdir(self._folder):
+                if ".new." in name:
+                    (self._folder / name).unlink()
 
 
 def _nothing(place: Place) -> Error:

@@ -220,6 +220,7 @@ class Store:
         What the database has of places in ``unread`` stays.
         """
         self.unread.clear()
+        self.places.clear()
         there = self.readable()
         self._forget(self.known())
         return sum(self._try(place) for place in there)

@@ -141,6 +141,19 @@ def test_what_was_removed_from_the_files_alone_is_taken_out(places: Places, tmp_
         assert rows(store)
 
 
+@pytest.mark.parametrize("by", ["rebuild", "add"])
+def test_what_a_killed_writer_left_is_removed(places: Places, tmp_path: Path, by: str) -> None:
+    place = places.add(own_run(tmp_path / "r"))
+    left = places.root / "places" / f"{place.id}.new.4194305"
+    left.write_text("{", encoding="utf-8")
+    if by == "add":
+        places.add(own_run(tmp_path / "other"))
+    else:
+        with Store(places) as store:
+            assert store.rebuild() == 1
+    assert not left.exists()
+
+
 def test_two_writers_at_once(store: Store, url: str, tmp_path: Path) -> None:
     root = str(store.places.root.parent)
     many = [{**ROW, "Platform": f"box_{n}"} for n in range(300)]
