@@ -250,17 +250,45 @@ def test_a_home_without_room_for_a_run_is_one_clear_error(
     assert control.jobs(site) == []
 
 
-def test_a_killed_run_is_told_as_that(site: Site, ended: Callable[[str], control.Job]) -> None:
+@pytest.fixture
+def killed(site: Site, ended: Callable[[str], control.Job]) -> control.Job:
     run = control.start(site, ["cm", "run", "script", "--tags=is-long"])
     wait_for(running_sleeps)
     os.kill(control.job(site, run).run.pid, signal.SIGKILL)
-    job = ended(run)
-    assert job.status == "killed"
-    assert tree(job)[0].status == "ended"
-    # Nothing runs under its id, so nothing is stopped; the next run sweeps what it has left.
-    assert not control.stop(site, run)
+    return ended(run)
+
+
+def test_a_killed_run_is_told_as_that(site: Site, killed: control.Job) -> None:
+    assert (killed.status, killed.left) == ("killed", True)
+    assert tree(killed)[0].status == "ended"
+    # The next run sweeps what it has left.
     control.start(site, ["cm", "run", "script", "--tags=is-quick"])
     wait_for(lambda: not running_sleeps())
+
+
+def test_what_a_killed_run_has_left_is_told_and_stopped(
+    site: Site, client: TestClient, killed: control.Job
+) -> None:
+    page, said = f"/jobs/{killed.id}", "still running"
+    shown = client.get(page).text
+    assert said in shown
+    assert 'id="stop"' in shown
+    assert said in client.get("/jobs").text
+    assert client.post(f"{page}/stop", data={"token": site.token}).status_code == 303
+    assert running_sleeps() == []
+    shown = client.get(page).text
+    assert said not in shown
+    assert 'id="stop"' not in shown
+    assert said not in client.get("/jobs").text
+    assert not control.stop(site, killed.id)
+
+
+def test_a_killed_run_took_the_time_until_it_last_wrote(site: Site, killed: control.Job) -> None:
+    assert killed.run.seconds > 0
+    wrote = killed.run.started + 100
+    os.utime(os.path.join(killed.run.folder, "log.txt"), (wrote, wrote))
+    assert control.job(site, killed.id).run.seconds == pytest.approx(100, abs=0.01)
+    control.stop(site, killed.id)
 
 
 def test_what_fails_before_it_begins_says_why(

@@ -21,7 +21,8 @@ from cmbench.values import immutable
 class KnownRun:
     """A run: its id, its folder, ``running``, ``done``, ``failed`` or ``killed``.
 
-    ``started`` is in seconds since the epoch, ``seconds`` how long it took, once it has ended.
+    ``started`` is in seconds since the epoch, ``seconds`` how long it took, once it has ended: of a
+    killed one until it last wrote something.
     ``command`` is empty and ``pid`` 0 where it was killed before it could tell.
     """
 
@@ -91,11 +92,13 @@ def _known(folder: str, alive: Collection[str]) -> KnownRun:
 def _without_record(folder: str, alive: bool) -> KnownRun:
     name = os.path.basename(folder)
     head: Mapping[str, Any] = next(_events(folder), {})
+    started = float(head.get("started", _begun(name)))
     return KnownRun(
         name,
         folder,
         "running" if alive else "killed",
-        float(head.get("started", _begun(name))),
+        started,
+        0.0 if alive else max(0.0, _last_written(folder) - started),
         command=tuple(map(str, head.get("command", ()))),
         pid=int(head.get("pid", 0)),
     )
@@ -147,6 +150,13 @@ def _events(folder: str) -> Iterator[dict[str, Any]]:
                 event = json.loads(line)
                 if isinstance(event, dict):
                     yield event
+
+
+def _last_written(folder: str) -> float:
+    """When a run wrote into one of its own files for the last time; 0 where there are none."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return max((each.stat().st_mtime for each in entries if each.is_file()), default=0.0)
+    return 0.0
 
 
 def _begun(name: str) -> float:

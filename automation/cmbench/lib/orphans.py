@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 _KEY = b"_TMP_RUN_DIR"
@@ -20,21 +21,37 @@ def find(directory: str) -> list[int]:
 
     Looks at ``/proc`` and sees only what the user may see; elsewhere nothing is found.
     """
-    wanted = os.fsencode(directory.rstrip("/")) + b"/"
+    return [pid for pid in _pids() if _is_below(_private(pid), directory)]
+
+
+def found_of(directories: Iterable[str]) -> set[str]:
+    """Those of ``directories`` for which ``find`` finds something; looks through ``/proc`` once."""
+    every = [path for pid in _pids() for path in _private(pid)]
+    return {directory for directory in directories if _is_below(every, directory)}
+
+
+def _pids() -> list[int]:
+    """All but this process."""
     try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]
+        names = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return []
-    return [int(name) for name in names if int(name) != os.getpid() and _has(name, wanted)]
+    return [pid for pid in names if pid != os.getpid()]
 
 
-def _has(pid: str, wanted: bytes) -> bool:
+def _private(pid: int) -> list[bytes]:
+    """The private directories that the environment of a process names."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:
             items = [item.partition(b"=") for item in stream.read().split(b"\0")]
     except OSError:
-        return False
-    return any(k.endswith(_KEY) and (value + b"/").startswith(wanted) for k, _, value in items)
+        return []
+    return [value for key, _, value in items if key.endswith(_KEY)]
+
+
+def _is_below(paths: Iterable[bytes], directory: str) -> bool:
+    wanted = os.fsencode(directory.rstrip("/")) + b"/"
+    return any((path + b"/").startswith(wanted) for path in paths)
 
 
 def tell(directory: str, number: int) -> list[int]:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cmbench import api
 from cmbench.api import KnownRun
@@ -29,12 +29,16 @@ GRACE_S = 3.5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run with what this server knows of it: ``output`` is what its command has printed."""
+    """A run with what this server knows of it: ``output`` is what its command has printed.
+
+    ``left`` is whether processes that it has started run on, though it was killed itself.
+    """
 
     run: KnownRun
     status: str
     command: tuple[str, ...]
     error: str = ""
+    left: bool = False
 
     @property
     def id(self) -> str:
@@ -54,12 +58,19 @@ class Job:
 
 def jobs(site: Site, limit: int = 50) -> list[Job]:
     """The newest runs of the home, the newest first."""
-    return [_job(run) for run in api.runs(site.workspace(), limit)]
+    return _with_left([_job(run) for run in api.runs(site.workspace(), limit)])
 
 
 def job(site: Site, run: str) -> Job:
     """One of them; raises ``entry-not-found``."""
-    return _job(api.one_run(site.workspace(), run))
+    return _with_left([_job(api.one_run(site.workspace(), run))])[0]
+
+
+def _with_left(found: list[Job]) -> list[Job]:
+    """Jobs with what the killed ones have left running; nobody is looked for without any."""
+    killed = [job.run.folder for job in found if job.status == "killed"]
+    left = orphans.found_of(killed) if killed else set()
+    return [replace(job, left=True) if job.run.folder in left else job for job in found]
 
 
 def _job(run: KnownRun) -> Job:
@@ -179,8 +190,14 @@ def _process(site: Site, words: Sequence[str], run: str, folder: str) -> subproc
 
 
 def stop(site: Site, run: str) -> bool:
-    """End a run with all that it has started, within five seconds; whether there was one."""
+    """End a run with all that it has started, within five seconds; whether there was anything.
+
+    Of one that was killed itself, what it has left.
+    """
     found = job(site, run)
+    if found.left:
+        orphans.stop(found.run.folder)
+        return True
     pid, ticks, _ = _started(found.run.folder)
     ours = bool(pid) and _ticks(pid) == ticks
     pid = pid if ours else found.run.pid
