@@ -16,7 +16,7 @@ import pytest
 from cmbench.errors import Error
 from cmbench.lib import orphans
 from cmbench.run import process
-from support import HANG_S
+from support import HANG_S, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -77,6 +77,53 @@ def test_what_has_left_the_group_ends_too(tmp_path: Path, key: str, program: str
     try:
         interrupted(tmp_path, key, program, stop)
         assert orphans.find(str(tmp_path)) == []
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def runs(pid: int) -> bool:
+    return bool(orphans.started(pid))
+
+
+APART = """
+setsid env -i bash -c 'trap "" TERM INT; echo $$ > "$0"; while :; do sleep 1; done' {pid} &
+until [ -s {pid} ]; do sleep 0.05; done
+echo ready; wait
+"""
+
+
+def test_what_has_another_environment_and_session_ends_too(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    scratch = tmp_path / "scratch"
+    interrupted(scratch, "CM_TMP_RUN_DIR", APART.format(pid=pid), stop)
+    assert not runs(int(pid.read_text()))
+
+
+def test_what_a_dead_run_has_left_ends_with_its_children(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    scratch = str(tmp_path / "scratch")
+    left = subprocess.Popen(
+        ["bash", "-c", APART.format(pid=pid)],
+        env={**os.environ, "CM_TMP_RUN_DIR": scratch},
+        stdout=subprocess.DEVNULL,
+    )
+    wait_for(lambda: pid.exists() and pid.read_text())
+    orphans.stop(scratch, 0.3)
+    left.wait()
+    assert not runs(int(pid.read_text()))
+
+
+def test_a_pid_that_was_given_again_is_let_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = subprocess.Popen(["sleep", "50"])
+    try:
+        monkeypatch.setattr(orphans, "started", lambda _: "1")
+        family = orphans.Family(str(tmp_path), other.pid)
+        monkeypatch.undo()
+        assert family.tell(signal.SIGKILL) == []
         assert other.poll() is None
     finally:
         other.kill()

@@ -1,7 +1,8 @@
-"""Processes that a run has left behind: found by their environment, and ended.
+"""Processes that a run has left behind: found by their environment and their parents, and ended.
 
 Whatever a step starts inherits the env key that names the step's private directory, also where it
-has gone into a process group or a session of its own (``timeout``, ``set -m``, ``setsid``).
+has gone into a process group or a session of its own (``timeout``, ``set -m``, ``setsid``). One
+with another environment (``env -i``, ``sudo``) is known by its parent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,70 @@ from contextlib import suppress
 
 _KEY = b"_TMP_RUN_DIR"
 """How the name of that key ends; it starts with the prefix of the script's dialect."""
+
+
+class Family:
+    """The processes of a directory with all below them, from the first look on.
+
+    Whoever has been seen stays one of them, also when its parent has ended and its pid tells
+    nothing any more. ``roots`` are processes that belong to them in any case.
+    """
+
+    def __init__(self, directory: str, *roots: int) -> None:
+        self._directory = directory
+        self._seen = {pid: started(pid) for pid in roots}
+
+    def look(self) -> list[int]:
+        """Pids of those that are alive."""
+        born = _all()
+        if self._directory:
+            for pid in find(self._directory):
+                if pid in born:
+                    self._seen[pid] = born[pid][1]
+        alive = {pid for pid, when in self._seen.items() if when and _when(born, pid) == when}
+        for pid in _below(born, alive):
+            self._seen[pid] = born[pid][1]
+            alive.add(pid)
+        return sorted(alive)
+
+    def tell(self, number: int) -> list[int]:
+        """Send them a signal; the pids of those that were there."""
+        pids = self.look()
+        for pid in pids:
+            # One of these pids may have been given again meanwhile.
+            if started(pid) == self._seen[pid]:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+        return pids
+
+    def end(self, seconds: float = 2.0) -> int:
+        """End them by force; returns how many there were. Waits until they are gone."""
+        pids = self.tell(signal.SIGKILL)
+        deadline = time.monotonic() + seconds
+        # What one of them has started just before it ended is told too.
+        while pids and time.monotonic() < deadline and self.tell(signal.SIGKILL):
+            time.sleep(0.02)
+        return len(pids)
+
+    def stop(self, seconds: float = 2.0) -> None:
+        """Ask them to end; force them after ``seconds`` or a second interruption."""
+        try:
+            asked = self.tell(signal.SIGTERM)
+            deadline = time.monotonic() + seconds
+            while asked and time.monotonic() < deadline and self.look():
+                time.sleep(0.02)
+        finally:
+            self.end(0.5)
+
+
+def end(directory: str, seconds: float = 2.0) -> int:
+    """End the processes of ``directory`` by force, as ``Family`` does."""
+    return Family(directory).end(seconds)
+
+
+def stop(directory: str, seconds: float = 2.0) -> None:
+    """Ask the processes of ``directory`` to end, and force them, as ``Family`` does."""
+    Family(directory).stop(seconds)
 
 
 def find(directory: str) -> list[int]:
@@ -54,30 +119,44 @@ def _is_below(paths: Iterable[bytes], directory: str) -> bool:
     return any((path + b"/").startswith(wanted) for path in paths)
 
 
-def tell(directory: str, number: int) -> list[int]:
-    """Send those processes a signal; the pids of those that were there."""
-    pids = find(directory)
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-    return pids
+def started(pid: int) -> str:
+    """When a process started, so that a pid that was given again is not taken for it.
+
+    Empty for one that is gone, or has ended and waits for its parent.
+    """
+    return _stat(pid)[1]
 
 
-def end(directory: str, seconds: float = 2.0) -> int:
-    """End those processes, by force; returns how many there were. Waits until they are gone."""
-    pids = tell(directory, signal.SIGKILL)
-    deadline = time.monotonic() + seconds
-    while pids and time.monotonic() < deadline and find(directory):
-        time.sleep(0.02)
-    return len(pids)
-
-
-def stop(directory: str, seconds: float = 2.0) -> None:
-    """Ask those processes to end; force them after ``seconds`` or a second interruption."""
+def _stat(pid: int) -> tuple[int, str]:
+    """The parent of a process and when it started."""
     try:
-        asked = tell(directory, signal.SIGTERM)
-        deadline = time.monotonic() + seconds
-        while asked and time.monotonic() < deadline and find(directory):
-            time.sleep(0.02)
-    finally:
-        end(directory, 0.5)
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            fields = stream.read().rpartition(")")[2].split()
+    except OSError:
+        return 0, ""
+    return (0, "") if fields[0] in "ZX" else (int(fields[1]), fields[19])
+
+
+def _all() -> dict[int, tuple[int, str]]:
+    """All processes that are alive, but this one and so nothing that is known by it."""
+    found = {pid: _stat(pid) for pid in _pids()}
+    return {pid: told for pid, told in found.items() if told[1]}
+
+
+def _when(born: dict[int, tuple[int, str]], pid: int) -> str:
+    return born.get(pid, (0, ""))[1]
+
+
+def _below(born: dict[int, tuple[int, str]], above: Iterable[int]) -> list[int]:
+    """All descendants of some processes."""
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in born.items():
+        children.setdefault(parent, []).append(pid)
+    found: dict[int, None] = {}
+    waiting = [child for pid in above for child in children.get(pid, ())]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found[pid] = None
+            waiting += children.get(pid, ())
+    return list(found)

@@ -22,8 +22,8 @@ class LocalExecutor:
     """Runs jobs as processes of this machine, each in a process group of its own.
 
     To cancel one ends its whole group, by force after ``GRACE_SECONDS`` or a second interruption,
-    and what has left the group, such as ``timeout 60 make``, where the environment of the job names
-    its ``scratch``.
+    and what has left the group, such as ``timeout 60 make``: all descendants, and also those
+    without a parent where the environment of the job names its ``scratch``.
     """
 
     name = "local"
@@ -137,30 +137,36 @@ def _visible(raw: bytes) -> str:
 
 def end_all(process: subprocess.Popen[bytes], scratch: str) -> None:
     """End a process with all that it has started: ask first, force after ``GRACE_SECONDS``."""
+    family = orphans.Family(scratch, process.pid)
     try:
-        _tell_all(process, scratch, signal.SIGTERM, GRACE_SECONDS)
+        # The parents are known by now only: a signal may leave their children to nobody.
+        family.look()
+        _tell_all(process, family, signal.SIGTERM, GRACE_SECONDS)
     finally:
         # Who presses Ctrl-C again while they have time to end has waited long enough.
-        _tell_all(process, scratch, signal.SIGKILL, 0.5)
+        _tell_all(process, family, signal.SIGKILL, 0.5)
         with suppress(Exception):
             process.wait(timeout=1)
 
 
-def _tell_all(process: subprocess.Popen[bytes], scratch: str, number: int, patience: float) -> None:
+def _tell_all(
+    process: subprocess.Popen[bytes], family: orphans.Family, number: int, patience: float
+) -> None:
     """Send a signal to the group and to what has left it; wait until all are gone."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
-    if scratch:
-        orphans.tell(scratch, number)
+    family.tell(number)
     deadline = time.monotonic() + patience
-    while time.monotonic() < deadline and _alive(process, scratch):
+    while time.monotonic() < deadline and _alive(process, family):
         time.sleep(0.05)
 
 
-def _alive(process: subprocess.Popen[bytes], scratch: str) -> bool:
+def _alive(process: subprocess.Popen[bytes], family: orphans.Family) -> bool:
     process.poll()
+    if family.look():
+        return True
     try:
         os.killpg(process.pid, 0)
     except (ProcessLookupError, PermissionError):
-        return bool(scratch) and bool(orphans.find(scratch))
+        return False
     return True

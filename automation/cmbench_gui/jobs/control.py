@@ -79,7 +79,7 @@ def _job(run: KnownRun) -> Job:
     if status == "killed":
         pid, ticks, words = _started(run.folder)
         command = command or words
-        if pid and _ticks(pid) == ticks:
+        if pid and orphans.started(pid) == ticks:
             status = "running"
         elif not os.path.exists(os.path.join(run.folder, "log.txt")):
             status, error = "failed", _last_line(run.folder)
@@ -94,19 +94,6 @@ def _started(folder: str) -> tuple[int, str, tuple[str, ...]]:
         return int(data["pid"]), str(data["ticks"]), tuple(map(str, data["command"]))
     except (OSError, ValueError, KeyError, TypeError):
         return 0, "", ()
-
-
-def _ticks(pid: int) -> str:
-    """When a process started, so that a pid that was given again is not taken for it.
-
-    Empty for one that is gone, or has ended and waits for its parent.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
-            fields = stream.read().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _last_line(folder: str) -> str:
@@ -158,7 +145,7 @@ def _start(site: Site, words: Sequence[str], place: str) -> str:
     try:
         os.makedirs(folder)
         process = _process(site, words, run, folder)
-        data = {"pid": process.pid, "ticks": _ticks(process.pid), "command": list(words)}
+        data = {"pid": process.pid, "ticks": orphans.started(process.pid), "command": list(words)}
         draft = os.path.join(folder, STARTED + ".new")
         with open(draft, "w", encoding="utf-8") as stream:
             json.dump(data, stream)
@@ -199,7 +186,7 @@ def stop(site: Site, run: str) -> bool:
         orphans.stop(found.run.folder)
         return True
     pid, ticks, _ = _started(found.run.folder)
-    ours = bool(pid) and _ticks(pid) == ticks
+    ours = bool(pid) and orphans.started(pid) == ticks
     pid = pid if ours else found.run.pid
     if not (found.running and pid):
         return False
@@ -209,12 +196,15 @@ def stop(site: Site, run: str) -> bool:
 
 def _end(pid: int, folder: str, kill: Callable[[int, int], None]) -> None:
     """End the run of a process with all that it has started; ``kill`` is for one that stays."""
+    family = orphans.Family(folder, pid)
+    family.look()
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
-    while _ticks(pid) and time.monotonic() < deadline:
+    while orphans.started(pid) and time.monotonic() < deadline:
+        family.look()
         time.sleep(0.05)
-    if _ticks(pid):
+    if orphans.started(pid):
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
-    orphans.end(folder, 0.5)
+    family.end(0.5)
