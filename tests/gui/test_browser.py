@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,6 +132,24 @@ def test_a_run_is_followed_live_and_stopped(chromium: Any, served: Site) -> None
     # Only what looks like trouble, and then all of it again.
     page.check("#errors")
     page.wait_for_selector("#found:has-text(' of ')")
+    watched.close()
+
+
+def test_a_log_that_is_shown_in_part_says_so(chromium: Any, served: Site) -> None:
+    run = finished(served, "is-quick")
+    watched = Watched(chromium, entrance(served))
+    page = watched.show(f"/jobs/{run}", "#job[data-ended]")
+    assert page.inner_text("#found").endswith(" lines")
+    assert "last" not in page.inner_text("#found")
+    assert not page.is_visible("#whole")
+    log = Path(control.job(served, run).run.folder, "log.txt")
+    log.write_text("".join(f"line {number}\n" for number in range(1, 400_001)))
+    page = watched.show(f"/jobs/{run}", "#job[data-ended]")
+    assert page.inner_text("#found") == "the last 20,000 of 400,000 lines"
+    assert page.get_attribute("#whole", "href") == f"/jobs/{run}/log"
+    assert page.is_visible("#whole")
+    page.fill("#search", "line 399999")
+    page.wait_for_selector("#found:has-text('1 in the last 20,000 of 400,000 lines')")
     watched.close()
 
 

@@ -9,6 +9,7 @@ const lines = document.getElementById("lines");
 const search = document.getElementById("search");
 const errors = document.getElementById("errors");
 const found = document.getElementById("found");
+const whole = document.getElementById("whole");
 const MOST = 20000;
 const wasRunning = job.dataset.status === "running";
 
@@ -27,9 +28,19 @@ function filter() {
   tell(count);
 }
 
+// Lines have their numbers in the whole log: where the first one is not 1, some are left out.
 function tell(count) {
-  const all = lines.children.length;
-  found.textContent = search.value || errors.checked ? `${count} of ${all} lines` : `${all} lines`;
+  const shown = lines.children.length;
+  const all = shown ? Number(lines.lastChild.dataset.number) : 0;
+  const cut = shown < all;
+  const some = search.value || errors.checked;
+  const last = cut ? `the last ${words(shown)} of ${words(all)} lines` : `${words(all)} lines`;
+  found.textContent = some ? `${words(count)} ${cut ? "in" : "of"} ${last}` : last;
+  whole.hidden = !cut;
+}
+
+function words(number) {
+  return number.toLocaleString("en-US");
 }
 
 function add(told) {
