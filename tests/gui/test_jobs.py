@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,6 +95,22 @@ def test_the_stream_tells_steps_and_lines_and_goes_on_where_it_was(
     reader.lines()
     # A browser that comes back says how far it was.
     assert all(kind != "log" for kind, _ in told(site, run, f"{reader.at}-{reader.number}"))
+
+
+def test_the_stream_of_a_run_that_is_removed_ends(
+    site: Site, ended: Callable[[str], control.Job]
+) -> None:
+    job = ended(control.start(site, ["cm", "run", "script", "--tags=is-quick,test"]))
+
+    async def read() -> list[str]:
+        found = []
+        async for text in events(lambda: control.job(site, job.id), drawn):
+            found.append(text)
+            shutil.rmtree(job.run.folder, ignore_errors=True)
+        return found
+
+    last = asyncio.run(read())[-1]
+    assert (last.partition("data: ")[2].strip()) == '{"status": "gone"}'
 
 
 def test_the_stream_tells_how_far_a_run_is(

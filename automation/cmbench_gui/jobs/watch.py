@@ -17,6 +17,7 @@ from typing import Any
 from cmbench import api
 from cmbench.api import SeenStep
 from cmbench.api.repeating import is_trouble
+from cmbench.errors import Error
 from cmbench.render.progress import progress_text
 from cmbench_gui.jobs.control import Job
 
@@ -117,6 +118,20 @@ def message(event: str, data: Any, mark: str = "") -> str:
 
 async def events(
     look: Callable[[], Job], drawn: Callable[[Job], str], mark: str = ""
+) -> AsyncIterator[str]:
+    """The stream of a run as ``_told`` gives it; one that is removed has the end ``gone``.
+
+    The answer has begun by then, so there is no other way to say it.
+    """
+    try:
+        async for text in _told(look, drawn, mark):
+            yield text
+    except Error:
+        yield message("end", {"status": "gone"})
+
+
+async def _told(
+    look: Callable[[], Job], drawn: Callable[[Job], str], mark: str
 ) -> AsyncIterator[str]:
     """The stream of a run: ``steps`` and ``progress`` where they change, ``log``, and ``end``.
 
