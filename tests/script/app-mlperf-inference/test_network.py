@@ -442,7 +442,7 @@ def _created(*asked: Any) -> None:
     try:
         backends.create(*asked)
     except HarnessError as error:
-        if "somebody else" in str(error):
+        if "another client" in str(error):
             raise BusyError from error
         raise
 
