@@ -22,7 +22,7 @@ from cmbench.errors import Error
 from cmbench.record import NAMED, new_run_directory, new_run_id
 from cmbench_gui.jobs import control
 from cmbench_gui.jobs.views import drawn
-from cmbench_gui.jobs.watch import LogReader, events, progress, tree
+from cmbench_gui.jobs.watch import MOST_LINES, LogReader, events, progress, tree
 from cmbench_gui.site import Site
 from support import HANG_S, LONG_S, Home, wait_for
 
@@ -373,8 +373,24 @@ def test_a_long_log_is_shown_from_its_end(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"".join(b"line %d\n" % n for n in range(1, 400_001)) + b"half")
     reader = LogReader(str(path))
-    first = reader.lines()
-    assert first[0][1] == f"line {first[0][0]}"
+    shown = []
     while more := reader.lines():
-        last = more[-1]
-    assert last == (400_000, "line 400000", False)
+        shown += more
+    assert len(shown) == MOST_LINES - 1, "the page holds no more, and the last one is not whole"
+    assert shown[-1] == (400_000, "line 400000", False)
+    assert [text for _, text, _ in shown] == [f"line {number}" for number, _, _ in shown]
+    with path.open("a") as out:
+        out.write(" a line\n")
+    assert reader.lines() == [(400_001, "half a line", False)]
+
+
+def test_long_lines_and_those_written_over_are_shown_as_a_terminal_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"first\n" + b"x" * 3_000_000 + b"\n")
+    reader = LogReader(str(path))
+    shown = []
+    while more := reader.lines():
+        shown += more
+    assert "".join(text for _, text, _ in shown).endswith("x" * 1_000_000)
+    path.write_bytes(b"10 %\r100 %\rdone\nWindows\r\n")
+    assert LogReader(str(path)).lines() == [(1, "done", False), (2, "Windows", False)]

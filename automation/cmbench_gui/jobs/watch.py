@@ -7,12 +7,13 @@ which measures would notice.
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from cmbench import api
 from cmbench.api import SeenStep
@@ -22,8 +23,8 @@ from cmbench.render.progress import progress_text
 from cmbench_gui.jobs.control import Job
 
 LOOK_S = 0.5
-MOST_BYTES = 2_000_000
-"""Of a longer log the end is shown; the whole is one link away."""
+MOST_BYTES, MOST_LINES = 2_000_000, 20_000
+"""Of a longer log the end is shown; the whole is one link away. The page holds as many lines."""
 CHUNK = 256 * 1024
 
 
@@ -86,7 +87,7 @@ class LogReader:
         """What has come since the last call, a part of it where it is much."""
         try:
             with open(self._path, "rb") as stream:
-                if self.at == 0 and os.fstat(stream.fileno()).st_size > MOST_BYTES:
+                if self.at == 0:
                     self._skip(stream)
                 stream.seek(self.at)
                 data = stream.read(CHUNK)
@@ -95,19 +96,29 @@ class LogReader:
         whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == CHUNK else b"")
         self.at += len(whole)
         found = []
-        for raw in whole.splitlines():
+        for raw in whole.removesuffix(b"\n").split(b"\n") if whole else ():
             self.number += 1
-            text = raw.decode("utf-8", "replace")
+            text = _shown(raw.decode("utf-8", "replace"))
             found.append((self.number, text, is_trouble(text)))
         return found
 
-    def _skip(self, stream: Any) -> None:
-        """Go to a line near the end; the lines before it are counted."""
-        end = os.fstat(stream.fileno()).st_size - MOST_BYTES
-        while self.at < end:
-            line = stream.readline()
-            self.at += len(line)
-            self.number += 1
+    def _skip(self, stream: BinaryIO) -> None:
+        """Go to the first of the last lines; those before it are counted."""
+        end = os.fstat(stream.fileno()).st_size
+        start = max(end - MOST_BYTES, 0)
+        stream.seek(start)
+        last = io.BytesIO(stream.read(end - start)).readlines()
+        if start and len(last) > 1:
+            del last[0]  # a part of a line
+        self.at = end - sum(map(len, last[-MOST_LINES:]))
+        stream.seek(0)
+        for start in range(0, self.at, CHUNK):
+            self.number += stream.read(min(CHUNK, self.at - start)).count(b"\n")
+
+
+def _shown(line: str) -> str:
+    """What a terminal shows of a line that was written over itself, as bars of progress are."""
+    return line.rstrip("\r").rpartition("\r")[2]
 
 
 def message(event: str, data: Any, mark: str = "") -> str:
