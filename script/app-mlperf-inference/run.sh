@@ -1,9 +1,8 @@
 #!/bin/bash
 set -euo pipefail
 
-# Neither the user's directory nor compiled files in this one may get in the way.
+# The user's directory must not get in the way of what is imported.
 cd "${CM_TMP_RUN_DIR}"
-export PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH="${CM_TMP_CURRENT_SCRIPT_PATH}/src${PYTHONPATH:+:${PYTHONPATH}}"
 
 # The harness takes this shell's place, so that a signal reaches it and not only the shell.

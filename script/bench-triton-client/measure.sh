@@ -2,7 +2,6 @@
 set -euo pipefail
 
 scripts="$(dirname "${CM_TMP_CURRENT_SCRIPT_PATH}")"
-export PYTHONDONTWRITEBYTECODE=1
 for name in bench-triton-client get-triton-client app-mlperf-inference run-triton-server; do
   PYTHONPATH="${scripts}/${name}/src${PYTHONPATH:+:${PYTHONPATH}}"
 done

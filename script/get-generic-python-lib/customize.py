@@ -102,7 +102,7 @@ def install(i: dict[str, Any], wanted: Wanted, present: pythons.Distribution | N
     arguments = os.path.join(env["CM_TMP_RUN_DIR"], "pip-arguments.txt")
     log = os.path.join(env["CM_TMP_RUN_DIR"], "pip.log")
     with open(arguments, "w", encoding="utf-8") as out:
-        out.write("\n".join(pip_arguments(env, wanted, present)) + "\n")
+        out.write("\n".join(pip_arguments(env, wanted, present, python)) + "\n")
     env["CM_TMP_PIP_ARGUMENTS"] = arguments
     env["CM_TMP_PIP_LOG"] = log
     try:
@@ -153,10 +153,17 @@ def require_source(env: dict[str, Any], wanted: Wanted) -> None:
 
 
 def pip_arguments(
-    env: dict[str, Any], wanted: Wanted, present: pythons.Distribution | None
+    env: dict[str, Any],
+    wanted: Wanted,
+    present: pythons.Distribution | None,
+    python: pythons.Python,
 ) -> list[str]:
     """The words after `pip install`."""
     words = shlex.split(str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA", "")))
+    if python.virtual:
+        # Python compiles what is imported, a small part of it: scikit-learn installs in half the
+        # time. A Python of the system may belong to somebody who cannot write there later.
+        words.append("--no-compile")
     if is_yes(env.get("CM_TMP_OFFLINE")):
         words.append("--no-index")
     if is_yes(env.get("CM_GENERIC_PYTHON_DEV_VERSION")):

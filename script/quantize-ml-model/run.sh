@@ -1,6 +1,5 @@
 #!/bin/bash
 set -euo pipefail
 
-export PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH="${CM_QUANTIZE_HARNESS}${PYTHONPATH:+:${PYTHONPATH}}"
 exec "${CM_PYTHON_BIN_WITH_PATH}" -m mlperf_harness quantize "${CM_QUANTIZE_CONFIG}"

@@ -2,7 +2,6 @@
 set -euo pipefail
 
 scripts="$(dirname "${CM_TMP_CURRENT_SCRIPT_PATH}")"
-export PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH="${scripts}/run-triton-server/src:${scripts}/get-triton-client/src"
 
 # The program takes this shell's place, so that a signal reaches it and not only the shell.

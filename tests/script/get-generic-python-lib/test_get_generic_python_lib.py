@@ -95,6 +95,8 @@ def test_it_is_installed_once(
     assert pythons.installed(python, "demo-under") is not None
     assert capsys.readouterr().out == "Demo.Once: not there yet\n"
     assert list(Path(step.env["CM_TMP_RUN_DIR"]).iterdir()) == [], "no index URL is left behind"
+    module = Path(record).parent.parent / "demo_once"
+    assert not (module / "__pycache__").exists(), "what is imported is compiled then"
 
     wheel(tmp_path / "wheels", "demo_once", "9.9")
     assert package("demo_once").call("preprocess")["version"] == "1.2", "what is there will do"
