@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from cmbench.lib.secrecy import Secrets
+from cmbench.run.log import RunLog
 from lab import Lab
 
 NOISY = "for i in 1 2 3; do echo line $i; done\necho 'WARNING: odd' >&2\n"
@@ -31,6 +35,43 @@ def test_the_newest_log_is_shown_whole(ran: Lab) -> None:
     assert ran.call("log", artifact="last").answer["log"] == str(path)
     assert ran.call("log", artifact=path.parent.name[-6:]).answer["log"] == str(path)
     assert ran.call("log", artifact=str(path)).answer["log"] == str(path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
+def test_a_log_that_a_full_disk_has_cut_is_told(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.script("run-top", run="echo begins\n")
+    real = os.open
+
+    def opened(path: str, *words: int, **named: int) -> int:
+        return real("/dev/full" if str(path).endswith("log.txt") else path, *words, **named)
+
+    monkeypatch.setattr("cmbench.run.log.os.open", opened)
+    told = lab.call("run", tags="run,top")
+    assert told.answer["return"] == 0
+    assert "log.txt is not whole" in told.err
+    assert "No space left" in told.err
+
+
+def test_lines_around_a_gap_stay_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = RunLog(str(tmp_path / "log.txt"), Secrets())
+    room, real = [8], os.write
+
+    def write(handle: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = real(handle, data[: room[0]])
+        room[0] -= taken
+        return taken
+
+    monkeypatch.setattr("cmbench.run.log.os.write", write)
+    for text in ("first", "second", "third"):
+        log.line(text)
+    room[0] = 1000
+    log.line("fourth")
+    log.close()
+    assert log.lost == 2
+    gap = "[lines that could not be written: 2, No space left on device]"
+    assert (tmp_path / "log.txt").read_text().splitlines() == ["first", "se", gap, "fourth"]
 
 
 def test_only_trouble_with_its_steps_and_lines(ran: Lab) -> None:

@@ -161,6 +161,9 @@ class _Run:
             self._prefetcher.stop()
         self._teller.end()
         self._tell_faults()
+        if self._log.lost:
+            lost = f"{self._log.path} is not whole: lines lost: {self._log.lost}, {self._log.why}"
+            self._teller.tell("warning", f"warning: {lost}")
         self._log.close()
         self._recorder.write(self._workspace.repositories, error)
         self._workspace.index.save()

@@ -8,19 +8,35 @@ from cmbench.lib.secrecy import Secrets
 
 
 class RunLog:
-    """Whole lines, written at once; what cannot be written is dropped."""
+    """Whole lines, written at once.
+
+    What cannot be written is counted in ``lost``, for the reason ``why``, and the next line that
+    can be written says so; the part of a line that could be written has a line of its own.
+    """
 
     def __init__(self, path: str, secrets: Secrets) -> None:
         self.path = path
+        self.lost = 0
+        self.why = ""
+        self._missing = 0
         self._secrets = secrets
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def line(self, text: str) -> None:
         """Add a line, or several at once, without secrets."""
+        told = self._secrets.text(text) + "\n"
+        if self._missing:
+            told = f"\n[lines that could not be written: {self._missing}, {self.why}]\n{told}"
+        data = told.encode("utf-8", "replace")
         try:
-            os.write(self._handle, (self._secrets.text(text) + "\n").encode("utf-8", "replace"))
-        except OSError:
-            return
+            while data:
+                data = data[os.write(self._handle, data) :]
+        except OSError as problem:
+            self.why = os.strerror(problem.errno or 0)
+            self._missing += 1
+            self.lost += 1
+        else:
+            self._missing = 0
 
     def close(self) -> None:
         """Close the file."""
