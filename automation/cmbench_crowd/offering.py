@@ -21,7 +21,7 @@ from cmbench_crowd.bundle import Parcel
 from cmbench_crowd.keeping import Keeping, needs_cryptography, publish
 from cmbench_crowd.making import Draft
 from cmbench_crowd.sending import Server
-from cmbench_results.places import Places
+from cmbench_results.places import Place, Places
 from cmbench_results.values import Result
 
 LEVELS = {
@@ -95,14 +95,16 @@ def answered(question: str) -> str:
 def result_of(root: str | os.PathLike[str], word: str) -> Result:
     """A kept result by the first characters of its id, or the newest of this machine: ``last``.
 
-    Raises ``result-not-found``, ``ambiguous``.
+    Raises ``result-not-found``, ``ambiguous``; ``broken-results`` where it may be in a file that
+    cannot be read.
     """
-    places = Places(root)
-    known = {e.uid: e for place in places.all() for e in places.results(place)}
+    known, broken = _results_of(Places(root))
     found = [each for uid, each in known.items() if word and uid.startswith(word)]
     if word == "last":
         own = [each for each in known.values() if each.key.startswith("run:")]
         found = sorted(own, key=lambda each: (each.measured_at, each.uid))[-1:]
+    if not found and broken:
+        raise broken[0]
     if not found:
         hint = "see the ids with cm find results; measure: cm run script --tags=crowd,benchmark"
         raise Error("result-not-found", f"no result has the id {word}", hint=hint)
@@ -110,6 +112,20 @@ def result_of(root: str | os.PathLike[str], word: str) -> Result:
         hint = "give more characters: " + ", ".join(sorted(each.uid for each in found)[:5])
         raise Error("ambiguous", f"{len(found)} results begin with {word}", hint=hint)
     return found[0]
+
+
+def _results_of(places: Places) -> tuple[dict[str, Result], list[Error]]:
+    """The results of all files that can be read, and what is wrong with the others."""
+    there, broken = places.readable()
+
+    def of(place: Place) -> list[Result]:
+        try:
+            return list(places.results(place))
+        except Error as error:
+            broken.append(error)
+            return []
+
+    return {each.uid: each for place in there for each in of(place)}, broken
 
 
 def drafted(root: str | os.PathLike[str], word: str, wish: Wish) -> tuple[Draft, Path]:

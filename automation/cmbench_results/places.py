@@ -47,15 +47,11 @@ class Places:
         self.root = Path(root) / "results"
         self._folder = self.root / "places"
 
-    def all(self) -> list[Place]:
-        """Every place, in the order in which they were added; raises ``broken-results``."""
-        found, broken = self.readable()
-        for error in broken:
-            raise error
-        return found
-
     def readable(self) -> tuple[list[Place], list[Error]]:
-        """The places whose files begin as they should, and what is wrong with the other files."""
+        """The places whose files begin as they should, and what is wrong with the other files.
+
+        They are in the order in which they were added.
+        """
         found: list[Place] = []
         broken: list[Error] = []
         for path in sorted(self._folder.glob("*.jsonl")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,9 @@ SERVED = Path("crowd", "server.lock")
 LATEST = "0002"
 """The revision of the tables that this code is for."""
 CHUNK = 500
-_WAIT_S = 60.0
+_SILENT_S, _WAIT_S = 2.0, 60.0
+_SHORTEST = 4
+"""Characters of an id that are enough: who mistypes one should not meet another result."""
 _SHOWN = 80
 _DISK = {
     "full": "free disk space; no kept result is lost",
@@ -50,12 +52,16 @@ class _GoneError(Exception):
 class Store:
     """One database; ``url`` is SQLAlchemy's, or empty for the file in the CM home of ``places``.
 
-    Opening it makes the tables, or brings those of an older version up to date. Raises
-    ``no-database``, ``newer-database``.
+    Opening it makes the tables, or brings those of an older version up to date. ``say`` is called
+    with a line where another program has to be waited for. Raises ``no-database``,
+    ``newer-database``.
     """
 
-    def __init__(self, places: Places, url: str = "") -> None:
+    def __init__(
+        self, places: Places, url: str = "", say: Callable[[str], None] = lambda line: None
+    ) -> None:
         self.places = places
+        self._say = say
         self.unread: dict[str, Error] = {}
         """What is wrong with files of places that could not be read; ``refresh`` begins anew."""
         self._file = None if url else places.root / "index.sqlite"
@@ -116,8 +122,20 @@ class Store:
             else:
                 # The lock of a transaction that has read before it writes cannot be waited for.
                 connection.exec_driver_sql("COMMIT")
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                self._begin_writing(connection)
             yield connection
+
+    def _begin_writing(self, connection: sa.Connection) -> None:
+        """Wait for the lock of the file, and say so where that takes long."""
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={_SILENT_S * 1000:.0f}")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except sa.exc.OperationalError as problem:
+            if "locked" not in str(problem.orig):
+                raise
+            self._say(f"waiting up to {_WAIT_S:.0f} s: another program is writing to {self._file}")
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={_WAIT_S * 1000:.0f}")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def add(self, place: Place, results: Iterable[Result]) -> int:
         """Let the database hold these results of a place and no others of it; returns how many.
@@ -161,6 +179,26 @@ class Store:
             self._restore(connection, gone, place)
             connection.execute(schema.place.delete().where(schema.place.c.id == place.id))
             return len(gone)
+
+    def forget(self, place: Place) -> int:
+        """Remove a place, its file too; returns how many results it had.
+
+        What others say of the results of a broken one is not known: all is made anew then.
+        """
+        try:
+            uids = [each.uid for each in self.places.results(place)]
+        except Error:
+            self.places.remove(place)
+            gone = self.remove(place)
+            self.rebuild()
+            return gone
+        # A database that refuses has kept all of it, as the files have: the next try is a first
+        # one.
+        gone = self.remove(place, uids)
+        self.places.remove(place)
+        if place.id in self.known():  # Another command has read the file in between.
+            self.remove(place, uids)
+        return gone
 
     def _restore(self, connection: sa.Connection, uids: set[str], without: Place) -> None:
         """Take results out, and in again as the other places of this home have them."""
@@ -248,6 +286,9 @@ class Store:
 
         Raises ``result-not-found``, ``ambiguous``.
         """
+        if len(uid) < _SHORTEST:
+            problem = f"{uid!r} is too short for the id of a result"
+            raise Error("result-not-found", problem, hint=f"give {_SHORTEST} characters or more")
         with self.reading() as connection:
             found = _uids_called(connection, uid)
             if len(found) == 1:

@@ -202,26 +202,7 @@ def remove_results(command: Command) -> Reply:
 
 def _remove(store: Store, name: str) -> int:
     whole = store.places.named(name)
-    if whole is None:
-        return _remove_one(store, store.result(name).uid)
-    try:
-        uids = [each.uid for each in store.places.results(whole)]
-    except Error:
-        return _remove_broken(store, whole)
-    # A database that refuses has kept all of it, as the files have: the next try is a first one.
-    gone = store.remove(whole, uids)
-    store.places.remove(whole)
-    if whole.id in store.known():  # Another command has read the file in between.
-        store.remove(whole, uids)
-    return gone
-
-
-def _remove_broken(store: Store, place: Place) -> int:
-    """What of its results others say too is not known: the database is made from what is left."""
-    store.places.remove(place)
-    gone = store.remove(place)
-    store.rebuild()
-    return gone
+    return store.forget(whole) if whole else _remove_one(store, store.result(name).uid)
 
 
 def _remove_one(store: Store, uid: str) -> int:
@@ -262,7 +243,8 @@ def _store(command: Command) -> Iterator[Store]:
     for name, value in _VALUED.items():
         if command.flags.get(name) is True:
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}={value}")
-    with Store(Places(command.workspace.root), str(command.flags.get("db") or "")) as store:
+    url = str(command.flags.get("db") or "")
+    with Store(Places(command.workspace.root), url, lambda line: warn(command, [line])) as store:
         store.refresh()
         yield store
         unread = store.unread.values()

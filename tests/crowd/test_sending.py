@@ -429,6 +429,16 @@ def test_every_field_but_the_needed_ones_can_be_switched_off(root: Path) -> None
     assert code_of(lambda: making.without(draft, ["system.hostname"])) == "bad-value"
 
 
+def test_a_damaged_file_of_another_place_is_in_nobodys_way(root: Path) -> None:
+    result = offering.result_of(root, "last")
+    places = Places(root)
+    [place], _ = places.readable()
+    (places.root / "places" / "0123456789abcdef.jsonl").write_text("no place")
+    assert offering.result_of(root, result.uid[:6]).uid == result.uid
+    places.remove(place)
+    assert code_of(lambda: offering.result_of(root, "last")) == "broken-results"
+
+
 def test_a_model_of_ones_own_and_published_results_are_not_sent(root: Path) -> None:
     result = offering.result_of(root, "last")
     key = Keeping(root).key()
@@ -671,7 +681,7 @@ def test_a_server_that_is_gone_does_not_keep_others_from_removing(
     with Faulty() as gone:
         send(root, gone.url)
     with Faulty() as lab:
-        for place in Places(root).all():
+        for place in Places(root).readable()[0]:
             for each in Places(root).results(place):
                 kept = Keeping(root)
                 draft, zipped = offering.drafted(root, each.uid, YES)

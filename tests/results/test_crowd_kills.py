@@ -54,7 +54,9 @@ class Killer:
 
     def __init__(self, served: Served, root: Path) -> None:
         self.served, self.root = served, root
-        self.names = sorted(e.uid for p in Places(root).all() for e in Places(root).results(p))
+        self.names = sorted(
+            e.uid for p in Places(root).readable()[0] for e in Places(root).results(p)
+        )
         self.chance = random.Random(17)
         self.server, self.base = served()
         self.took = 0.5

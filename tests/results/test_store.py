@@ -103,7 +103,7 @@ def test_a_place_that_is_removed_while_it_is_listed_is_no_fault(
         return found
 
     monkeypatch.setattr(Path, "glob", removed)
-    assert store.places.all() == [stays]
+    assert store.places.readable()[0] == [stays]
     store.refresh()
     assert [row["value"] for row in rows(store)] == [7.0]
 
@@ -168,6 +168,37 @@ def test_two_writers_at_once(store: Store, url: str, tmp_path: Path) -> None:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert query.find(store, Filter()).total == 300
+
+
+def test_who_waits_for_another_writer_is_told(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cmbench_results.store._SILENT_S", 0.05)
+    said: list[str] = []
+    Store(places).close()
+    other = sqlite3.connect(
+        places.root / "index.sqlite", isolation_level=None, check_same_thread=False
+    )
+    other.execute("BEGIN IMMEDIATE")
+
+    def say(line: str) -> None:
+        said.append(line)
+        other.execute("COMMIT")
+
+    with Store(places, "", say) as store:
+        place = places.add(own_run(tmp_path / "own"))
+        assert store.take_in(place) == 1
+    other.close()
+    [line] = said
+    assert "another program is writing to" in line
+
+
+def test_a_mistyped_id_meets_no_result(store: Store, tmp_path: Path) -> None:
+    store.take_in(store.places.add(own_run(tmp_path / "own")))
+    [row] = query.find(store, Filter()).rows
+    assert store.result(row["uid"][:4]).uid == row["uid"]
+    with pytest.raises(Error, match="too short for the id of a result"):
+        store.result(row["uid"][:3])
 
 
 def test_first_openings_at_once(places: Places, url: str) -> None:

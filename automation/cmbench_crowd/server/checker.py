@@ -277,11 +277,9 @@ class Checker:
         rows = self.ledger.rows(*own)
         folder, store = self._folder / sender, self.ledger.store
         if not rows:
-            known = [p for p in store.places.all() if p.path == str(folder)]
-            for place in known:
-                uids = [each.uid for each in store.places.results(place)]
-                store.remove(place, uids)
-                store.places.remove(place)
+            place = store.places.named(str(folder))
+            if place is not None:
+                store.forget(place)
             # Last: as long as it is there, the next server does all of this again.
             shutil.rmtree(folder, ignore_errors=True)
             return
