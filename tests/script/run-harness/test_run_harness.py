@@ -48,6 +48,7 @@ UNDERSTOOD: dict[str, dict[str, Any]] = {
         "scenarios": ("Offline", "Server"),
     },
     "--benchmarks all --scenarios=SINGLESTREAM": {"scenarios": ("SingleStream",)},
+    "--scenarios=single_stream,multi-stream": {"scenarios": ("SingleStream", "MultiStream")},
     "--config_ver=default,high_accuracy --test_mode=AccuracyOnly": {
         "versions": ("default", "high_accuracy"),
         "mode": "AccuracyOnly",

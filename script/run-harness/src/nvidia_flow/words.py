@@ -52,8 +52,8 @@ def our_benchmark(vendor_round: str, word: str, config_ver: str) -> str:
 
 
 def scenario(word: str) -> Scenario:
-    """The scenario, whatever the case of its letters; raises FlowError."""
-    found = Scenario.of_folder(word)
+    """The scenario: SingleStream, singlestream, single_stream, single-stream; raises FlowError."""
+    found = Scenario.of_folder(re.sub("[-_]", "", word))
     if found not in SCENARIOS:
         raise FlowError("bad-value", f"there is no scenario {word}", nearest(word, SCENARIOS))
     return found
