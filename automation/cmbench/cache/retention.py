@@ -58,13 +58,15 @@ class Disposal:
     """What would go and what would stay.
 
     ``sizes`` gives bytes now on the disk by uid; ``held`` why an entry stays whatever the limits.
+    ``staying`` entries stay, with ``left`` bytes: ``None`` where no limit asks for all sizes.
     """
 
     entries: tuple[Listed, ...]
     litter: tuple[Litter, ...]
     held: Mapping[str, str]
     sizes: Mapping[str, int]
-    left: int
+    staying: int
+    left: int | None
 
     @property
     def freed(self) -> int:
@@ -177,7 +179,8 @@ def choose(store: Store, root: str, rules: Rules) -> Disposal:
     """What ``gc`` would remove: the least recently used first, users before what they need."""
     metadata = store.own_metadata()
     entries = _readable(metadata)
-    sizes = {entry.uid: directory_size(entry.path) for entry in entries}
+    sized = entries if rules.max_size is not None else []
+    sizes = {entry.uid: directory_size(entry.path) for entry in sized}
     stay = held(store, root, entries, rules.keep_runs)
     now = time.time()
     used = _last_uses(entries)
@@ -190,9 +193,16 @@ def choose(store: Store, root: str, rules: Rules) -> Disposal:
         too_much = rules.max_size is not None and left > rules.max_size
         if too_old or too_much or entry.uid in doubles:
             doomed.append(entry)
-            left -= sizes[entry.uid]
-    litter = tuple(_litter(store, metadata, root, rules))
-    return Disposal(tuple(doomed), litter, stay, sizes, left)
+            left -= sizes.get(entry.uid, 0)
+    sizes |= {e.uid: directory_size(e.path) for e in doomed if e.uid not in sizes}
+    return Disposal(
+        entries=tuple(doomed),
+        litter=tuple(_litter(store, metadata, root, rules)),
+        held=stay,
+        sizes=sizes,
+        staying=len(entries) - len(doomed),
+        left=left if rules.max_size is not None else None,
+    )
 
 
 def _readable(metadata: Iterable[Listed]) -> list[Listed]:

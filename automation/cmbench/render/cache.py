@@ -152,8 +152,10 @@ def disposal_text(disposal: Disposal, rules: Rules, act: bool) -> str:
     total = len(disposal.entries) + len(disposal.litter)
     done = "removed" if act else "would be removed"
     lines.append(f"{counted(total, 'item')}, {size_text(disposal.freed)}, {done}")
-    lines.append(f"{size_text(disposal.left)} of entries {'are' if act else 'would be'} left")
-    if rules.max_size is not None and disposal.left > rules.max_size:
+    size = f" ({size_text(disposal.left)})" if disposal.left is not None else ""
+    left = counted(disposal.staying, "entry", "entries")
+    lines.append(f"{left}{size} {'left' if act else 'would be left'}")
+    if rules.max_size is not None and (disposal.left or 0) > rules.max_size:
         lines.append(
             f"more than {size_text(rules.max_size)}: the rest is pinned, in use, or was used by a "
             "run of late (--keep-runs)"

@@ -82,6 +82,7 @@ def gc_cache(command: Command) -> Reply:
         "kept": dict(disposal.held),
         "freed": disposal.freed,
         "left": disposal.left,
+        "staying": disposal.staying,
     }
     return Reply(answer, lambda: disposal_text(disposal, rules, act), {"return": 0, **answer})
 
