@@ -183,12 +183,13 @@ def choose(store: Store, root: str, rules: Rules) -> Disposal:
     sizes = {entry.uid: directory_size(entry.path) for entry in sized}
     stay = held(store, root, entries, rules.keep_runs)
     now = time.time()
-    used = _last_uses(entries)
+    is_limited = rules.max_size is not None or rules.older_than is not None
+    used = _last_uses(entries) if is_limited else {}
     left = sum(sizes.values())
     doomed: list[Listed] = []
-    free = [entry for entry in entries if entry.uid not in stay]
     doubles = _doubles(store, entries)
-    for entry in sorted(free, key=lambda e: (used[e.uid], -e.created)):
+    free = [e for e in entries if e.uid not in stay and (is_limited or e.uid in doubles)]
+    for entry in sorted(free, key=lambda e: (used.get(e.uid, 0.0), -e.created)):
         too_old = rules.older_than is not None and used[entry.uid] <= now - rules.older_than
         too_much = rules.max_size is not None and left > rules.max_size
         if too_old or too_much or entry.uid in doubles:
