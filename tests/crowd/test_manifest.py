@@ -138,6 +138,10 @@ def test_numbers_beyond_all_bounds_are_refused() -> None:
         assert refused(data.replace(b"12.5", word))
 
 
+def test_a_whole_number_that_no_float_can_hold_is_refused() -> None:
+    assert "consent is 1000" in refused(data_of(plain(consent=10**400)))
+
+
 def test_more_bytes_of_files_than_a_run_may_have_are_refused() -> None:
     files = [m.File(role, "x.txt", "0" * 64, m.LARGEST_FILE, "text/plain") for role in m.ROLES[:3]]
     with pytest.raises(Error, match="together"):
