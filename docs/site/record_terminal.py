@@ -10,11 +10,13 @@ at the end. Nothing is written by hand, so the picture can be made again after a
 from __future__ import annotations
 
 import argparse
+import fcntl
 import html
 import os
 import pty
 import re
 import select
+import struct
 import sys
 import termios
 from collections.abc import Iterator
@@ -63,7 +65,8 @@ def record(command: list[str], screen: pyte.Screen) -> int:
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp(command[0], command)
-    termios.tcsetwinsize(terminal, (LINES, COLUMNS))
+    # termios.tcsetwinsize came with Python 3.11.
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", LINES, COLUMNS, 0, 0))
     while True:
         select.select([terminal], [], [])
         try:
