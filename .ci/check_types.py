@@ -16,6 +16,12 @@ from pathlib import Path
 
 from mypy import api
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    # mypy needs it there.
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parents[1]
 # Beside mypy's cache; a copy that is not changed keeps its time, and what is cached stays valid.
 COPIES = ROOT / ".mypy_cache" / "programs"
@@ -66,16 +72,20 @@ def copy_all() -> dict[str, str]:
     return sources
 
 
+def checked() -> list[str]:
+    """The files and folders to check but for the copies: those of pyproject.toml, and packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    files: list[str] = project["tool"]["mypy"]["files"]
+    packages = ROOT.glob("script/*/src/*/__init__.py")
+    return [*files, *(str(path.parent.relative_to(ROOT)) for path in packages)]
+
+
 def main() -> int:
     """Run mypy; its exit status, with its findings printed under the names of the sources."""
     os.chdir(ROOT)
     sources = copy_all()
-    files = ["automation/cmbench", "benchmarks", "setup.py", ".ci/check_types.py"]
-    files += [
-        str(path.parent.relative_to(ROOT)) for path in ROOT.glob("script/*/src/*/__init__.py")
-    ]
     os.environ["MYPYPATH"] = str(COPIES.relative_to(ROOT))
-    out, err, status = api.run([*sys.argv[1:], *files, *sources])
+    out, err, status = api.run([*sys.argv[1:], *checked(), *sources])
     for copy, source in sources.items():
         out = out.replace(copy, source)
     print(out + err, end="")

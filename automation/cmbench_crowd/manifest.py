@@ -18,11 +18,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import date
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from cmbench.errors import Error
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 FORMAT = 1
 LARGEST = 256 << 10
@@ -52,15 +55,15 @@ _BASE64 = r"[A-Za-z0-9_-]"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
 
-def _is(pattern: str, longest: int = 200, **more: Any) -> Any:
-    """A text that matches a pattern as a whole, in at most so many characters."""
+def _is(pattern: str, longest: int = 200) -> dict[str, Any]:
+    """Limits of a text: it matches a pattern as a whole and has at most so many characters."""
     # Without ASCII digits of all scripts, and letters that look like others, would fit.
-    return field(metadata={"pattern": re.compile(pattern, re.ASCII), "longest": longest}, **more)
+    return {"pattern": re.compile(pattern, re.ASCII), "longest": longest}
 
 
-def _from(least: float, most: float, **more: Any) -> Any:
-    """A number within bounds."""
-    return field(metadata={"least": least, "most": most}, **more)
+def _from(least: float, most: float) -> dict[str, Any]:
+    """Limits of a number, or of how many there are."""
+    return {"least": least, "most": most}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,87 +74,91 @@ class System:
     have no accelerator, so that their number is null then.
     """
 
-    cpu: str = _is("[ -~]*", default="")
-    architecture: str = _is(f"({_WORD})?", 20, default="")
-    sockets: int = _from(0, 10_000, default=0)
-    cores: int = _from(0, 10_000_000, default=0)
-    memory_gb: float = _from(0, 1e9, default=0.0)
-    accelerator: str = _is("[ -~]*", default="")
-    accelerators: int | None = _from(0, 100_000, default=0)
-    nodes: int = _from(0, 100_000, default=1)
+    cpu: str = field(metadata=_is("[ -~]*"), default="")
+    architecture: str = field(metadata=_is(f"({_WORD})?", 20), default="")
+    sockets: int = field(metadata=_from(0, 10_000), default=0)
+    cores: int = field(metadata=_from(0, 10_000_000), default=0)
+    memory_gb: float = field(metadata=_from(0, 1e9), default=0.0)
+    accelerator: str = field(metadata=_is("[ -~]*"), default="")
+    accelerators: int | None = field(metadata=_from(0, 100_000), default=0)
+    nodes: int = field(metadata=_from(0, 100_000), default=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Software:
     """What ran (from level 2 on); versions by the name of the package."""
 
-    os: str = _is(r"[A-Za-z0-9 ._-]*", 60, default="")
-    versions: Mapping[str, str] = _is(r"[0-9][0-9A-Za-z.+-]*", 60, default_factory=dict)
+    os: str = field(metadata=_is(r"[A-Za-z0-9 ._-]*", 60), default="")
+    versions: Mapping[str, str] = field(
+        metadata=_is(r"[0-9][0-9A-Za-z.+-]*", 60), default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """What was measured, in the words of the rules; ``mode`` is performance, accuracy or all."""
 
-    suite: str = _is("mlperf-inference")
-    round: str = _is(r"(\d+\.\d+)?", 10)
-    benchmark: str = _is(_WORD, 60)
-    model: str = _is(f"({_WORD})?", 100)
-    dataset: str = _is(f"({_WORD})?", 100)
-    scenario: str = _is("Offline|Server|SingleStream|MultiStream|Interactive")
-    mode: str = _is("performance|accuracy|all")
-    division: str = _is("closed|open|network|")
-    category: str = _is("edge|datacenter|datacenter,edge|")
-    precision: str = _is(f"({_WORD})?", 40)
+    suite: str = field(metadata=_is("mlperf-inference"))
+    round: str = field(metadata=_is(r"(\d+\.\d+)?", 10))
+    benchmark: str = field(metadata=_is(_WORD, 60))
+    model: str = field(metadata=_is(f"({_WORD})?", 100))
+    dataset: str = field(metadata=_is(f"({_WORD})?", 100))
+    scenario: str = field(metadata=_is("Offline|Server|SingleStream|MultiStream|Interactive"))
+    mode: str = field(metadata=_is("performance|accuracy|all"))
+    division: str = field(metadata=_is("closed|open|network|"))
+    category: str = field(metadata=_is("edge|datacenter|datacenter,edge|"))
+    precision: str = field(metadata=_is(f"({_WORD})?", 40))
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """How it was measured; ``style`` is the length of a run, ``command`` what repeats it."""
 
-    backend: str = _is(f"({_WORD})?", 60)
-    device: str = _is(f"({_WORD})?", 40)
-    style: str = _is("test|fast|valid|")
-    settings: Mapping[str, str] = _is(r"[A-Za-z0-9._+, -]*", 100, default_factory=dict)
-    command: str = _is(r"[A-Za-z0-9._+,=_ -]*", 2_000, default="")
+    backend: str = field(metadata=_is(f"({_WORD})?", 60))
+    device: str = field(metadata=_is(f"({_WORD})?", 40))
+    style: str = field(metadata=_is("test|fast|valid|"))
+    settings: Mapping[str, str] = field(
+        metadata=_is(r"[A-Za-z0-9._+, -]*", 100), default_factory=dict
+    )
+    command: str = field(metadata=_is(r"[A-Za-z0-9._+,=_ -]*", 2_000), default="")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A figure; ``result`` is what the rules count, the others are named as in cmbench_results."""
 
-    name: str = _is(r"[a-z][a-z0-9_.]*", 60)
-    value: float = _from(-1e300, 1e300)
-    unit: str = _is(r"[A-Za-z0-9%/ ._-]*", 40)
+    name: str = field(metadata=_is(r"[a-z][a-z0-9_.]*", 60))
+    value: float = field(metadata=_from(-1e300, 1e300))
+    unit: str = field(metadata=_is(r"[A-Za-z0-9%/ ._-]*", 40))
 
 
 @dataclass(frozen=True, slots=True)
 class File:
     """A file that goes with the manifest (level 3); ``sha256`` and ``bytes`` are of it unpacked."""
 
-    role: str = _is("|".join(ROLES))
-    name: str = _is(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100)
-    sha256: str = _is(r"[0-9a-f]{64}")
-    bytes: int = _from(0, LARGEST_FILE)
-    media: str = _is("|".join(MEDIA))
+    role: str = field(metadata=_is("|".join(ROLES)))
+    name: str = field(metadata=_is(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100))
+    sha256: str = field(metadata=_is(r"[0-9a-f]{64}"))
+    bytes: int = field(metadata=_from(0, LARGEST_FILE))
+    media: str = field(metadata=_is("|".join(MEDIA)))
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One scenario of one benchmark on one machine; ``validity`` of it is for the server to say."""
 
-    id: str = _is(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
-    created: str = _is(r"\d{4}-\d\d-\d\d")
-    consent: int = _from(METRICS, LOGS)
-    key: str = _is(f"{_SCHEME}{_BASE64}{{43}}")
+    id: str = field(metadata=_is(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}"))
+    created: str = field(metadata=_is(r"\d{4}-\d\d-\d\d"))
+    consent: int = field(metadata=_from(METRICS, LOGS))
+    key: str = field(metadata=_is(f"{_SCHEME}{_BASE64}{{43}}"))
     system: System
     workload: Workload
     config: Config
-    metrics: tuple[Metric, ...] = _from(1, MOST_METRICS)
+    metrics: tuple[Metric, ...] = field(metadata=_from(1, MOST_METRICS))
     software: Software | None = None
-    files: tuple[File, ...] = _from(0, len(ROLES), default=())
-    work_unit: str | None = _is(r"[A-Za-z0-9_-]+", 64, default=None)
-    format: int = _from(FORMAT, FORMAT, default=FORMAT)
+    files: tuple[File, ...] = field(metadata=_from(0, len(ROLES)), default=())
+    work_unit: str | None = field(metadata=_is(r"[A-Za-z0-9_-]+", 64), default=None)
+    format: int = field(metadata=_from(FORMAT, FORMAT), default=FORMAT)
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -291,7 +298,7 @@ def _apart(what: str, names: list[str]) -> None:
 
 def _object(cls: type[T], told: object, where: str) -> T:
     """A dataclass from plain data with exactly its fields; raises ``bad-manifest``."""
-    known = {each.name: each for each in fields(cls)}  # type: ignore[arg-type]
+    known = {each.name: each for each in fields(cls)}
     if not isinstance(told, dict):
         raise _bad(f"{where or 'the whole'} is not an object")
     if wrong := sorted(told.keys() ^ known.keys()):
@@ -313,8 +320,8 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 def _value(hint: Any, value: object, where: str, limits: Mapping[str, Any]) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
-        return _object(hint, value, where)  # type: ignore[arg-type]
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _object(hint, value, where)
     if origin is tuple:
         return _several(inner[0], value, where, limits)
     if origin is Mapping:

@@ -55,8 +55,10 @@ _OWN = re.compile(
 )
 """What else LoadGen writes: names of its Python binding and of its sources, and versions."""
 _POWER = "%m-%d-%Y %H:%M:%S.%f"
-_PROSE = ("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid")
-_PROSE += ("warning_generic_message", "error_generic_message", "error_runtime")
+_PROSE = (
+    *("early_stopping_result", "generic_message", "result_invalid_reason", "error_invalid"),
+    *("warning_generic_message", "error_generic_message", "error_runtime"),
+)
 _WORDS = re.compile(r"[A-Za-z]{1,20}|[a-z]+(?:_[a-z]+)+|\d{1,20}(?:th|e\d+)?")
 _WITH = re.compile(r"\bw/(?:o\b)?")
 _JOINED = re.compile(r"\w(?!\.\d|[-'][a-z])[^\w\s]+\w|[^\s -~]")

@@ -63,7 +63,8 @@ class Costs:
 
     def per_million(self, row: Mapping[str, Any]) -> float | None:
         """What a million samples, or tokens, cost; ``None`` without a throughput or a price."""
-        price, rate = self.price(row), row.get("throughput")
+        price = self.price(row)
+        rate: float | None = row.get("throughput")
         if price is None or not rate:
             return None
         return price.per_hour / (rate * 3600) * 1e6

@@ -248,8 +248,10 @@ def _where(wanted: Filter) -> list[sa.ColumnElement[bool]]:
         conditions += [sa.not_(_like(column, v[1:])) for v in values if v.startswith("!")]
         if allowed:
             conditions.append(sa.or_(*allowed))
-    anywhere = (run.benchmark, run.model, run.scenario, run.system, run.organization)
-    anywhere += (run.cpu, run.accelerator, run.framework, run.round)
+    anywhere = (
+        *(run.benchmark, run.model, run.scenario, run.system, run.organization),
+        *(run.cpu, run.accelerator, run.framework, run.round),
+    )
     for word in wanted.words:
         found = (each.icontains(word, autoescape=True) for each in anywhere)
         conditions.append(sa.or_(*found) if _may_be_stored(word) else sa.false())

@@ -55,7 +55,7 @@ def table(rows: Sequence[Row], total: int, costs: Costs | None = None) -> str:
     """Results as a table of two lines each: the figure, and on what it was measured."""
     if not rows:
         return "no result matches"
-    lines = []
+    lines: list[str] = []
     heading = None
     for row in rows:
         title = f"{row['benchmark']} {row['scenario']}" + (
@@ -125,6 +125,7 @@ def frontier(rows: Sequence[Row], x: str, y: str, total: int) -> str:
 def whole(result: Result, spread: Spread, costs: Costs) -> str:
     """All that is known of a result."""
     work, system, software = result.workload, result.system, result.software
+    row: dict[str, Any]
     row = {"system": system.name, "power": None, "throughput": None, "unit": result.unit}
     row |= {each.name: each.value for each in result.metrics}
     price = costs.price(row)

@@ -476,8 +476,10 @@ def _insert(connection: sa.Connection, place: Place, results: Sequence[Result]) 
 
 def _row(place_id: str, result: Result) -> dict[str, Any]:
     work, system, software = result.workload, result.system, result.software
-    own = ("metric", "value", "unit", "direction", "organization", "validity", "accuracy", "tier")
-    own += ("measured_at", "inferred", "availability", "figures_from", "key", "uid", "series")
+    own = (
+        *("metric", "value", "unit", "direction", "organization", "validity", "accuracy", "tier"),
+        *("measured_at", "inferred", "availability", "figures_from", "key", "uid", "series"),
+    )
     of_work = ("benchmark", "model", "form", "scenario", "round", "division", "category")
     energy = result.figure(ENERGY) or result.figure(POWER)
     return {

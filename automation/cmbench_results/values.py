@@ -9,9 +9,12 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 HIGHER, LOWER = "higher", "lower"
 """Which way a metric is better."""
@@ -267,8 +270,8 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 def _as(hint: Any, value: object, where: str) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
-        return decode(hint, value, where)  # type: ignore[arg-type]
+    if isinstance(hint, type) and is_dataclass(hint):
+        return decode(hint, value, where)
     if origin is tuple and isinstance(value, list):
         return tuple(_as(inner[0], each, where) for each in value)
     if origin is Mapping and isinstance(value, Mapping):

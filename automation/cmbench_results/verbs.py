@@ -83,10 +83,11 @@ def find_results(command: Command) -> Reply:
             return _frontier(store, wanted, str(flags["frontier"]))
         page = _page(store, wanted, command, 20)
     costs = cost.of_flags(flags) if _PRICED & flags.keys() else None
-    data = {"total": page.total, "list": [dict(row) for row in page.rows]}
+    rows = [dict(row) for row in page.rows]
     if costs:
-        for row in data["list"]:
+        for row in rows:
             row["cost_per_million"] = costs.per_million(row)
+    data = {"total": page.total, "list": rows}
     return Reply(data, lambda: render.table(page.rows, page.total, costs), data)
 
 

@@ -257,7 +257,7 @@ _COMPARE: Mapping[type, Callable[[Any, Any], bool]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
-_KINDS: Mapping[Any, Callable[[Any, Mapping[str, Any]], Any]] = {
+_KINDS: Mapping[type | tuple[type, ...], Callable[[Any, _Scope], Any]] = {
     ast.Constant: _constant,
     (ast.Name, ast.Attribute): _name,
     (ast.List, ast.Tuple): _list,

@@ -17,6 +17,7 @@ from cmbench.lib import ssh
 from cmbench_sweep import driver
 from cmbench_sweep.hosts import Machine, OnHosts
 from cmbench_sweep.ssh import Host
+from cmbench_sweep.store import PointStore
 from cmbench_sweep.values import FAILED, MEASURED, Outcome, Sweep
 
 USED = ("host", "port", "user", "client_refresh", "ssh_key_file", "pre_run_cmds", "post_run_cmds")
@@ -47,7 +48,7 @@ def remote_run(command: Command) -> Reply:
     for line in _commands(given, "pre_run_cmds"):
         _ordered(command, host, line)
     outcome = _measured(command, host)
-    folder = driver.PointStore(command.workspace.root).folder(outcome.key) / "run-1"
+    folder = PointStore(command.workspace.root).folder(outcome.key) / "run-1"
     output = folder / "output.txt"
     text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
     command.say(text.rstrip())

@@ -76,7 +76,8 @@ def finish_own(env: MutableMapping[str, Any], prefix: str, weights: str) -> dict
 
 
 def _own_folder(env: Mapping[str, Any], prefix: str) -> str:
-    return os.path.abspath(os.path.expanduser(env[f"{prefix}_MODEL_PATH"]))
+    path: str = env[f"{prefix}_MODEL_PATH"]
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def as_framework(i: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""``.ci/check_types.py``: which module an import of a bare name means."""
+"""``.ci/check_types.py``: what it checks, and which module an import of a bare name means."""
 
 from __future__ import annotations
 
@@ -38,3 +38,8 @@ def test_packages_are_named_after_scripts(program: dict[str, Any]) -> None:
     names = program["programs"]()
     assert names[ROOT / "script/get-ml-model-gptj/src"] == "get_ml_model_gptj"
     assert len(set(names.values())) == len(names)
+
+
+def test_every_package_of_the_engine_and_of_its_verbs_is_checked(program: dict[str, Any]) -> None:
+    packages = {path.parent for path in ROOT.glob("automation/*/__init__.py")}
+    assert packages <= {ROOT / name for name in program["checked"]()}

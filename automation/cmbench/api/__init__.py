@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cmbench.api.events import Event, OnEvent, Step
+    from cmbench.api.history import KnownRun, SeenStep, one_run, progress, runs, steps
     from cmbench.api.planning import Explanation, Planned, explain, plan
     from cmbench.api.repeating import diff, log, recall, record, replay
     from cmbench.api.running import Ran, run

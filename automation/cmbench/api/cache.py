@@ -27,6 +27,39 @@ if TYPE_CHECKING:
     from cmbench.plan.resolve import Resolver
     from cmbench.plan.resolved_step import Node
 
+__all__ = [
+    "AnyEntry",
+    "Brought",
+    "Checked",
+    "Entry",
+    "Foreseen",
+    "Machine",
+    "Reasons",
+    "Removed",
+    "Say",
+    "Usage",
+    "collect",
+    "entries",
+    "expired",
+    "export",
+    "fitting",
+    "foresee",
+    "import_archive",
+    "listed",
+    "marks",
+    "pin",
+    "removable",
+    "remove",
+    "resolver_of",
+    "set_aside",
+    "summary",
+    "unpin",
+    "usage",
+    "verify",
+    "whole",
+    "why",
+]
+
 _SHORTEST = 4
 """Digits of a uid that name an entry."""
 

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -71,7 +70,7 @@ class Checker:
         self._wake = threading.Event()
         self._end = threading.Event()
         self._publishing = threading.Lock()
-        self._spent: Counter[str] = Counter()
+        self._spent: dict[str, float] = {}
         self._swept = 0.0
         self._told = ""
 
@@ -143,7 +142,7 @@ class Checker:
         ``no-space`` and the like where this machine has no means to check anything now.
         """
         rows = self.ledger.rows(crowd_run.c.state == QUEUED)
-        rows.sort(key=lambda each: self._spent[_origin(each)])
+        rows.sort(key=lambda each: self._spent.get(_origin(each), 0.0))
         row = next((r for r in rows if self.ledger.move(r["id"], (QUEUED,), CHECKING)), None)
         if row is None:
             return False
@@ -152,7 +151,7 @@ class Checker:
             self._check(row)
         except (Error, OSError) as problem:
             # It is checked again, after those of others: it may be at fault.
-            self._spent[_origin(row)] += _PAUSE_S
+            self._spend(row, _PAUSE_S)
             if isinstance(problem, Error):
                 raise
             raise file_error(problem, Path(tempfile.gettempdir())) from None
@@ -161,8 +160,12 @@ class Checker:
             checks = [*row["checks"], check("logs", False, internal(problem).message)]
             self.ledger.move(row["id"], (CHECKING,), REFUSED, why=_why(checks), checks=checks)
         finally:
-            self._spent[_origin(row)] += time.monotonic() - began
+            self._spend(row, time.monotonic() - began)
         return True
+
+    def _spend(self, row: Row, seconds: float) -> None:
+        origin = _origin(row)
+        self._spent[origin] = self._spent.get(origin, 0.0) + seconds
 
     def _check(self, row: Row) -> None:
         told = manifest_of(row)
@@ -179,8 +182,8 @@ class Checker:
         failed = any(each["passed"] is False for each in checks)
         if failed or not found:
             state = REFUSED if failed else QUARANTINE
-            result = to_json(_result(row, told, ""))
-            return {"state": state, "tier": UPLOADED, "checks": checks, "result": result}
+            without = to_json(_result(row, told, ""))
+            return {"state": state, "tier": UPLOADED, "checks": checks, "result": without}
         value, result = found["value"], _result(row, told, found["result"])
         far = judge.outlier({**row, "value": value}, self._class(row))
         checks = [*checks, *([check("outlier", None, far)] if far else [])]

@@ -179,7 +179,8 @@ class Ledger:
 
     def _row(self, connection: sa.Connection, run: str) -> Row | None:
         chosen = sa.select(crowd_run).where(crowd_run.c.id == run)
-        return connection.execute(chosen).mappings().first()
+        found = connection.execute(chosen).mappings().first()
+        return None if found is None else dict(found)
 
     def is_new(self) -> bool:
         """Whether nothing was ever uploaded."""
@@ -190,7 +191,7 @@ class Ledger:
         """The uploads that fit, the oldest first."""
         chosen = sa.select(crowd_run).where(*conditions).order_by(crowd_run.c.at, crowd_run.c.id)
         with self.store.reading() as connection:
-            return list(connection.execute(chosen).mappings())
+            return [dict(row) for row in connection.execute(chosen).mappings()]
 
     def move(
         self,
@@ -248,7 +249,7 @@ class Ledger:
         self.trace(run)
         if not hmac.compare_digest(token.encode(), self.delete_token(run).encode()):
             raise Error("bad-token", "this is not the delete token", hint="it came with the upload")
-        empty = {
+        empty: dict[str, Any] = {
             "manifest": "",
             "checks": [],
             "result": "",
@@ -264,7 +265,7 @@ class Ledger:
         if about:
             chosen = chosen.where(crowd_event.c.about == about)
         with self.store.reading() as connection:
-            return list(connection.execute(chosen).mappings())
+            return [dict(row) for row in connection.execute(chosen).mappings()]
 
     def block(self, sender: str, who: str) -> None:
         """Take nothing more of a key."""

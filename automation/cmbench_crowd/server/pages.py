@@ -87,7 +87,7 @@ def _shown(row: Row) -> Mapping[str, Any]:
 
 def _beside(ledger: Ledger, sender: str, rows: list[Row]) -> list[Mapping[str, Any]]:
     """For each class that a contributor has measured: the own median and that of the others."""
-    found = []
+    found: list[Mapping[str, Any]] = []
     classes = {(r["hardware"], r["work"]): r for r in rows if r["value"]}
     for (hardware, of), row in classes.items():
         same = (crowd_run.c.hardware == hardware, crowd_run.c.work == of)
@@ -110,7 +110,7 @@ async def upload(request: Request) -> Response:
     told = public(row)
     # What was refused comes first, then what could not be judged.
     told["checks"].sort(key=lambda each: (each["passed"] is True, each["passed"] is None))
-    values = {"run": told, "result": result, "trust": trust(row["tier"])}
+    values: dict[str, Any] = {"run": told, "result": result, "trust": trust(row["tier"])}
     return page(request, "crowd/upload.html", **values)
 
 

@@ -202,7 +202,7 @@ def _mine(connection: sa.Connection, sender: str) -> dict[str, Row]:
     now, told = time.time(), crowd_lease.c
     own = (told.sender == sender, told.state == LEASED, told.deadline > now)
     rows = connection.execute(sa.select(crowd_lease).where(*own)).mappings()
-    return {row["work_id"]: row for row in rows}
+    return {row["work_id"]: dict(row) for row in rows}
 
 
 def _is_free(each: Mapping[str, Any], sender: str) -> bool:
@@ -237,7 +237,7 @@ def answered(ledger: Ledger, row: Row, told: m.Manifest) -> tuple[str, tuple[boo
         lease_ = connection.execute(chosen.where(*same)).mappings().first()
     if lease_ is None:
         return "", (False, "its work unit was not leased to this key")
-    return lease_["seed"], _fits(lease_, row, told)
+    return lease_["seed"], _fits(dict(lease_), row, told)
 
 
 def _fits(lease_: Row, row: Row, told: m.Manifest) -> tuple[bool | None, str]:

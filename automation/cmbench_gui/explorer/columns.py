@@ -24,14 +24,18 @@ from cmbench_results.store import Store
 
 KNOWN = tuple(name for name in schema.WORDS if name not in ("series", "system_id", "figures_from"))
 """The columns with values that many rows share, by which rows are chosen."""
-_TOLD = ("benchmark", "form", "scenario", "system", "cpu", "accelerator", "organization", "round")
-_TOLD += ("division", "energy_tier", "precision", "tier", "validity", "unit", "system_id")
+_TOLD = (
+    *("benchmark", "form", "scenario", "system", "cpu", "accelerator", "organization", "round"),
+    *("division", "energy_tier", "precision", "tier", "validity", "unit", "system_id"),
+)
 """The columns of words that a line of the table tells."""
 _FIGURES = dict.fromkeys(("value", "accuracy", "power", "energy_per_sample", "throughput"), "d")
 _FIGURES |= {"accelerators": "q", "inferred": "b"}
 """Those of numbers, by the type of their array; an unknown figure is not a number."""
-_ANYWHERE = ("benchmark", "model", "scenario", "system", "organization", "cpu")
-_ANYWHERE += ("accelerator", "framework", "round")
+_ANYWHERE = (
+    *("benchmark", "model", "scenario", "system", "organization", "cpu"),
+    *("accelerator", "framework", "round"),
+)
 _COUNTED = 400
 """Values of a facet, the most frequent ones, that are counted."""
 _KEPT_BITS, _KEPT_WORDS, _KEPT_ORDERS, _KEPT_COUNTS = 600, 60, 8, 200
@@ -58,7 +62,7 @@ class Columns:
         self._numbers = array("I", sorted(range(rows), key=self._uids.__getitem__))
         self._ascending = array("Q", map(self._uids.__getitem__, self._numbers))
         self._rows: dict[str, dict[str, array[int]]] = {name: {} for name in (*KNOWN, "system_id")}
-        self._figures = {n: array(code, [0]) * rows for n, code in _FIGURES.items()}
+        self._figures = {name: _zeros(code, rows) for name, code in _FIGURES.items()}
         self._all = self._read(store)
         self._told = {name: _codes(self._rows[name], rows) for name in _TOLD}
         self._bits: dict[tuple[str, str], int] = {}
@@ -290,6 +294,12 @@ def _inside(mask: int, order: Sequence[int], ranks: Sequence[int], part: slice) 
             return chosen[part]
     places = sorted(ranks[number] for number in numbers)
     return [order[place] for place in places[part] if place < len(order)]
+
+
+def _zeros(code: str, rows: int) -> array[float]:
+    """A column of figures before any is known; some arrays hold whole numbers only."""
+    none: array[float] = array(code, [0])
+    return none * rows
 
 
 def _codes(known: Mapping[str, Iterable[int]], rows: int) -> tuple[list[str], Sequence[int]]:

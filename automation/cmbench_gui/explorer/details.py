@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cmbench.errors import Error
 from cmbench_gui.explorer.charting import charts
@@ -117,7 +118,7 @@ def _filled(*pairs: tuple[str, str]) -> Facts:
 
 
 def _cost(result: Result) -> str:
-    row = {"system": result.system.name, "throughput": None, "power": None}
+    row: dict[str, Any] = {"system": result.system.name, "throughput": None, "power": None}
     row |= {each.name: each.value for each in result.metrics}
     costs = cost.Costs()
     price, each = costs.price(row), money(costs.per_million(row))

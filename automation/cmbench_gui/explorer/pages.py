@@ -88,8 +88,8 @@ async def drawing(request: Request) -> Response:
         axes = {name: plot.title(name) for name in view.AXES}
         colours = [(name, name) for name in view.COLOURS]
         chosen = {"axes": axes, "colours": colours, "here_tab": seen.draw}
-        chosen["whole"] = replace(seen, ranges={})
-        return {**_common(seen, "/results/plot"), **chosen, "plot": drawings.draw(store, seen)}
+        made = {"whole": replace(seen, ranges={}), "plot": drawings.draw(store, seen)}
+        return {**_common(seen, "/results/plot"), **chosen, **made}
 
     return await _shown(request, "plot", values)
 

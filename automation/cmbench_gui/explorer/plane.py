@@ -54,8 +54,8 @@ def draw(store: Store, view: View, kind: Kind) -> Plot:
     names: dict[str, int] = {}
     spots = list(_spots(store, view, names))
     if not spots:
-        told = f"No result has both {title(view.x)} and {title(view.y)}"
-        return Plot(None, "Nothing to draw", (f"{told}{' in this range' * bool(view.ranges)}.",))
+        none = f"No result has both {title(view.x)} and {title(view.y)}"
+        return Plot(None, "Nothing to draw", (f"{none}{' in this range' * bool(view.ranges)}.",))
     told, series = _without_tier(list(names))
     plane = _plane(view, kind, spots, series)
     axes = _axis(plane, view.x, "x"), _axis(plane, view.y, "y")

@@ -70,9 +70,10 @@ def progress(job: Job) -> dict[str, Any]:
     if not told:
         return {"text": ""}
     done, total = told.get("done"), told.get("total")
-    known = isinstance(done, int | float) and isinstance(total, int | float) and total > 0
-    share = {"share": min(max(done / total, 0.0), 1.0)} if known else {}
-    return {"text": progress_text(told), **share}
+    text = progress_text(told)
+    if isinstance(done, int | float) and isinstance(total, int | float) and total > 0:
+        return {"text": text, "share": min(max(done / total, 0.0), 1.0)}
+    return {"text": text}
 
 
 class LogReader:
