@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -179,31 +179,34 @@ def choose(store: Store, root: str, rules: Rules) -> Disposal:
     """What ``gc`` would remove: the least recently used first, users before what they need."""
     metadata = store.own_metadata()
     entries = _readable(metadata)
-    sized = entries if rules.max_size is not None else []
-    sizes = {entry.uid: directory_size(entry.path) for entry in sized}
+    is_sized = rules.max_size is not None
+    sizes = {entry.uid: directory_size(entry.path) for entry in (entries if is_sized else ())}
     stay = held(store, root, entries, rules.keep_runs)
-    now = time.time()
-    is_limited = rules.max_size is not None or rules.older_than is not None
-    used = _last_uses(entries) if is_limited else {}
-    left = sum(sizes.values())
-    doomed: list[Listed] = []
+    doomed = _doomed(store, entries, stay.keys(), rules, sizes)
+    sizes |= {e.uid: directory_size(e.path) for e in doomed if e.uid not in sizes}
+    litter = tuple(_litter(store, metadata, root, rules))
+    gone = sum(sizes[entry.uid] for entry in doomed)
+    left = sum(sizes.values()) - gone if is_sized else None
+    return Disposal(tuple(doomed), litter, stay, sizes, len(entries) - len(doomed), left)
+
+
+def _doomed(
+    store: Store, entries: list[Listed], stay: Set[str], rules: Rules, sizes: Mapping[str, int]
+) -> list[Listed]:
+    """The entries that may go and have to, in the order in which they go."""
+    limited = rules.max_size is not None or rules.older_than is not None
     doubles = _doubles(store, entries)
-    free = [e for e in entries if e.uid not in stay and (is_limited or e.uid in doubles)]
+    free = [e for e in entries if e.uid not in stay and (limited or e.uid in doubles)]
+    used = _last_uses(entries) if limited else {}
+    left, now = sum(sizes.values()), time.time()
+    doomed: list[Listed] = []
     for entry in sorted(free, key=lambda e: (used.get(e.uid, 0.0), -e.created)):
         too_old = rules.older_than is not None and used[entry.uid] <= now - rules.older_than
         too_much = rules.max_size is not None and left > rules.max_size
         if too_old or too_much or entry.uid in doubles:
             doomed.append(entry)
             left -= sizes.get(entry.uid, 0)
-    sizes |= {e.uid: directory_size(e.path) for e in doomed if e.uid not in sizes}
-    return Disposal(
-        entries=tuple(doomed),
-        litter=tuple(_litter(store, metadata, root, rules)),
-        held=stay,
-        sizes=sizes,
-        staying=len(entries) - len(doomed),
-        left=left if rules.max_size is not None else None,
-    )
+    return doomed
 
 
 def _readable(metadata: Iterable[Listed]) -> list[Listed]:
